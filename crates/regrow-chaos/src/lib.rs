@@ -1,0 +1,1 @@
+//! MCP servers that misbehave on command.

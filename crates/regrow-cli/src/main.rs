@@ -1,0 +1,3 @@
+//! The `regrow` command.
+
+fn main() {}

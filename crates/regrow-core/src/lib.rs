@@ -1,0 +1,1 @@
+//! Decides what becomes of a supervised MCP connection; does nothing itself.
