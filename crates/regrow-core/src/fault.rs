@@ -1,0 +1,315 @@
+//! Every fault, and the one table that says its remedy and whether it is charged.
+
+use std::time::Duration;
+
+/// Why an attempt or a session ended, learnt at its source.
+///
+/// The text completes the sentence "the call failed because ...", and names neither secrets nor the server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// There is no such program.
+    #[error("the program {program:?} was not found")]
+    NotFound {
+        /// As the operator wrote it.
+        program: String,
+    },
+    /// The program is there but cannot be run.
+    #[error("the program {program:?} cannot be run: {reason}")]
+    NotExecutable {
+        /// As the operator wrote it.
+        program: String,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// The working directory is missing or not a directory.
+    #[error("the working directory {path:?} cannot be used: {reason}")]
+    BadDirectory {
+        /// As the operator wrote it.
+        path: String,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// The operating system could not start the program now; later it may.
+    #[error("the program {program:?} could not be started: {reason}")]
+    SpawnFailed {
+        /// As the operator wrote it.
+        program: String,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// The server started but did not answer the handshake.
+    #[error("the server did not answer the handshake within {}", seconds(*.after))]
+    HandshakeTimeout {
+        /// The limit that passed.
+        after: Duration,
+    },
+    /// The server answered the handshake with an error.
+    #[error("the server refused the handshake with error {code}: {message}")]
+    HandshakeRefused {
+        /// The JSON-RPC error code.
+        code: i64,
+        /// The server's own words, escaped and cut.
+        message: String,
+    },
+    /// The server speaks the other era; the next attempt uses that one.
+    #[error("the server speaks the other protocol era")]
+    WrongEra,
+    /// The restarted server negotiated another protocol version than the client knows.
+    #[error("the restarted server speaks protocol {is} instead of {was}; restart this server in your host")]
+    VersionChanged {
+        /// What the client's session runs on.
+        was: String,
+        /// What the new process offered.
+        is: String,
+    },
+    /// The restarted server lacks something that the client has used.
+    #[error("the restarted server no longer offers {name}; restart this server in your host")]
+    CapabilityLost {
+        /// The capability's name in the handshake.
+        name: String,
+    },
+    /// The process ended by itself.
+    #[error("the server process exited with code {code}")]
+    Exited {
+        /// Its exit code.
+        code: i32,
+    },
+    /// The process was ended by a signal.
+    #[error("the server process was killed by {}", signal_name(*.signal))]
+    Killed {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// The process lives but has closed its standard output.
+    #[error("the server closed its output but is still running")]
+    OutputClosed,
+    /// The process lives but has closed its standard input.
+    #[error("the server closed its input but is still running")]
+    InputClosed,
+    /// The server gave no sign of life when asked for one.
+    #[error("the server gave no sign of life for {}", seconds(*.after))]
+    Silent {
+        /// How long nothing was heard.
+        after: Duration,
+    },
+    /// Reading from or writing to the server failed.
+    #[error("the exchange with the server broke: {reason}")]
+    Broken {
+        /// What the operating system says.
+        reason: String,
+    },
+    /// A drain took longer than allowed and the session was replaced under its calls.
+    #[error("the connection was restarted on request")]
+    Replaced,
+    /// The connection was closed.
+    #[error("the connection was closed")]
+    Closed,
+}
+
+/// What a session was doing when it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// We asked for the server's era and had no answer yet.
+    Discovering,
+    /// Starting up to the end of the handshake.
+    Greeting,
+    /// Ready, with calls in flight.
+    Busy,
+    /// Ready, nothing in flight, and no good answer yet in this epoch.
+    Unproven,
+    /// Ready, nothing in flight, after at least one good answer in this epoch.
+    Proven,
+}
+
+/// What we do about a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Remedy {
+    /// Start the next attempt without a pause; only the floor between attempts holds.
+    AtOnce,
+    /// Start the next attempt after a pause, if the budget allows.
+    Retry,
+    /// Trying again cannot mend it: park, with no timed probe.
+    Park,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Verdict {
+    /// What we do.
+    pub remedy: Remedy,
+    /// Whether it costs a charge of the budget. Exactly then the end was a fault (P4).
+    pub charged: bool,
+}
+
+impl Fault {
+    /// The table: remedy and charge for every fault in every phase.
+    pub fn verdict(&self, phase: Phase) -> Verdict {
+        use Phase::*;
+        use Remedy::*;
+        let (remedy, charged) = match (self.class(), phase) {
+            (Class::Permanent, _) => (Park, true),
+            (Class::OtherEra, _) => (AtOnce, false),
+            // Several servers die of a question they do not know. That tells their era and is no fault.
+            (Class::Orderly | Class::Death, Discovering) => (AtOnce, false),
+            (Class::Orderly, Proven) => (AtOnce, false),
+            (Class::Orderly, Greeting | Busy | Unproven) => (Retry, true),
+            (Class::Death, Greeting | Busy | Unproven | Proven) => (Retry, true),
+            (Class::Passing, _) => (Retry, true),
+        };
+        Verdict { remedy, charged }
+    }
+
+    /// Whether trying again cannot mend it.
+    pub fn is_permanent(&self) -> bool {
+        self.class() == Class::Permanent
+    }
+
+    /// Whether it happened before the server ever ran or shook hands, so that its stderr tells the cause.
+    pub fn is_at_start(&self) -> bool {
+        use Fault::*;
+        matches!(
+            self,
+            NotFound { .. }
+                | NotExecutable { .. }
+                | BadDirectory { .. }
+                | SpawnFailed { .. }
+                | HandshakeTimeout { .. }
+                | HandshakeRefused { .. }
+                | VersionChanged { .. }
+                | CapabilityLost { .. }
+        )
+    }
+
+    /// A short name for machines: wire, metrics, logs.
+    pub fn name(&self) -> &'static str {
+        use Fault::*;
+        match self {
+            NotFound { .. } => "not-found",
+            NotExecutable { .. } => "not-executable",
+            BadDirectory { .. } => "bad-directory",
+            SpawnFailed { .. } => "spawn-failed",
+            HandshakeTimeout { .. } => "handshake-timeout",
+            HandshakeRefused { .. } => "handshake-refused",
+            WrongEra => "wrong-era",
+            VersionChanged { .. } => "version-changed",
+            CapabilityLost { .. } => "capability-lost",
+            Exited { .. } => "exited",
+            Killed { .. } => "killed",
+            OutputClosed => "output-closed",
+            InputClosed => "input-closed",
+            Silent { .. } => "silent",
+            Broken { .. } => "broken",
+            Replaced => "replaced",
+            Closed => "closed",
+        }
+    }
+
+    fn class(&self) -> Class {
+        use Fault::*;
+        match self {
+            NotFound { .. }
+            | NotExecutable { .. }
+            | BadDirectory { .. }
+            | VersionChanged { .. }
+            | CapabilityLost { .. } => Class::Permanent,
+            WrongEra => Class::OtherEra,
+            Exited { code: 0 } => Class::Orderly,
+            Exited { .. } | Killed { .. } => Class::Death,
+            SpawnFailed { .. }
+            | HandshakeTimeout { .. }
+            | HandshakeRefused { .. }
+            | OutputClosed
+            | InputClosed
+            | Silent { .. }
+            | Broken { .. }
+            | Replaced
+            | Closed => Class::Passing,
+        }
+    }
+}
+
+/// The rows of the table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// Only a person can mend it.
+    Permanent,
+    /// The server answered, in the other era.
+    OtherEra,
+    /// The server ended in good order.
+    Orderly,
+    /// The process died.
+    Death,
+    /// Everything else; it may pass.
+    Passing,
+}
+
+/// `SIGKILL` rather than `9`, where we know the name.
+pub fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        // 7 and 10 are SIGBUS on Linux and on macOS; the other number means something else there.
+        7 if cfg!(target_os = "linux") => "SIGBUS",
+        10 if cfg!(target_os = "macos") => "SIGBUS",
+        _ => return format!("signal {signal}"),
+    };
+    name.to_owned()
+}
+
+/// `60 s`, `0.3 s`: a length of time as people read it.
+pub fn seconds(length: Duration) -> String {
+    let millis = length.as_millis();
+    if millis.is_multiple_of(1000) {
+        format!("{} s", millis / 1000)
+    } else {
+        format!("{} s", format!("{}.{:03}", millis / 1000, millis % 1000).trim_end_matches('0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PHASES: [Phase; 5] =
+        [Phase::Discovering, Phase::Greeting, Phase::Busy, Phase::Unproven, Phase::Proven];
+
+    #[test]
+    fn a_permanent_fault_parks_in_every_phase() {
+        for phase in PHASES {
+            let verdict = Fault::NotFound { program: "x".into() }.verdict(phase);
+            assert_eq!(verdict, Verdict { remedy: Remedy::Park, charged: true });
+        }
+    }
+
+    #[test]
+    fn exit_0_is_free_only_after_a_good_answer_with_nothing_in_flight() {
+        let charged = PHASES.map(|phase| Fault::Exited { code: 0 }.verdict(phase).charged);
+        assert_eq!(charged, [false, true, true, true, false]);
+    }
+
+    #[test]
+    fn a_kill_is_charged_whenever_the_server_was_more_than_asked_for_its_era() {
+        let charged = PHASES.map(|phase| Fault::Killed { signal: 9 }.verdict(phase).charged);
+        assert_eq!(charged, [false, true, true, true, true]);
+    }
+
+    #[test]
+    fn texts_name_what_happened() {
+        assert_eq!(Fault::Killed { signal: 9 }.to_string(), "the server process was killed by SIGKILL");
+        assert_eq!(Fault::Exited { code: 3 }.to_string(), "the server process exited with code 3");
+        assert_eq!(Fault::Killed { signal: 64 }.to_string(), "the server process was killed by signal 64");
+        let silent = Fault::Silent { after: Duration::from_millis(1500) };
+        assert_eq!(silent.to_string(), "the server gave no sign of life for 1.5 s");
+    }
+}

@@ -1,0 +1,196 @@
+//! The numbers, with defaults.
+
+use std::time::Duration;
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Every number that a decision of the core depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// How long a server may take from its start to the end of the handshake.
+    pub connect_timeout: Duration,
+    /// How long a call may take; progress starts it anew. `None`: as long as it likes.
+    pub call_timeout: Option<Duration>,
+    /// How long a call may take in all, whatever progress it reports or a person is asked.
+    pub call_limit: Duration,
+    /// How long calls may go on when a session is to be replaced.
+    pub drain_timeout: Duration,
+    /// Ask for a sign of life after so long in which nothing was read. `None`: never.
+    pub idle_probe: Option<Duration>,
+    /// How long a server may take to answer a probe.
+    pub probe_timeout: Duration,
+    /// The same when there is reason to doubt that it lives.
+    pub doubt_timeout: Duration,
+    /// A call that its client cancels raises a doubt if nothing was read for so long.
+    pub doubt_silence: Duration,
+    /// How long a silent server is spared for calls that are inside their deadlines.
+    pub doubt_patience: Duration,
+    /// Whether to probe while calls are in flight. Not on stdio: busy is not dead.
+    pub probe_while_busy: bool,
+    /// More than `charges` faults within `window` park the connection.
+    pub budget: BudgetPolicy,
+    /// The pauses between attempts.
+    pub backoff: BackoffPolicy,
+    /// The least time between the starts of two attempts.
+    pub attempt_floor: Duration,
+    /// The same for attempts that calls ask for while we pause or are parked.
+    pub demand_floor: Duration,
+    /// The same after a fault that trying again cannot mend.
+    pub permanent_demand_floor: Duration,
+    /// Parked: the first slow probe comes after so long, the n-th after n times that ...
+    pub park_probe: Duration,
+    /// ... but never after more than this.
+    pub park_probe_cap: Duration,
+    /// A planned reconnect that a program asks for counts as a fault after so many in a row without a good answer.
+    pub free_reconnects: u32,
+    /// A timer that fires so late means that the machine slept.
+    pub clock_jump: Duration,
+    /// Reconnects after such a sleep are spread over this long.
+    pub wake_spread: Duration,
+    /// How gently a process is ended, by reason.
+    pub ladders: Ladders,
+    /// How long after SIGKILL we wait for a process to be gone before we go on without it.
+    pub abandon_after: Duration,
+    /// Which calls of unknown delivery may be sent again.
+    pub replay: Replay,
+    /// How often a call is sent at most.
+    pub max_sends: u8,
+    /// How many calls may be pending at once.
+    pub max_calls: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            connect_timeout: secs(60),
+            call_timeout: Some(secs(300)),
+            call_limit: secs(3600),
+            drain_timeout: secs(30),
+            idle_probe: Some(secs(60)),
+            probe_timeout: secs(10),
+            doubt_timeout: secs(5),
+            doubt_silence: secs(10),
+            doubt_patience: secs(60),
+            probe_while_busy: false,
+            budget: BudgetPolicy { charges: 5, window: secs(180) },
+            backoff: BackoffPolicy { first: millis(250), cap: secs(30), jitter_percent: 20, proven: secs(30) },
+            attempt_floor: millis(20),
+            demand_floor: secs(1),
+            permanent_demand_floor: secs(10),
+            park_probe: secs(30),
+            park_probe_cap: secs(300),
+            free_reconnects: 3,
+            clock_jump: secs(5),
+            wake_spread: secs(1),
+            ladders: Ladders::default(),
+            abandon_after: secs(2),
+            replay: Replay::Safe,
+            max_sends: 3,
+            max_calls: 4096,
+        }
+    }
+}
+
+/// How many faults are borne.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BudgetPolicy {
+    /// So many within the window are borne; one more parks.
+    pub charges: u32,
+    /// The sliding window.
+    pub window: Duration,
+}
+
+/// The pauses: 0, `first`, twice that, and so on up to `cap`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BackoffPolicy {
+    /// The second pause; the first is none.
+    pub first: Duration,
+    /// The longest pause.
+    pub cap: Duration,
+    /// Each pause is made longer or shorter by up to this share.
+    pub jitter_percent: u32,
+    /// The pauses start over after a session that was ready for at least this long, and twice the last pause.
+    pub proven: Duration,
+}
+
+/// Which calls of unknown delivery may be sent again on the next session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Replay {
+    /// None.
+    Never,
+    /// Protocol reads, and tools that the operator declared safe.
+    Safe,
+    /// Also tools whose own annotations say that they only read or are idempotent.
+    Hints,
+}
+
+/// Why a session is hung up; it decides how gently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Manner {
+    /// We meant it: a reconnect, or a close by the program that holds the connection.
+    Planned,
+    /// Our client has gone.
+    ClientLeft,
+    /// We were told to end.
+    Told,
+    /// The session has failed and calls are waiting.
+    Failed,
+}
+
+/// The ladder for each manner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ladders {
+    /// See [`Manner::Planned`].
+    pub planned: Ladder,
+    /// See [`Manner::ClientLeft`].
+    pub client_left: Ladder,
+    /// See [`Manner::Told`].
+    pub told: Ladder,
+    /// See [`Manner::Failed`].
+    pub failed: Ladder,
+}
+
+impl Ladders {
+    /// The ladder for this manner.
+    pub fn ladder(&self, manner: Manner) -> Ladder {
+        match manner {
+            Manner::Planned => self.planned,
+            Manner::ClientLeft => self.client_left,
+            Manner::Told => self.told,
+            Manner::Failed => self.failed,
+        }
+    }
+}
+
+impl Default for Ladders {
+    fn default() -> Ladders {
+        Ladders {
+            planned: Ladder { term_after: secs(5), kill_after: secs(2) },
+            client_left: Ladder { term_after: secs(1), kill_after: millis(500) },
+            told: Ladder { term_after: Duration::ZERO, kill_after: millis(500) },
+            failed: Ladder { term_after: Duration::ZERO, kill_after: millis(100) },
+        }
+    }
+}
+
+/// Ending a process: its input is closed first, in every manner; then these steps, until it is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ladder {
+    /// SIGTERM so long after its input was closed.
+    pub term_after: Duration,
+    /// SIGKILL so long after SIGTERM.
+    pub kill_after: Duration,
+}
+
+impl Ladder {
+    /// From the start to SIGKILL.
+    pub fn length(&self) -> Duration {
+        self.term_after + self.kill_after
+    }
+}
