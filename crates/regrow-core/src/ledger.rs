@@ -82,8 +82,8 @@ struct Call<R> {
 /// Where a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
-    /// For the next session.
-    Waiting,
+    /// For the next session; how far it got on those before.
+    Waiting(Delivery),
     /// Given to this session; the stream position of its first byte, once the OS has accepted that.
     On(Epoch, Option<u64>),
 }
@@ -145,10 +145,10 @@ impl<R> Ledger<R> {
         if full {
             return Err((Refusal::Overloaded, reply));
         }
-        let place = self.live.map_or(Place::Waiting, |epoch| Place::On(epoch, None));
+        let place = self.live.map_or(Place::Waiting(Delivery::NotSent), |epoch| Place::On(epoch, None));
         let id = self.insert(now, nature, timeout, bytes, reply, false, place);
         Ok(match place {
-            Place::Waiting => Admission::Wait(id),
+            Place::Waiting(_) => Admission::Wait(id),
             Place::On(epoch, _) => Admission::Send(epoch, id),
         })
     }
@@ -179,11 +179,12 @@ impl<R> Ledger<R> {
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, id));
         }
-        let sends = u8::from(place != Place::Waiting);
+        let waits = matches!(place, Place::Waiting(_));
+        let sends = u8::from(!waits);
         self.bytes += bytes;
         self.calls
             .insert(id, Call { reply, nature, own, place, sends, bytes, arrival: id.0, deadline, limit });
-        if place == Place::Waiting {
+        if waits {
             self.waiting.insert(id.0, id);
         }
         id
@@ -287,7 +288,11 @@ impl<R> Ledger<R> {
             };
             let refused = call.nature == Nature::Discovery && !greeted && delivery == Delivery::Unknown;
             if !refused && !self.closed && call.may_move(now, delivery, &self.policy) {
-                call.place = Place::Waiting;
+                if delivery == Delivery::NotSent {
+                    call.sends = call.sends.saturating_sub(1); // It never arrived.
+                }
+                call.place =
+                    Place::Waiting(if call.sends == 0 { Delivery::NotSent } else { Delivery::Unknown });
                 self.waiting.insert(call.arrival, id);
             } else if let Some(call) = self.remove(id) {
                 over.push(Ended { delivery, epoch: Some(epoch), refused, ..ended(id, call) });
@@ -393,7 +398,7 @@ impl<R> Ledger<R> {
         if let Some(deadline) = call.deadline {
             self.deadlines.remove(&(deadline, id));
         }
-        if call.place == Place::Waiting {
+        if matches!(call.place, Place::Waiting(_)) {
             self.waiting.remove(&call.arrival);
         }
         Some(call)
@@ -422,10 +427,7 @@ impl<R> Call<R> {
 
 fn ended<R>(id: CallId, call: Call<R>) -> Ended<R> {
     let (epoch, delivery) = match call.place {
-        Place::Waiting if call.sends == 0 => (None, Delivery::NotSent),
-        // It was on a session that is lost, and was to be sent again because that is safe or it never arrived.
-        Place::Waiting if matches!(call.nature, Nature::Read) => (None, Delivery::Unknown),
-        Place::Waiting => (None, Delivery::NotSent),
+        Place::Waiting(delivery) => (None, delivery),
         Place::On(epoch, None) => (Some(epoch), Delivery::NotSent),
         Place::On(epoch, Some(_)) => (Some(epoch), Delivery::Unknown),
     };
