@@ -1,1 +1,4 @@
 //! Supervised MCP connections.
+
+pub mod frame;
+pub mod lines;
