@@ -359,17 +359,22 @@ impl<R> Ledger<R> {
 
     /// How many calls wait for a session and would wake one. Streams alone do not.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        let wakes = |id: &&CallId| self.calls.get(id).is_some_and(|call| call.nature != Nature::Stream);
+        self.waiting.values().filter(wakes).count()
     }
 
     /// How many calls of clients are in flight on this session. Streams are not counted.
     pub fn in_flight(&self, epoch: Epoch) -> usize {
-        let counts = |call: &&Call<R>| {
-            !call.own
-                && call.nature != Nature::Stream
-                && matches!(call.place, Place::On(on, _) if on == epoch)
-        };
-        self.calls.values().filter(counts).count()
+        self.count(|call| matches!(call.place, Place::On(on, _) if on == epoch))
+    }
+
+    /// How many of them the server may have seen, if it read so many bytes of its input.
+    pub fn seen(&self, epoch: Epoch, read: u64) -> usize {
+        self.count(|call| matches!(call.place, Place::On(on, Some(start)) if on == epoch && start < read))
+    }
+
+    fn count(&self, mut wanted: impl FnMut(&Call<R>) -> bool) -> usize {
+        self.calls.values().filter(|call| !call.own && call.nature != Nature::Stream && wanted(call)).count()
     }
 
     /// How many calls are pending in all.
