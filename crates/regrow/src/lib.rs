@@ -1,1 +1,3 @@
 //! Supervised MCP connections.
+
+pub mod transport;
