@@ -2,3 +2,4 @@
 
 pub mod frame;
 pub mod lines;
+pub mod transport;
