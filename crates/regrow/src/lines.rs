@@ -310,6 +310,15 @@ mod tests {
     }
 
     #[test]
+    fn no_byte_is_searched_twice() {
+        let mut reader = LineReader::new(100);
+        assert_eq!(lines(&mut reader, b"one\ntw", 100).len(), 1);
+        assert_eq!((reader.scanned, reader.buffer.len()), (2, 2));
+        assert_eq!(lines(&mut reader, b"o\nthree\n", 100), [whole("two"), whole("three")]);
+        assert_eq!((reader.scanned, reader.buffer.len()), (0, 0));
+    }
+
+    #[test]
     fn debug_shows_no_content() {
         let mut reader = LineReader::new(10);
         let read = lines(&mut reader, b"hunter2\nhunter", 100);
