@@ -8,9 +8,13 @@ mod build;
 mod envelope;
 mod error;
 mod id;
+#[cfg(test)]
+pub(crate) mod random;
 mod rewrite;
 mod salvage;
 mod span;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -76,3 +76,27 @@ fn close(mut message: Vec<u8>) -> Bytes {
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Frame, Kind};
+    use super::*;
+
+    #[test]
+    fn messages_of_our_own_are_messages() {
+        let id = RawId::from(7);
+        let line = request(&id, "a\"b", Some(b"{\n}"));
+        assert_eq!(line, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"a\\\"b\",\"params\":{ }}\n");
+        assert_eq!(Frame::parse(line).unwrap().kind(), Kind::Request { id: id.clone(), method: "a\"b" });
+        assert_eq!(request(&id, "ping", None), "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n");
+        assert_eq!(notification("a", None), "{\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n");
+        assert_eq!(notification("a", Some(b"[]")), "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":[]}\n");
+        assert_eq!(response(&id, b"{}"), "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n");
+        assert_eq!(
+            error(None, -32700, "no\n", Some(b"[1]")),
+            "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"no\\n\",\"data\":[1]}}\n",
+        );
+        let error = Frame::parse(error(Some(&id), 5, "", None)).unwrap();
+        assert_eq!((error.id(), error.error_code()), (Some(id), Some(5)));
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::io::Write;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -54,7 +55,11 @@ impl RawId {
 /// A number as an id, for requests of our own.
 impl From<u64> for RawId {
     fn from(number: u64) -> RawId {
-        RawId::copied(number.to_string().as_bytes())
+        let mut bytes = [0; SHORT];
+        let mut free = &mut bytes[..];
+        write!(free, "{number}").expect("no u64 has more than 20 digits");
+        let len = SHORT - free.len();
+        RawId::copied(&bytes[..len])
     }
 }
 

@@ -263,3 +263,104 @@ impl<const N: usize> Default for Capped<N> {
         Capped { len: 0, bytes: [0; N] }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::Random;
+    use super::*;
+
+    fn id(message: impl AsRef<[u8]>) -> Option<String> {
+        Salvage::of(message.as_ref()).id.map(|id| id.to_string())
+    }
+
+    #[test]
+    fn the_id_is_found_wherever_it_stands() {
+        assert_eq!(id(r#"{"id":1,"result":{}}"#).as_deref(), Some("1"));
+        assert_eq!(
+            id(r#" { "result" : {"id":5,"a":["}",{"id":6}]} , "id" : "x\"}" } "#).as_deref(),
+            Some(r#""x\"}""#)
+        );
+        assert_eq!(id(r#"{"a":"\"id\":5,","\u0069d":-1.0}"#).as_deref(), Some("-1.0"));
+        assert_eq!(id("\u{feff}{\"id\":1}").as_deref(), Some("1"));
+    }
+
+    #[test]
+    fn what_kind_of_message_it_was_is_seen_too() {
+        let seen = |message: &str| {
+            let found = Salvage::of(message.as_bytes());
+            (found.method, found.result, found.error)
+        };
+        assert_eq!(seen(r#"{"m\u0065thod":"result","params":{"error":1}}"#), (true, false, false));
+        assert_eq!(seen(r#"{"result":{"method":1},"resultx":2}"#), (false, true, false));
+        assert_eq!(seen(r#"{"id":"method","error":{"#), (false, false, true));
+    }
+
+    #[test]
+    fn a_broken_message_still_tells_its_id() {
+        assert_eq!(id(b"{\"result\":\"\xff\xfe\0\n\",\"id\":7}").as_deref(), Some("7"));
+        assert_eq!(id(r#"{"result":[NaN,{"a":undefined}],"id":7}"#).as_deref(), Some("7"));
+        assert_eq!(id(r#"{"id":7,"result":{"content":[{"te"#).as_deref(), Some("7"));
+        assert_eq!(id(r#"{"id":7,"result":{"a":"\x"}} and more"#).as_deref(), Some("7"));
+        assert_eq!(id(r#"{'a':1,"id":7}"#).as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn a_doubtful_id_is_not_told() {
+        for message in [
+            r#"{"id":12"#,
+            r#"{"id":"12"#,
+            r#"{"id":1,"id":1}"#,
+            r#"{"id":1,"result":0,"id":"#,
+            r#"{"id":null}"#,
+            r#"{"id":{"id":1}}"#,
+            r#"{"id":tru,"a":1}"#,
+            r#"{"id":,"a":1}"#,
+            r#"[{"id":1}]"#,
+            r#"hello {"id":1}"#,
+            r#"{} {"id":1}"#,
+            "",
+        ] {
+            assert_eq!(id(message), None, "{message}");
+        }
+        assert_eq!(id(b"{\"id\":\"\xff\",\"result\":1}"), None);
+    }
+
+    #[test]
+    fn long_ids_and_keys_are_not_stored() {
+        let exact = format!("\"{}\"", "x".repeat(ID - 2));
+        assert_eq!(id(format!("{{\"id\":{exact}}}")), Some(exact));
+        assert_eq!(id(format!("{{\"id\":\"{}\"}}", "x".repeat(ID - 1))), None);
+        assert_eq!(id(format!("{{\"{}\":1,\"id\":2}}", "id".repeat(100_000))).as_deref(), Some("2"));
+        assert!(Salvage::of(br#"{"\u006d\u0065\u0074\u0068\u006f\u0064":1}"#).method);
+        assert!(size_of::<Salvage>() < 512);
+    }
+
+    #[test]
+    fn it_does_not_matter_how_a_message_is_cut() {
+        for seed in 0..3_000 {
+            let random = &mut Random::new(seed);
+            let id = random.pick(&["7", r#""a\\\"b""#, "-1.5e3", r#""""#]).to_owned();
+            let members =
+                [("id", id.clone()), ("result", random.value(5)), ("jsonrpc", "\"2.0\"".to_owned())];
+            let mut message = random.object(&members).into_bytes();
+            let whole = Salvage::of(&message);
+            assert_eq!(whole.id.as_ref().map(RawId::as_bytes), Some(id.as_bytes()), "seed {seed}");
+            assert!(whole.result, "seed {seed}");
+
+            // Break it as well: then only that the cuts do not matter can be said.
+            for broken in 0..3 {
+                let whole = Salvage::of(&message);
+                let mut salvage = Salvage::new();
+                let mut rest = &message[..];
+                while !rest.is_empty() {
+                    let (chunk, after) = rest.split_at(1 + random.below(rest.len().min(9)));
+                    salvage.push(chunk);
+                    rest = after;
+                }
+                assert_eq!(salvage.finish(), whole, "seed {seed}, broken {broken}");
+                let at = random.below(message.len());
+                message[at] = random.pick(&["\"", "\\", "{", "}", ",", "\0"]).as_bytes()[0];
+            }
+        }
+    }
+}
