@@ -46,7 +46,8 @@
 //! | `noisy-teardown` | at the end of stdin trash on stdout and stderr, then exit 1 in odd lives, SIGABRT in even ones |
 //!
 //! "After so many requests" counts every request of a life, the handshake too, and means: received, and answered unless its tool runs
-//! beside. 0 means before the first. A request of the legacy era before `initialize` gets -32600.
+//! beside. 0 means before the first. A request of the legacy era before `initialize` gets -32600;
+//! `ping` and what else the modern era dropped gets -32601 there.
 //!
 //! # Tools
 //!

@@ -96,6 +96,7 @@ fn modern_needs_no_handshake_and_marks_its_results() {
         (&answer["result"]["resultType"], &answer["result"]["content"][0]["text"]),
         (&json!("complete"), &json!("hi"))
     );
+    assert_eq!(life.ask("ping", modern(json!({})))["error"]["code"], -32601);
     let mut future = modern(json!({}));
     future["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2099-01-01".into();
     assert_eq!(life.ask("tools/list", future)["error"]["code"], -32022);

@@ -71,7 +71,7 @@ impl Evidence {
         totals.runs.get(&format!("{tool} {key}")).copied().unwrap_or_default()
     }
 
-    /// The path of the descriptor that is ours, so that `fds` can leave it out.
+    /// The open journal, so that `fds` can leave it out.
     pub(super) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }

@@ -10,6 +10,10 @@ use super::wire::{LEGACY, MODERN, Reply, Request, SERVER_KEY, VERSION_KEY};
 use super::{Server, catalog, lock};
 use crate::plan::Orders;
 
+/// What the modern era no longer knows.
+const GONE: [&str; 5] =
+    ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
 impl Server {
     pub(super) fn answer_to(self: &Arc<Self>, request: &Request, orders: &Orders) -> Reply {
         if let Some(refusal) = self.refusal(request, orders) {
@@ -65,6 +69,9 @@ impl Server {
             return Some(Reply::error(-32601, format!("Method not found: {method}")));
         }
         if request.modern {
+            if GONE.contains(&method) {
+                return Some(Reply::error(-32601, format!("Method not found: {method}")));
+            }
             let version = request.meta(VERSION_KEY).and_then(Value::as_str).unwrap_or(MODERN);
             return (version != MODERN).then(|| unsupported(version));
         }
