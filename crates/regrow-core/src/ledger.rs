@@ -392,6 +392,21 @@ impl<R> Ledger<R> {
         self.answered == Some(epoch)
     }
 
+    /// Whether no call is taken any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The calls, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (CallId, &R)> {
+        self.calls.iter().map(|(&id, call)| (id, &call.reply))
+    }
+
+    /// Who waits for this call, to note something about it.
+    pub fn reply_mut(&mut self, id: CallId) -> Option<&mut R> {
+        self.calls.get_mut(&id).map(|call| &mut call.reply)
+    }
+
     /// The newest call for which this holds.
     pub fn find(&self, mut wanted: impl FnMut(&R) -> bool) -> Option<CallId> {
         self.calls.iter().rev().find(|(_, call)| wanted(&call.reply)).map(|(&id, _)| id)

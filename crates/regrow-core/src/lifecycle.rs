@@ -31,6 +31,8 @@ pub enum Event {
     ProbeRefused(Epoch),
     /// Somebody wants a fresh session.
     Reconnect(Orderer),
+    /// The connection must end, but the calls in flight may finish.
+    Drain,
     /// The connection must end.
     Close(Manner),
     /// The state's deadline has come.
@@ -196,6 +198,15 @@ impl Lifecycle {
         }
     }
 
+    /// Whether the connection will park, or has, rather than start the next attempt by itself.
+    pub fn parks(&self, now: Time) -> bool {
+        match self.state {
+            State::Parked { .. } | State::Closing { then: Intent::Replace(Remedy::Park), .. } => true,
+            State::Closing { then: Intent::Replace(Remedy::Retry), .. } => self.budget.is_over(now),
+            _ => false,
+        }
+    }
+
     /// Takes in what happened; says what must be done.
     pub fn step(&mut self, now: Time, event: Event) -> Vec<Effect> {
         if event.epoch().is_some_and(|epoch| epoch != self.epoch) {
@@ -205,6 +216,9 @@ impl Lifecycle {
         match (&self.state, event) {
             (S::Closed, _) => vec![],
             (_, E::Close(manner)) => self.close(now, manner),
+            (S::Ready { .. }, E::Drain) => self.drain(now, Intent::Close),
+            (S::Draining { .. }, E::Drain) => self.drain(now, Intent::Close),
+            (_, E::Drain) => self.close(now, Manner::Planned),
             (S::Idle, E::Start | E::Demand | E::Reconnect(_)) => self.connect(now),
 
             (S::Connecting { .. }, E::Opened(_)) => self.greet(Step::ClientsTurn, None),
@@ -625,7 +639,7 @@ impl Event {
                 Some(*epoch)
             }
             Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, _) | ProbeRefused(epoch) => Some(*epoch),
-            Start | Demand | Reconnect(_) | Close(_) | Tick(_) => None,
+            Start | Demand | Reconnect(_) | Drain | Close(_) | Tick(_) => None,
         }
     }
 }
