@@ -4,22 +4,44 @@
 //! reaping it, so its group can be ended before its id is free for somebody else.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use regrow_core::{Epoch, Fault};
 
+use self::pipes::{Reader, Writer};
+use self::process::Server;
+use self::spawn::Spawned;
+use self::stderr::Drain;
 use super::{BoxFuture, Link, Transport};
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 compile_error!("regrow starts and ends server processes on Linux and macOS only");
 
+mod diagnose;
+mod ending;
 pub mod environment;
+mod group;
 mod guard;
+mod guardian;
+mod mark;
+mod pass;
+mod pipes;
+mod process;
+#[cfg(target_os = "linux")]
+mod procfs;
+mod record;
+mod spawn;
+mod stderr;
+#[cfg(target_os = "linux")]
+mod sweep;
+mod system;
+mod text;
 
 pub use environment::Environment;
-pub use guard::{Guard, guard_main};
+pub use guard::Guard;
+pub use guardian::guard_main;
 
 /// How to start a server, and what to do with its standard error.
 #[derive(Clone)]
@@ -99,9 +121,26 @@ impl Stdio {
 }
 
 impl Transport for Stdio {
-    fn open(&self, _epoch: Epoch) -> BoxFuture<Result<Link, Fault>> {
-        Box::pin(async { Err(Fault::Closed) })
+    fn open(&self, epoch: Epoch) -> BoxFuture<Result<Link, Fault>> {
+        let server = self.clone();
+        Box::pin(async move {
+            let starting = {
+                let server = server.clone();
+                tokio::task::spawn_blocking(move || spawn::spawn(&server, epoch))
+            };
+            // If nobody waits any more, what was started is dropped, and so killed.
+            let spawned = starting.await.unwrap_or(Err(Fault::Closed))?;
+            link(&server, spawned).map_err(|error| diagnose::spawn_failed(&server, &error))
+        })
     }
+}
+
+fn link(server: &Stdio, spawned: Spawned) -> io::Result<Link> {
+    let input = Box::new(Writer::new(spawned.input)?);
+    let output = Box::new(Reader::new(spawned.output)?);
+    let drain = Drain::new(server.name.clone(), server.stderr.clone());
+    let process = Server::watch(spawned.group, Reader::new(spawned.stderr)?, drain)?;
+    Ok(Link { input, output, process: Arc::new(process) })
 }
 
 /// Without arguments and environment, which may hold secrets.
