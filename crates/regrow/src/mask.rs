@@ -19,9 +19,9 @@ impl Mask {
         Mask(values.into())
     }
 
-    /// Masks the values of the variables whose names sound like secrets.
-    pub fn of_environment(variables: impl IntoIterator<Item = (String, String)>) -> Mask {
-        Mask::new(variables.into_iter().filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value))
+    /// The values of those variables whose names sound like secrets.
+    pub fn secrets_of(variables: impl IntoIterator<Item = (String, String)>) -> impl Iterator<Item = String> {
+        variables.into_iter().filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value)
     }
 
     /// The text without the secrets.
@@ -55,11 +55,11 @@ mod tests {
 
     #[test]
     fn a_secret_of_the_environment_is_in_no_text() {
-        let mask = Mask::of_environment([
+        let mask = Mask::new(Mask::secrets_of([
             ("GITHUB_TOKEN".into(), "ghp_123456".into()),
             ("HOME".into(), "/home/ann".into()),
             ("API_KEY".into(), "ghp_123456789".into()),
-        ]);
+        ]));
         assert_eq!(mask.apply("bad ghp_123456789, ghp_123456 in /home/ann"), "bad ***, *** in /home/ann");
         assert!(!format!("{mask:?}").contains("ghp"));
     }
