@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use regrow::transport::Ended;
 use regrow::transport::stdio::Stdio;
 use regrow_core::Fault;
-use rustix::process::{Signal, test_kill_process};
+use rustix::process::{Signal, WaitOptions, test_kill_process, waitpid};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{PATIENCE, ladder, leader, line, open, pid, runs, send, shell, soon, until};
@@ -130,6 +130,15 @@ fn a_runtime_that_ends_takes_its_servers_along() {
     drop(runtime);
     let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     other.block_on(until(|| test_kill_process(link).is_err() && test_kill_process(ending).is_err()));
+}
+
+#[tokio::test]
+async fn nobody_is_signalled_when_another_part_of_the_program_has_reaped_the_leader() {
+    let link = open(Stdio::new("test", "cat")).await;
+    send(leader(&link), Signal::KILL);
+    waitpid(Some(leader(&link)), WaitOptions::empty()).unwrap();
+    soon(link.process.exited()).await;
+    assert_eq!(soon(link.process.end(ladder(0, 0))).await, Ended::default());
 }
 
 #[tokio::test]
