@@ -1,0 +1,645 @@
+//! The life of a connection: `step(now, event) -> effects`. Every decision about attempts is made here.
+
+use crate::state::{Intent, State, Step, Watch};
+use crate::{Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Remedy, Time, Verdict};
+use std::time::Duration;
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Connect now, without waiting for a call.
+    Start,
+    /// Calls are waiting for a session.
+    Demand,
+    /// The attempt has a server; the client must speak first.
+    Opened(Epoch),
+    /// The handshake of the attempt went on to this step.
+    Begun(Epoch, Step),
+    /// The attempt became a session.
+    Connected(Epoch),
+    /// The attempt or session ended by itself, for this reason. Never sent for an epoch that was told to hang up.
+    Lost(Epoch, Fault, Pulse),
+    /// Nothing is left of the epoch.
+    Gone(Epoch),
+    /// The last call in flight of a draining session ended.
+    Drained(Epoch),
+    /// A call reached its deadline.
+    TimedOut(Epoch, Pulse),
+    /// A client cancelled a call.
+    Cancelled(Epoch, Pulse),
+    /// The server does not know the probe (but answered, which is a sign of life).
+    ProbeRefused(Epoch),
+    /// Somebody wants a fresh session.
+    Reconnect(Orderer),
+    /// The connection must end, but the calls in flight may finish.
+    Drain,
+    /// The connection must end.
+    Close(Manner),
+    /// The state's deadline has come.
+    Tick(Pulse),
+}
+
+/// Who wants a reconnect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Orderer {
+    /// A person: signal, file watch, admin. Never taken for a fault.
+    Person,
+    /// A program. Many in a row without a good answer are.
+    Program,
+}
+
+/// What the ledger and the reader know when an event happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pulse {
+    /// When something was last read from the server.
+    pub heard: Time,
+    /// How many calls of clients are in flight.
+    pub calls: usize,
+    /// Whether a call of a client got a good answer in this epoch.
+    pub answered: bool,
+}
+
+/// What must be done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Start an attempt.
+    Connect(Epoch),
+    /// Ask the server for a sign of life.
+    Probe(Epoch),
+    /// Let no new call go to this session.
+    Hold(Epoch),
+    /// Decide, by the ledger, what becomes of the calls on this session.
+    Settle(Epoch, Fault),
+    /// Fail the calls that wait for a session.
+    FailWaiting(Fault),
+    /// End the session or attempt.
+    Hangup(Epoch, Manner),
+    /// Go on without waiting for the rest of this epoch.
+    Abandon(Epoch),
+    /// Tell observers.
+    Notice(Notice),
+}
+
+/// What observers are told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Notice {
+    /// An attempt starts.
+    Connecting(Epoch),
+    /// A session serves calls.
+    Ready(Epoch),
+    /// A session or attempt ended in a fault, with so many calls in flight.
+    Fault(Epoch, Fault, usize),
+    /// A session was ended by the server in good order, and costs nothing.
+    Retired(Epoch, Fault),
+    /// A session is being ended because we want it so.
+    Planned(Epoch, Manner),
+    /// A fault surfaced after we had decided to end the session; it counts.
+    Late(Epoch, Fault),
+    /// The server is asked for a sign of life because a call got no answer.
+    Doubted(Epoch),
+    /// The next attempt starts after a pause.
+    Backoff(Duration),
+    /// Stopped trying at pace, for this reason.
+    Parked(Fault),
+    /// A process could not be ended in time; we go on without waiting.
+    Abandoned(Epoch),
+    /// A timer came so late that the machine must have slept.
+    Woke,
+    /// The connection ended; nothing is left.
+    Closed,
+}
+
+/// Whether silence to a probe tells anything about this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Trust {
+    /// It has answered: the handshake, or a probe.
+    Answers,
+    /// It refused the probe as unknown; silence proves nothing.
+    Refused,
+}
+
+/// The pure state machine. Its owner reports events and carries out effects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lifecycle {
+    policy: Policy,
+    state: State,
+    epoch: Epoch,
+    budget: Budget,
+    backoff: Backoff,
+    trust: Trust,
+    /// When the newest attempt started.
+    attempted: Option<Time>,
+    /// Ends in a row that cost nothing and followed no good answer.
+    free_in_a_row: u32,
+    /// When we last noticed that the machine had slept.
+    woke: Option<Time>,
+    /// How many slow probes have failed since the connection was parked.
+    probes: u32,
+}
+
+impl Lifecycle {
+    /// A connection that has not started. Equal seeds give equal pauses.
+    pub fn new(policy: Policy, seed: u64) -> Lifecycle {
+        Lifecycle {
+            budget: Budget::new(policy.budget),
+            backoff: Backoff::new(policy.backoff, seed),
+            policy,
+            state: State::Idle,
+            epoch: Epoch(0),
+            trust: Trust::Answers,
+            attempted: None,
+            free_in_a_row: 0,
+            woke: None,
+            probes: 0,
+        }
+    }
+
+    /// Where the connection stands.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The newest epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// How many more faults are borne before the connection parks.
+    pub fn budget_left(&self, now: Time) -> u32 {
+        self.budget.left(now)
+    }
+
+    /// When `step` wants a tick.
+    pub fn deadline(&self) -> Option<Time> {
+        self.state.deadline()
+    }
+
+    /// Whether calls are no longer taken.
+    pub fn is_closing(&self) -> bool {
+        matches!(
+            self.state,
+            State::Closed
+                | State::Closing { then: Intent::Close, .. }
+                | State::Draining { then: Intent::Close, .. }
+        )
+    }
+
+    /// Whether everything is over.
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// When the next attempt may start, for callers who ask when to try again.
+    pub fn next_attempt(&self) -> Option<Time> {
+        match self.state {
+            State::Backoff { retry_at, .. } => Some(retry_at),
+            State::Parked { .. } => Some(self.demand_floor()),
+            _ => None,
+        }
+    }
+
+    /// Whether the connection will park, or has, rather than start the next attempt by itself.
+    pub fn parks(&self, now: Time) -> bool {
+        match self.state {
+            State::Parked { .. } | State::Closing { then: Intent::Replace(Remedy::Park), .. } => true,
+            State::Closing { then: Intent::Replace(Remedy::Retry), .. } => self.budget.is_over(now),
+            _ => false,
+        }
+    }
+
+    /// Takes in what happened; says what must be done.
+    pub fn step(&mut self, now: Time, event: Event) -> Vec<Effect> {
+        if event.epoch().is_some_and(|epoch| epoch != self.epoch) {
+            return vec![]; // News of a session that we have left.
+        }
+        use {Event as E, State as S};
+        match (&self.state, event) {
+            (S::Closed, _) => vec![],
+            (_, E::Close(manner)) => self.close(now, manner),
+            (S::Ready { .. }, E::Drain) => self.drain(now, Intent::Close),
+            (S::Draining { .. }, E::Drain) => self.drain(now, Intent::Close),
+            (_, E::Drain) => self.close(now, Manner::Planned),
+            (S::Idle, E::Start | E::Demand | E::Reconnect(_)) => self.connect(now),
+
+            (S::Connecting { .. }, E::Opened(_)) => self.greet(Step::ClientsTurn, None),
+            (S::Connecting { .. }, E::Begun(_, step)) => {
+                self.greet(step, Some(now + self.policy.connect_timeout))
+            }
+            (S::Connecting { .. }, E::Connected(_)) => self.ready(now),
+            (S::Connecting { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
+            (S::Connecting { .. }, E::Reconnect(Orderer::Person)) => {
+                self.hangup(now, Manner::Planned, Intent::Replace(Remedy::AtOnce))
+            }
+            (S::Connecting { deadline: Some(deadline), .. }, E::Tick(pulse)) if now >= *deadline => {
+                match self.slept(now, *deadline) {
+                    // The server had no chance to answer while the machine slept.
+                    true => self.extend_handshake(now),
+                    false => {
+                        let after = self.policy.connect_timeout;
+                        self.lost(now, Fault::HandshakeTimeout { after }, pulse)
+                    }
+                }
+            }
+
+            (S::Ready { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
+            (S::Ready { .. }, E::TimedOut(_, _)) => self.doubt(now),
+            (S::Ready { .. }, E::Cancelled(_, pulse)) if now - pulse.heard >= self.policy.doubt_silence => {
+                self.doubt(now)
+            }
+            (S::Ready { .. }, E::ProbeRefused(_)) => {
+                self.trust = Trust::Refused;
+                vec![]
+            }
+            (S::Ready { .. }, E::Reconnect(orderer)) => self.reconnect(now, orderer),
+            (S::Ready { .. }, E::Tick(pulse)) => self.look(now, pulse),
+
+            (S::Draining { then, .. }, E::Drained(_)) => {
+                let then = *then;
+                self.hangup(now, Manner::Planned, then)
+            }
+            (S::Draining { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
+            (S::Draining { deadline, then }, E::Tick(_)) if now >= *deadline => {
+                let then = *then;
+                let mut effects = vec![Effect::Settle(self.epoch, Fault::Replaced)];
+                effects.extend(self.hangup(now, Manner::Planned, then));
+                effects
+            }
+
+            (S::Closing { fault: None, .. }, E::Lost(_, fault, pulse)) => {
+                self.lost_while_closing(now, fault, pulse)
+            }
+            (S::Closing { .. }, E::Gone(_)) => self.gone(now),
+            (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline => {
+                let abandoned = self.epoch;
+                let mut effects =
+                    vec![Effect::Abandon(abandoned), Effect::Notice(Notice::Abandoned(abandoned))];
+                effects.extend(self.gone(now));
+                effects
+            }
+
+            (S::Backoff { retry_at, .. }, E::Tick(_)) if now >= *retry_at => match self.slept(now, *retry_at)
+            {
+                true => self.spread(now),
+                false => self.connect(now),
+            },
+            (S::Backoff { .. }, E::Demand) => self.demand(now),
+            (S::Backoff { .. }, E::Reconnect(_)) => self.connect_at(now, self.attempt_floor()),
+
+            (S::Parked { probe_at: Some(probe_at), .. }, E::Tick(_)) if now >= *probe_at => {
+                self.probes = self.probes.saturating_add(1);
+                self.connect(now)
+            }
+            (S::Parked { .. }, E::Demand) => self.demand(now),
+            (S::Parked { .. }, E::Start | E::Reconnect(_)) => self.connect_at(now, self.attempt_floor()),
+            _ => vec![],
+        }
+    }
+
+    fn connect(&mut self, now: Time) -> Vec<Effect> {
+        debug_assert!(now >= self.attempt_floor(), "P10: attempts have a floor between them");
+        self.epoch = self.epoch.next();
+        self.attempted = Some(now);
+        self.state =
+            State::Connecting { step: Step::Greeting, deadline: Some(now + self.policy.connect_timeout) };
+        vec![Effect::Notice(Notice::Connecting(self.epoch)), Effect::Connect(self.epoch)]
+    }
+
+    fn greet(&mut self, step: Step, deadline: Option<Time>) -> Vec<Effect> {
+        self.state = State::Connecting { step, deadline };
+        vec![]
+    }
+
+    fn extend_handshake(&mut self, now: Time) -> Vec<Effect> {
+        if let State::Connecting { deadline, .. } = &mut self.state {
+            *deadline = Some(now + self.policy.connect_timeout);
+        }
+        vec![Effect::Notice(Notice::Woke)]
+    }
+
+    fn ready(&mut self, now: Time) -> Vec<Effect> {
+        self.trust = Trust::Answers;
+        self.probes = 0;
+        self.state = State::Ready { since: now, watch: self.calm(now) };
+        vec![Effect::Notice(Notice::Ready(self.epoch))]
+    }
+
+    /// The session or attempt ended, and not because we wanted it.
+    fn lost(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
+        let verdict = self.verdict(&fault, pulse);
+        self.settle_accounts(now, verdict, pulse);
+        let notice = match verdict.charged {
+            true => Notice::Fault(self.epoch, fault.clone(), pulse.calls),
+            false => Notice::Retired(self.epoch, fault.clone()),
+        };
+        let was_connecting = matches!(self.state, State::Connecting { .. });
+        let then = match self.state {
+            State::Draining { then: Intent::Close, .. } => Intent::Close,
+            _ => Intent::Replace(verdict.remedy),
+        };
+        let mut effects = vec![Effect::Notice(notice), Effect::Settle(self.epoch, fault.clone())];
+        if was_connecting && verdict.charged {
+            effects.push(Effect::FailWaiting(fault.clone()));
+        }
+        effects.extend(self.enter_closing(now, Manner::Failed, then, Some(fault)));
+        effects
+    }
+
+    /// A fault that happened before our hangup reached the session, but was told after. It counts.
+    fn lost_while_closing(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
+        let verdict = self.verdict(&fault, pulse);
+        if !verdict.charged {
+            return vec![];
+        }
+        self.settle_accounts(now, verdict, pulse);
+        let notice = Notice::Late(self.epoch, fault.clone());
+        if let State::Closing { fault: kept, then, .. } = &mut self.state {
+            if let Intent::Replace(remedy) = then {
+                *remedy = verdict.remedy;
+            }
+            *kept = Some(fault);
+        }
+        vec![Effect::Notice(notice)]
+    }
+
+    fn verdict(&self, fault: &Fault, pulse: Pulse) -> Verdict {
+        let phase = match self.state {
+            State::Connecting { step: Step::Discovering, .. } => Phase::Discovering,
+            State::Connecting { .. } => Phase::Greeting,
+            _ if pulse.calls > 0 => Phase::Busy,
+            _ if pulse.answered => Phase::Proven,
+            _ => Phase::Unproven,
+        };
+        let verdict = fault.verdict(phase);
+        if !verdict.charged && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects {
+            // Free ends that lead nowhere would be a loop without a bound.
+            return Verdict { remedy: Remedy::Retry, charged: true };
+        }
+        verdict
+    }
+
+    /// Charges the epoch if it ended in a fault, and remembers what it proved.
+    fn settle_accounts(&mut self, now: Time, verdict: Verdict, pulse: Pulse) {
+        self.count_free(verdict.charged, pulse.answered);
+        if let State::Ready { since, .. } = self.state
+            && pulse.answered
+        {
+            self.backoff.proven(now - since);
+        }
+        if verdict.charged {
+            self.budget.charge(now);
+        }
+    }
+
+    fn count_free(&mut self, charged: bool, answered: bool) {
+        self.free_in_a_row = if charged || answered { 0 } else { self.free_in_a_row.saturating_add(1) };
+    }
+
+    fn reconnect(&mut self, now: Time, orderer: Orderer) -> Vec<Effect> {
+        let mut remedy = Remedy::AtOnce;
+        if orderer == Orderer::Program {
+            if self.free_in_a_row >= self.policy.free_reconnects {
+                self.free_in_a_row = 0;
+                self.budget.charge(now);
+                remedy = Remedy::Retry;
+            } else {
+                self.free_in_a_row += 1;
+            }
+        }
+        self.drain(now, Intent::Replace(remedy))
+    }
+
+    fn drain(&mut self, now: Time, then: Intent) -> Vec<Effect> {
+        self.state = State::Draining { deadline: now + self.policy.drain_timeout, then };
+        vec![Effect::Hold(self.epoch)]
+    }
+
+    /// Ends the session because we want it so. What it still has in flight is settled when it is gone.
+    fn hangup(&mut self, now: Time, manner: Manner, then: Intent) -> Vec<Effect> {
+        let mut effects = vec![Effect::Notice(Notice::Planned(self.epoch, manner))];
+        effects.extend(self.enter_closing(now, manner, then, None));
+        effects
+    }
+
+    fn enter_closing(
+        &mut self,
+        now: Time,
+        manner: Manner,
+        then: Intent,
+        fault: Option<Fault>,
+    ) -> Vec<Effect> {
+        let ladder = self.policy.ladders.ladder(manner).length();
+        let deadline = now + ladder + self.policy.abandon_after;
+        self.state = State::Closing { deadline, then, fault };
+        vec![Effect::Hold(self.epoch), Effect::Hangup(self.epoch, manner)]
+    }
+
+    fn gone(&mut self, now: Time) -> Vec<Effect> {
+        let State::Closing { then, fault, .. } = &mut self.state else { return vec![] };
+        let (then, fault) = (*then, fault.take());
+        // Whatever was still on the session can be answered by nobody now.
+        let why = fault.clone().unwrap_or(match then {
+            Intent::Close => Fault::Closed,
+            Intent::Replace(_) => Fault::Replaced,
+        });
+        let mut effects = vec![Effect::Settle(self.epoch, why)];
+        effects.extend(match then {
+            Intent::Close => self.closed(),
+            Intent::Replace(remedy) => self.replace(now, remedy, fault),
+        });
+        effects
+    }
+
+    fn replace(&mut self, now: Time, remedy: Remedy, fault: Option<Fault>) -> Vec<Effect> {
+        match (remedy, fault) {
+            (Remedy::Park, Some(fault)) => self.park(now, fault),
+            (Remedy::Retry, Some(fault)) if self.budget.is_over(now) => self.park(now, fault),
+            (Remedy::Retry, fault) => {
+                let pause = self.backoff.pause() + self.wake_jitter(now);
+                self.pause(now, (now + pause).max(self.attempt_floor()), fault)
+            }
+            (Remedy::AtOnce | Remedy::Park, fault) => {
+                let start = now + self.wake_jitter(now);
+                self.pause(now, start.max(self.attempt_floor()), fault)
+            }
+        }
+    }
+
+    fn pause(&mut self, now: Time, retry_at: Time, fault: Option<Fault>) -> Vec<Effect> {
+        self.state = State::Backoff { retry_at, fault };
+        if retry_at <= now {
+            return self.connect(now);
+        }
+        vec![Effect::Notice(Notice::Backoff(retry_at - now))]
+    }
+
+    fn park(&mut self, now: Time, fault: Fault) -> Vec<Effect> {
+        let probe_at = (!fault.is_permanent()).then(|| {
+            let step = self.policy.park_probe.saturating_mul(self.probes.saturating_add(1));
+            now + self.backoff.jitter(step.min(self.policy.park_probe_cap))
+        });
+        self.state = State::Parked { probe_at, probes: self.probes, fault: fault.clone() };
+        vec![Effect::Notice(Notice::Parked(fault))]
+    }
+
+    /// Calls are waiting: one shared attempt, soon, but not more often than the floor allows.
+    fn demand(&mut self, now: Time) -> Vec<Effect> {
+        let floor = self.demand_floor();
+        match &mut self.state {
+            State::Parked { fault, .. } if fault.is_permanent() && now < floor => {
+                vec![Effect::FailWaiting(fault.clone())]
+            }
+            State::Parked { probe_at, .. } if now < floor => {
+                *probe_at = Some(probe_at.map_or(floor, |at| at.min(floor)));
+                vec![]
+            }
+            State::Backoff { retry_at, .. } if now < floor => {
+                *retry_at = floor.min(*retry_at);
+                vec![]
+            }
+            _ => self.connect(now),
+        }
+    }
+
+    fn connect_at(&mut self, now: Time, floor: Time) -> Vec<Effect> {
+        let fault = match &self.state {
+            State::Backoff { fault, .. } => fault.clone(),
+            State::Parked { fault, .. } => Some(fault.clone()),
+            _ => None,
+        };
+        self.pause(now, floor.max(now), fault)
+    }
+
+    fn close(&mut self, now: Time, manner: Manner) -> Vec<Effect> {
+        let mut effects = vec![Effect::FailWaiting(Fault::Closed)];
+        effects.extend(match &mut self.state {
+            State::Idle | State::Backoff { .. } | State::Parked { .. } => self.closed(),
+            State::Closing { then, deadline, .. } => {
+                // Already ending. It may have to go faster now.
+                *then = Intent::Close;
+                let sooner = now + self.policy.ladders.ladder(manner).length() + self.policy.abandon_after;
+                *deadline = sooner.min(*deadline);
+                vec![Effect::Hangup(self.epoch, manner)]
+            }
+            _ => self.hangup(now, manner, Intent::Close),
+        });
+        effects
+    }
+
+    fn closed(&mut self) -> Vec<Effect> {
+        self.state = State::Closed;
+        vec![Effect::FailWaiting(Fault::Closed), Effect::Notice(Notice::Closed)]
+    }
+
+    /// A call got no answer: is the server still there?
+    fn doubt(&mut self, now: Time) -> Vec<Effect> {
+        let State::Ready { watch: watch @ Watch::Calm { .. }, .. } = &mut self.state else { return vec![] };
+        *watch = Watch::Probed { since: now, deadline: now + self.policy.doubt_timeout, doubt: true };
+        vec![Effect::Notice(Notice::Doubted(self.epoch)), Effect::Probe(self.epoch)]
+    }
+
+    /// A tick while ready: has the server shown life?
+    fn look(&mut self, now: Time, pulse: Pulse) -> Vec<Effect> {
+        let State::Ready { watch, .. } = self.state else { return vec![] };
+        let busy = pulse.calls > 0 && !self.policy.probe_while_busy;
+        match watch {
+            Watch::Calm { look_at } if look_at.is_none_or(|at| now < at) => vec![],
+            Watch::Calm { look_at } => {
+                let slept = look_at.is_some_and(|at| self.slept(now, at));
+                let quiet_for = now - pulse.heard;
+                if !busy && (slept || self.policy.idle_probe.is_some_and(|idle| quiet_for >= idle)) {
+                    return self.probe(now);
+                }
+                self.watch(if busy { self.calm(now) } else { self.calm(pulse.heard) })
+            }
+            Watch::Probed { since, .. } | Watch::Spared { since, .. } if pulse.heard > since => {
+                self.watch(self.calm(pulse.heard))
+            }
+            Watch::Probed { deadline, .. } if now < deadline => vec![],
+            Watch::Probed { deadline, .. } if self.slept(now, deadline) => self.probe(now),
+            Watch::Probed { .. } if self.trust == Trust::Refused => self.watch(self.calm(now)),
+            Watch::Probed { doubt: false, .. } if busy => self.watch(self.calm(now)),
+            Watch::Probed { since, doubt: true, .. } if pulse.calls > 0 => {
+                let until = now + self.policy.doubt_patience;
+                self.watch(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
+            }
+            Watch::Spared { since, until, .. } if pulse.calls > 0 && now < until => {
+                self.watch(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
+            }
+            Watch::Probed { .. } | Watch::Spared { .. } => {
+                self.lost(now, Fault::Silent { after: now - pulse.heard }, pulse)
+            }
+        }
+    }
+
+    fn probe(&mut self, now: Time) -> Vec<Effect> {
+        self.watch(Watch::Probed { since: now, deadline: now + self.policy.probe_timeout, doubt: false });
+        vec![Effect::Probe(self.epoch)]
+    }
+
+    fn watch(&mut self, next: Watch) -> Vec<Effect> {
+        if let State::Ready { watch, .. } = &mut self.state {
+            *watch = next;
+        }
+        vec![]
+    }
+
+    fn calm(&self, heard: Time) -> Watch {
+        Watch::Calm { look_at: self.policy.idle_probe.map(|idle| heard + idle) }
+    }
+
+    /// Whether a timer that was due at `deadline` comes so late that the machine must have slept.
+    fn slept(&mut self, now: Time, deadline: Time) -> bool {
+        let slept = now - deadline >= self.policy.clock_jump;
+        if slept {
+            self.woke = Some(now);
+        }
+        slept
+    }
+
+    /// After a sleep every connection of this machine wakes at the same instant; each waits a different moment.
+    fn spread(&mut self, now: Time) -> Vec<Effect> {
+        let wait = self.wake_jitter(now);
+        if let State::Backoff { retry_at, .. } = &mut self.state {
+            *retry_at = now + wait;
+        }
+        let mut effects = vec![Effect::Notice(Notice::Woke)];
+        if wait.is_zero() {
+            effects.extend(self.connect(now));
+        }
+        effects
+    }
+
+    fn wake_jitter(&mut self, now: Time) -> Duration {
+        let just_woke = self.woke.is_some_and(|woke| now - woke < JUST_WOKE);
+        if just_woke { self.backoff.between_zero_and(self.policy.wake_spread) } else { Duration::ZERO }
+    }
+
+    fn attempt_floor(&self) -> Time {
+        self.attempted.map_or(Time::ZERO, |attempted| attempted + self.policy.attempt_floor)
+    }
+
+    fn demand_floor(&self) -> Time {
+        let permanent = matches!(&self.state, State::Parked { fault, .. } if fault.is_permanent());
+        let floor = if permanent { self.policy.permanent_demand_floor } else { self.policy.demand_floor };
+        self.attempted.map_or(Time::ZERO, |attempted| attempted + floor.max(self.policy.attempt_floor))
+    }
+}
+
+/// How often we look whether a silent server's last calls have ended.
+const SPARED_LOOK: Duration = Duration::from_millis(250);
+
+/// Faults so soon after a sleep are its aftermath.
+const JUST_WOKE: Duration = Duration::from_secs(10);
+
+impl Event {
+    fn epoch(&self) -> Option<Epoch> {
+        use Event::*;
+        match self {
+            Opened(epoch) | Begun(epoch, _) | Connected(epoch) | Lost(epoch, ..) | Gone(epoch) => {
+                Some(*epoch)
+            }
+            Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, _) | ProbeRefused(epoch) => Some(*epoch),
+            Start | Demand | Reconnect(_) | Drain | Close(_) | Tick(_) => None,
+        }
+    }
+}
