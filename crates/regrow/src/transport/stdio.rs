@@ -44,6 +44,8 @@ pub use guard::Guard;
 pub use guardian::guard_main;
 
 /// How to start a server, and what to do with its standard error.
+///
+/// To be opened inside a tokio runtime that has I/O and time enabled.
 #[derive(Clone)]
 pub struct Stdio {
     name: String,

@@ -58,6 +58,7 @@ impl Known {
         let begun = Instant::now();
         let mut asked = BTreeSet::new();
         let mut asked_helpers = BTreeSet::new();
+        let mut was_empty = true;
         while begun.elapsed() < LIMIT {
             let kill = begun.elapsed() >= GRACE;
             // An empty group is forgotten at once, for its id may now go to somebody else.
@@ -71,10 +72,12 @@ impl Known {
                     let _ = kill_process_group(group, Signal::CONT);
                 }
             }
-            let helpers_left = self.signal_helpers(&mut asked_helpers, kill);
-            if self.groups.is_empty() && !helpers_left {
+            let is_empty = !self.signal_helpers(&mut asked_helpers, kill) && self.groups.is_empty();
+            // One that is within its exec shows no environment, so where there were some we look twice.
+            if is_empty && was_empty {
                 return;
             }
+            was_empty = is_empty;
             sleep(LOOK_EVERY);
         }
     }

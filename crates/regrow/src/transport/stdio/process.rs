@@ -146,28 +146,30 @@ impl Exit {
         Ok(Exit::Thread(receiver))
     }
 
-    /// Resolves when the leader has exited.
+    /// Resolves when the leader has exited. May be dropped and called again.
     async fn seen(&mut self) -> Fault {
-        let leader = match self {
-            Exit::Thread(news) => news.await.unwrap_or(Leader::Taken),
-            #[cfg(target_os = "linux")]
-            Exit::Pidfd(leader, pidfd) => {
-                let leader = *leader;
-                // It fails only while the runtime shuts down.
-                let _ = pidfd.readable().await;
-                match group::look(leader) {
-                    // A debugger may still hold the news back.
-                    Leader::Running => tokio::task::spawn_blocking(move || group::wait(leader))
-                        .await
-                        .unwrap_or(Leader::Taken),
-                    leader => leader,
+        loop {
+            let leader = match self {
+                Exit::Thread(news) => news.await.unwrap_or(Leader::Taken),
+                #[cfg(target_os = "linux")]
+                Exit::Pidfd(leader, pidfd) => {
+                    // It fails only while the runtime shuts down.
+                    let _ = pidfd.readable().await;
+                    group::look(*leader)
                 }
-            }
-        };
-        match leader {
-            Leader::Dead(fault) => fault,
-            Leader::Running | Leader::Taken => {
-                Fault::Broken { reason: "another part of this program took its exit status".to_owned() }
+            };
+            match (leader, &self) {
+                (Leader::Dead(fault), _) => return fault,
+                // A debugger may hold the news back.
+                #[cfg(target_os = "linux")]
+                (Leader::Running, Exit::Pidfd(leader, _)) => match Exit::by_thread(*leader) {
+                    Ok(thread) => *self = thread,
+                    Err(error) => return Fault::Broken { reason: error.to_string() },
+                },
+                (Leader::Running | Leader::Taken, _) => {
+                    let reason = "another part of this program took its exit status".to_owned();
+                    return Fault::Broken { reason };
+                }
             }
         }
     }
@@ -210,5 +212,18 @@ fn read_rest(stderr: &Reader, drain: &Drain, buffer: &mut [u8]) {
         let Ok(count @ 1..) = stderr.try_read(buffer) else { return };
         drain.feed(&buffer[..count]);
         total += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_thread_sees_the_exit_where_there_are_no_pidfds() {
+        let mut child = std::process::Command::new("sh").args(["-c", "exit 4"]).spawn().unwrap();
+        let mut exit = Exit::by_thread(Pid::from_child(&child)).unwrap();
+        assert_eq!(exit.seen().await, Fault::Exited { code: 4 });
+        assert_eq!(child.wait().unwrap().code(), Some(4), "it was not reaped");
     }
 }

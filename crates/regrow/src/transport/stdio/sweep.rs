@@ -63,12 +63,15 @@ pub(super) fn wait(helpers: &[Helper], limit: Duration) {
 pub(super) fn sweep(prefix: &str, grace: Duration) -> usize {
     let begun = Instant::now();
     let mut asked = BTreeSet::new();
+    let mut was_empty = true;
     loop {
         let helpers = find(prefix);
         let passed = begun.elapsed();
-        if helpers.is_empty() || passed > grace + LAST_LOOK {
+        // One that is within its exec shows no environment, so where there were some we look twice.
+        if (helpers.is_empty() && was_empty) || passed > grace + LAST_LOOK {
             return asked.len();
         }
+        was_empty = helpers.is_empty();
         signal(&helpers, &mut asked, passed >= grace);
         wait(&helpers, LOOK_EVERY);
     }

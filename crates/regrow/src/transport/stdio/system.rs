@@ -25,8 +25,12 @@ pub(super) fn before_server(command: &mut Command, tell: Option<(Arc<OwnedFd>, R
         close_all_on_exec();
         if let Some((pipe, record)) = &tell {
             let record = Record { pid: rustix::process::getpid().as_raw_nonzero().get(), ..*record };
+            // SAFETY: no handler is installed; std has set this signal to its default just before.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
             // A guard that cannot be told now is found out by our parent, which tells it as well.
             let _ = rustix::io::write(pipe, &record.to_bytes());
+            // SAFETY: as above.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         }
         Ok(())
     };

@@ -1,5 +1,6 @@
-//! The guard ends our servers when we are killed. This program plays all the parts: it runs the tests, it is the
-//! parent that gets killed, and it is the guard.
+//! What a host sees of us: no server is left when it kills us, and what servers say is on our standard error.
+//!
+//! This program plays all the parts: it runs the tests, it is the parent that gets killed, and it is the guard.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +10,7 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use regrow::transport::stdio::{Guard, Stdio, guard_main};
+use regrow::transport::stdio::{Guard, Stderr, Stdio, guard_main};
 use regrow::transport::{Link, Transport as _};
 use regrow_core::{Epoch, Fault, Ladder};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -30,17 +31,19 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("guard") => return guard_main(),
         Some("parent") => runtime().block_on(parent()),
+        Some("passer") => runtime().block_on(passer()),
         // Asked by cargo or an editor which tests there are, or for tests of other names.
         Some(_) => {}
         None => {
-            run("a_family_is_gone_within_5_s_of_our_kill", a_family_is_gone_within_5_s_of_our_kill);
-            run("a_guard_with_nothing_to_do_ends_with_us", a_guard_with_nothing_to_do_ends_with_us);
-            run("a_server_that_is_gone_is_not_touched", a_server_that_is_gone_is_not_touched);
-            run("a_guard_that_died_is_replaced_and_told_again", a_guard_that_died_is_replaced_and_told_again);
+            run("a family is gone within 5 s of our kill", a_family_is_gone_within_5_s_of_our_kill);
+            run("a guard with nothing to do ends with us", a_guard_with_nothing_to_do_ends_with_us);
+            run("a server that is gone is not touched", a_server_that_is_gone_is_not_touched);
+            run("a guard that died is replaced", a_guard_that_died_is_replaced_and_told_again);
             run(
-                "servers_killed_in_the_middle_of_starting_are_gone_too",
-                servers_killed_in_the_middle_of_starting_are_gone_too,
+                "servers in the middle of starting are gone too",
+                servers_in_the_middle_of_starting_are_gone_too,
             );
+            run("lines of servers are passed on", lines_of_servers_are_passed_on_with_their_name);
         }
     }
     ExitCode::SUCCESS
@@ -62,7 +65,7 @@ fn a_family_is_gone_within_5_s_of_our_kill() {
 }
 
 /// Killed at once, while servers are being started: none survives, whatever its start had come to.
-fn servers_killed_in_the_middle_of_starting_are_gone_too() {
+fn servers_in_the_middle_of_starting_are_gone_too() {
     for round in 0..10 {
         let (mut parent, pids) = start_parent("storm");
         std::thread::sleep(Duration::from_millis(round)); // Not to wait for something: to hit another moment.
@@ -71,6 +74,23 @@ fn servers_killed_in_the_middle_of_starting_are_gone_too() {
         let label = format!("LABEL=storm-{}", parent.id());
         until(|| !runs(pids[0]) && !is_any_labelled(&label));
     }
+}
+
+/// And nobody waits for a host that does not read them.
+fn lines_of_servers_are_passed_on_with_their_name() {
+    let piped = std::process::Stdio::piped;
+    let mut command = Command::new(own_program());
+    let mut passer = command.arg("passer").stdout(piped()).stderr(piped()).spawn().unwrap();
+    let mut first = String::new();
+    let mut output = BufReader::new(passer.stdout.take().unwrap());
+    output.read_line(&mut first).unwrap();
+    assert_eq!(first, "the server goes on\n");
+    let lines = BufReader::new(passer.stderr.take().unwrap()).lines().map(|line| line.unwrap());
+    let lines: Vec<_> = lines.take_while(|line| line != "[noisy] the end").collect();
+    assert_eq!(lines[0], "[noisy] \\u{1b}[31mhello");
+    assert!(lines.iter().any(|line| line.contains(" lines of servers left out")), "{}", lines.len());
+    passer.kill().unwrap();
+    passer.wait().unwrap();
 }
 
 fn a_guard_with_nothing_to_do_ends_with_us() {
@@ -146,6 +166,15 @@ async fn parent() {
     for epoch in 0.. {
         links.push(server.open(Epoch(epoch)).await);
     }
+}
+
+/// The part of a program whose standard error its host does not read for a while.
+async fn passer() {
+    let script = r#"printf '\033[31mhello\n' >&2; seq 100000 >&2; echo the server goes on; sleep 0.1; while echo the end >&2; do sleep 0.1; done"#;
+    let server = Stdio::new("noisy", "sh").args(["-c", script]).stderr(Stderr::Pass);
+    let mut link = server.open(Epoch(1)).await.unwrap();
+    println!("{}", line(&mut link).await);
+    std::future::pending::<()>().await;
 }
 
 /// Starts the parent, and returns who it says there are: the guard, then the family.
