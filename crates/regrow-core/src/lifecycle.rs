@@ -537,7 +537,8 @@ impl Lifecycle {
                 }
                 self.watch(if busy { self.calm(now) } else { self.calm(pulse.heard) })
             }
-            Watch::Probed { since, .. } | Watch::Spared { since, .. } if pulse.heard > since => {
+            // In the same millisecond, too: a local server answers faster than that.
+            Watch::Probed { since, .. } | Watch::Spared { since, .. } if pulse.heard >= since => {
                 self.watch(self.calm(pulse.heard))
             }
             Watch::Probed { deadline, .. } if now < deadline => vec![],

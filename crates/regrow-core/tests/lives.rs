@@ -106,6 +106,37 @@ fn a_crash_loop_after_the_handshake_parks_with_growing_pauses() {
     );
 }
 
+#[test]
+fn a_hundred_drops_hours_apart_never_park_it() {
+    let mut world = World::new(101.0 * 7200.0).start(0.0);
+    for n in 1..=100 {
+        world = world.call(f64::from(n) * 7200.0 - 3600.0).kill(f64::from(n) * 7200.0);
+    }
+    let life = world.live(&Policy::default());
+    assert_eq!(life.parked(), []);
+    assert_eq!(life.charges(), 100);
+    assert_eq!(life.answered(), 100);
+    assert_eq!(life.readies.len(), 101);
+    let healed: Vec<Duration> =
+        life.starts[1..].iter().map(|s| Duration::from_millis(s.as_millis() % 7_200_000)).collect();
+    assert!(
+        healed.iter().all(Duration::is_zero),
+        "each heals without a pause, for each session had proven healthy"
+    );
+}
+
+#[test]
+fn a_ready_server_that_never_answered_a_call_has_not_proven_healthy() {
+    let mut world = World::new(4000.0).start(0.0).starts_in(0.1);
+    for n in 1..=5 {
+        world = world.kill(f64::from(n) * 600.0);
+    }
+    let life = world.live(&exact());
+    let pauses: Vec<f64> =
+        (1..=5).map(|n| life.starts[n].as_millis() as f64 / 1000.0 - n as f64 * 600.0).collect();
+    assert_eq!(pauses, [0.0, 0.25, 0.5, 1.0, 2.0]);
+}
+
 // Ends that cost nothing.
 
 #[test]
@@ -132,6 +163,16 @@ fn one_real_fault_among_the_noise_is_charged_once() {
     }
     let life = world.live(&Policy::default());
     assert_eq!((life.answered(), life.charges(), life.starts.len()), (20, 1, 22));
+}
+
+#[test]
+fn a_person_may_reconnect_as_often_as_they_like() {
+    let mut world = World::new(200.0).start(0.0).starts_in(0.1);
+    for n in 1..=80 {
+        world = world.then(f64::from(n), Happening::Reconnect(Orderer::Person));
+    }
+    let life = world.live(&Policy::default());
+    assert_eq!((life.charges(), life.starts.len()), (0, 81));
 }
 
 // Demand.
@@ -174,6 +215,26 @@ fn a_permanent_fault_is_tried_once_and_then_once_in_ten_seconds_of_demand() {
         let made = (call - 1) as f64;
         assert_eq!(life.fate(call), (made, &Fate::Failed(Delivery::NotSent, missing.clone())));
     }
+}
+
+#[test]
+fn a_permanent_fault_without_demand_is_tried_once_and_mended_by_a_person() {
+    let missing = Fault::NotFound { program: "mcp-github".into() };
+    let world = World::new(100_000.0)
+        .start(0.0)
+        .broken_until(50_000.0, missing, 0.0)
+        .then(60_000.0, Happening::Reconnect(Orderer::Person));
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        0.0s connecting -> closing: the program \"mcp-github\" was not found
+        0.0s closing -> parked: the program \"mcp-github\" was not found
+        60000.0s parked -> connecting
+        60001.0s connecting -> ready
+        ",
+    );
 }
 
 #[test]
@@ -233,6 +294,13 @@ fn a_hung_server_is_found_by_a_probe_when_nobody_calls() {
 }
 
 #[test]
+fn a_server_that_answers_a_probe_in_the_same_instant_lives() {
+    let life = World::new(1000.0).start(0.0).live(&exact());
+    assert_eq!((life.starts.len(), life.state), (1, "ready"), "{}", life.log);
+    assert!(life.probes.len() >= 15);
+}
+
+#[test]
 fn busy_is_not_dead() {
     let world = World::new(290.0).start(0.0).answers_in(280.0).call(2.0);
     let life = world.live(&exact());
@@ -275,6 +343,13 @@ fn a_cancelled_call_raises_a_doubt_only_after_ten_silent_seconds() {
 }
 
 // Sleep.
+
+#[test]
+fn a_handshake_that_the_machine_slept_through_is_not_a_fault() {
+    let world = World::new(6000.0).start(0.0).starts_in(20.0).sleeps(1.0, 5000.0);
+    let life = world.live(&exact());
+    assert_eq!((life.charges(), life.starts.len(), life.state), (0, 1, "ready"));
+}
 
 /// The instants at which eight connections of one machine start again after it slept.
 fn woken(world: &World) -> Vec<Time> {
@@ -486,4 +561,20 @@ fn progress_extends_a_call_up_to_an_hour() {
     assert_eq!(world.live(&exact()).fate(1), (3602.0, &Fate::TimedOut(Delivery::Unknown)));
     let once = World::new(9000.0).start(0.0).answers_in(8000.0).call(2.0).then(200.0, Happening::Progress(1));
     assert_eq!(once.live(&exact()).fate(1).0, 500.0);
+}
+
+#[test]
+fn a_stream_survives_restarts_and_hours() {
+    let mut world = World::new(50_000.0)
+        .start(0.0)
+        .answers_in(90_000.0)
+        .then(2.0, Happening::Call(Nature::Stream, Some(secs(300.0))));
+    for n in 1..=10 {
+        world = world.kill(f64::from(n) * 4000.0);
+    }
+    world = world.then(45_000.0, Happening::Reconnect(Orderer::Person));
+    let life = world.live(&exact());
+    assert_eq!(life.fates.len(), 0);
+    assert_eq!(life.sends[&1], 12, "opened again on every session");
+    assert_eq!(count(&life, |n| matches!(n, Notice::Planned(..))), 1, "and no drain waits for it");
 }
