@@ -359,7 +359,8 @@ impl<R> Ledger<R> {
 
     /// How many calls wait for a session and would wake one. Streams alone do not.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        let wakes = |id: &&CallId| self.calls.get(id).is_some_and(|call| call.nature != Nature::Stream);
+        self.waiting.values().filter(wakes).count()
     }
 
     /// How many calls of clients are in flight on this session. Streams are not counted.
