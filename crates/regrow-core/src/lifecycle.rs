@@ -131,8 +131,10 @@ pub struct Lifecycle {
     free_in_a_row: u32,
     /// When we last noticed that the machine had slept.
     woke: Option<Time>,
-    /// How many slow probes have failed since the connection was parked.
-    probes: u32,
+    /// How many slow probes have failed since the budget was spent; none with a session since then.
+    probes: Option<u32>,
+    /// Whether calls have made the next attempt come sooner.
+    demanded: bool,
 }
 
 impl Lifecycle {
@@ -148,7 +150,8 @@ impl Lifecycle {
             attempted: None,
             free_in_a_row: 0,
             woke: None,
-            probes: 0,
+            probes: None,
+            demanded: false,
         }
     }
 
@@ -272,7 +275,7 @@ impl Lifecycle {
             (S::Backoff { .. }, E::Reconnect(_)) => self.connect_at(now, self.attempt_floor()),
 
             (S::Parked { probe_at: Some(probe_at), .. }, E::Tick(_)) if now >= *probe_at => {
-                self.probes = self.probes.saturating_add(1);
+                self.count_probe();
                 self.connect(now)
             }
             (S::Parked { .. }, E::Demand) => self.demand(now),
@@ -285,6 +288,7 @@ impl Lifecycle {
         debug_assert!(now >= self.attempt_floor(), "P10: attempts have a floor between them");
         self.epoch = self.epoch.next();
         self.attempted = Some(now);
+        self.demanded = false;
         self.state =
             State::Connecting { step: Step::Greeting, deadline: Some(now + self.policy.connect_timeout) };
         vec![Effect::Notice(Notice::Connecting(self.epoch)), Effect::Connect(self.epoch)]
@@ -304,7 +308,7 @@ impl Lifecycle {
 
     fn ready(&mut self, now: Time) -> Vec<Effect> {
         self.trust = Trust::Answers;
-        self.probes = 0;
+        self.probes = None;
         self.state = State::Ready { since: now, watch: self.calm(now) };
         vec![Effect::Notice(Notice::Ready(self.epoch))]
     }
@@ -438,7 +442,10 @@ impl Lifecycle {
     fn replace(&mut self, now: Time, remedy: Remedy, fault: Option<Fault>) -> Vec<Effect> {
         match (remedy, fault) {
             (Remedy::Park, Some(fault)) => self.park(now, fault),
-            (Remedy::Retry, Some(fault)) if self.budget.is_over(now) => self.park(now, fault),
+            // Charges grow old while it is parked. That alone is no reason to try at the old pace again.
+            (Remedy::Retry, Some(fault)) if self.budget.is_over(now) || self.probes.is_some() => {
+                self.park(now, fault)
+            }
             (Remedy::Retry, fault) => {
                 let pause = self.backoff.pause() + self.wake_jitter(now);
                 self.pause(now, (now + pause).max(self.attempt_floor()), fault)
@@ -460,11 +467,19 @@ impl Lifecycle {
 
     fn park(&mut self, now: Time, fault: Fault) -> Vec<Effect> {
         let probe_at = (!fault.is_permanent()).then(|| {
-            let step = self.policy.park_probe.saturating_mul(self.probes.saturating_add(1));
+            let failed = *self.probes.get_or_insert(0);
+            let step = self.policy.park_probe.saturating_mul(failed.saturating_add(1));
             now + self.backoff.jitter(step.min(self.policy.park_probe_cap))
         });
-        self.state = State::Parked { probe_at, probes: self.probes, fault: fault.clone() };
+        self.state = State::Parked { probe_at, probes: self.probes.unwrap_or(0), fault: fault.clone() };
         vec![Effect::Notice(Notice::Parked(fault))]
+    }
+
+    /// A slow probe is due. What calls demanded is none, and makes the next no slower.
+    fn count_probe(&mut self) {
+        if !self.demanded {
+            self.probes = self.probes.map(|probes| probes.saturating_add(1));
+        }
     }
 
     /// Calls are waiting: one shared attempt, soon, but not more often than the floor allows.
@@ -475,7 +490,10 @@ impl Lifecycle {
                 vec![Effect::FailWaiting(fault.clone())]
             }
             State::Parked { probe_at, .. } if now < floor => {
-                *probe_at = Some(probe_at.map_or(floor, |at| at.min(floor)));
+                if probe_at.is_none_or(|at| floor < at) {
+                    *probe_at = Some(floor);
+                    self.demanded = true;
+                }
                 vec![]
             }
             State::Backoff { retry_at, .. } if now < floor => {

@@ -107,6 +107,18 @@ fn a_crash_loop_after_the_handshake_parks_with_growing_pauses() {
 }
 
 #[test]
+fn a_server_that_drops_every_second_for_an_hour_is_started_at_most_130_times() {
+    for seed in 0..20 {
+        let world = World::new(3600.0).seed(seed).start(0.0).starts_in(0.1).dies_after(1.0, killed());
+        let life = world.live(&Policy::default());
+        // Pauses reach their cap of 30 s (24 with jitter), and nothing ever makes them start over.
+        assert!(life.starts.len() <= 130, "{} starts", life.starts.len());
+        assert!(life.starts.len() >= 12, "slow probes go on: {} starts", life.starts.len());
+        assert!(life.readies.len() - life.charges() <= 1, "each death is charged once");
+    }
+}
+
+#[test]
 fn a_hundred_drops_hours_apart_never_park_it() {
     let mut world = World::new(101.0 * 7200.0).start(0.0);
     for n in 1..=100 {
@@ -238,6 +250,47 @@ fn a_permanent_fault_without_demand_is_tried_once_and_mended_by_a_person() {
 }
 
 #[test]
+fn parked_it_probes_after_30_60_90_seconds_up_to_300_and_never_falls_back_into_its_old_pace() {
+    let world = World::new(4000.0).start(0.0).broken_until(9999.0, exited(1), 0.0);
+    let life = world.live(&exact());
+    let slow: Vec<f64> = gaps(&life)[5..].iter().map(|gap| gap.round()).collect();
+    assert_eq!(slow[..12], [30., 60., 90., 120., 150., 180., 210., 240., 270., 300., 300., 300.]);
+
+    for seed in 0..20 {
+        let world = World::new(4000.0).seed(seed).start(0.0).broken_until(9999.0, exited(1), 0.0);
+        let life = world.live(&Policy::default());
+        let slow = gaps(&life);
+        for (n, gap) in slow[5..].iter().enumerate() {
+            let exact = (30.0 * (n + 1) as f64).min(300.0);
+            assert!((0.8 * exact..=1.2 * exact).contains(gap), "probe {n} came after {gap} s");
+        }
+    }
+}
+
+#[test]
+fn attempts_that_calls_demanded_do_not_make_the_slow_probes_slower() {
+    let mut world = World::new(200.0).start(0.0).broken_until(9999.0, exited(1), 0.1);
+    for n in 0..40 {
+        world = world.call(10.0 + f64::from(n) * 0.5);
+    }
+    let life = world.live(&exact());
+    let after: Vec<Time> = life.starts.iter().copied().filter(|&t| t > at(31.0)).collect();
+    assert!(after[0] <= at(61.5), "the first slow probe comes 30 s after the last call: {:?}", after);
+}
+
+#[test]
+fn a_stream_alone_does_not_wake_a_parked_server() {
+    let world = World::new(100.0).then(0.0, Happening::Call(Nature::Stream, None)).start(0.0).broken_until(
+        9999.0,
+        exited(1),
+        0.0,
+    );
+    let life = world.live(&exact());
+    let slow: Vec<f64> = gaps(&life)[5..].iter().map(|gap| gap.round()).collect();
+    assert_eq!(slow, [30., 60.]);
+}
+
+#[test]
 fn a_hundred_callers_that_see_one_death_cause_one_reconnect() {
     let mut world = World::new(20.0).start(0.0).answers_in(3.0).kill(2.0);
     for n in 0..100 {
@@ -320,6 +373,36 @@ fn a_slow_tool_is_no_reason_to_replace_a_server_that_lives() {
         33.0s call 2: answered
         ",
     );
+}
+
+#[test]
+fn a_silent_server_is_spared_for_other_calls_but_not_for_more_than_60_s() {
+    let world = World::new(200.0)
+        .start(0.0)
+        .then(2.0, Happening::Hangs)
+        .call_within(3.0, 7.0)
+        .call_within(4.0, 190.0);
+    let life = check(
+        &exact(),
+        world.clone(),
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        10.0s call 1: timed out, unknown
+        75.0s call 2: failed, unknown: the server gave no sign of life for 74 s
+        75.0s ready -> closing: the server gave no sign of life for 74 s
+        75.0s closing -> connecting
+        76.0s connecting -> ready
+        ",
+    );
+    assert_eq!(life.charges(), 1);
+    let shorter = World::new(200.0)
+        .start(0.0)
+        .then(2.0, Happening::Hangs)
+        .call_within(3.0, 7.0)
+        .call_within(4.0, 20.0)
+        .live(&exact());
+    assert!(shorter.starts[1] <= at(24.0 + 0.25), "replaced as soon as the last call has ended");
 }
 
 #[test]
@@ -525,6 +608,31 @@ fn a_server_that_says_wrong_era_and_dies_of_it_is_not_charged() {
     owner.event(at(0.1), Event::Lost(epoch, Fault::WrongEra, pulse));
     owner.event(at(0.1), Event::Lost(epoch, exited(1), pulse));
     assert_eq!(owner.lifecycle.budget_left(at(0.1)), 5);
+}
+
+#[test]
+fn the_clients_first_handshake_is_retried_within_its_time() {
+    let hello = Happening::Call(Nature::Greeting, Some(secs(60.0)));
+    let world = World::new(100.0)
+        .start(0.0)
+        .steps_first(Step::ClientsTurn)
+        .answers_in(0.5)
+        .then(2.0, hello.clone())
+        .broken_until(9.0, exited(1), 0.3);
+    let life = world.live(&exact());
+    assert_eq!(life.fate(1).1, &Fate::Answered, "{}", life.log);
+    assert!(life.fate(1).0 <= 11.0, "{}", life.log);
+    assert!(life.sends[&1] > 3, "a handshake runs nothing, so it has no limit of sends but its time");
+
+    let never = World::new(100.0)
+        .start(0.0)
+        .answers_in(0.5)
+        .steps_first(Step::ClientsTurn)
+        .then(2.0, hello)
+        .broken_until(999.0, exited(1), 0.3);
+    let life = never.live(&exact());
+    assert_eq!(life.fate(1), (62.0, &Fate::TimedOut(Delivery::Unknown)), "{}", life.log);
+    assert!(life.starts.len() <= 70, "{}", life.starts.len());
 }
 
 #[test]
