@@ -30,7 +30,7 @@ pub enum Event {
     /// The server does not know the probe (but answered, which is a sign of life).
     ProbeRefused(Epoch),
     /// Somebody wants a fresh session.
-    Reconnect(Orderer),
+    Reconnect(Orderer, Pulse),
     /// The connection must end.
     Close(Manner),
     /// The state's deadline has come.
@@ -125,6 +125,8 @@ pub struct Lifecycle {
     budget: Budget,
     backoff: Backoff,
     trust: Trust,
+    /// The newest epoch that was charged. Each is charged once, for its first cause.
+    charged: Option<Epoch>,
     /// When the newest attempt started.
     attempted: Option<Time>,
     /// Ends in a row that cost nothing and followed no good answer.
@@ -147,6 +149,7 @@ impl Lifecycle {
             state: State::Idle,
             epoch: Epoch(0),
             trust: Trust::Answers,
+            charged: None,
             attempted: None,
             free_in_a_row: 0,
             woke: None,
@@ -208,7 +211,7 @@ impl Lifecycle {
         match (&self.state, event) {
             (S::Closed, _) => vec![],
             (_, E::Close(manner)) => self.close(now, manner),
-            (S::Idle, E::Start | E::Demand | E::Reconnect(_)) => self.connect(now),
+            (S::Idle, E::Start | E::Demand | E::Reconnect(..)) => self.connect(now),
 
             (S::Connecting { .. }, E::Opened(_)) => self.greet(Step::ClientsTurn, None),
             (S::Connecting { .. }, E::Begun(_, step)) => {
@@ -216,7 +219,7 @@ impl Lifecycle {
             }
             (S::Connecting { .. }, E::Connected(_)) => self.ready(now),
             (S::Connecting { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
-            (S::Connecting { .. }, E::Reconnect(Orderer::Person)) => {
+            (S::Connecting { .. }, E::Reconnect(Orderer::Person, _)) => {
                 self.hangup(now, Manner::Planned, Intent::Replace(Remedy::AtOnce))
             }
             (S::Connecting { deadline: Some(deadline), .. }, E::Tick(pulse)) if now >= *deadline => {
@@ -239,7 +242,7 @@ impl Lifecycle {
                 self.trust = Trust::Refused;
                 vec![]
             }
-            (S::Ready { .. }, E::Reconnect(orderer)) => self.reconnect(now, orderer),
+            (S::Ready { .. }, E::Reconnect(orderer, pulse)) => self.reconnect(now, orderer, pulse),
             (S::Ready { .. }, E::Tick(pulse)) => self.look(now, pulse),
 
             (S::Draining { then, .. }, E::Drained(_)) => {
@@ -272,14 +275,14 @@ impl Lifecycle {
                 false => self.connect(now),
             },
             (S::Backoff { .. }, E::Demand) => self.demand(now),
-            (S::Backoff { .. }, E::Reconnect(_)) => self.connect_at(now, self.attempt_floor()),
+            (S::Backoff { .. }, E::Reconnect(..)) => self.connect_at(now, self.attempt_floor()),
 
             (S::Parked { probe_at: Some(probe_at), .. }, E::Tick(_)) if now >= *probe_at => {
                 self.count_probe();
                 self.connect(now)
             }
             (S::Parked { .. }, E::Demand) => self.demand(now),
-            (S::Parked { .. }, E::Start | E::Reconnect(_)) => self.connect_at(now, self.attempt_floor()),
+            (S::Parked { .. }, E::Start | E::Reconnect(..)) => self.connect_at(now, self.attempt_floor()),
             _ => vec![],
         }
     }
@@ -316,17 +319,20 @@ impl Lifecycle {
     /// The session or attempt ended, and not because we wanted it.
     fn lost(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
         let verdict = self.verdict(&fault, pulse);
-        self.settle_accounts(now, verdict, pulse);
+        let charged_before = self.is_charged();
+        self.settle_accounts(now, verdict.charged, pulse);
         let notice = match verdict.charged {
-            true => Notice::Fault(self.epoch, fault.clone(), pulse.calls),
-            false => Notice::Retired(self.epoch, fault.clone()),
+            _ if charged_before => None,
+            true => Some(Notice::Fault(self.epoch, fault.clone(), pulse.calls)),
+            false => Some(Notice::Retired(self.epoch, fault.clone())),
         };
         let was_connecting = matches!(self.state, State::Connecting { .. });
         let then = match self.state {
             State::Draining { then: Intent::Close, .. } => Intent::Close,
             _ => Intent::Replace(verdict.remedy),
         };
-        let mut effects = vec![Effect::Notice(notice), Effect::Settle(self.epoch, fault.clone())];
+        let mut effects: Vec<Effect> = notice.map(Effect::Notice).into_iter().collect();
+        effects.push(Effect::Settle(self.epoch, fault.clone()));
         if was_connecting && verdict.charged {
             effects.push(Effect::FailWaiting(fault.clone()));
         }
@@ -340,7 +346,7 @@ impl Lifecycle {
         if !verdict.charged {
             return vec![];
         }
-        self.settle_accounts(now, verdict, pulse);
+        self.settle_accounts(now, true, pulse);
         let notice = Notice::Late(self.epoch, fault.clone());
         if let State::Closing { fault: kept, then, .. } = &mut self.state {
             if let Intent::Replace(remedy) = then {
@@ -368,34 +374,40 @@ impl Lifecycle {
     }
 
     /// Charges the epoch if it ended in a fault, and remembers what it proved.
-    fn settle_accounts(&mut self, now: Time, verdict: Verdict, pulse: Pulse) {
-        self.count_free(verdict.charged, pulse.answered);
+    fn settle_accounts(&mut self, now: Time, charged: bool, pulse: Pulse) {
+        self.remember_health(now, pulse);
+        self.free_in_a_row = if charged || pulse.answered { 0 } else { self.free_in_a_row.saturating_add(1) };
+        if charged && !self.is_charged() {
+            self.charged = Some(self.epoch);
+            self.budget.charge(now);
+        }
+    }
+
+    fn remember_health(&mut self, now: Time, pulse: Pulse) {
         if let State::Ready { since, .. } = self.state
             && pulse.answered
         {
             self.backoff.proven(now - since);
         }
-        if verdict.charged {
-            self.budget.charge(now);
-        }
     }
 
-    fn count_free(&mut self, charged: bool, answered: bool) {
-        self.free_in_a_row = if charged || answered { 0 } else { self.free_in_a_row.saturating_add(1) };
+    fn is_charged(&self) -> bool {
+        self.charged == Some(self.epoch)
     }
 
-    fn reconnect(&mut self, now: Time, orderer: Orderer) -> Vec<Effect> {
-        let mut remedy = Remedy::AtOnce;
-        if orderer == Orderer::Program {
-            if self.free_in_a_row >= self.policy.free_reconnects {
-                self.free_in_a_row = 0;
-                self.budget.charge(now);
-                remedy = Remedy::Retry;
-            } else {
-                self.free_in_a_row += 1;
-            }
+    fn reconnect(&mut self, now: Time, orderer: Orderer, pulse: Pulse) -> Vec<Effect> {
+        if orderer == Orderer::Person {
+            self.remember_health(now, pulse);
+            return self.drain(now, Intent::Replace(Remedy::AtOnce));
         }
-        self.drain(now, Intent::Replace(remedy))
+        let charged = !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
+        self.settle_accounts(now, charged, pulse);
+        if !charged {
+            return self.drain(now, Intent::Replace(Remedy::AtOnce));
+        }
+        let mut effects = vec![Effect::Notice(Notice::Fault(self.epoch, Fault::Replaced, pulse.calls))];
+        effects.extend(self.drain(now, Intent::Replace(Remedy::Retry)));
+        effects
     }
 
     fn drain(&mut self, now: Time, then: Intent) -> Vec<Effect> {
@@ -406,7 +418,8 @@ impl Lifecycle {
     /// Ends the session because we want it so. What it still has in flight is settled when it is gone.
     fn hangup(&mut self, now: Time, manner: Manner, then: Intent) -> Vec<Effect> {
         let mut effects = vec![Effect::Notice(Notice::Planned(self.epoch, manner))];
-        effects.extend(self.enter_closing(now, manner, then, None));
+        let fault = self.is_charged().then_some(Fault::Replaced);
+        effects.extend(self.enter_closing(now, manner, then, fault));
         effects
     }
 
@@ -644,7 +657,7 @@ impl Event {
                 Some(*epoch)
             }
             Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, _) | ProbeRefused(epoch) => Some(*epoch),
-            Start | Demand | Reconnect(_) | Close(_) | Tick(_) => None,
+            Start | Demand | Reconnect(..) | Close(_) | Tick(_) => None,
         }
     }
 }

@@ -164,6 +164,23 @@ fn exit_0_after_every_two_calls_twenty_times_costs_nothing_and_loses_no_call() {
 }
 
 #[test]
+fn twenty_planned_reconnects_with_noisy_teardown_cost_nothing() {
+    for orderer in [Orderer::Person, Orderer::Program] {
+        let mut world = World::new(100.0).start(0.0).gone_in(0.5);
+        for n in 0..20 {
+            let t = 1.0 + f64::from(n) * 4.0;
+            world = world
+                .call(t)
+                .then(t + 1.0, Happening::Reconnect(orderer))
+                .then(t + 1.2, Happening::Dies(Fault::Killed { signal: 11 }));
+        }
+        let life = world.live(&Policy::default());
+        assert_eq!((life.answered(), life.charges(), life.starts.len()), (20, 0, 21), "{orderer:?}");
+        assert_eq!(life.budget_left, 5);
+    }
+}
+
+#[test]
 fn one_real_fault_among_the_noise_is_charged_once() {
     let mut world = World::new(100.0).start(0.0).gone_in(0.5).kill(42.5);
     for n in 0..20 {
@@ -178,6 +195,29 @@ fn one_real_fault_among_the_noise_is_charged_once() {
 }
 
 #[test]
+fn a_program_that_reconnects_without_an_answer_between_is_charged_and_in_the_end_parked() {
+    let mut world = World::new(100.0).start(0.0).starts_in(0.1);
+    for n in 1..=80 {
+        world = world.then(f64::from(n), Happening::Reconnect(Orderer::Program));
+    }
+    let life = world.live(&Policy::default());
+    let first: Vec<Time> =
+        life.notices.iter().filter(|(_, n)| matches!(n, Notice::Fault(..))).map(|&(t, _)| t).collect();
+    assert_eq!(first.first(), Some(&at(4.0)), "the first three are free");
+    assert!(!life.parked().is_empty(), "{}", life.log);
+}
+
+#[test]
+fn a_reconnect_that_counts_as_a_fault_is_charged_once_even_if_the_server_dies_in_the_drain() {
+    let mut world = World::new(30.0).start(0.0).starts_in(0.1).answers_in(9.0);
+    for n in 1..=4 {
+        world = world.then(f64::from(n), Happening::Reconnect(Orderer::Program));
+    }
+    let life = world.call(3.5).kill(5.0).live(&exact());
+    assert_eq!((life.charges(), life.budget_left), (1, 4), "{}", life.log);
+}
+
+#[test]
 fn a_person_may_reconnect_as_often_as_they_like() {
     let mut world = World::new(200.0).start(0.0).starts_in(0.1);
     for n in 1..=80 {
@@ -185,6 +225,19 @@ fn a_person_may_reconnect_as_often_as_they_like() {
     }
     let life = world.live(&Policy::default());
     assert_eq!((life.charges(), life.starts.len()), (0, 81));
+}
+
+#[test]
+fn health_before_a_planned_reconnect_is_proven_too() {
+    let world = World::new(1000.0)
+        .call(0.0)
+        .kill(5.0)
+        .kill(7.0)
+        .call(10.0)
+        .then(500.0, Happening::Reconnect(Orderer::Person))
+        .kill(510.0);
+    let life = world.live(&exact());
+    assert_eq!(life.starts.last(), Some(&at(510.0)), "no pause: {}", life.log);
 }
 
 // Demand.

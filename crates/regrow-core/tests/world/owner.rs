@@ -154,7 +154,8 @@ impl Owner {
 
     /// Somebody wants a fresh session.
     pub(crate) fn reconnect(&mut self, now: Time, orderer: Orderer) {
-        self.event(now, Event::Reconnect(orderer));
+        let pulse = self.pulse();
+        self.event(now, Event::Reconnect(orderer, pulse));
     }
 
     /// What an owner reports by itself: calls that wait, and a drain that is done.
