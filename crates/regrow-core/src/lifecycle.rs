@@ -122,6 +122,8 @@ pub struct Lifecycle {
     policy: Policy,
     state: State,
     epoch: Epoch,
+    /// How far the handshake of this epoch got; none once it was ready.
+    step: Option<Step>,
     budget: Budget,
     backoff: Backoff,
     trust: Trust,
@@ -148,6 +150,7 @@ impl Lifecycle {
             policy,
             state: State::Idle,
             epoch: Epoch(0),
+            step: None,
             trust: Trust::Answers,
             charged: None,
             attempted: None,
@@ -257,7 +260,7 @@ impl Lifecycle {
                 effects
             }
 
-            (S::Closing { fault: None, .. }, E::Lost(_, fault, pulse)) => {
+            (S::Closing { .. }, E::Lost(_, fault, pulse)) if !self.is_charged() => {
                 self.lost_while_closing(now, fault, pulse)
             }
             (S::Closing { .. }, E::Gone(_)) => self.gone(now),
@@ -292,12 +295,12 @@ impl Lifecycle {
         self.epoch = self.epoch.next();
         self.attempted = Some(now);
         self.demanded = false;
-        self.state =
-            State::Connecting { step: Step::Greeting, deadline: Some(now + self.policy.connect_timeout) };
+        self.greet(Step::Greeting, Some(now + self.policy.connect_timeout));
         vec![Effect::Notice(Notice::Connecting(self.epoch)), Effect::Connect(self.epoch)]
     }
 
     fn greet(&mut self, step: Step, deadline: Option<Time>) -> Vec<Effect> {
+        self.step = Some(step);
         self.state = State::Connecting { step, deadline };
         vec![]
     }
@@ -310,6 +313,7 @@ impl Lifecycle {
     }
 
     fn ready(&mut self, now: Time) -> Vec<Effect> {
+        self.step = None;
         self.trust = Trust::Answers;
         self.probes = None;
         self.state = State::Ready { since: now, watch: self.calm(now) };
@@ -340,9 +344,10 @@ impl Lifecycle {
         effects
     }
 
-    /// A fault that happened before our hangup reached the session, but was told after. It counts.
+    /// A fault that happened before our hangup reached the session, but was told after. It counts, even when
+    /// the session seemed to have ended in good order.
     fn lost_while_closing(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
-        let verdict = self.verdict(&fault, pulse);
+        let verdict = fault.verdict(self.phase(pulse));
         if !verdict.charged {
             return vec![];
         }
@@ -357,15 +362,18 @@ impl Lifecycle {
         vec![Effect::Notice(notice)]
     }
 
+    fn phase(&self, pulse: Pulse) -> Phase {
+        match self.step {
+            Some(Step::Discovering) => Phase::Discovering,
+            Some(Step::Greeting | Step::ClientsTurn) => Phase::Greeting,
+            None if pulse.calls > 0 => Phase::Busy,
+            None if pulse.answered => Phase::Proven,
+            None => Phase::Unproven,
+        }
+    }
+
     fn verdict(&self, fault: &Fault, pulse: Pulse) -> Verdict {
-        let phase = match self.state {
-            State::Connecting { step: Step::Discovering, .. } => Phase::Discovering,
-            State::Connecting { .. } => Phase::Greeting,
-            _ if pulse.calls > 0 => Phase::Busy,
-            _ if pulse.answered => Phase::Proven,
-            _ => Phase::Unproven,
-        };
-        let verdict = fault.verdict(phase);
+        let verdict = fault.verdict(self.phase(pulse));
         if !verdict.charged && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects {
             // Free ends that lead nowhere would be a loop without a bound.
             return Verdict { remedy: Remedy::Retry, charged: true };

@@ -240,6 +240,22 @@ fn health_before_a_planned_reconnect_is_proven_too() {
     assert_eq!(life.starts.last(), Some(&at(510.0)), "no pause: {}", life.log);
 }
 
+#[test]
+fn two_causes_of_one_end_are_one_fault_if_either_is() {
+    let mut owner = Owner::new(&exact(), 7);
+    owner.event(at(0.0), Event::Start);
+    let epoch = owner.epoch();
+    owner.event(at(1.0), Event::Connected(epoch));
+    let quiet = Pulse { heard: at(1.0), calls: 0, answered: true };
+    owner.event(at(9.0), Event::Lost(epoch, exited(0), quiet));
+    assert_eq!(owner.lifecycle.budget_left(at(9.0)), 5);
+    let broken = Fault::Broken { reason: "pipe".into() };
+    owner.event(at(9.0), Event::Lost(epoch, broken.clone(), quiet));
+    owner.event(at(9.0), Event::Lost(epoch, killed(), quiet));
+    assert_eq!(owner.lifecycle.budget_left(at(9.0)), 4);
+    assert!(owner.told.contains(&Told::Notice(Notice::Late(epoch, broken))));
+}
+
 // Demand.
 
 #[test]
