@@ -263,6 +263,7 @@ impl Lifecycle {
             (S::Closing { .. }, E::Lost(_, fault, pulse)) if !self.is_charged() => {
                 self.lost_while_closing(now, fault, pulse)
             }
+            (S::Closing { then: Intent::Replace(_), .. }, E::Reconnect(Orderer::Person, _)) => self.hurry(),
             (S::Closing { .. }, E::Gone(_)) => self.gone(now),
             (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline => {
                 let abandoned = self.epoch;
@@ -442,6 +443,14 @@ impl Lifecycle {
         let deadline = now + ladder + self.policy.abandon_after;
         self.state = State::Closing { deadline, then, fault };
         vec![Effect::Hold(self.epoch), Effect::Hangup(self.epoch, manner)]
+    }
+
+    /// A person wants a fresh session and gets the next attempt at once, whatever the last one ended with.
+    fn hurry(&mut self) -> Vec<Effect> {
+        if let State::Closing { then, .. } = &mut self.state {
+            *then = Intent::Replace(Remedy::AtOnce);
+        }
+        vec![]
     }
 
     fn gone(&mut self, now: Time) -> Vec<Effect> {

@@ -319,6 +319,18 @@ fn a_permanent_fault_without_demand_is_tried_once_and_mended_by_a_person() {
 }
 
 #[test]
+fn what_a_person_mends_while_the_failed_attempt_still_ends_is_tried_at_once() {
+    let missing = Fault::NotFound { program: "mcp-github".into() };
+    let mut owner = Owner::new(&exact(), 7);
+    owner.event(at(0.0), Event::Start);
+    let epoch = owner.epoch();
+    owner.event(at(0.1), Event::Lost(epoch, missing, Pulse::default()));
+    owner.reconnect(at(0.15), Orderer::Person);
+    owner.event(at(0.2), Event::Gone(epoch));
+    assert_eq!(owner.lifecycle.state().name(), "connecting");
+}
+
+#[test]
 fn parked_it_probes_after_30_60_90_seconds_up_to_300_and_never_falls_back_into_its_old_pace() {
     let world = World::new(4000.0).start(0.0).broken_until(9999.0, exited(1), 0.0);
     let life = world.live(&exact());
