@@ -210,6 +210,7 @@ impl Lifecycle {
         if event.epoch().is_some_and(|epoch| epoch != self.epoch) {
             return vec![]; // News of a session that we have left.
         }
+        let slept = self.notice_sleep(now);
         use {Event as E, State as S};
         match (&self.state, event) {
             (S::Closed, _) => vec![],
@@ -226,9 +227,9 @@ impl Lifecycle {
                 self.hangup(now, Manner::Planned, Intent::Replace(Remedy::AtOnce))
             }
             (S::Connecting { deadline: Some(deadline), .. }, E::Tick(pulse)) if now >= *deadline => {
-                match self.slept(now, *deadline) {
+                match slept {
                     // The server had no chance to answer while the machine slept.
-                    true => self.extend_handshake(now),
+                    true => self.extend(now + self.policy.connect_timeout),
                     false => {
                         let after = self.policy.connect_timeout;
                         self.lost(now, Fault::HandshakeTimeout { after }, pulse)
@@ -246,7 +247,7 @@ impl Lifecycle {
                 vec![]
             }
             (S::Ready { .. }, E::Reconnect(orderer, pulse)) => self.reconnect(now, orderer, pulse),
-            (S::Ready { .. }, E::Tick(pulse)) => self.look(now, pulse),
+            (S::Ready { .. }, E::Tick(pulse)) => self.look(now, pulse, slept),
 
             (S::Draining { then, .. }, E::Drained(_)) => {
                 let then = *then;
@@ -265,6 +266,10 @@ impl Lifecycle {
             }
             (S::Closing { then: Intent::Replace(_), .. }, E::Reconnect(Orderer::Person, _)) => self.hurry(),
             (S::Closing { .. }, E::Gone(_)) => self.gone(now),
+            // The timers of the ladder slept, too: nobody may have sent SIGKILL yet.
+            (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline && slept => {
+                self.extend(now + self.policy.abandon_after)
+            }
             (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline => {
                 let abandoned = self.epoch;
                 let mut effects =
@@ -273,18 +278,20 @@ impl Lifecycle {
                 effects
             }
 
-            (S::Backoff { retry_at, .. }, E::Tick(_)) if now >= *retry_at => match self.slept(now, *retry_at)
-            {
+            (S::Backoff { retry_at, .. }, E::Tick(_)) if now >= *retry_at => match slept {
                 true => self.spread(now),
                 false => self.connect(now),
             },
             (S::Backoff { .. }, E::Demand) => self.demand(now),
             (S::Backoff { .. }, E::Reconnect(..)) => self.connect_at(now, self.attempt_floor()),
 
-            (S::Parked { probe_at: Some(probe_at), .. }, E::Tick(_)) if now >= *probe_at => {
-                self.count_probe();
-                self.connect(now)
-            }
+            (S::Parked { probe_at: Some(probe_at), .. }, E::Tick(_)) if now >= *probe_at => match slept {
+                true => self.spread(now),
+                false => {
+                    self.count_probe();
+                    self.connect(now)
+                }
+            },
             (S::Parked { .. }, E::Demand) => self.demand(now),
             (S::Parked { .. }, E::Start | E::Reconnect(..)) => self.connect_at(now, self.attempt_floor()),
             _ => vec![],
@@ -304,13 +311,6 @@ impl Lifecycle {
         self.step = Some(step);
         self.state = State::Connecting { step, deadline };
         vec![]
-    }
-
-    fn extend_handshake(&mut self, now: Time) -> Vec<Effect> {
-        if let State::Connecting { deadline, .. } = &mut self.state {
-            *deadline = Some(now + self.policy.connect_timeout);
-        }
-        vec![Effect::Notice(Notice::Woke)]
     }
 
     fn ready(&mut self, now: Time) -> Vec<Effect> {
@@ -566,31 +566,34 @@ impl Lifecycle {
 
     /// A call got no answer: is the server still there?
     fn doubt(&mut self, now: Time) -> Vec<Effect> {
-        let State::Ready { watch: watch @ Watch::Calm { .. }, .. } = &mut self.state else { return vec![] };
-        *watch = Watch::Probed { since: now, deadline: now + self.policy.doubt_timeout, doubt: true };
-        vec![Effect::Notice(Notice::Doubted(self.epoch)), Effect::Probe(self.epoch)]
+        let State::Ready { watch: Watch::Calm { .. }, .. } = self.state else { return vec![] };
+        let mut effects = vec![Effect::Notice(Notice::Doubted(self.epoch))];
+        effects.extend(self.probe(now, true));
+        effects
     }
 
     /// A tick while ready: has the server shown life?
-    fn look(&mut self, now: Time, pulse: Pulse) -> Vec<Effect> {
+    fn look(&mut self, now: Time, pulse: Pulse, slept: bool) -> Vec<Effect> {
         let State::Ready { watch, .. } = self.state else { return vec![] };
         let busy = pulse.calls > 0 && !self.policy.probe_while_busy;
         match watch {
             Watch::Calm { look_at } if look_at.is_none_or(|at| now < at) => vec![],
-            Watch::Calm { look_at } => {
-                let slept = look_at.is_some_and(|at| self.slept(now, at));
-                let quiet_for = now - pulse.heard;
-                if !busy && (slept || self.policy.idle_probe.is_some_and(|idle| quiet_for >= idle)) {
-                    return self.probe(now);
-                }
-                self.watch(if busy { self.calm(now) } else { self.calm(pulse.heard) })
-            }
+            Watch::Calm { .. } if busy => self.watch(self.calm(now)),
             // In the same millisecond, too: a local server answers faster than that.
             Watch::Probed { since, .. } | Watch::Spared { since, .. } if pulse.heard >= since => {
                 self.watch(self.calm(pulse.heard))
             }
+            // Nobody could answer while the machine slept: ask before anything is charged.
+            _ if slept => {
+                let doubt = !matches!(watch, Watch::Calm { .. } | Watch::Probed { doubt: false, .. });
+                self.probe(now, doubt);
+                vec![Effect::Notice(Notice::Woke), Effect::Probe(self.epoch)]
+            }
+            Watch::Calm { .. } => match self.policy.idle_probe {
+                Some(idle) if now - pulse.heard >= idle => self.probe(now, false),
+                _ => self.watch(self.calm(pulse.heard)),
+            },
             Watch::Probed { deadline, .. } if now < deadline => vec![],
-            Watch::Probed { deadline, .. } if self.slept(now, deadline) => self.probe(now),
             Watch::Probed { .. } if self.trust == Trust::Refused => self.watch(self.calm(now)),
             Watch::Probed { doubt: false, .. } if busy => self.watch(self.calm(now)),
             Watch::Probed { since, doubt: true, .. } if pulse.calls > 0 => {
@@ -606,8 +609,9 @@ impl Lifecycle {
         }
     }
 
-    fn probe(&mut self, now: Time) -> Vec<Effect> {
-        self.watch(Watch::Probed { since: now, deadline: now + self.policy.probe_timeout, doubt: false });
+    fn probe(&mut self, now: Time, doubt: bool) -> Vec<Effect> {
+        let wait = if doubt { self.policy.doubt_timeout } else { self.policy.probe_timeout };
+        self.watch(Watch::Probed { since: now, deadline: now + wait, doubt });
         vec![Effect::Probe(self.epoch)]
     }
 
@@ -622,26 +626,34 @@ impl Lifecycle {
         Watch::Calm { look_at: self.policy.idle_probe.map(|idle| heard + idle) }
     }
 
-    /// Whether a timer that was due at `deadline` comes so late that the machine must have slept.
-    fn slept(&mut self, now: Time, deadline: Time) -> bool {
-        let slept = now - deadline >= self.policy.clock_jump;
+    /// Whether our own timer is so late that the machine must have slept. Whoever wakes first tells.
+    fn notice_sleep(&mut self, now: Time) -> bool {
+        let slept = self.deadline().is_some_and(|deadline| now - deadline >= self.policy.clock_jump);
         if slept {
             self.woke = Some(now);
         }
         slept
     }
 
+    /// What slept with the machine gets its time anew.
+    fn extend(&mut self, later: Time) -> Vec<Effect> {
+        match &mut self.state {
+            State::Connecting { deadline, .. } => *deadline = Some(later),
+            State::Closing { deadline, .. } => *deadline = later,
+            _ => {}
+        }
+        vec![Effect::Notice(Notice::Woke)]
+    }
+
     /// After a sleep every connection of this machine wakes at the same instant; each waits a different moment.
     fn spread(&mut self, now: Time) -> Vec<Effect> {
-        let wait = self.wake_jitter(now);
-        if let State::Backoff { retry_at, .. } = &mut self.state {
-            *retry_at = now + wait;
+        let later = now + self.wake_jitter(now);
+        match &mut self.state {
+            State::Backoff { retry_at, .. } => *retry_at = later,
+            State::Parked { probe_at, .. } => *probe_at = Some(later),
+            _ => {}
         }
-        let mut effects = vec![Effect::Notice(Notice::Woke)];
-        if wait.is_zero() {
-            effects.extend(self.connect(now));
-        }
-        effects
+        vec![Effect::Notice(Notice::Woke)]
     }
 
     fn wake_jitter(&mut self, now: Time) -> Duration {

@@ -509,6 +509,28 @@ fn a_cancelled_call_raises_a_doubt_only_after_ten_silent_seconds() {
 // Sleep.
 
 #[test]
+fn a_machine_that_slept_probes_before_it_charges() {
+    let world = World::new(20_000.0).start(0.0).sleeps(10.0, 10_000.0);
+    let life = world.live(&exact());
+    assert_eq!((life.starts.len(), life.charges()), (1, 0), "{}", life.log);
+    assert!(life.probes.contains(&at(10_000.0)));
+    assert_eq!(count(&life, |n| *n == Notice::Woke), 1);
+}
+
+#[test]
+fn a_silent_server_that_was_spared_when_the_machine_slept_is_asked_again() {
+    let world = World::new(9000.0)
+        .start(0.0)
+        .then(2.0, Happening::Hangs)
+        .call_within(3.0, 7.0)
+        .then(4.0, Happening::Call(Nature::Effect, None))
+        .sleeps(30.0, 8000.0);
+    let life = world.live(&exact());
+    assert!(life.probes.contains(&at(8000.0)), "{:?}", life.probes);
+    assert!(life.starts[1] > at(8000.0));
+}
+
+#[test]
 fn a_handshake_that_the_machine_slept_through_is_not_a_fault() {
     let world = World::new(6000.0).start(0.0).starts_in(20.0).sleeps(1.0, 5000.0);
     let life = world.live(&exact());
@@ -527,6 +549,20 @@ fn woken(world: &World) -> Vec<Time> {
                 .unwrap_or_else(|| panic!("never started:\n{}", life.log))
         })
         .collect()
+}
+
+#[test]
+fn eight_servers_do_not_reconnect_in_the_same_instant_when_the_machine_wakes() {
+    let lost = World::new(9000.0).start(0.0).sleeps(10.0, 5000.0).kill(4000.0);
+    let parked = World::new(9000.0).start(0.0).broken_until(4000.0, exited(1), 0.0).sleeps(10.0, 5000.0);
+    let pausing = World::new(9000.0).start(0.0).broken_until(4000.0, exited(1), 0.0).sleeps(1.0, 5000.0);
+    for (world, name) in [(lost, "lost"), (parked, "parked"), (pausing, "pausing")] {
+        let mut starts = woken(&world);
+        assert!(starts.iter().all(|&t| t <= at(5001.0)), "{name}: spread over a second: {starts:?}");
+        starts.sort();
+        starts.dedup();
+        assert!(starts.len() >= 6, "{name}: {starts:?}");
+    }
 }
 
 #[test]
