@@ -566,10 +566,20 @@ impl Lifecycle {
 
     /// A call got no answer: is the server still there?
     fn doubt(&mut self, now: Time) -> Vec<Effect> {
-        let State::Ready { watch: Watch::Calm { .. }, .. } = self.state else { return vec![] };
-        let mut effects = vec![Effect::Notice(Notice::Doubted(self.epoch))];
-        effects.extend(self.probe(now, true));
-        effects
+        let soon = now + self.policy.doubt_timeout;
+        match &mut self.state {
+            State::Ready { watch: Watch::Calm { .. }, .. } => {
+                self.probe(now, true);
+                vec![Effect::Notice(Notice::Doubted(self.epoch)), Effect::Probe(self.epoch)]
+            }
+            // Asked already, but then out of habit: a call in flight would have excused the silence.
+            State::Ready { watch: Watch::Probed { doubt: doubt @ false, deadline, .. }, .. } => {
+                *doubt = true;
+                *deadline = soon.min(*deadline);
+                vec![Effect::Notice(Notice::Doubted(self.epoch))]
+            }
+            _ => vec![],
+        }
     }
 
     /// A tick while ready: has the server shown life?

@@ -428,6 +428,19 @@ fn a_hung_server_is_found_by_a_probe_when_nobody_calls() {
 }
 
 #[test]
+fn a_call_that_times_out_during_a_probe_raises_a_doubt_too() {
+    // Probed at 61; a short call times out at 64; a long one is in flight.
+    let world = World::new(200.0)
+        .start(0.0)
+        .then(10.0, Happening::Hangs)
+        .call_within(62.0, 2.0)
+        .call_within(63.0, 100.0);
+    let life = world.live(&exact());
+    let replaced = life.starts.get(1).copied();
+    assert!(replaced.is_some_and(|t| t <= at(64.0 + 5.0 + 61.0)), "spared for 60 s at most: {}", life.log);
+}
+
+#[test]
 fn a_server_that_answers_a_probe_in_the_same_instant_lives() {
     let life = World::new(1000.0).start(0.0).live(&exact());
     assert_eq!((life.starts.len(), life.state), (1, "ready"), "{}", life.log);
