@@ -283,7 +283,7 @@ impl Lifecycle {
                 false => self.connect(now),
             },
             (S::Backoff { .. }, E::Demand) => self.demand(now),
-            (S::Backoff { .. }, E::Reconnect(..)) => self.connect_at(now, self.attempt_floor()),
+            (S::Backoff { .. }, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
 
             (S::Parked { probe_at: Some(probe_at), .. }, E::Tick(_)) if now >= *probe_at => match slept {
                 true => self.spread(now),
@@ -293,7 +293,8 @@ impl Lifecycle {
                 }
             },
             (S::Parked { .. }, E::Demand) => self.demand(now),
-            (S::Parked { .. }, E::Start | E::Reconnect(..)) => self.connect_at(now, self.attempt_floor()),
+            (S::Parked { .. }, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
+            (S::Parked { .. }, E::Start) => self.connect_soon(now, Orderer::Program),
             _ => vec![],
         }
     }
@@ -534,13 +535,19 @@ impl Lifecycle {
         }
     }
 
-    fn connect_at(&mut self, now: Time, floor: Time) -> Vec<Effect> {
-        let fault = match &self.state {
-            State::Backoff { fault, .. } => fault.clone(),
-            State::Parked { fault, .. } => Some(fault.clone()),
-            _ => None,
+    /// Somebody wants a session now. A person need not wait; a program is paced as calls are (P5).
+    fn connect_soon(&mut self, now: Time, orderer: Orderer) -> Vec<Effect> {
+        let floor = match orderer {
+            Orderer::Person => self.attempt_floor(),
+            Orderer::Program => self.demand_floor(),
         };
-        self.pause(now, floor.max(now), fault)
+        let (retry_at, fault) = match &self.state {
+            State::Backoff { retry_at, .. } if *retry_at <= floor && now < *retry_at => return vec![],
+            State::Backoff { retry_at, fault } => (floor.min(*retry_at).max(now), fault.clone()),
+            State::Parked { fault, .. } => (floor.max(now), Some(fault.clone())),
+            _ => return vec![],
+        };
+        self.pause(now, retry_at, fault)
     }
 
     fn close(&mut self, now: Time, manner: Manner) -> Vec<Effect> {

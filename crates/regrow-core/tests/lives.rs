@@ -208,6 +208,18 @@ fn a_program_that_reconnects_without_an_answer_between_is_charged_and_in_the_end
 }
 
 #[test]
+fn a_program_can_hurry_a_broken_server_no_more_than_calls_can() {
+    let mut world = World::new(20.0).start(0.0).starts_in(0.1).broken_until(99.0, exited(1), 0.0);
+    for n in 1..=200 {
+        world = world.then(f64::from(n) * 0.05, Happening::Reconnect(Orderer::Program));
+    }
+    let life = world.live(&exact());
+    assert!(life.starts.len() <= 14, "one a second for ten seconds: {}", life.starts.len());
+    assert!(count(&life, |n| matches!(n, Notice::Backoff(_))) <= 20, "each pause is told once");
+    assert_eq!(life.state, "parked");
+}
+
+#[test]
 fn a_reconnect_that_counts_as_a_fault_is_charged_once_even_if_the_server_dies_in_the_drain() {
     let mut world = World::new(30.0).start(0.0).starts_in(0.1).answers_in(9.0);
     for n in 1..=4 {
