@@ -71,6 +71,7 @@ struct Call<R> {
     /// Ours (probe, restoration), not a client's.
     own: bool,
     place: Place,
+    /// How often it was given to a session, save where that provably never read it.
     sends: u8,
     bytes: usize,
     arrival: u64,
@@ -82,8 +83,8 @@ struct Call<R> {
 /// Where a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
-    /// For the next session; how far it got on those before.
-    Waiting(Delivery),
+    /// For the next session.
+    Waiting,
     /// Given to this session; the stream position of its first byte, once the OS has accepted that.
     On(Epoch, Option<u64>),
 }
@@ -145,10 +146,10 @@ impl<R> Ledger<R> {
         if full {
             return Err((Refusal::Overloaded, reply));
         }
-        let place = self.live.map_or(Place::Waiting(Delivery::NotSent), |epoch| Place::On(epoch, None));
+        let place = self.live.map_or(Place::Waiting, |epoch| Place::On(epoch, None));
         let id = self.insert(now, nature, timeout, bytes, reply, false, place);
         Ok(match place {
-            Place::Waiting(_) => Admission::Wait(id),
+            Place::Waiting => Admission::Wait(id),
             Place::On(epoch, _) => Admission::Send(epoch, id),
         })
     }
@@ -179,7 +180,7 @@ impl<R> Ledger<R> {
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, id));
         }
-        let waits = matches!(place, Place::Waiting(_));
+        let waits = matches!(place, Place::Waiting);
         let sends = u8::from(!waits);
         self.bytes += bytes;
         self.calls
@@ -282,20 +283,17 @@ impl<R> Ledger<R> {
         let mut over = vec![];
         for id in lost {
             let Some(call) = self.calls.get_mut(&id) else { continue };
-            let delivery = match call.place {
-                Place::On(_, Some(start)) if start < read => Delivery::Unknown,
-                _ => Delivery::NotSent,
-            };
-            let refused = call.nature == Nature::Discovery && !greeted && delivery == Delivery::Unknown;
-            if !refused && !self.closed && call.may_move(now, delivery, &self.policy) {
-                if delivery == Delivery::NotSent {
-                    call.sends = call.sends.saturating_sub(1); // It never arrived.
-                }
-                call.place =
-                    Place::Waiting(if call.sends == 0 { Delivery::NotSent } else { Delivery::Unknown });
+            let arrived = matches!(call.place, Place::On(_, Some(start)) if start < read);
+            if !arrived {
+                call.sends = call.sends.saturating_sub(1);
+            }
+            let refused = call.nature == Nature::Discovery && !greeted && arrived;
+            if !refused && !self.closed && call.may_move(now, arrived, &self.policy) {
+                call.place = Place::Waiting;
                 self.waiting.insert(call.arrival, id);
             } else if let Some(call) = self.remove(id) {
-                over.push(Ended { delivery, epoch: Some(epoch), refused, ..ended(id, call) });
+                let delivery = delivery_after(call.sends);
+                over.push(Ended { id, reply: call.reply, delivery, epoch: Some(epoch), refused });
             }
         }
         over
@@ -399,7 +397,7 @@ impl<R> Ledger<R> {
         if let Some(deadline) = call.deadline {
             self.deadlines.remove(&(deadline, id));
         }
-        if matches!(call.place, Place::Waiting(_)) {
+        if matches!(call.place, Place::Waiting) {
             self.waiting.remove(&call.arrival);
         }
         Some(call)
@@ -413,26 +411,37 @@ impl<R> Ledger<R> {
 
 impl<R> Call<R> {
     /// Whether the call may be sent on the next session (P3).
-    fn may_move(&self, now: Time, delivery: Delivery, policy: &Policy) -> bool {
+    fn may_move(&self, now: Time, arrived: bool, policy: &Policy) -> bool {
         if self.own || self.deadline.is_some_and(|deadline| deadline <= now) {
             return false;
         }
-        match (self.nature, delivery) {
-            (Nature::Greeting | Nature::Stream, _) => true,
-            (_, Delivery::NotSent) => true,
-            (Nature::Read | Nature::Discovery, _) => self.sends < policy.max_sends,
-            (Nature::Effect, _) => false,
+        match self.nature {
+            _ if !arrived => true,
+            Nature::Greeting | Nature::Stream => true,
+            Nature::Read | Nature::Discovery => self.sends < policy.max_sends,
+            Nature::Effect => false,
+        }
+    }
+
+    /// How far it got, on this session and on those before.
+    fn delivery(&self) -> Delivery {
+        match self.place {
+            Place::On(_, None) => delivery_after(self.sends.saturating_sub(1)),
+            Place::On(_, Some(_)) | Place::Waiting => delivery_after(self.sends),
         }
     }
 }
 
+fn delivery_after(sends: u8) -> Delivery {
+    if sends == 0 { Delivery::NotSent } else { Delivery::Unknown }
+}
+
 fn ended<R>(id: CallId, call: Call<R>) -> Ended<R> {
-    let (epoch, delivery) = match call.place {
-        Place::Waiting(delivery) => (None, delivery),
-        Place::On(epoch, None) => (Some(epoch), Delivery::NotSent),
-        Place::On(epoch, Some(_)) => (Some(epoch), Delivery::Unknown),
+    let epoch = match call.place {
+        Place::Waiting => None,
+        Place::On(epoch, _) => Some(epoch),
     };
-    Ended { id, reply: call.reply, delivery, epoch, refused: false }
+    Ended { id, delivery: call.delivery(), reply: call.reply, epoch, refused: false }
 }
 
 #[cfg(test)]
@@ -737,5 +746,26 @@ mod tests {
         assert_eq!(ledger.deadline(), Some(at(3600)));
         ledger.extend(at(3590), id);
         assert_eq!(ledger.deadline(), Some(at(3600)));
+    }
+
+    #[test]
+    fn a_call_that_an_earlier_session_may_have_run_is_never_said_to_be_not_sent() {
+        let moved = || {
+            let mut ledger = open();
+            let id = call(&mut ledger, Read, "a");
+            ledger.sent(id, 0);
+            ledger.settle(at(1), Epoch(1), ALL, true);
+            dispatch(&mut ledger, 2);
+            ledger
+        };
+        let mut ledger = moved();
+        assert_eq!(
+            fates(&ledger.expire(at(60))),
+            [("a", Delivery::Unknown)],
+            "nothing of the second send was written"
+        );
+        let mut ledger = moved();
+        ledger.close();
+        assert_eq!(fates(&ledger.settle(at(2), Epoch(2), ALL, true)), [("a", Delivery::Unknown)]);
     }
 }
