@@ -73,6 +73,8 @@ struct Call<R> {
     place: Place,
     /// How often it was given to a session, save where that provably never read it.
     sends: u8,
+    /// Whether its id was given to a session.
+    used: bool,
     bytes: usize,
     arrival: u64,
     deadline: Option<Time>,
@@ -181,10 +183,12 @@ impl<R> Ledger<R> {
             self.deadlines.insert((deadline, id));
         }
         let waits = matches!(place, Place::Waiting);
-        let sends = u8::from(!waits);
+        let (sends, used) = (u8::from(!waits), !waits);
         self.bytes += bytes;
-        self.calls
-            .insert(id, Call { reply, nature, own, place, sends, bytes, arrival: id.0, deadline, limit });
+        self.calls.insert(
+            id,
+            Call { reply, nature, own, place, sends, used, bytes, arrival: id.0, deadline, limit },
+        );
         if waits {
             self.waiting.insert(id.0, id);
         }
@@ -212,11 +216,11 @@ impl<R> Ledger<R> {
     pub fn dispatch(&mut self, epoch: Epoch) -> Option<CallId> {
         let (_, id) = self.waiting.pop_first()?;
         let mut call = self.calls.remove(&id)?;
-        let first = call.sends == 0;
+        let used = std::mem::replace(&mut call.used, true);
         call.place = Place::On(epoch, None);
         call.sends = call.sends.saturating_add(1);
-        // A later answer to the first send must not be taken for one to the second.
-        let fresh = if first { id } else { self.fresh_id() };
+        // Late news of the first send must not be taken for news of the second, even if the server never read it.
+        let fresh = if used { self.fresh_id() } else { id };
         if let Some(deadline) = call.deadline {
             self.deadlines.remove(&(deadline, id));
             self.deadlines.insert((deadline, fresh));
@@ -767,5 +771,19 @@ mod tests {
         let mut ledger = moved();
         ledger.close();
         assert_eq!(fates(&ledger.settle(at(2), Epoch(2), ALL, true)), [("a", Delivery::Unknown)]);
+    }
+
+    #[test]
+    fn no_id_is_used_on_two_sessions() {
+        let mut ledger = open();
+        let old = call(&mut ledger, Effect, "a");
+        ledger.sent(old, 900);
+        ledger.settle(at(1), Epoch(1), 100, true);
+        let new = dispatch(&mut ledger, 2)[0].1;
+        assert_ne!(old, new);
+        // The first session's writer is late with its news, which would pass for a position on the second.
+        ledger.sent(old, 900);
+        ledger.sent(new, 0);
+        assert_eq!(fates(&ledger.settle(at(2), Epoch(2), 500, true)), [("a", Delivery::Unknown)]);
     }
 }
