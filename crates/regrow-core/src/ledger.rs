@@ -77,6 +77,8 @@ struct Call<R> {
     used: bool,
     bytes: usize,
     arrival: u64,
+    /// What progress gives it anew.
+    timeout: Option<Duration>,
     deadline: Option<Time>,
     /// No extension goes beyond this.
     limit: Time,
@@ -187,7 +189,7 @@ impl<R> Ledger<R> {
         self.bytes += bytes;
         self.calls.insert(
             id,
-            Call { reply, nature, own, place, sends, used, bytes, arrival: id.0, deadline, limit },
+            Call { reply, nature, own, place, sends, used, bytes, arrival: id.0, timeout, deadline, limit },
         );
         if waits {
             self.waiting.insert(id.0, id);
@@ -263,9 +265,8 @@ impl<R> Ledger<R> {
 
     /// Progress: the deadline starts anew, up to the limit.
     pub fn extend(&mut self, now: Time, id: CallId) {
-        let Some(timeout) = self.policy.call_timeout else { return };
         let Some(call) = self.calls.get_mut(&id) else { return };
-        let Some(old) = call.deadline else { return };
+        let (Some(old), Some(timeout)) = (call.deadline, call.timeout) else { return };
         let new = (now + timeout).min(call.limit).max(old);
         self.deadlines.remove(&(old, id));
         self.deadlines.insert((new, id));
@@ -785,5 +786,13 @@ mod tests {
         ledger.sent(old, 900);
         ledger.sent(new, 0);
         assert_eq!(fates(&ledger.settle(at(2), Epoch(2), 500, true)), [("a", Delivery::Unknown)]);
+    }
+
+    #[test]
+    fn progress_gives_a_call_its_own_timeout_anew() {
+        let mut ledger = open();
+        let id = call(&mut ledger, Effect, "a");
+        ledger.extend(at(30), id);
+        assert_eq!(ledger.deadline(), Some(at(90)), "its own minute, not the default of five");
     }
 }
