@@ -179,7 +179,7 @@ impl<R> Ledger<R> {
             now + timeout.map_or(self.policy.call_limit, |timeout| timeout.max(self.policy.call_limit));
         let deadline = match nature {
             Nature::Stream => None,
-            _ => timeout.map(|timeout| now + timeout),
+            _ => timeout.map(|timeout| self.clock(now) + timeout),
         };
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, id));
@@ -265,6 +265,7 @@ impl<R> Ledger<R> {
 
     /// Progress: the deadline starts anew, up to the limit.
     pub fn extend(&mut self, now: Time, id: CallId) {
+        let now = self.clock(now);
         let Some(call) = self.calls.get_mut(&id) else { return };
         let (Some(old), Some(timeout)) = (call.deadline, call.timeout) else { return };
         let new = (now + timeout).min(call.limit).max(old);
@@ -285,6 +286,7 @@ impl<R> Ledger<R> {
             .filter(|(_, call)| matches!(call.place, Place::On(on, _) if on == epoch))
             .map(|(&id, _)| id)
             .collect();
+        let clock = self.clock(now);
         let mut over = vec![];
         for id in lost {
             let Some(call) = self.calls.get_mut(&id) else { continue };
@@ -293,7 +295,7 @@ impl<R> Ledger<R> {
                 call.sends = call.sends.saturating_sub(1);
             }
             let refused = call.nature == Nature::Discovery && !greeted && arrived;
-            if !refused && !self.closed && call.may_move(now, arrived, &self.policy) {
+            if !refused && !self.closed && call.may_move(clock, arrived, &self.policy) {
                 call.place = Place::Waiting;
                 self.waiting.insert(call.arrival, id);
             } else if let Some(call) = self.remove(id) {
@@ -319,21 +321,27 @@ impl<R> Ledger<R> {
         over
     }
 
-    /// The calls whose time has come.
+    /// The calls whose time has come. Goes on with the clock when it has stood for the call limit.
     pub fn expire(&mut self, now: Time) -> Vec<Ended<R>> {
-        if self.stopped.is_some() {
-            return vec![];
+        if self.stopped.is_some_and(|stopped| now >= stopped + self.policy.call_limit) {
+            self.start_clock(now);
         }
+        let clock = self.clock(now);
         let mut over = vec![];
         while let Some(&(deadline, id)) = self.deadlines.first()
-            && deadline <= now
+            && deadline <= clock
         {
             over.extend(self.cancel(id));
+        }
+        if self.stopped.is_some() {
+            let at_limit = |(&id, call): (&CallId, &Call<R>)| (call.ends_by()? <= now).then_some(id);
+            let ids: Vec<CallId> = self.calls.iter().filter_map(at_limit).collect();
+            over.extend(ids.into_iter().filter_map(|id| self.cancel(id)));
         }
         over
     }
 
-    /// Deadlines stand still: a person is being asked, or the client does not read. Not for longer than the call limit.
+    /// Deadlines stand still: a person is being asked, or the client does not read. The call limit does not.
     pub fn stop_clock(&mut self, now: Time) {
         self.stopped.get_or_insert(now);
     }
@@ -345,19 +353,27 @@ impl<R> Ledger<R> {
         self.deadlines.clear();
         for (&id, call) in &mut self.calls {
             if let Some(deadline) = &mut call.deadline {
-                *deadline = (*deadline + stood).min(call.limit.max(*deadline));
+                *deadline = (*deadline + stood).min(call.limit);
                 self.deadlines.insert((*deadline, id));
             }
         }
     }
 
-    /// When [`Ledger::expire`] or, with clocks stopped, [`Ledger::start_clock`] is due.
+    /// What deadlines are measured by: `now`, or when the clock was stopped.
+    fn clock(&self, now: Time) -> Time {
+        self.stopped.unwrap_or(now)
+    }
+
+    /// When [`Ledger::expire`] is due.
     pub fn deadline(&self) -> Option<Time> {
         let first = self.deadlines.first().map(|&(deadline, _)| deadline)?;
-        Some(match self.stopped {
-            Some(stopped) => stopped + self.policy.call_limit,
-            None => first,
-        })
+        match self.stopped {
+            None => Some(first),
+            Some(stopped) => {
+                let limit = self.calls.values().filter_map(Call::ends_by).min();
+                limit.map(|limit| limit.min(stopped + self.policy.call_limit))
+            }
+        }
     }
 
     /// How many calls wait for a session and would wake one. Streams alone do not.
@@ -416,8 +432,8 @@ impl<R> Ledger<R> {
 
 impl<R> Call<R> {
     /// Whether the call may be sent on the next session (P3).
-    fn may_move(&self, now: Time, arrived: bool, policy: &Policy) -> bool {
-        if self.own || self.deadline.is_some_and(|deadline| deadline <= now) {
+    fn may_move(&self, clock: Time, arrived: bool, policy: &Policy) -> bool {
+        if self.own || self.deadline.is_some_and(|deadline| deadline <= clock) {
             return false;
         }
         match self.nature {
@@ -426,6 +442,11 @@ impl<R> Call<R> {
             Nature::Read | Nature::Discovery => self.sends < policy.max_sends,
             Nature::Effect => false,
         }
+    }
+
+    /// When it ends, whatever extends its deadline.
+    fn ends_by(&self) -> Option<Time> {
+        self.deadline.map(|_| self.limit)
     }
 
     /// How far it got, on this session and on those before.
@@ -794,5 +815,47 @@ mod tests {
         let id = call(&mut ledger, Effect, "a");
         ledger.extend(at(30), id);
         assert_eq!(ledger.deadline(), Some(at(90)), "its own minute, not the default of five");
+    }
+
+    #[test]
+    fn deadlines_stand_still_while_the_clock_is_stopped() {
+        let mut ledger = open();
+        call(&mut ledger, Effect, "a");
+        ledger.stop_clock(at(10));
+        ledger.stop_clock(at(20));
+        assert_eq!(ledger.expire(at(1000)), []);
+        ledger.start_clock(at(1010));
+        assert_eq!(ledger.deadline(), Some(at(1060)));
+        assert_eq!(ledger.expire(at(1060)).len(), 1);
+    }
+
+    #[test]
+    fn a_call_made_while_the_clock_is_stopped_gains_only_what_it_stood_itself() {
+        let mut ledger = open();
+        ledger.stop_clock(at(0));
+        ledger.admit(at(100), Effect, MINUTE, 1, "a").expect("there is room");
+        ledger.start_clock(at(110));
+        assert_eq!(ledger.deadline(), Some(at(170)));
+    }
+
+    #[test]
+    fn a_call_moves_even_if_its_time_would_be_over_had_the_clock_not_stopped() {
+        let mut ledger = open();
+        call(&mut ledger, Effect, "a");
+        ledger.stop_clock(at(10));
+        assert_eq!(ledger.settle(at(500), Epoch(1), ALL, true), []);
+    }
+
+    #[test]
+    fn no_stopped_clock_keeps_a_call_beyond_its_limit() {
+        let mut ledger = open();
+        call(&mut ledger, Effect, "a");
+        ledger.stop_clock(at(50));
+        ledger.admit(at(3000), Effect, MINUTE, 1, "b").expect("there is room");
+        assert_eq!(ledger.deadline(), Some(at(3600)));
+        assert_eq!(fates(&ledger.expire(at(3600))), [("a", Delivery::NotSent)]);
+        assert_eq!(ledger.deadline(), Some(at(3650)), "then the clock goes on by itself");
+        assert_eq!(ledger.expire(at(3650)), []);
+        assert_eq!(ledger.deadline(), Some(at(3710)), "the minute of b began to count");
     }
 }

@@ -803,6 +803,19 @@ fn a_server_that_never_answers_the_handshake_fails_at_the_limit() {
 // Calls.
 
 #[test]
+fn the_time_a_person_is_asked_does_not_count() {
+    let world = World::new(4000.0)
+        .start(0.0)
+        .answers_in(1500.0)
+        .call(2.0)
+        .then(10.0, Happening::Asks)
+        .then(1400.0, Happening::Replies);
+    assert_eq!(world.live(&exact()).fate(1), (1502.0, &Fate::Answered));
+    let never = World::new(9000.0).start(0.0).answers_in(9000.0).call(2.0).then(10.0, Happening::Asks);
+    assert_eq!(never.live(&exact()).fate(1), (3602.0, &Fate::TimedOut(Delivery::Unknown)), "an hour in all");
+}
+
+#[test]
 fn progress_extends_a_call_up_to_an_hour() {
     let mut world = World::new(9000.0).start(0.0).answers_in(8000.0).call(2.0);
     for n in 1..80 {
