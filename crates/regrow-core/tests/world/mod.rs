@@ -416,6 +416,7 @@ impl Run<'_> {
         let now = self.now;
         for told in std::mem::take(&mut self.owner.told) {
             match told {
+                Told::Step(..) | Told::Settled(_) => {}
                 Told::Connect(epoch) => self.connect(epoch),
                 Told::Probe(epoch) => {
                     self.life.probes.push(now);

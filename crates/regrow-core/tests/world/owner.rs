@@ -33,6 +33,10 @@ pub(crate) enum Told {
     Hangup(Epoch, regrow_core::Manner),
     Abandon(Epoch),
     Notice(Notice),
+    /// This state takes in that event; what follows, up to the next of these, comes of it.
+    Step(State, Event),
+    /// It was decided what becomes of the calls on this session.
+    Settled(Epoch),
     /// The state has another name than before.
     Moved(&'static str, &'static str),
     /// Bytes of this call go to this session.
@@ -173,6 +177,7 @@ impl Owner {
 
     fn step(&mut self, now: Time, event: Event) {
         let was = self.lifecycle.state().name();
+        self.told.push(Told::Step(self.lifecycle.state().clone(), event.clone()));
         let effects = self.lifecycle.step(now, event);
         let is = self.lifecycle.state().name();
         for effect in effects {
@@ -191,6 +196,7 @@ impl Owner {
             Effect::Abandon(epoch) => self.told.push(Told::Abandon(epoch)),
             Effect::Hold(epoch) => self.ledger.hold(epoch),
             Effect::Settle(epoch, fault) => {
+                self.told.push(Told::Settled(epoch));
                 let read = self.read.get(&epoch).copied().unwrap_or(u64::MAX);
                 let over = self.ledger.settle(now, epoch, read, self.greeted == epoch);
                 self.fail(over, &fault);
