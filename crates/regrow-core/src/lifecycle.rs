@@ -335,6 +335,7 @@ impl Lifecycle {
         let was_connecting = matches!(self.state, State::Connecting { .. });
         let then = match self.state {
             State::Draining { then: Intent::Close, .. } => Intent::Close,
+            _ if charged_before && verdict.remedy == Remedy::AtOnce => Intent::Replace(Remedy::Retry),
             _ => Intent::Replace(verdict.remedy),
         };
         let mut effects: Vec<Effect> = notice.map(Effect::Notice).into_iter().collect();

@@ -230,6 +230,24 @@ fn a_reconnect_that_counts_as_a_fault_is_charged_once_even_if_the_server_dies_in
 }
 
 #[test]
+fn a_reconnect_that_counts_as_a_fault_parks_even_if_the_server_then_ends_in_good_order() {
+    let mut policy = Policy { free_reconnects: 0, ..exact() };
+    policy.budget.charges = 0;
+    let mut owner = Owner::new(&policy, 7);
+    owner.event(at(0.0), Event::Start);
+    let epoch = owner.epoch();
+    owner.event(at(1.0), Event::Connected(epoch));
+    let caller = owner.call(at(2.0), Nature::Effect, None, 1);
+    let id = owner.ledger.find(|&c| c == caller).expect("it is pending");
+    owner.ledger.sent(id, 0);
+    owner.reconnect(at(3.0), Orderer::Program);
+    let answered_meanwhile = Pulse { heard: at(4.0), calls: 0, answered: true };
+    owner.event(at(4.0), Event::Lost(epoch, exited(0), answered_meanwhile));
+    owner.event(at(4.0), Event::Gone(epoch));
+    assert_eq!(owner.lifecycle.state().name(), "parked");
+}
+
+#[test]
 fn a_person_may_reconnect_as_often_as_they_like() {
     let mut world = World::new(200.0).start(0.0).starts_in(0.1);
     for n in 1..=80 {
