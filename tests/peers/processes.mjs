@@ -5,7 +5,7 @@ import fs from "node:fs";
 
 /** All living processes under one (this one), the nearest first. A process is known by its pid and its start time. */
 export function descendants(of = process.pid) {
-  const every = pids().map(lookUp).filter((found) => found !== undefined);
+  const every = pids().map((pid) => lookUp(pid)).filter((found) => found !== undefined);
   const found = [];
   for (let level = [of]; level.length > 0; ) {
     const below = every.filter((process) => level.includes(process.parent));
@@ -19,7 +19,7 @@ export function descendants(of = process.pid) {
 export function marked(marker) {
   const here = pids()
     .filter((pid) => pid !== process.pid && read(pid, "environ").includes(marker))
-    .map(lookUp)
+    .map((pid) => lookUp(pid))
     .filter((found) => found !== undefined);
   const all = [...here, ...here.flatMap((process) => descendants(process.pid))];
   return [...new Map(all.map((process) => [process.pid, process])).values()];
@@ -30,9 +30,11 @@ export function alive(known) {
   return lookUp(known.pid)?.started === known.started;
 }
 
+/** Every thread of it: one that has not yet seen the signal would still take a call out of the pipe. */
 export function stopped(known) {
-  const now = lookUp(known.pid);
-  return now?.started === known.started && now.state === "T";
+  if (!alive(known)) return false;
+  const threads = fs.readdirSync(`/proc/${known.pid}/task`);
+  return threads.every((thread) => lookUp(known.pid, `task/${thread}/stat`)?.state === "T");
 }
 
 export function command(known) {
@@ -56,9 +58,9 @@ export function describe(processes) {
   return processes.map((process) => `${process.pid} (${command(process).join(" ")})`).join(", ");
 }
 
-function lookUp(pid) {
-  // The name stands in parentheses and may hold spaces: the fields begin after the last one.
-  const stat = read(pid, "stat");
+function lookUp(pid, name = "stat") {
+  // The name of the program stands in parentheses and may hold spaces: the fields begin after the last one.
+  const stat = read(pid, name);
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   if (fields.length < 20 || "ZX".includes(fields[0])) return undefined;
   return { pid, state: fields[0], parent: Number(fields[1]), started: Number(fields[19]) };

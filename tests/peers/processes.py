@@ -22,8 +22,13 @@ class Process:
         return stat is not None and stat.started == self.started and stat.state not in "ZX"
 
     def stopped(self) -> bool:
-        stat = _stat(self.pid)
-        return stat is not None and stat.started == self.started and stat.state == "T"
+        """Every thread of it: one that has not yet seen the signal would still take a call out of the pipe."""
+        try:
+            threads = os.listdir(f"/proc/{self.pid}/task")
+        except OSError:
+            return False
+        stats = [_stat(self.pid, f"task/{thread}/stat") for thread in threads]
+        return self.alive() and all(stat is not None and stat.state == "T" for stat in stats)
 
     def command(self) -> list[str]:
         return [word.decode(errors="replace") for word in _read(self.pid, "cmdline").split(b"\0")[:-1]]
@@ -78,9 +83,9 @@ class _Stat:
     started: int
 
 
-def _stat(pid: int) -> _Stat | None:
-    # The name stands in parentheses and may hold spaces: the fields begin after the last one.
-    fields = _read(pid, "stat").rpartition(b")")[2].split()
+def _stat(pid: int, name: str = "stat") -> _Stat | None:
+    # The name of the program stands in parentheses and may hold spaces: the fields begin after the last one.
+    fields = _read(pid, name).rpartition(b")")[2].split()
     return _Stat(fields[0].decode(), int(fields[1]), int(fields[19])) if fields else None
 
 

@@ -94,11 +94,17 @@ async function connect(place) {
     if (method.endsWith("/list_changed")) link.listChanged.push(method);
   };
   await client.connect(transport);
+  const deliver = transport.onmessage;
+  transport.onmessage = (message, extra) => {
+    link.received.push(message);
+    deliver(message, extra);
+  };
   return link;
 }
 
 /** A client's session, the same for both SDKs. */
 class Link {
+  received = []; // Every message since the connect, as it came.
   listChanged = [];
   deaths = 0;
 
@@ -279,9 +285,12 @@ class Everything extends Server {
   }
 
   async progressComesBeforeTheAnswer(link) {
-    let seen = 0;
-    const answer = await link.call(this.tool, { duration: 1, steps: 4 }, () => (seen += 1));
-    expect(seen === 4, `${seen} of 4 signs of progress before the answer`);
+    link.received.length = 0;
+    const answer = await link.call(this.tool, { duration: 1, steps: 4 }, () => {});
+    // Not counted by the callback: these SDKs lose a progress that they read together with its answer.
+    const seen = link.received.findIndex((message) => "result" in message);
+    const progress = link.received.slice(0, seen).filter((message) => message.method === "notifications/progress");
+    expect(progress.length === 4, `${progress.length} of 4 signs of progress before the answer`);
     expectText(answer, "Long running operation completed. Duration: 1 seconds, Steps: 4.");
   }
 
@@ -333,8 +342,8 @@ class EverythingByNpx extends Everything {
   async npmKilledBetweenCalls(link) {
     const server = await link.place.server();
     signal(link.place.processes().find((process) => command(process)[0].startsWith("npm exec")), "SIGKILL");
+    await until(() => !alive(server), "the server is gone with the npm that had started it", 5000);
     await this.read(link);
-    expect(!alive(server), "the server survived the npm that had started it, beside the new one");
   }
 }
 
