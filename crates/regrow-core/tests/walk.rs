@@ -120,6 +120,8 @@ struct Truth {
 struct Process {
     dead: bool,
     told_to_end: bool,
+    /// Until when it must be waited for.
+    patience: Option<Time>,
     written: u64,
     /// Calls in its input that it has not read yet: where each starts.
     pipe: BTreeMap<u64, Caller>,
@@ -139,6 +141,8 @@ struct Walk {
     policy: Policy,
     owner: Owner,
     now: Time,
+    /// Whether this life sees many sessions, each a short one.
+    hasty: bool,
     tell: bool,
     keep: bool,
     trace: Vec<String>,
@@ -173,6 +177,7 @@ impl Walk {
         Walk {
             owner: Owner::new(&policy, seed),
             policy,
+            hasty: rng.u32(0..4) == 0,
             rng,
             now: Time::ZERO,
             tell,
@@ -231,7 +236,8 @@ impl Walk {
         let until = due - self.now;
         let some = |rng: &mut Rng, millis: u64| Duration::from_millis(rng.u64(0..=millis));
         match self.rng.u32(0..100) {
-            0..45 => self.now = self.now + some(&mut self.rng, 40).min(until),
+            0..15 => {}
+            15..45 => self.now = self.now + some(&mut self.rng, 40).min(until),
             45..65 => self.now = self.now + some(&mut self.rng, 5000).min(until),
             65..96 => self.now = due,
             _ => {
@@ -250,6 +256,9 @@ impl Walk {
     fn turn(&mut self) {
         let epoch = self.owner.epoch();
         let connecting = matches!(self.owner.lifecycle.state(), State::Connecting { .. });
+        if self.hasty && self.rng.bool() {
+            return if connecting { self.connect_further() } else { self.crash() };
+        }
         match self.rng.u32(0..1000) {
             0..170 => self.call(),
             170..300 => self.write(),
@@ -326,7 +335,10 @@ impl Walk {
         let caller = self.calls.keys().filter(|&&c| c < 1_000_000).last().map_or(1, |last| last + 1);
         self.calls.insert(caller, truth);
         self.say(|_| format!("call {caller} {nature:?} {timeout:?}"));
+        let ready = matches!(self.owner.lifecycle.state(), State::Ready { .. });
         assert_eq!(self.owner.call(self.now, nature, timeout, bytes), caller);
+        let sent = self.owner.told.iter().any(|told| matches!(told, Told::Send(..)));
+        assert!(ready || !sent, "a call goes to a session that is not ready");
         if self.owner.ledger.find(|&c| c == caller).is_some() && self.stopped.is_some() {
             self.forgive(caller, timeout);
         }
@@ -526,6 +538,14 @@ impl Walk {
         }
     }
 
+    /// The server reads, runs, and is gone, all in one instant.
+    fn crash(&mut self) {
+        self.write();
+        self.read();
+        self.die();
+        self.vanish();
+    }
+
     /// More causes of an end that was told already, or of none.
     fn lose_by_chance(&mut self) {
         let (fault, pulse) = (self.some_fault(), self.owner.pulse());
@@ -608,13 +628,19 @@ impl Walk {
             match told {
                 Told::Step(state, event) => self.judge_step(state, event),
                 Told::Connect(epoch) => self.judge_attempt(epoch),
-                Told::Hangup(epoch, _) => {
-                    if let Some(process) = self.processes.get_mut(&epoch) {
-                        process.told_to_end = true;
-                    }
+                Told::Hangup(epoch, manner) => {
+                    let process = self.processes.get_mut(&epoch).expect("only what lives is hung up");
+                    process.told_to_end = true;
+                    let patience = self.policy.ladders.ladder(manner).length() + self.policy.abandon_after;
+                    let until = self.now + patience;
+                    process.patience = Some(process.patience.map_or(until, |sooner| until.min(sooner)));
                 }
                 Told::Abandon(epoch) => {
-                    assert!(self.processes.contains_key(&epoch), "only what is left can be abandoned");
+                    let patience = self.processes.get(&epoch).and_then(|process| process.patience);
+                    assert!(
+                        patience.is_some_and(|until| until <= self.now),
+                        "P1: {epoch} is abandoned too soon"
+                    );
                     self.abandoned.insert(epoch);
                 }
                 Told::Settled(epoch) => self.outstanding.retain(|&(on, _), _| on != epoch),
@@ -630,6 +656,9 @@ impl Walk {
 
     fn judge_step(&mut self, state: State, event: Event) {
         self.finish_step();
+        if event == Event::Demand {
+            p5_only_calls_are_demand(self);
+        }
         self.expected_charge = self.ends_in_a_fault(&state, &event);
         if self.expected_charge {
             self.account.charged = true;
@@ -642,7 +671,9 @@ impl Walk {
             Event::Opened(epoch) if *epoch == self.owner.epoch() && is_connecting(&state) => {
                 self.account.discovering = false;
             }
-            Event::Reconnect(Orderer::Person, _) => self.account.hurried = true,
+            Event::Reconnect(Orderer::Person, _) => {
+                self.account.hurried = matches!(state, State::Closing { .. });
+            }
             Event::Close(_) => _ = self.closing_since.get_or_insert(self.now),
             _ => {}
         }
@@ -653,6 +684,10 @@ impl Walk {
     fn finish_step(&mut self) {
         let Some((state, event)) = self.step.take() else { return };
         assert!(!self.expected_charge, "P4: a fault was not told: {event:?} in {state:?}");
+        if is_connecting(&state) && self.account.charged && matches!(event, Event::Lost(..) | Event::Tick(_))
+        {
+            p8_calls_fail_with_the_attempt_they_waited_for(self);
+        }
         if event == Event::Demand {
             p5_demand_makes_nothing_come_sooner_than_its_floor(&state, self);
         }
@@ -708,10 +743,17 @@ impl Walk {
     fn judge_attempt(&mut self, epoch: Epoch) {
         p1_at_most_one_process_lives(epoch, self);
         p5_an_attempt_has_a_reason(self);
+        if let Some((State::Closing { .. }, event)) = &self.step {
+            if matches!(event, Event::Tick(_)) {
+                self.seen.insert("abandoned while replaced");
+            }
+            p5_over_budget_it_parks(self);
+        }
         p10_epochs_rise_and_attempts_have_a_floor(epoch, self);
         self.attempts.push(self.now);
         self.account = Account::default();
-        let process = Process { dead: false, told_to_end: false, written: 0, pipe: BTreeMap::new() };
+        let process =
+            Process { dead: false, told_to_end: false, patience: None, written: 0, pipe: BTreeMap::new() };
         self.processes.insert(epoch, process);
     }
 
@@ -720,9 +762,11 @@ impl Walk {
         let truth = self.calls.get_mut(&caller).expect("only known calls are sent");
         assert_eq!(truth.ended, None, "P2: call {caller} is sent after its end");
         truth.sends += 1;
+        assert!(!truth.own || truth.sends == 1, "P3: our own calls never move");
         if truth.sends > 1 && !truth.own && truth.nature != Nature::Stream {
             self.seen.insert(if truth.runs == 0 { "call moved" } else { "call replayed" });
         }
+        assert!(!self.processes[&epoch].told_to_end, "a call goes to a session that was told to end");
         if !truth.own {
             let last = self.last_sent.insert(epoch, caller);
             assert!(last < Some(caller), "older calls leave before newer ones");
@@ -789,12 +833,7 @@ impl Walk {
     fn judge_move(&mut self, was: &'static str, is: &'static str) {
         self.seen.insert(is);
         match (was, is) {
-            ("closing", "backoff" | "connecting") => {
-                p5_over_budget_it_parks(self);
-                if matches!(self.step, Some((_, Event::Tick(_)))) {
-                    self.seen.insert("abandoned while replaced");
-                }
-            }
+            ("closing", "backoff") => p5_over_budget_it_parks(self),
             (_, "closed") => p6_closed_leaves_nothing(self),
             _ => {}
         }
@@ -966,10 +1005,20 @@ fn p5_demand_makes_nothing_come_sooner_than_its_floor(before: &State, walk: &Wal
     }
 }
 
+/// P5: a stream waits for a session, but wakes none.
+fn p5_only_calls_are_demand(walk: &Walk) {
+    let placed: BTreeSet<Caller> = walk.outstanding.values().copied().collect();
+    let mut waiting = walk.calls.iter().filter(|(c, truth)| truth.ended.is_none() && !placed.contains(c));
+    assert!(waiting.any(|(_, truth)| truth.nature != Nature::Stream), "P5: a stream alone is no demand");
+}
+
 /// P5: a fault over budget parks, and so does every further one until there is a session.
 fn p5_over_budget_it_parks(walk: &Walk) {
     let over = walk.account.charged && (walk.is_over_budget() || walk.slow);
     assert!(!over || walk.account.hurried, "P5: over budget it goes on trying");
+    let permanent =
+        matches!(&walk.step, Some((State::Closing { fault: Some(f), .. }, _)) if f.is_permanent());
+    assert!(!permanent || walk.account.hurried, "P5: what cannot be mended is tried again");
 }
 
 /// P6: closed means that nothing is left: no process but abandoned ones, no pending call; in bounded time.
@@ -999,6 +1048,13 @@ fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
         State::Closed => assert!(walk.owner.ledger.is_empty(), "P8: closed with calls pending"),
         _ => {}
     }
+}
+
+/// P8: calls that wait for an attempt fail with it, but for handshakes and streams, which are patient.
+fn p8_calls_fail_with_the_attempt_they_waited_for(walk: &Walk) {
+    let patient = |truth: &Truth| truth.own || matches!(truth.nature, Nature::Greeting | Nature::Stream);
+    let left = walk.calls.iter().find(|(_, truth)| truth.ended.is_none() && !patient(truth));
+    assert!(left.is_none(), "P8: call {:?} waits on", left.map(|(caller, _)| caller));
 }
 
 /// P9: no silent wait; whatever is pending has a timer armed.
