@@ -14,6 +14,7 @@ mod nature;
 mod policy;
 mod state;
 mod time;
+mod watch;
 
 pub use backoff::Backoff;
 pub use budget::Budget;

@@ -1,6 +1,7 @@
 //! The life of a connection: `step(now, event) -> effects`. Every decision about attempts is made here.
 
 use crate::state::{Intent, State, Step, Watch};
+use crate::watch::{Sign, Trust};
 use crate::{Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Remedy, Time, Verdict};
 use std::time::Duration;
 
@@ -105,15 +106,6 @@ pub enum Notice {
     Woke,
     /// The connection ended; nothing is left.
     Closed,
-}
-
-/// Whether silence to a probe tells anything about this server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Trust {
-    /// It has answered: the handshake, or a probe.
-    Answers,
-    /// It refused the probe as unknown; silence proves nothing.
-    Refused,
 }
 
 /// The pure state machine. Its owner reports events and carries out effects.
@@ -238,9 +230,9 @@ impl Lifecycle {
             }
 
             (S::Ready { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
-            (S::Ready { .. }, E::TimedOut(_, _)) => self.doubt(now),
+            (S::Ready { .. }, E::TimedOut(_, pulse)) => self.doubt(now, pulse),
             (S::Ready { .. }, E::Cancelled(_, pulse)) if now - pulse.heard >= self.policy.doubt_silence => {
-                self.doubt(now)
+                self.doubt(now, pulse)
             }
             (S::Ready { .. }, E::ProbeRefused(_)) => {
                 self.trust = Trust::Refused;
@@ -318,7 +310,7 @@ impl Lifecycle {
         self.step = None;
         self.trust = Trust::Answers;
         self.probes = None;
-        self.state = State::Ready { since: now, watch: self.calm(now) };
+        self.state = State::Ready { since: now, watch: Watch::calm(now, &self.policy) };
         vec![Effect::Notice(Notice::Ready(self.epoch))]
     }
 
@@ -573,75 +565,36 @@ impl Lifecycle {
     }
 
     /// A call got no answer: is the server still there?
-    fn doubt(&mut self, now: Time) -> Vec<Effect> {
-        let soon = now + self.policy.doubt_timeout;
-        match &mut self.state {
-            State::Ready { watch: Watch::Calm { .. }, .. } => {
-                self.probe(now, true);
-                vec![Effect::Notice(Notice::Doubted(self.epoch)), Effect::Probe(self.epoch)]
-            }
-            // Asked already, but then out of habit: a call in flight would have excused the silence.
-            State::Ready { watch: Watch::Probed { doubt: doubt @ false, deadline, .. }, .. } => {
-                *doubt = true;
-                *deadline = soon.min(*deadline);
-                vec![Effect::Notice(Notice::Doubted(self.epoch))]
-            }
-            _ => vec![],
-        }
+    fn doubt(&mut self, now: Time, pulse: Pulse) -> Vec<Effect> {
+        let State::Ready { watch, .. } = self.state else { return vec![] };
+        let Some(sign) = watch.doubt(now, &self.policy) else { return vec![] };
+        let mut effects = vec![Effect::Notice(Notice::Doubted(self.epoch))];
+        effects.extend(self.heed(now, sign, pulse));
+        effects
     }
 
     /// A tick while ready: has the server shown life?
     fn look(&mut self, now: Time, pulse: Pulse, slept: bool) -> Vec<Effect> {
         let State::Ready { watch, .. } = self.state else { return vec![] };
-        let busy = pulse.calls > 0 && !self.policy.probe_while_busy;
-        match watch {
-            Watch::Calm { look_at } if look_at.is_none_or(|at| now < at) => vec![],
-            Watch::Calm { .. } if busy => self.watch(self.calm(now)),
-            // In the same millisecond, too: a local server answers faster than that.
-            Watch::Probed { since, .. } | Watch::Spared { since, .. } if pulse.heard >= since => {
-                self.watch(self.calm(pulse.heard))
-            }
-            // Nobody could answer while the machine slept: ask before anything is charged.
-            _ if slept => {
-                let doubt = !matches!(watch, Watch::Calm { .. } | Watch::Probed { doubt: false, .. });
-                self.probe(now, doubt);
-                vec![Effect::Notice(Notice::Woke), Effect::Probe(self.epoch)]
-            }
-            Watch::Calm { .. } => match self.policy.idle_probe {
-                Some(idle) if now - pulse.heard >= idle => self.probe(now, false),
-                _ => self.watch(self.calm(pulse.heard)),
-            },
-            Watch::Probed { deadline, .. } if now < deadline => vec![],
-            Watch::Probed { .. } if self.trust == Trust::Refused => self.watch(self.calm(now)),
-            Watch::Probed { doubt: false, .. } if busy => self.watch(self.calm(now)),
-            Watch::Probed { since, doubt: true, .. } if pulse.calls > 0 => {
-                let until = now + self.policy.doubt_patience;
-                self.watch(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
-            }
-            Watch::Spared { since, until, .. } if pulse.calls > 0 && now < until => {
-                self.watch(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
-            }
-            Watch::Probed { .. } | Watch::Spared { .. } => {
-                self.lost(now, Fault::Silent { after: now - pulse.heard }, pulse)
-            }
+        let sign = watch.look(now, pulse, slept, self.trust, &self.policy);
+        let mut effects = vec![];
+        if slept {
+            effects.push(Effect::Notice(Notice::Woke));
         }
+        effects.extend(self.heed(now, sign, pulse));
+        effects
     }
 
-    fn probe(&mut self, now: Time, doubt: bool) -> Vec<Effect> {
-        let wait = if doubt { self.policy.doubt_timeout } else { self.policy.probe_timeout };
-        self.watch(Watch::Probed { since: now, deadline: now + wait, doubt });
-        vec![Effect::Probe(self.epoch)]
-    }
-
-    fn watch(&mut self, next: Watch) -> Vec<Effect> {
+    fn heed(&mut self, now: Time, sign: Sign, pulse: Pulse) -> Vec<Effect> {
+        let (next, effects) = match sign {
+            Sign::Wait(next) => (next, vec![]),
+            Sign::Ask(next) => (next, vec![Effect::Probe(self.epoch)]),
+            Sign::Silent => return self.lost(now, Fault::Silent { after: now - pulse.heard }, pulse),
+        };
         if let State::Ready { watch, .. } = &mut self.state {
             *watch = next;
         }
-        vec![]
-    }
-
-    fn calm(&self, heard: Time) -> Watch {
-        Watch::Calm { look_at: self.policy.idle_probe.map(|idle| heard + idle) }
+        effects
     }
 
     /// Whether our own timer is so late that the machine must have slept. Whoever wakes first tells.
@@ -689,9 +642,6 @@ impl Lifecycle {
         self.attempted.map_or(Time::ZERO, |attempted| attempted + floor.max(self.policy.attempt_floor))
     }
 }
-
-/// How often we look whether a silent server's last calls have ended.
-const SPARED_LOOK: Duration = Duration::from_millis(250);
 
 /// Faults so soon after a sleep are its aftermath.
 const JUST_WOKE: Duration = Duration::from_secs(10);

@@ -332,7 +332,7 @@ impl Walk {
             _ => timeout.map(|timeout| self.now + timeout),
         };
         let truth = Truth { nature, own: false, ends_by, runs: 0, sends: 0, ended: None };
-        let caller = self.calls.keys().filter(|&&c| c < 1_000_000).last().map_or(1, |last| last + 1);
+        let caller = self.calls.keys().rfind(|&&c| c < 1_000_000).map_or(1, |last| last + 1);
         self.calls.insert(caller, truth);
         self.say(|_| format!("call {caller} {nature:?} {timeout:?}"));
         let ready = matches!(self.owner.lifecycle.state(), State::Ready { .. });
