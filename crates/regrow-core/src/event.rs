@@ -30,6 +30,8 @@ pub enum Event {
     ProbeRefused(Epoch),
     /// Somebody wants a fresh session.
     Reconnect(Orderer, Pulse),
+    /// The connection must end, but the calls in flight may finish.
+    Drain,
     /// The connection must end.
     Close(Manner),
     /// The state's deadline has come.
@@ -115,7 +117,7 @@ impl Event {
                 Some(*epoch)
             }
             Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, _) | ProbeRefused(epoch) => Some(*epoch),
-            Start | Demand | Reconnect(..) | Close(_) | Tick(_) => None,
+            Start | Demand | Reconnect(..) | Drain | Close(_) | Tick(_) => None,
         }
     }
 }

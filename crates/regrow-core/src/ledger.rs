@@ -384,12 +384,16 @@ impl<R> Ledger<R> {
 
     /// How many calls of clients are in flight on this session. Streams are not counted.
     pub fn in_flight(&self, epoch: Epoch) -> usize {
-        let counts = |call: &&Call<R>| {
-            !call.own
-                && call.nature != Nature::Stream
-                && matches!(call.place, Place::On(on, _) if on == epoch)
-        };
-        self.calls.values().filter(counts).count()
+        self.count(|call| matches!(call.place, Place::On(on, _) if on == epoch))
+    }
+
+    /// How many of them the server may have seen, if it read so many bytes of its input.
+    pub fn seen(&self, epoch: Epoch, read: u64) -> usize {
+        self.count(|call| matches!(call.place, Place::On(on, Some(start)) if on == epoch && start < read))
+    }
+
+    fn count(&self, mut wanted: impl FnMut(&Call<R>) -> bool) -> usize {
+        self.calls.values().filter(|call| !call.own && call.nature != Nature::Stream && wanted(call)).count()
     }
 
     /// How many calls are pending in all.
@@ -405,6 +409,21 @@ impl<R> Ledger<R> {
     /// Whether a client's call got a good answer in this epoch.
     pub fn has_answered(&self, epoch: Epoch) -> bool {
         self.answered == Some(epoch)
+    }
+
+    /// Whether no call is taken any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The calls, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (CallId, &R)> {
+        self.calls.iter().map(|(&id, call)| (id, &call.reply))
+    }
+
+    /// Who waits for this call, to note something about it.
+    pub fn reply_mut(&mut self, id: CallId) -> Option<&mut R> {
+        self.calls.get_mut(&id).map(|call| &mut call.reply)
     }
 
     /// The newest call for which this holds.

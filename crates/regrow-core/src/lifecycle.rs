@@ -95,6 +95,15 @@ impl Lifecycle {
         }
     }
 
+    /// Whether the connection will park, or has, rather than start the next attempt by itself.
+    pub fn parks(&self, now: Time) -> bool {
+        match self.state {
+            State::Parked { .. } | State::Closing { then: Intent::Replace(Remedy::Park), .. } => true,
+            State::Closing { then: Intent::Replace(Remedy::Retry), .. } => self.budget.is_over(now),
+            _ => false,
+        }
+    }
+
     /// Takes in what happened; says what must be done.
     pub fn step(&mut self, now: Time, event: Event) -> Vec<Effect> {
         if event.epoch().is_some_and(|epoch| epoch != self.epoch) {
@@ -105,6 +114,8 @@ impl Lifecycle {
         match (&self.state, event) {
             (S::Closed, _) => vec![],
             (_, E::Close(manner)) => self.close(now, manner),
+            (S::Ready { .. } | S::Draining { .. }, E::Drain) => self.drain(now, Intent::Close),
+            (_, E::Drain) => self.close(now, Manner::Planned),
             (S::Idle, E::Start | E::Demand | E::Reconnect(..)) => self.connect(now),
 
             (S::Connecting { .. }, E::Opened(_)) => self.greet(Step::ClientsTurn, None),
