@@ -114,7 +114,7 @@ impl Lifecycle {
         match (&self.state, event) {
             (S::Closed, _) => vec![],
             (_, E::Close(manner)) => self.close(now, manner),
-            (S::Ready { .. } | S::Draining { .. }, E::Drain) => self.drain(now, Intent::Close),
+            (S::Ready { .. } | S::Draining { .. }, E::Drain) => self.drain_to_close(now),
             (_, E::Drain) => self.close(now, Manner::Planned),
             (S::Idle, E::Start | E::Demand | E::Reconnect(..)) => self.connect(now),
 
@@ -157,7 +157,7 @@ impl Lifecycle {
             (S::Draining { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
             (S::Draining { deadline, then }, E::Tick(_)) if now >= *deadline => {
                 let then = *then;
-                let mut effects = vec![Effect::Settle(self.epoch, Fault::Replaced)];
+                let mut effects = vec![Effect::Settle(self.epoch, meant(then))];
                 effects.extend(self.hangup(now, Manner::Planned, then));
                 effects
             }
@@ -327,10 +327,20 @@ impl Lifecycle {
         vec![Effect::Hold(self.epoch)]
     }
 
+    /// The calls in flight may finish, in the time that a drain has, however often that is asked for.
+    fn drain_to_close(&mut self, now: Time) -> Vec<Effect> {
+        let mut effects = vec![Effect::FailWaiting(Fault::Closed)];
+        match &mut self.state {
+            State::Draining { then, .. } => *then = Intent::Close,
+            _ => effects.extend(self.drain(now, Intent::Close)),
+        }
+        effects
+    }
+
     /// Ends the session because we want it so. What it still has in flight is settled when it is gone.
     fn hangup(&mut self, now: Time, manner: Manner, then: Intent) -> Vec<Effect> {
         let mut effects = vec![Effect::Notice(Notice::Planned(self.epoch, manner))];
-        let fault = self.is_charged().then_some(Fault::Replaced);
+        let fault = (self.is_charged() && then != Intent::Close).then_some(Fault::Replaced);
         effects.extend(self.enter_closing(now, manner, then, fault));
         effects
     }
@@ -360,10 +370,7 @@ impl Lifecycle {
         let State::Closing { then, fault, .. } = &mut self.state else { return vec![] };
         let (then, fault) = (*then, fault.take());
         // Whatever was still on the session can be answered by nobody now.
-        let why = fault.clone().unwrap_or(match then {
-            Intent::Close => Fault::Closed,
-            Intent::Replace(_) => Fault::Replaced,
-        });
+        let why = fault.clone().unwrap_or(meant(then));
         let mut effects = vec![Effect::Settle(self.epoch, why)];
         effects.extend(match then {
             Intent::Close => self.closed(),
@@ -549,6 +556,14 @@ impl Lifecycle {
         let permanent = matches!(&self.state, State::Parked { fault, .. } if fault.is_permanent());
         let floor = if permanent { self.policy.permanent_demand_floor } else { self.policy.demand_floor };
         self.attempted.map_or(Time::ZERO, |attempted| attempted + floor.max(self.policy.attempt_floor))
+    }
+}
+
+/// What callers are told when we end a session under their calls.
+fn meant(then: Intent) -> Fault {
+    match then {
+        Intent::Close => Fault::Closed,
+        Intent::Replace(_) => Fault::Replaced,
     }
 }
 

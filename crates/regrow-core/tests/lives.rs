@@ -712,6 +712,52 @@ fn close_is_reached_in_bounded_time_from_every_state() {
 }
 
 #[test]
+fn a_drain_to_close_is_bounded_however_often_it_is_asked_for() {
+    let mut world = World::new(200.0).start(0.0).answers_in(150.0).call(2.0);
+    for n in 0..20 {
+        world = world.then(3.0 + f64::from(n) * 5.0, Happening::Drain);
+    }
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        3.0s ready -> draining
+        33.0s call 1: failed, unknown: the connection was closed
+        33.0s draining -> closing: planned
+        33.0s closing -> closed
+        ",
+    );
+}
+
+#[test]
+fn calls_that_wait_for_the_end_of_a_drain_fail_when_it_becomes_a_close() {
+    let world = World::new(20.0)
+        .start(0.0)
+        .answers_in(6.0)
+        .call(2.0)
+        .then(3.0, Happening::Reconnect(Orderer::Person))
+        .call(4.0)
+        .then(5.0, Happening::Drain)
+        .call(6.0);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        3.0s ready -> draining
+        5.0s call 2: failed, not-sent: the connection was closed
+        6.0s call 3: refused: Closed
+        8.0s call 1: answered
+        8.0s draining -> closing: planned
+        8.0s closing -> closed
+        ",
+    );
+}
+
+#[test]
 fn an_epoch_that_does_not_end_is_abandoned_two_seconds_after_sigkill() {
     let world = World::new(20.0).start(0.0).never_gone().then(3.0, Happening::Reconnect(Orderer::Person));
     let life = check(
