@@ -467,7 +467,10 @@ impl Lifecycle {
                 // Already ending. It may have to go faster now.
                 *then = Intent::Close;
                 let sooner = now + self.policy.ladders.ladder(manner).length() + self.policy.abandon_after;
-                *deadline = sooner.min(*deadline);
+                if sooner >= *deadline {
+                    return effects;
+                }
+                *deadline = sooner;
                 vec![Effect::Hangup(self.epoch, manner)]
             }
             _ => self.hangup(now, manner, Intent::Close),

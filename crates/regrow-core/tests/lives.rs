@@ -758,6 +758,19 @@ fn calls_that_wait_for_the_end_of_a_drain_fail_when_it_becomes_a_close() {
 }
 
 #[test]
+fn a_hangup_only_ever_gets_faster() {
+    let mut owner = Owner::new(&exact(), 7);
+    owner.event(at(0.0), Event::Start);
+    for manner in [Manner::Planned, Manner::Told, Manner::ClientLeft, Manner::Planned] {
+        owner.event(at(1.0), Event::Close(manner));
+    }
+    owner.event(at(1.0), Event::Drain);
+    let hangups: Vec<_> = owner.told.iter().filter(|told| matches!(told, Told::Hangup(..))).collect();
+    let epoch = owner.epoch();
+    assert_eq!(hangups, [&Told::Hangup(epoch, Manner::Planned), &Told::Hangup(epoch, Manner::Told)]);
+}
+
+#[test]
 fn an_epoch_that_does_not_end_is_abandoned_two_seconds_after_sigkill() {
     let world = World::new(20.0).start(0.0).never_gone().then(3.0, Happening::Reconnect(Orderer::Person));
     let life = check(
