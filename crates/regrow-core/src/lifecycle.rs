@@ -99,7 +99,7 @@ impl Lifecycle {
     pub fn parks(&self, now: Time) -> bool {
         match self.state {
             State::Parked { .. } | State::Closing { then: Intent::Replace(Remedy::Park), .. } => true,
-            State::Closing { then: Intent::Replace(Remedy::Retry), .. } => self.budget.is_over(now),
+            State::Closing { then: Intent::Replace(Remedy::Retry), .. } => self.has_spent(now),
             _ => false,
         }
     }
@@ -303,6 +303,12 @@ impl Lifecycle {
         }
     }
 
+    /// Whether the budget is spent. Charges grow old while it is parked; that alone is no reason to try at the old
+    /// pace again, only a session is.
+    fn has_spent(&self, now: Time) -> bool {
+        self.budget.is_over(now) || self.probes.is_some()
+    }
+
     fn is_charged(&self) -> bool {
         self.charged == Some(self.epoch)
     }
@@ -382,10 +388,7 @@ impl Lifecycle {
     fn replace(&mut self, now: Time, remedy: Remedy, fault: Option<Fault>) -> Vec<Effect> {
         match (remedy, fault) {
             (Remedy::Park, Some(fault)) => self.park(now, fault),
-            // Charges grow old while it is parked. That alone is no reason to try at the old pace again.
-            (Remedy::Retry, Some(fault)) if self.budget.is_over(now) || self.probes.is_some() => {
-                self.park(now, fault)
-            }
+            (Remedy::Retry, Some(fault)) if self.has_spent(now) => self.park(now, fault),
             (Remedy::Retry, fault) => {
                 let pause = self.backoff.pause() + self.wake_jitter(now);
                 self.pause(now, (now + pause).max(self.attempt_floor()), fault)

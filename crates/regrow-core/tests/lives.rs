@@ -771,6 +771,22 @@ fn a_hangup_only_ever_gets_faster() {
 }
 
 #[test]
+fn a_failed_slow_probe_is_known_to_park_before_its_process_is_gone() {
+    let mut policy = Policy { park_probe: secs(200.0), ..exact() };
+    policy.budget.charges = 1;
+    let mut owner = Owner::new(&policy, 7);
+    owner.event(at(0.0), Event::Start);
+    for (time, parks) in [(1.0, false), (2.0, true), (202.0, true)] {
+        owner.tick(at(time));
+        let epoch = owner.epoch();
+        owner.event(at(time), Event::Lost(epoch, exited(1), Pulse::default()));
+        assert_eq!(owner.lifecycle.parks(at(time)), parks, "at {time} s");
+        owner.event(at(time), Event::Gone(epoch));
+        assert_eq!(owner.lifecycle.state().name(), if parks { "parked" } else { "connecting" });
+    }
+}
+
+#[test]
 fn an_epoch_that_does_not_end_is_abandoned_two_seconds_after_sigkill() {
     let world = World::new(20.0).start(0.0).never_gone().then(3.0, Happening::Reconnect(Orderer::Person));
     let life = check(
