@@ -13,8 +13,8 @@ use fastrand::Rng;
 use invariants::*;
 use owner::{Caller, Fate, Owner, Told};
 use regrow_core::{
-    CallId, Delivery, Epoch, Event, Fault, Manner, Nature, Notice, Orderer, Policy, Pulse, Refusal, State,
-    Step, Time, Watch,
+    CallId, Delivery, Epoch, Event, Fault, Intent, Manner, Nature, Notice, Orderer, Policy, Pulse, Refusal,
+    State, Step, Time, Watch,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -62,7 +62,7 @@ fn equal_seeds_live_equal_lives() {
 }
 
 /// What all lives together must have reached.
-const WANTED: [&str; 42] = [
+const WANTED: [&str; 43] = [
     "idle",
     "connecting",
     "ready",
@@ -103,6 +103,7 @@ const WANTED: [&str; 42] = [
     "free end",
     "free ends over",
     "reconnect charged",
+    "drained to close",
     "wrong answer",
     "stopped clock",
 ];
@@ -216,13 +217,15 @@ impl Walk {
             self.turn();
             self.look();
         }
-        let manner = self.some_manner();
         if self.closing_since.is_none() {
             self.jumped = false;
-            self.event(Event::Close(manner));
+            let manner = self.some_manner();
+            let last = if self.rng.bool() { Event::Close(manner) } else { Event::Drain };
+            self.event(last);
             self.look();
         }
-        let closed_by = self.now + self.policy.ladders.planned.length() + 2 * self.policy.abandon_after;
+        let ladder = self.policy.ladders.planned.length() + 2 * self.policy.abandon_after;
+        let closed_by = self.now + self.policy.drain_timeout + ladder;
         while !self.owner.lifecycle.is_closed() {
             let due = self.owner.lifecycle.deadline().expect("P6: a close that nothing ends");
             self.now = self.now.max(due);
@@ -284,7 +287,8 @@ impl Walk {
                 let manner = self.some_manner();
                 self.event(Event::Close(manner));
             }
-            918..930 => self.own_call(),
+            918..921 => self.event(Event::Drain),
+            921..930 => self.own_call(),
             930..990 => self.say_old_news(),
             _ => {
                 let event = if self.rng.bool() { Event::Gone(epoch) } else { Event::Connected(epoch) };
@@ -677,7 +681,7 @@ impl Walk {
             Event::Reconnect(Orderer::Person, _) => {
                 self.account.hurried = matches!(state, State::Closing { .. });
             }
-            Event::Close(_) => _ = self.closing_since.get_or_insert(self.now),
+            Event::Close(_) | Event::Drain => _ = self.closing_since.get_or_insert(self.now),
             _ => {}
         }
         self.step = Some((state, event));
@@ -848,6 +852,7 @@ impl Walk {
     /// After every turn.
     fn look(&mut self) {
         self.seen.insert(match self.owner.lifecycle.state() {
+            State::Draining { then: Intent::Close, .. } => "drained to close",
             State::Ready { watch: Watch::Probed { doubt: true, .. }, .. } => "doubted",
             State::Ready { watch: Watch::Probed { .. }, .. } => "probed",
             State::Ready { watch: Watch::Spared { .. }, .. } => "spared",

@@ -114,7 +114,8 @@ pub(crate) fn p6_closed_leaves_nothing(walk: &Walk) {
     let left: Vec<_> = walk.processes.keys().filter(|epoch| !walk.abandoned.contains(epoch)).collect();
     assert!(left.is_empty(), "P6: closed while {left:?} lives");
     let since = walk.closing_since.expect("somebody closed it");
-    let bound = walk.policy.ladders.planned.length() + walk.policy.abandon_after;
+    let ladder = walk.policy.ladders.planned.length() + walk.policy.abandon_after;
+    let bound = walk.policy.drain_timeout + ladder;
     assert!(walk.jumped || walk.now - since <= bound, "P6: closing took {:?}", walk.now - since);
 }
 
@@ -131,6 +132,9 @@ pub(crate) fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
             let floor = walk.attempts.last().map_or(walk.now, |&last| last + walk.policy.demand_floor);
             let soon = floor.max(walk.now + walk.policy.wake_spread);
             assert!(probe_at.is_some_and(|at| at <= soon), "P8: {waiting} calls wait in vain");
+        }
+        State::Draining { then: Intent::Close, .. } => {
+            assert_eq!(waiting, 0, "P8: nothing will come of waiting")
         }
         State::Closed => assert!(walk.owner.ledger.is_empty(), "P8: closed with calls pending"),
         _ => {}
