@@ -332,9 +332,10 @@ impl Owner {
 
     fn publish(&self) {
         let (pending, pid, oddities) = {
-            let desk = self.shared.desk();
+            let mut desk = self.shared.desk();
+            desk.shown = desk.ledger.len();
             let pid = desk.session.as_ref().filter(|session| !session.lost).and_then(|s| s.process.pid());
-            (desk.ledger.len(), pid, desk.oddities)
+            (desk.shown, pid, desk.oddities)
         };
         let status = Status {
             state: self.lifecycle.state().clone(),

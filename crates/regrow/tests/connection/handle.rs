@@ -273,3 +273,53 @@ async fn after_close_no_task_and_no_call_is_left_whatever_went_before() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_its_calls_and_no_longer() {
+    let server = Server::always(Plan::default());
+    let connection = ready(&server).await;
+    let running = begin(&connection, json!({ "say": 1, "ms": 4000 }));
+    settle().await;
+    let draining = tokio::spawn({
+        let connection = connection.clone();
+        async move { connection.drain().await }
+    });
+    settle().await;
+    let refused = work(&connection, json!({})).await.unwrap_err();
+    assert_eq!((refused.kind, refused.delivery), (ErrorKind::Closed, Delivery::NotSent));
+    let before = Instant::now();
+    draining.await.unwrap();
+    assert!(before.elapsed() < secs(5), "{:?}", before.elapsed());
+    assert_eq!(said(&running.await.unwrap().unwrap()), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconnect_lets_calls_finish_and_holds_new_ones() {
+    let server = Server::always(Plan::default());
+    let connection = ready(&server).await;
+    let life = Life::of(&connection);
+    let running = begin(&connection, json!({ "say": "old", "ms": 3000 }));
+    settle().await;
+    connection.reconnect(Orderer::Person);
+    settle().await;
+    let held = begin(&connection, json!({ "say": "new" }));
+    assert_eq!(said(&running.await.unwrap().unwrap()), "old");
+    assert_eq!(said(&held.await.unwrap().unwrap()), "new");
+    life.check(
+        "3.0s ending the session as asked
+         3.0s starting the server (session 2)
+         3.0s ready (session 2)",
+    );
+    assert_eq!(connection.status().borrow().budget_left, 5, "that costs nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_does_not_claim_calls_that_have_ended() {
+    let server = Server::always(Plan::default());
+    let connection = to(&server).build();
+    let call = begin(&connection, json!({ "ms": 500 }));
+    until(&connection, |status| status.pending > 0).await;
+    call.await.unwrap().unwrap();
+    settle().await;
+    assert_eq!(connection.status().borrow().pending, 0);
+}

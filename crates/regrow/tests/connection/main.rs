@@ -1,6 +1,6 @@
 //! Whole connections in simulated time: a real engine, in-memory pipes, and servers that misbehave to a plan.
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod handle;
 mod process;
