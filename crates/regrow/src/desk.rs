@@ -61,7 +61,8 @@ pub(crate) enum News {
     Begun(Epoch, Step),
     Connected(Epoch),
     Lost(Epoch, Fault),
-    Gone(Epoch, crate::transport::Ended),
+    /// Nothing is left of the epoch; how its process ended, if it had one, and how many helpers outside its group did.
+    Gone(Epoch, Option<crate::transport::Ended>, usize),
     Cancelled(Epoch),
     ProbeRefused(Epoch),
     Reconnect(Orderer),

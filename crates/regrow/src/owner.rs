@@ -115,8 +115,11 @@ impl Owner {
             News::Begun(epoch, step) => Event::Begun(epoch, step),
             News::Connected(epoch) => Event::Connected(epoch),
             News::Lost(epoch, fault) => Event::Lost(epoch, fault, self.shared.pulse(epoch)),
-            News::Gone(epoch, ended) => {
-                self.bye.ended = Some(ended);
+            News::Gone(epoch, ended, helpers) => {
+                if self.lifecycle.is_closing() && epoch == self.lifecycle.epoch() {
+                    self.bye.ended = ended;
+                    self.bye.helpers = helpers;
+                }
                 Event::Gone(epoch)
             }
             News::Cancelled(epoch) => Event::Cancelled(epoch, self.shared.pulse(epoch)),
@@ -374,9 +377,10 @@ async fn hang_up(
             (session.process.clone(), session.reader.take(), session.signals.clone())
         })
     };
-    let mut ended = transport::Ended::default();
+    let mut ended = None;
+    let mut helpers = 0;
     if let Some((process, reader, signals)) = session {
-        ended = process.end(ladder).await;
+        ended = Some(process.end(ladder).await);
         if let Some(mut reader) = reader {
             signals.finish.notify_one();
             if timeout(READER_ENDS, &mut reader).await.is_err() {
@@ -387,12 +391,12 @@ async fn hang_up(
         let sweep = process.sweep(ladder.kill_after);
         let closing = shared.desk().ledger.is_closed();
         if closing {
-            ended.helpers += sweep.await;
+            helpers = sweep.await;
         } else {
             tokio::spawn(sweep); // The next session need not wait for helpers outside the group.
         }
     }
-    shared.tell(News::Gone(epoch, ended));
+    shared.tell(News::Gone(epoch, ended, helpers));
 }
 
 /// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it.

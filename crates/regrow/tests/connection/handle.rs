@@ -323,3 +323,75 @@ async fn the_status_does_not_claim_calls_that_have_ended() {
     settle().await;
     assert_eq!(connection.status().borrow().pending, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn fifty_reconnects_leave_no_task_behind() {
+    let server = Server::always(Plan::default());
+    let connection = ready(&server).await;
+    connection.request("tools/list", None).await.unwrap();
+    connection.request("logging/setLevel", Some(json!({ "level": "debug" }))).await.unwrap();
+    connection.reconnect(Orderer::Person);
+    until(&connection, |status| status.sessions == 2).await;
+    settle().await;
+    let before = tasks();
+    for session in 3..53 {
+        connection.reconnect(Orderer::Person);
+        until(&connection, |status| status.sessions == session).await;
+        work(&connection, json!({})).await.unwrap();
+    }
+    settle().await;
+    assert_eq!(tasks(), before);
+    assert_eq!(connection.status().borrow().pending, 0);
+    assert_eq!(server.most_alive(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_says_what_it_had_to_do() {
+    let exit = |fault, termed, killed| Ended { fault: Some(fault), termed, killed, helpers: 0 };
+    let (left, termed, killed) =
+        (Fault::Exited { code: 0 }, Fault::Killed { signal: 15 }, Fault::Killed { signal: 9 });
+    let cases = [
+        (Stubborn::No, 0, exit(left, false, false)),
+        (Stubborn::IgnoresEnd, 5, exit(termed, true, false)),
+        (Stubborn::IgnoresTerm, 7, exit(killed, true, true)),
+    ];
+    for (stubborn, seconds, ended) in cases {
+        let server = Server::always(Plan { stubborn, helpers: 2, ..Plan::default() });
+        let connection = ready(&server).await;
+        let before = Instant::now();
+        let farewell = connection.close().await;
+        assert_eq!(before.elapsed().as_secs(), seconds);
+        assert_eq!(farewell, Farewell { ended: Some(ended), helpers: 2, abandoned: false });
+        assert_eq!(server.alive(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_was_ended_where_nothing_ran() {
+    let idle = to(&Server::always(Plan::default())).build();
+    assert_eq!(idle.close().await, Farewell::default());
+
+    let missing = Fault::NotFound { program: "x".into() };
+    let server = Server::always(Plan { cannot_start: Some(missing), ..Plan::default() });
+    let parked = to(&server).build();
+    work(&parked, json!({})).await.unwrap_err();
+    assert_eq!(parked.close().await, Farewell::default());
+
+    let server = Server::always(Plan { spawn_delay: secs(1000), ..Plan::default() });
+    let starting = to(&server).build();
+    starting.start();
+    settle().await;
+    let before = Instant::now();
+    assert_eq!(starting.close().await, Farewell::default());
+    assert!(before.elapsed() < secs(1));
+
+    // A process of an earlier session is not one that close had to end.
+    let server = Server::new(|start| match start {
+        1 => Plan::default(),
+        _ => Plan { cannot_start: Some(Fault::NotFound { program: "x".into() }), ..Plan::default() },
+    });
+    let connection = ready(&server).await;
+    server.die(Fault::Killed { signal: 9 });
+    until(&connection, |status| status.state.name() == "parked").await;
+    assert_eq!(connection.close().await, Farewell::default());
+}
