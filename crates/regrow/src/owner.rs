@@ -137,11 +137,13 @@ impl Owner {
         {
             self.hear_last_words(fault);
         }
-        for effect in self.lifecycle.step(now, event) {
-            self.start(now, effect);
-        }
+        let effects = self.lifecycle.step(now, event);
         if self.lifecycle.is_closing() {
+            // Before the calls that wait are failed: none may come after.
             self.shared.desk().ledger.close();
+        }
+        for effect in effects {
+            self.start(now, effect);
         }
     }
 
