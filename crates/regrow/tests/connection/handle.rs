@@ -395,3 +395,21 @@ async fn nothing_was_ended_where_nothing_ran() {
     until(&connection, |status| status.state.name() == "parked").await;
     assert_eq!(connection.close().await, Farewell::default());
 }
+
+#[tokio::test(start_paused = true)]
+async fn calls_held_for_a_reconnect_fail_at_once_when_it_becomes_a_drain() {
+    let server = Server::always(Plan::default());
+    let connection = ready(&server).await;
+    let _running = begin(&connection, json!({ "silent": true }));
+    settle().await;
+    connection.reconnect(Orderer::Person);
+    settle().await;
+    let held = begin(&connection, json!({ "effect": "held" }));
+    settle().await;
+    tokio::spawn({
+        let connection = connection.clone();
+        async move { connection.drain().await }
+    });
+    let error = timeout(secs(1), held).await.expect("nothing will come for it").unwrap().unwrap_err();
+    assert_eq!((error.kind, error.delivery), (ErrorKind::Closed, Delivery::NotSent));
+}
