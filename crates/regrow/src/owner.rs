@@ -85,6 +85,7 @@ impl Owner {
             self.look();
             self.publish();
         }
+        self.shared.inbox.over();
         self.farewell.send_replace(Some(self.bye.clone()));
     }
 
