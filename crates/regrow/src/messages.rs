@@ -197,9 +197,9 @@ impl Messages {
     }
 }
 
-/// Our ids are plain numbers.
+/// Our ids are plain numbers. Some servers write them back as text, and every client accepts that.
 fn call_id(id: &RawId) -> Option<CallId> {
-    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok().map(CallId)
+    std::str::from_utf8(id.as_bytes()).ok()?.trim_matches('"').parse().ok().map(CallId)
 }
 
 /// The end of a stream names its subscription, which is the client's id towards the client.

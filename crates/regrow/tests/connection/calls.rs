@@ -414,3 +414,13 @@ async fn a_missing_program_is_tried_once_and_named_and_a_call_tries_again() {
     assert_eq!(server.starts().len(), 1);
     work(&connection, json!({})).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_number_that_came_back_as_text_is_still_an_answer() {
+    let server = Server::always(Plan::default().on("tools/call", |message| {
+        vec![Act::Say(answer(&json!(message["id"].to_string()), json!({ "got": 1 })))]
+    }));
+    let connection = ready(&server).await;
+    let answered = timeout(secs(1), work(&connection, json!({}))).await;
+    assert!(answered.is_ok(), "every client accepts that");
+}
