@@ -133,12 +133,13 @@ impl Owner {
 
     fn step(&mut self, event: Event) {
         let now = self.shared.now();
-        if let Event::Lost(epoch, fault, _) = &event
-            && *epoch == self.lifecycle.epoch()
-        {
-            self.hear_last_words(fault);
-        }
+        let starting = matches!(self.lifecycle.state(), State::Connecting { .. });
         let effects = self.lifecycle.step(now, event);
+        for effect in &effects {
+            if let Effect::Notice(What::Fault(_, fault, _) | What::Retired(_, fault)) = effect {
+                self.hear_last_words(fault, starting);
+            }
+        }
         if self.lifecycle.is_closing() {
             // Before the calls that wait are failed: none may come after.
             self.shared.desk().ledger.close();
@@ -278,8 +279,7 @@ impl Owner {
     }
 
     /// What a server said before it failed to start tells the cause; what it says later may tell too much.
-    fn hear_last_words(&mut self, fault: &Fault) {
-        let starting = matches!(self.lifecycle.state(), State::Connecting { .. });
+    fn hear_last_words(&mut self, fault: &Fault, starting: bool) {
         self.last_words.clear();
         if starting || fault.is_at_start() || self.shared.settings.stderr_in_errors {
             let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());

@@ -424,3 +424,16 @@ async fn a_number_that_came_back_as_text_is_still_an_answer() {
     let answered = timeout(secs(1), work(&connection, json!({}))).await;
     assert!(answered.is_ok(), "every client accepts that");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_the_handshake_fails_its_callers_at_the_limit_with_its_last_words() {
+    let stderr = vec!["token=hunter22".to_owned(), "waiting for a licence".to_owned()];
+    let server = Server::always(Plan { start_delay: secs(9999), stderr, ..Plan::default() });
+    let mask = regrow::Mask::new(["hunter22".to_owned()]);
+    let connection = to(&server).mask(mask).build();
+    let before = Instant::now();
+    let error = work(&connection, json!({})).await.unwrap_err();
+    assert_eq!(before.elapsed(), secs(60));
+    assert_eq!(error.fault.as_deref(), Some(&Fault::HandshakeTimeout { after: secs(60) }));
+    assert_eq!(error.stderr, ["token=***", "waiting for a licence"]);
+}
