@@ -43,6 +43,8 @@ pub(crate) struct Owner {
     attempt: Option<JoinHandle<()>>,
     hangup: Option<JoinHandle<()>>,
     last_fault: Option<Arc<Fault>>,
+    /// Why there is no session; none where we meant it so, or nothing is known yet.
+    cause: Option<Arc<Fault>>,
     /// What the server said on stderr before it failed to start.
     last_words: Vec<String>,
     sessions: u64,
@@ -68,6 +70,7 @@ impl Owner {
             attempt: None,
             hangup: None,
             last_fault: None,
+            cause: None,
             last_words: vec![],
             sessions: 0,
             bye: Farewell::default(),
@@ -193,7 +196,7 @@ impl Owner {
         let mut doubt = false;
         for ended in expired {
             doubt |= ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own;
-            let fault = ended.epoch.is_none().then(|| self.last_fault.clone()).flatten();
+            let fault = ended.epoch.is_none().then(|| self.cause.clone()).flatten();
             self.fail(ended, ErrorKind::Timeout, fault);
         }
         if doubt {
@@ -321,9 +324,13 @@ impl Owner {
     fn notify(&mut self, now: Time, what: What) {
         match &what {
             What::Fault(_, fault, _) | What::Late(_, fault) => {
-                self.last_fault = Some(Arc::new(fault.clone()))
+                self.last_fault = Some(Arc::new(fault.clone()));
+                self.cause = self.last_fault.clone();
             }
-            What::Ready(_) => self.sessions += 1,
+            What::Ready(_) => {
+                self.sessions += 1;
+                self.cause = None;
+            }
             _ => {}
         }
         let server = self.shared.settings.name.clone();

@@ -437,3 +437,24 @@ async fn a_server_that_never_answers_the_handshake_fails_its_callers_at_the_limi
     assert_eq!(error.fault.as_deref(), Some(&Fault::HandshakeTimeout { after: secs(60) }));
     assert_eq!(error.stderr, ["token=***", "waiting for a licence"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_call_ends_by_its_deadline_and_names_no_fault_of_yesterday() {
+    let server = Server::new(|start| match start {
+        1 | 2 => Plan::default(),
+        _ => Plan { start_delay: secs(3600), ..Plan::default() },
+    });
+    let connection = ready(&server).await;
+    server.die(killed());
+    settle().await;
+    work(&connection, json!({})).await.unwrap();
+    sleep(secs(3600)).await;
+    connection.reconnect(Orderer::Person);
+    settle().await;
+    let before = Instant::now();
+    let params = json!({ "name": "work", "arguments": {} });
+    let error = connection.request_within("tools/call", Some(params), Some(secs(5))).await.unwrap_err();
+    assert_eq!(before.elapsed(), secs(5));
+    assert_eq!((error.kind, error.delivery), (ErrorKind::Timeout, Delivery::NotSent));
+    assert_eq!(error.fault, None, "{error}");
+}
