@@ -288,7 +288,7 @@ impl Connection {
 
     /// Answers a request of the server. Dropped if that session is gone.
     pub fn respond(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
-        self.shared.desk().question(self.shared.now(), server_id.clone(), false);
+        self.shared.question(server_id.clone(), false);
         self.shared.post(Some(epoch), answer)
     }
 

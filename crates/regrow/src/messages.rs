@@ -42,7 +42,7 @@ impl Messages {
             Kind::Response { id } => self.response(id, &frame),
             Kind::Request { id, method } => {
                 if method == "elicitation/create" {
-                    self.shared.desk().question(self.shared.now(), id, true);
+                    self.shared.question(id, true);
                 }
                 self.hand_on(frame);
             }
@@ -99,7 +99,7 @@ impl Messages {
             }
             "notifications/cancelled" => {
                 if let Some(id) = frame.request_id() {
-                    self.shared.desk().question(self.shared.now(), id, false);
+                    self.shared.question(id, false);
                 }
                 true
             }

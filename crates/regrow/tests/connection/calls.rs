@@ -458,3 +458,26 @@ async fn a_waiting_call_ends_by_its_deadline_and_names_no_fault_of_yesterday() {
     assert_eq!((error.kind, error.delivery), (ErrorKind::Timeout, Delivery::NotSent));
     assert_eq!(error.fault, None, "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_time_that_a_person_needs_does_not_count() {
+    for idle_probe in [Some(secs(60)), None] {
+        let server = Server::always(Plan::default());
+        let connection = to(&server).policy(regrow::core::Policy { idle_probe, ..policy() }).build();
+        start(&connection).await;
+        let mut incoming = connection.incoming().unwrap();
+        let before = Instant::now();
+        let call = begin(&connection, json!({ "silent": true }));
+        sleep(secs(100)).await;
+        server.say(elicitation(7));
+        let asked = incoming.next().await.unwrap();
+        // Something else makes the owner look at the clock meanwhile.
+        drop(timeout(secs(1), work(&connection, json!({ "silent": true }))).await);
+        sleep(secs(999)).await;
+        assert!(!call.is_finished());
+        let id = asked.frame.id().unwrap();
+        connection.respond(asked.epoch, &id, regrow::frame::response(&id, b"{}"));
+        assert_eq!(call.await.unwrap().unwrap_err().kind, ErrorKind::Timeout);
+        assert_eq!(before.elapsed(), secs(1300), "300 s, and 1000 s of a person");
+    }
+}
