@@ -288,8 +288,11 @@ impl Connection {
 
     /// Answers a request of the server. Dropped if that session is gone.
     pub fn respond(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
-        self.shared.question(server_id.clone(), false);
-        self.shared.post(Some(epoch), answer)
+        let posted = self.shared.post(Some(epoch), answer);
+        if posted {
+            self.shared.question(server_id.clone(), false);
+        }
+        posted
     }
 
     /// What the server sends by itself. Only the first caller gets it, and only where no other inbox was given.

@@ -481,3 +481,23 @@ async fn the_time_that_a_person_needs_does_not_count() {
         assert_eq!(before.elapsed(), secs(1300), "300 s, and 1000 s of a person");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_the_question_of_a_dead_session_does_not_answer_this_one() {
+    let server = Server::always(Plan::default());
+    let connection = ready(&server).await;
+    let mut incoming = connection.incoming().unwrap();
+    server.say(elicitation(7));
+    let old = incoming.next().await.unwrap();
+    server.die(killed());
+    settle().await;
+    until(&connection, |status| status.sessions == 2).await;
+    let call = begin(&connection, json!({ "silent": true }));
+    settle().await;
+    server.say(elicitation(7));
+    incoming.next().await.unwrap();
+    let id = old.frame.id().unwrap();
+    connection.respond(old.epoch, &id, regrow::frame::response(&id, b"{}"));
+    sleep(secs(1000)).await;
+    assert!(!call.is_finished(), "a person is still being asked");
+}
