@@ -224,7 +224,13 @@ impl Owner {
     }
 
     fn settle(&mut self, now: Time, epoch: Epoch, fault: Fault) {
-        let greeted = !matches!(self.shared.memory().greeting, Greeting::ByClient);
+        let greeted = {
+            let mut memory = self.shared.memory();
+            if fault == Fault::Replaced {
+                memory.forget_question();
+            }
+            !matches!(memory.greeting, Greeting::ByClient)
+        };
         let ended = {
             let mut desk = self.shared.desk();
             desk.forget_questions(now);

@@ -154,3 +154,17 @@ async fn a_refused_handshake_says_with_which_words() {
     assert!(text.contains("refused the handshake with error -32000: no licence\\u{1b}[2J"), "{text}");
     assert!(text.contains("It did not run."), "{text}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reconnect_while_the_question_is_open_does_not_decide_the_era() {
+    let server = Server::new(|start| match start {
+        1 => Plan { start_delay: secs(10), ..speaks(Speaks::Modern) },
+        _ => speaks(Speaks::Both),
+    });
+    let connection = finding_out(&server);
+    connection.start();
+    tokio::time::sleep(secs(1)).await;
+    connection.reconnect(Orderer::Person);
+    until(&connection, |status| status.is_ready()).await;
+    assert!(connection.is_modern());
+}
