@@ -330,7 +330,11 @@ impl Lifecycle {
 
     fn drain(&mut self, now: Time, then: Intent) -> Vec<Effect> {
         self.state = State::Draining { deadline: now + self.policy.drain_timeout, then };
-        vec![Effect::Hold(self.epoch)]
+        let mut effects = vec![Effect::Hold(self.epoch)];
+        if then == Intent::Close {
+            effects.push(Effect::FailWaiting(Fault::Closed)); // No session will come for them.
+        }
+        effects
     }
 
     /// The calls in flight may finish, in the time that a drain has, however often that is asked for.
