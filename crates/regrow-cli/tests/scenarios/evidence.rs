@@ -67,6 +67,20 @@ pub fn children_of(parent: u32) -> Vec<u32> {
     processes().filter(|pid| parent_of(*pid) == Some(parent)).collect()
 }
 
+/// Whether a process runs. Zombies are dead.
+pub fn is_running(pid: u32) -> bool {
+    !is_zombie(pid)
+}
+
+/// Waits for what must come.
+pub fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// How many files a process has open.
 pub fn open_files(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map(Iterator::count).unwrap_or(0)
