@@ -55,8 +55,16 @@ pub struct Pulse {
     pub heard: Time,
     /// How many calls of clients are in flight.
     pub calls: usize,
+    /// When the oldest of those that have gone to the server was taken.
+    pub eldest: Option<Time>,
     /// Whether a call of a client got a good answer in this epoch.
     pub answered: bool,
+}
+
+impl Pulse {
+    fn has_call_from_before(&self, time: Time) -> bool {
+        self.eldest.is_some_and(|taken| taken <= time)
+    }
 }
 
 /// What must be done.
@@ -627,11 +635,13 @@ impl Lifecycle {
             Watch::Probed { deadline, .. } if now < deadline => vec![],
             Watch::Probed { .. } if self.trust == Trust::Refused => self.watch(self.calm(now)),
             Watch::Probed { doubt: false, .. } if busy => self.watch(self.calm(now)),
-            Watch::Probed { since, doubt: true, .. } if pulse.calls > 0 => {
+            // It may be busy with what came before the question. What came after is no excuse for silence, or a client
+            // that calls on and on would keep it.
+            Watch::Probed { since, doubt: true, .. } if pulse.has_call_from_before(since) => {
                 let until = now + self.policy.doubt_patience;
                 self.watch(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
             }
-            Watch::Spared { since, until, .. } if pulse.calls > 0 && now < until => {
+            Watch::Spared { since, until, .. } if pulse.has_call_from_before(since) && now < until => {
                 self.watch(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
             }
             Watch::Probed { .. } | Watch::Spared { .. } => {
