@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::evidence::{Marked, kill, zombies_of};
+use crate::evidence::{Marked, kill, wait_until, zombies_of};
 
 /// No single wait of a test is longer, unless it says so.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -309,12 +309,12 @@ impl Client {
 
     /// Leaves, and sees that everything is over soon and nothing is left.
     pub fn leave_cleanly(&mut self) {
-        let zombies = zombies_of(self.pid());
+        // A leader is reaped when its group is gone, which may take a moment.
+        wait_until("no zombies", PATIENCE, || zombies_of(self.pid()).is_empty());
         let (code, took) = self.leave();
         assert_eq!(code, Some(0), "log:\n{}", self.log().join("\n"));
         assert!(took < Duration::from_secs(4), "{took:?}");
         self.marked.assert_none_left(Duration::from_secs(5));
-        assert!(zombies.is_empty(), "{zombies:?}");
         let unclaimed = self.unclaimed_answers();
         assert!(unclaimed.is_empty(), "answers that nobody asked for: {unclaimed:?}");
     }

@@ -57,6 +57,13 @@ pub fn kill(pid: u32, signal: Signal) {
     }
 }
 
+/// Stops a process and waits until it has: one that is about to stop may still take what is in its pipe.
+pub fn stop(pid: u32) {
+    kill(pid, Signal::STOP);
+    let is_stopped = || stat_fields(pid).first().is_some_and(|state| state == "T");
+    wait_until("it is stopped", Duration::from_secs(10), is_stopped);
+}
+
 /// The children of a process that are zombies.
 pub fn zombies_of(parent: u32) -> Vec<u32> {
     processes().filter(|pid| is_zombie(*pid) && parent_of(*pid) == Some(parent)).collect()

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, PATIENCE, Setup, fault, is_failure, text};
-use crate::evidence::{is_running, kill, wait_until};
+use crate::evidence::{is_running, kill, stop, wait_until};
 
 /// A server that is silent for so long after a call got no answer is replaced.
 const DOUBT: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ fn scenario_09_a_stopped_server_is_found_out_and_replaced() {
 #[test]
 fn scenario_09_calls_that_come_while_a_server_is_doubted_end_in_time_and_spare_it_no_longer_than_that() {
     let mut client = Setup::plan("").options(&["--call-timeout", "1s"]).connect();
-    kill(client.server_pid(), Signal::STOP);
+    stop(client.server_pid());
     let began = Instant::now();
     let mut failed = 0;
     // A client that calls on and on, as agents do.
@@ -64,7 +64,7 @@ fn scenario_09_calls_that_come_while_a_server_is_doubted_end_in_time_and_spare_i
 fn scenario_09_calls_that_fill_the_pipe_of_a_stopped_server_all_end_and_none_runs_twice() {
     // It ignores SIGTERM, so it goes on for a moment when it is continued to be ended.
     let mut client = Setup::plan("ignore-term@1").options(&["--call-timeout", "2s"]).connect();
-    kill(client.server_pid(), Signal::STOP);
+    stop(client.server_pid());
     let (keys, ids) = begin_large_calls(&mut client);
     let began = Instant::now();
     let mut not_sent = 0;
@@ -97,7 +97,7 @@ fn scenario_09_calls_that_fill_the_pipe_of_a_stopped_server_all_end_and_none_run
 fn scenario_09_calls_that_a_stopped_server_never_read_move_to_the_next_when_it_is_killed() {
     let mut client = Setup::plan("").connect();
     let stopped = client.server_pid();
-    kill(stopped, Signal::STOP);
+    stop(stopped);
     let (keys, ids) = begin_large_calls(&mut client);
     kill(stopped, Signal::KILL);
     for (key, id) in keys.iter().zip(&ids) {
@@ -112,7 +112,7 @@ fn scenario_09_calls_that_a_stopped_server_never_read_move_to_the_next_when_it_i
 #[test]
 fn scenario_09_a_server_that_reads_nothing_is_no_reason_to_stay_when_the_client_leaves() {
     let mut client = Setup::plan("").connect();
-    kill(client.server_pid(), Signal::STOP);
+    stop(client.server_pid());
     begin_large_calls(&mut client);
     let (code, took) = client.leave();
     assert_eq!(code, Some(0));
@@ -151,7 +151,7 @@ fn scenario_10_a_tool_that_is_slower_than_its_deadline_is_cancelled_and_disturbs
 #[test]
 fn scenario_10_an_answer_that_comes_after_the_deadline_reaches_nobody() {
     let mut client = Setup::plan("").options(&["--call-timeout", "500ms"]).connect();
-    kill(client.server_pid(), Signal::STOP);
+    stop(client.server_pid());
     let (_, fault) = client.failing_call("echo", json!({ "text": "late" }));
     assert_eq!(fault["kind"], "timeout");
     kill(client.server_pid(), Signal::CONT);
