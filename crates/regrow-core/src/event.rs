@@ -54,8 +54,16 @@ pub struct Pulse {
     pub heard: Time,
     /// How many calls of clients are in flight.
     pub calls: usize,
+    /// When the oldest of those that have gone to the server was taken.
+    pub eldest: Option<Time>,
     /// Whether a call of a client got a good answer in this epoch.
     pub answered: bool,
+}
+
+impl Pulse {
+    pub(crate) fn has_call_from_before(&self, time: Time) -> bool {
+        self.eldest.is_some_and(|taken| taken <= time)
+    }
 }
 
 /// What must be done.

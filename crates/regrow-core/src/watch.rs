@@ -66,11 +66,13 @@ impl Watch {
             Watch::Probed { deadline, .. } if now < deadline => Sign::Wait(self),
             Watch::Probed { .. } if trust == Trust::Refused => Sign::Wait(Watch::calm(now, policy)),
             Watch::Probed { doubt: false, .. } if busy => Sign::Wait(Watch::calm(now, policy)),
-            Watch::Probed { since, doubt: true, .. } if pulse.calls > 0 => {
+            // It may be busy with what came before the question. What came after is no excuse for silence, or a client
+            // that calls on and on would keep it.
+            Watch::Probed { since, doubt: true, .. } if pulse.has_call_from_before(since) => {
                 let until = now + policy.doubt_patience;
                 Sign::Wait(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
             }
-            Watch::Spared { since, until, .. } if pulse.calls > 0 && now < until => {
+            Watch::Spared { since, until, .. } if pulse.has_call_from_before(since) && now < until => {
                 Sign::Wait(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
             }
             Watch::Probed { .. } | Watch::Spared { .. } => Sign::Silent,

@@ -241,7 +241,7 @@ fn a_reconnect_that_counts_as_a_fault_parks_even_if_the_server_then_ends_in_good
     let id = owner.ledger.find(|&c| c == caller).expect("it is pending");
     owner.ledger.sent(id, 0);
     owner.reconnect(at(3.0), Orderer::Program);
-    let answered_meanwhile = Pulse { heard: at(4.0), calls: 0, answered: true };
+    let answered_meanwhile = Pulse { heard: at(4.0), calls: 0, answered: true, ..Pulse::default() };
     owner.event(at(4.0), Event::Lost(epoch, exited(0), answered_meanwhile));
     owner.event(at(4.0), Event::Gone(epoch));
     assert_eq!(owner.lifecycle.state().name(), "parked");
@@ -276,7 +276,7 @@ fn two_causes_of_one_end_are_one_fault_if_either_is() {
     owner.event(at(0.0), Event::Start);
     let epoch = owner.epoch();
     owner.event(at(1.0), Event::Connected(epoch));
-    let quiet = Pulse { heard: at(1.0), calls: 0, answered: true };
+    let quiet = Pulse { heard: at(1.0), calls: 0, answered: true, ..Pulse::default() };
     owner.event(at(9.0), Event::Lost(epoch, exited(0), quiet));
     assert_eq!(owner.lifecycle.budget_left(at(9.0)), 5);
     let broken = Fault::Broken { reason: "pipe".into() };
@@ -527,6 +527,17 @@ fn a_silent_server_is_spared_for_other_calls_but_not_for_more_than_60_s() {
         .call_within(4.0, 20.0)
         .live(&exact());
     assert!(shorter.starts[1] <= at(24.0 + 0.25), "replaced as soon as the last call has ended");
+}
+
+#[test]
+fn a_silent_server_is_not_spared_for_calls_that_came_after_it_was_asked() {
+    // A client that calls on and on, a second each: the doubt of the first call decides.
+    let mut world = World::new(9.0).start(0.0).then(2.0, Happening::Hangs);
+    for second in 2..9 {
+        world = world.call_within(f64::from(second), 1.0);
+    }
+    let life = world.live(&exact());
+    assert_eq!(life.starts.get(1), Some(&at(3.0 + 5.0)), "{}", life.log);
 }
 
 #[test]

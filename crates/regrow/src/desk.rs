@@ -204,7 +204,12 @@ impl Shared {
             false => Time::from_millis(self.heard.load(Ordering::Relaxed)),
         };
         let read = desk.read_of(epoch);
-        Pulse { heard, calls: desk.ledger.seen(epoch, read), answered: desk.ledger.has_answered(epoch) }
+        Pulse {
+            heard,
+            calls: desk.ledger.seen(epoch, read),
+            eldest: desk.ledger.eldest(epoch),
+            answered: desk.ledger.has_answered(epoch),
+        }
     }
 
     /// Takes a call. Its end is told to `reply`.

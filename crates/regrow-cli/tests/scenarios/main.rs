@@ -4,5 +4,9 @@
 #![allow(unreachable_pub)] // Modules of a test are seen by nobody else.
 
 mod client;
+mod crash_loops;
+mod deaths;
 mod evidence;
+mod hangs;
+mod pipes;
 mod smoke;

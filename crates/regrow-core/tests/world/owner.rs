@@ -79,6 +79,7 @@ impl Owner {
         Pulse {
             heard: self.heard,
             calls: self.ledger.in_flight(epoch),
+            eldest: self.ledger.eldest(epoch),
             answered: self.ledger.has_answered(epoch),
         }
     }
