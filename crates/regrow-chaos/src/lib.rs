@@ -1,1 +1,92 @@
 //! MCP servers that misbehave on command.
+//!
+//! `regrow-chaos server` (or [`server::run`]) is an MCP server on stdio that speaks both eras and does wrong what it is
+//! told to do wrong. It is told by a plan, by its tools, and by a control file; what it did is in the [`Journal`].
+//!
+//! | environment | meaning |
+//! |---|---|
+//! | `CHAOS` | the plan: items separated by commas or white space |
+//! | `CHAOS_DIR` | the folder of `journal` (evidence) and `control` (a later plan, read again at the start and for each request) |
+//! | `CHAOS_LIFE` | the longest life of a process, default `300s`; nothing lives for ever |
+//!
+//! # Plan items
+//!
+//! `name`, `name=value`; `@2`, `@2-4`, `@2-`, `@-4` limit an item to lives, `:3` to the first three; `!name` cancels earlier items
+//! of that name. The last one wins. Durations are `250ms`, `15s`, `2m`; sizes `100MB`, `64MiB`. An unknown item is refused with exit 64.
+//!
+//! | item (default value) | what happens |
+//! |---|---|
+//! | `exit-at-start` (`=1`) | exits with that code before it reads anything |
+//! | `slow-start` (`=15s`) | reads nothing for so long |
+//! | `garbage-on-start` | lines on stdout that are not JSON-RPC, some not UTF-8 |
+//! | `flood-stderr` (`=100MB`) | so much on stderr before the first read: 1 MB without a newline, invalid UTF-8, NUL, lines, `flood: last line` |
+//! | `log-secret` (`=CHAOS_SECRET`) | the value of that variable on stderr |
+//! | `helper`, `helper=free` | a helper process in the same group that holds stdin, stdout and stderr, or holds nothing; up to 120 s |
+//! | `helper-setsid`, `helper-setsid=free` | the same in a session of its own |
+//! | `never-answer` | no answer to `initialize` and `server/discover` |
+//! | `die-on-discover` | exits 1 at `server/discover` |
+//! | `refuse-discover` | a legacy server: `server/discover` gets -32601, the modern era is not spoken |
+//! | `silent-discover` | no answer to `server/discover` |
+//! | `modern-only` | `initialize` gets -32022 |
+//! | `lock-era` | `initialize` gets -32022 once `server/discover` was answered |
+//! | `version` (`=2025-06-18`) | `initialize` negotiates this version, whatever was asked |
+//! | `lose-capability=AREA` | `tools`, `resources`, `prompts`, `logging` or `completions` is gone: not announced, -32601 |
+//! | `crash-after-handshake` | exits 1 at `notifications/initialized`, or after the first modern answer |
+//! | `drop-after` (`=1s`) | exits 1 so long after that moment |
+//! | `hang-after` (`=1`) | after so many requests reads and writes nothing any more |
+//! | `close-stdout-after`, `close-stdin-after` (`=1`) | after so many requests closes it and lives on |
+//! | `half-line-and-die` (`=1`) | after so many requests answers the next with half a line and exits 1 |
+//! | `exit-after-calls` (`=1`) | exits 0 when so many tool calls are answered |
+//! | `no-ping`, `silent-ping` | `ping` gets -32601, or no answer |
+//! | `tools=a\|b`, `drop-tool=a`, `extra-tool` (`=extra`) | offers only these tools, not that one, one more (repeatable) |
+//! | `page` (`=10`) | `tools/list` in pages of so many |
+//! | `ignore-eof`, `ignore-term` | lives on after the end of stdin, after SIGTERM (its helpers too) |
+//! | `finish-on-eof` | answers the calls in flight before it exits; without it, exits 0 at once |
+//! | `slow-exit` (`=1s`) | waits so long between the end of stdin and its exit |
+//! | `noisy-teardown` | at the end of stdin trash on stdout and stderr, then exit 1 in odd lives, SIGABRT in even ones |
+//!
+//! "After so many requests" counts every request of a life, the handshake too, and means: received, and answered unless its tool runs
+//! beside. 0 means before the first. A request of the legacy era before `initialize` gets -32600;
+//! `ping` and what else the modern era dropped gets -32601 there.
+//!
+//! # Tools
+//!
+//! R marks tools with `readOnlyHint`, I those with only `idempotentHint`. Each run is in the journal before its effect.
+//!
+//! | tool | arguments (default) | what it does |
+//! |---|---|---|
+//! | `echo` R | `text` | returns it |
+//! | `count` | `key`, `delay_ms` (0) | one durable effect, then the delay; returns the total for the key over all lives |
+//! | `slow` | `ms` (1000), `key`, `progress_ms` (none) | its effect, then waits; progress if there is a token; a cancellation ends it without an answer |
+//! | `die` | `key`, `when` (`during`, `before`, `after`), `how` (`exit1`, `exit0`, `kill`, `segv`, `abort`), `times` (always) | dies before its effect, after it without an answer, or after the answer; answers once it ran more than `times` for the key |
+//! | `lookup` R, `set` I | `key`, `die_times` (0) | dies by SIGKILL in its first so many runs for the key, then returns the total |
+//! | `hang` | `key`, `whole` (false) | never answers; `whole`: reads and writes nothing any more |
+//! | `stop` | `answer` (false) | SIGSTOP to itself, after answering or before |
+//! | `huge` R | `bytes` (1000000), `id` (`first`, `last`) | one line with a text so long, streamed |
+//! | `half` | | half a line, then exit 1 |
+//! | `garbage` R | | bytes that are not JSON, then the answer |
+//! | `malformed` R | | a line with its id, then broken JSON that is not UTF-8 |
+//! | `dup` R | | the answer, twice |
+//! | `stray` R | | answers to ids 987654321 and "nobody", then its own |
+//! | `batch` R | | a log notification and the answer in one array |
+//! | `stderr` R | `bytes` (1000) | so much on stderr as `flood-stderr` does, then the answer |
+//! | `fail` R, `error` R | | an `isError` result; a JSON-RPC error (-32000) |
+//! | `secret` R | `name` (`CHAOS_SECRET`) | a JSON-RPC error that quotes the variable |
+//! | `ask` | `kind` (`elicitation`, `sampling`, `roots`) | asks the client (ids from 0 in every life), returns the whole answer line; modern: `input_required`, then the `inputResponses` |
+//! | `notify` R | `n` (10) | n log messages with `data` 1..n, and progress if there is a token, then the answer (modern: log only if `_meta` has a log level) |
+//! | `burst` R | `n` (100) | n times `tools/list_changed`, then the answer |
+//! | `change` | | adds `added-1`, `added-2`, ... and sends `tools/list_changed`, then the answer |
+//! | `touch` | `uri` (`chaos://life`) | `resources/updated` if subscribed; returns how often it was sent |
+//! | `unlisten` | | ends all `subscriptions/listen` streams with their results; returns how many |
+//! | `closeout` | `answer` (false) | closes stdout, after answering or without an answer |
+//! | `closein` | | closes stdin, then answers |
+//! | `pid` R, `env` R, `fds` R | `name` for `env` | the process id; a variable; open descriptors above 2, one `FD TARGET` per line |
+//!
+//! There is one resource, `chaos://life` (the number of the life), and one prompt, `greet`.
+
+pub mod journal;
+pub mod plan;
+#[cfg(unix)]
+pub mod server;
+
+pub use journal::Journal;

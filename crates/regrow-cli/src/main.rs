@@ -1,3 +1,42 @@
-//! The `regrow` command.
+//! The `regrow` command: parses, dispatches, and exits.
 
-fn main() {}
+mod arguments;
+mod client;
+mod log;
+mod units;
+mod watch;
+mod wrap;
+
+use std::process::ExitCode;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+
+/// Done.
+const DONE: u8 = 0;
+/// The server's or the call's failure.
+const SERVER_FAILED: u8 = 1;
+/// Ours.
+const WE_FAILED: u8 = 2;
+/// The command was not understood.
+const USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        // Not for people: what we start ourselves, kept out of the way of the parser to start fast and small.
+        Some("guard") => return regrow::transport::stdio::guard_main(),
+        Some("chaos-server") => return regrow_chaos::server::run(),
+        _ => {}
+    }
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let wanted = !error.use_stderr(); // Help and version are no failures.
+            let _ = error.print(); // Nobody is left to tell if even this fails.
+            return ExitCode::from(if wanted { DONE } else { USAGE });
+        }
+    };
+    ExitCode::from(match arguments.command {
+        Command::Wrap(options) => wrap::run(*options),
+    })
+}

@@ -5,10 +5,22 @@
 
 #![forbid(unsafe_code)]
 
+mod backoff;
+mod budget;
 mod fault;
+mod ledger;
+mod lifecycle;
+mod nature;
 mod policy;
+mod state;
 mod time;
 
+pub use backoff::Backoff;
+pub use budget::Budget;
 pub use fault::{Fault, Phase, Remedy, Verdict, seconds, signal_name};
+pub use ledger::{Admission, CallId, Delivery, Ended, Ledger, Refusal};
+pub use lifecycle::{Effect, Event, Lifecycle, Notice, Orderer, Pulse};
+pub use nature::{Nature, ToolSafety};
 pub use policy::{BackoffPolicy, BudgetPolicy, Ladder, Ladders, Manner, Policy, Replay};
+pub use state::{Intent, State, Step, Watch};
 pub use time::{Epoch, Time};

@@ -63,6 +63,8 @@ pub struct Policy {
     pub max_sends: u8,
     /// How many calls may be pending at once.
     pub max_calls: usize,
+    /// How many bytes the pending calls may hold together.
+    pub max_pending_bytes: usize,
 }
 
 impl Default for Policy {
@@ -79,7 +81,12 @@ impl Default for Policy {
             doubt_patience: secs(60),
             probe_while_busy: false,
             budget: BudgetPolicy { charges: 5, window: secs(180) },
-            backoff: BackoffPolicy { first: millis(250), cap: secs(30), jitter_percent: 20, proven: secs(30) },
+            backoff: BackoffPolicy {
+                first: millis(250),
+                cap: secs(30),
+                jitter_percent: 20,
+                proven: secs(30),
+            },
             attempt_floor: millis(20),
             demand_floor: secs(1),
             permanent_demand_floor: secs(10),
@@ -93,6 +100,7 @@ impl Default for Policy {
             replay: Replay::Safe,
             max_sends: 3,
             max_calls: 4096,
+            max_pending_bytes: 128 << 20,
         }
     }
 }

@@ -1,0 +1,96 @@
+//! Standard output behind one lock, whole lines at a time unless a tool wants otherwise.
+
+use std::fs::{File, OpenOptions};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use serde_json::{Value, json};
+
+use super::lock;
+
+/// The way out. Errors of writing are not ours to mend: a client that has gone shows as the end of stdin.
+#[derive(Default)]
+pub(super) struct Output {
+    turn: Mutex<()>,
+}
+
+impl Output {
+    /// Writes one line.
+    pub(super) fn line(&self, text: &str) {
+        self.raw(format!("{text}\n").as_bytes());
+    }
+
+    /// Writes bytes as they are.
+    pub(super) fn raw(&self, bytes: &[u8]) {
+        let _turn = lock(&self.turn);
+        write_all(bytes);
+    }
+
+    /// Writes `head`, then `count` letters, then `tail`, without ever holding them in memory.
+    pub(super) fn stream(&self, head: &str, count: u64, tail: &str) {
+        let _turn = lock(&self.turn);
+        let chunk = [b'x'; 64 * 1024];
+        let mut left = count;
+        let mut open = write_all(head.as_bytes());
+        while open && left > 0 {
+            let size = usize::try_from(left).map_or(chunk.len(), |left| left.min(chunk.len()));
+            open = write_all(&chunk[..size]);
+            left -= size as u64;
+        }
+        write_all(tail.as_bytes());
+    }
+
+    /// Writes a notification.
+    pub(super) fn notify(&self, method: &str, params: &Value) {
+        self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+    }
+
+    /// Lets nobody write any more, until the process ends.
+    pub(super) fn seize(&self) -> MutexGuard<'_, ()> {
+        lock(&self.turn)
+    }
+
+    /// As `seize`, but gives up where a writer is stuck in a full pipe.
+    pub(super) fn seize_soon(&self) -> Option<MutexGuard<'_, ()>> {
+        for _ in 0..100 {
+            match self.turn.try_lock() {
+                Ok(turn) => return Some(turn),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        None
+    }
+
+    /// Gives up our end of the pipe: the client reads the end of file, and we live on.
+    pub(super) fn close(&self) {
+        let _turn = lock(&self.turn);
+        let null = OpenOptions::new().write(true).open("/dev/null");
+        if let Err(error) = null.and_then(|null| Ok(rustix::stdio::dup2_stdout(null)?)) {
+            eprintln!("regrow-chaos: cannot close stdout: {error}");
+        }
+    }
+}
+
+/// Gives up our end of stdin: the client's next write breaks. Only the thread that reads stdin may call this, since a
+/// read in progress would keep the pipe open.
+pub(super) fn close_stdin() {
+    if let Err(error) = File::open("/dev/null").and_then(|null| Ok(rustix::stdio::dup2_stdin(null)?)) {
+        eprintln!("regrow-chaos: cannot close stdin: {error}");
+    }
+}
+
+/// Writes past the buffer of the standard library, so that what is written has left us. False if nobody can read it.
+fn write_all(mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        match rustix::io::write(rustix::stdio::stdout(), bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => thread::sleep(Duration::from_millis(1)),
+            Err(_) => return false,
+        }
+    }
+    true
+}

@@ -1,0 +1,141 @@
+//! JSON-RPC as it comes in: ids are kept as they stand on the wire.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// The revision of the stateless era.
+pub(super) const MODERN: &str = "2026-07-28";
+/// The revisions of the era with a handshake, oldest first.
+pub(super) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+/// Where a modern request says its revision.
+pub(super) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+/// Where a modern request says which log messages it wants.
+pub(super) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+/// Where a notification says to which stream it belongs.
+pub(super) const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
+/// Where a modern result says who made it.
+pub(super) const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
+
+/// One message from the client.
+pub(super) enum Message {
+    Request(Request),
+    Notification { method: String, params: Value },
+    Response { id: String, line: String },
+    Unreadable,
+}
+
+/// A request; its id is the text that stood on the wire.
+#[derive(Clone)]
+pub(super) struct Request {
+    pub(super) id: String,
+    pub(super) method: String,
+    pub(super) params: Value,
+    pub(super) modern: bool,
+}
+
+impl Request {
+    /// The id as a value, for where it is quoted inside other members.
+    pub(super) fn id_value(&self) -> Value {
+        serde_json::from_str(&self.id).unwrap_or_default()
+    }
+
+    /// A member of `params._meta`.
+    pub(super) fn meta(&self, key: &str) -> Option<&Value> {
+        self.params.get("_meta")?.get(key)
+    }
+
+    /// The arguments of a tool call.
+    pub(super) fn argument(&self, name: &str) -> &Value {
+        &self.params["arguments"][name]
+    }
+}
+
+/// What a request is answered with.
+pub(super) enum Reply {
+    Result(Value),
+    Error { code: i32, message: String, data: Option<Value> },
+    Silence,
+}
+
+impl Reply {
+    /// An error without data.
+    pub(super) fn error(code: i32, message: impl Into<String>) -> Self {
+        Self::Error { code, message: message.into(), data: None }
+    }
+
+    /// A tool result of one text.
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self::Result(json!({"content": [{"type": "text", "text": text.into()}]}))
+    }
+
+    /// The line that answers `id`, if there is one.
+    pub(super) fn line(&self, id: &str) -> Option<String> {
+        Some(match self {
+            Self::Result(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
+            Self::Error { code, message, data } => {
+                let mut error = json!({"code": code, "message": message});
+                if let Some(data) = data {
+                    error["data"] = data.clone();
+                }
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+            }
+            Self::Silence => return None,
+        })
+    }
+}
+
+/// The messages of one line: one, or those of a batch.
+pub(super) fn parse(line: &[u8]) -> Vec<Message> {
+    let Ok(text) = std::str::from_utf8(line) else { return vec![Message::Unreadable] };
+    if !text.trim_start().starts_with('[') {
+        return vec![parse_one(text)];
+    }
+    match serde_json::from_str::<Vec<Box<RawValue>>>(text) {
+        Ok(batch) => batch.iter().map(|message| parse_one(message.get())).collect(),
+        Err(_) => vec![Message::Unreadable],
+    }
+}
+
+fn parse_one(text: &str) -> Message {
+    let Ok(members) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(text) else {
+        return Message::Unreadable;
+    };
+    let value = |name| members.get(name).and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
+    let id = members.get("id").map(|raw| raw.get().to_owned());
+    let params = value("params").unwrap_or_default();
+    match (value("method"), id) {
+        (Some(Value::String(method)), Some(id)) => {
+            let modern = method == "server/discover" || params["_meta"].get(VERSION_KEY).is_some();
+            Message::Request(Request { id, method, params, modern })
+        }
+        (Some(Value::String(method)), None) => Message::Notification { method, params },
+        (None, Some(id)) if members.contains_key("result") || members.contains_key("error") => {
+            Message::Response { id, line: text.trim().to_owned() }
+        }
+        _ => Message::Unreadable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_kept_as_it_was_written() {
+        for id in ["1", "\"1\"", "1.0", "\"a b\""] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            let [Message::Request(request)] = &parse(line.as_bytes())[..] else { panic!("{line}") };
+            assert_eq!(request.id, id);
+            assert!(!request.modern);
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_rpc_is_unreadable() {
+        for line in [&b"hello"[..], b"{}", b"{\"id\":1}", b"\xff", b"[1"] {
+            assert!(matches!(parse(line)[..], [Message::Unreadable]), "{line:?}");
+        }
+    }
+}

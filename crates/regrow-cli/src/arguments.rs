@@ -1,0 +1,179 @@
+//! What can be said on the command line, and in the environment instead.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::units::{self, Limit};
+
+/// Keeps MCP connections alive: a server may die, the client's connection does not.
+#[derive(Parser, Debug)]
+#[command(name = "regrow", version, about, max_term_width = 110)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run a server behind a connection that outlives it
+    ///
+    /// Put this in front of a server's command in the configuration of any MCP host. Standard input and output carry
+    /// the protocol, logs go to standard error. SIGHUP asks for a planned restart of the server.
+    #[command(after_help = "Example: regrow wrap -- npx -y @modelcontextprotocol/server-everything")]
+    Wrap(Box<Wrap>),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Wrap {
+    /// The server's name in messages and logs [default: from the command]
+    #[arg(long, env = "REGROW_NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Set a variable in the server's environment; NAME alone copies it from ours (repeatable)
+    #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]", env = "REGROW_ENV", value_delimiter = None)]
+    pub(crate) variables: Vec<String>,
+
+    /// Hand on only a short list of harmless variables and what -e names, rather than our whole environment
+    #[arg(long, env = "REGROW_CLEAN_ENV")]
+    pub(crate) clean_env: bool,
+
+    /// Start the server in this directory
+    #[arg(long, value_name = "DIR", env = "REGROW_CWD")]
+    pub(crate) cwd: Option<PathBuf>,
+
+    /// How long a call may take; progress starts it anew, up to an hour
+    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = units::limit, env = "REGROW_CALL_TIMEOUT")]
+    pub(crate) call_timeout: Limit,
+
+    /// How long the server may take to start and shake hands
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::duration, env = "REGROW_CONNECT_TIMEOUT")]
+    pub(crate) connect_timeout: Duration,
+
+    /// Which calls are sent again when it is unknown whether they ran
+    #[arg(long, value_enum, default_value_t = Replay::Safe, env = "REGROW_REPLAY")]
+    pub(crate) replay: Replay,
+
+    /// Tools that are safe to call again, such as 'get_*' (repeatable)
+    #[arg(long = "safe-tool", value_name = "GLOB", env = "REGROW_SAFE_TOOL", value_delimiter = ',')]
+    pub(crate) safe_tools: Vec<String>,
+
+    /// How a failed tool call is told: as a tool result that a model can read, or as a JSON-RPC error
+    #[arg(long, value_enum, default_value_t = Errors::Tool, env = "REGROW_ERRORS")]
+    pub(crate) errors: Errors,
+
+    /// Put the last lines of the server's stderr into every error, not only into those of a failed start
+    #[arg(long, env = "REGROW_STDERR_IN_ERRORS")]
+    pub(crate) stderr_in_errors: bool,
+
+    /// What becomes of the server's stderr: passed on to ours, or only its last lines kept
+    #[arg(long, value_enum, default_value_t = Stderr::Pass, env = "REGROW_STDERR")]
+    pub(crate) stderr: Stderr,
+
+    /// More faults than N in so many seconds park the server: it is then tried slowly, and whenever a call comes
+    #[arg(long, value_name = "N/SECONDS", default_value = "5/180", value_parser = units::budget, env = "REGROW_BUDGET")]
+    pub(crate) budget: (u32, Duration),
+
+    /// Ask for a sign of life after this long in which the server said nothing
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::limit, env = "REGROW_IDLE_PROBE")]
+    pub(crate) idle_probe: Limit,
+
+    /// The longest message that is handed on
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, env = "REGROW_MAX_LINE")]
+    pub(crate) max_line: usize,
+
+    /// Restart the server, as planned, when this file or folder changes (repeatable)
+    #[arg(long, value_name = "PATH", env = "REGROW_WATCH", value_delimiter = None)]
+    pub(crate) watch: Vec<PathBuf>,
+
+    /// How much is logged
+    #[arg(long, value_enum, default_value_t = LogLevel::Info, env = "REGROW_LOG_LEVEL")]
+    pub(crate) log_level: LogLevel,
+
+    /// How it is logged
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "REGROW_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
+
+    /// The server's command, as you would start it without regrow
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Replay {
+    /// None
+    Never,
+    /// Protocol reads, and tools named by --safe-tool
+    Safe,
+    /// Also tools that call themselves read-only or idempotent
+    Hints,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Errors {
+    /// A tool result with isError
+    Tool,
+    /// A JSON-RPC error
+    Protocol,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stderr {
+    /// Passed on, and its last lines kept
+    Pass,
+    /// Its last lines kept
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    /// Nothing
+    Off,
+    /// Only what is broken for good
+    Error,
+    /// Faults
+    Warn,
+    /// Every change of state
+    Info,
+    /// More than that
+    Debug,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// A line for people
+    Text,
+    /// A JSON object on a line
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_of_wrap_can_be_set_in_the_environment() {
+        let command = Arguments::command();
+        let wrap = command.find_subcommand("wrap").unwrap();
+        for argument in wrap.get_opts() {
+            let name = argument.get_env().unwrap_or_else(|| panic!("{} has none", argument.get_id()));
+            assert!(name.to_str().unwrap().starts_with("REGROW_"));
+        }
+    }
+
+    #[test]
+    fn what_follows_the_dashes_is_the_servers_whatever_it_looks_like() {
+        let arguments = Arguments::parse_from(["regrow", "wrap", "--", "server", "--name", "-x", "--"]);
+        let Command::Wrap(wrap) = arguments.command;
+        assert_eq!(wrap.command, ["server", "--name", "-x", "--"]);
+        assert_eq!(wrap.name, None);
+    }
+}

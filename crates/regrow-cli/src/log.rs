@@ -1,0 +1,96 @@
+//! Logs on standard error, a line each. A reader that is slow or absent never holds us up.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::arguments::{LogFormat, LogLevel};
+
+/// A pipe that can be written to takes so much without blocking.
+const LONGEST: usize = 4096;
+
+pub(crate) fn start(level: LogLevel, format: LogFormat) {
+    let level = match level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+    };
+    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Stderr).with_ansi(false);
+    match format {
+        LogFormat::Text => builder.event_format(Text).init(),
+        LogFormat::Json => builder.json().flatten_event(true).with_target(false).init(),
+    }
+}
+
+/// `regrow: NAME: what happened (key=value)`.
+struct Text;
+
+impl<S, N> FormatEvent<S, N> for Text
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut parts = Parts::default();
+        event.record(&mut parts);
+        write!(line, "regrow: ")?;
+        if let Some(server) = parts.server {
+            write!(line, "{server}: ")?;
+        }
+        if *event.metadata().level() == Level::WARN {
+            write!(line, "warning: ")?;
+        }
+        writeln!(line, "{}{}", parts.message, parts.others)
+    }
+}
+
+#[derive(Default)]
+struct Parts {
+    server: Option<String>,
+    message: String,
+    others: String,
+}
+
+impl Visit for Parts {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "server" => self.server = Some(value.escape_debug().to_string()),
+            name => self.others.push_str(&format!(" {name}={value:?}")),
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => self.others.push_str(&format!(" {name}={value:?}")),
+        }
+    }
+}
+
+struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let stderr = io::stderr();
+        let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
+        let is_ready = poll(&mut ready, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+        if is_ready {
+            let whole = &line[..line.len().min(LONGEST)];
+            let _ = stderr.lock().write(whole); // A closed stderr is the host's wish.
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,333 @@
+//! A client that talks to `regrow wrap` as a host does, and sees everything that a host sees.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use regrow_chaos::journal::Journal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::evidence::Marked;
+
+/// No single wait of a test is longer, unless it says so.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How to start `regrow wrap` in front of the chaos server.
+pub struct Setup {
+    options: Vec<String>,
+    plan: String,
+    variables: Vec<(String, String)>,
+    command: Option<Vec<String>>,
+}
+
+impl Setup {
+    /// With this plan for the server (see `regrow_chaos`).
+    pub fn plan(plan: &str) -> Setup {
+        Setup { options: vec![], plan: plan.into(), variables: vec![], command: None }
+    }
+
+    /// With these options of `regrow wrap`.
+    pub fn options(mut self, options: &[&str]) -> Setup {
+        self.options.extend(options.iter().map(|option| option.to_string()));
+        self
+    }
+
+    /// With this variable in the environment of `regrow wrap`.
+    pub fn variable(mut self, name: &str, value: &str) -> Setup {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// In front of this command, instead of the chaos server itself. `{server}` stands for its executable, which
+    /// must be run with the argument `chaos-server`.
+    pub fn command(mut self, command: &[&str]) -> Setup {
+        let server = env!("CARGO_BIN_EXE_regrow");
+        self.command = Some(command.iter().map(|word| word.replace("{server}", server)).collect());
+        self
+    }
+
+    /// Starts it, without a handshake.
+    pub fn start(self) -> Client {
+        let folder = TempDir::new().unwrap();
+        let regrow = env!("CARGO_BIN_EXE_regrow");
+        let mut command = Command::new(regrow);
+        let server = self.command.unwrap_or_else(|| vec![regrow.into(), "chaos-server".into()]);
+        command.args(["wrap", "--name", "chaos"]).args(&self.options).arg("--").args(&server);
+        let marked = Marked::new();
+        command
+            .env(Marked::VARIABLE, marked.value())
+            .env("CHAOS_DIR", folder.path())
+            .env("CHAOS", &self.plan)
+            .env("CHAOS_LIFE", "120s")
+            .envs(self.variables)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (lines, received) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        thread::spawn(move || {
+            for line in stdout.lines() {
+                let Ok(line) = line else { return };
+                if lines.send((Instant::now(), line)).is_err() {
+                    return;
+                }
+            }
+        });
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let kept = log.clone();
+        thread::spawn(move || {
+            for line in stderr.split(b'\n').map_while(Result::ok) {
+                kept.lock().unwrap().push((Instant::now(), String::from_utf8_lossy(&line).into_owned()));
+            }
+        });
+        let stdin = child.stdin.take();
+        let journal = Journal::new(folder.path());
+        Client { child, stdin, received, log, journal, marked, _folder: folder, seen: vec![], next_id: 0 }
+    }
+
+    /// Starts it and shakes hands in the legacy era.
+    pub fn connect(self) -> Client {
+        let mut client = self.start();
+        client.shake_hands();
+        client
+    }
+}
+
+/// The client's side of a running `regrow wrap`.
+pub struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    received: Receiver<(Instant, String)>,
+    log: Arc<Mutex<Vec<(Instant, String)>>>,
+    /// What the server did.
+    pub journal: Journal,
+    /// Finds every process that descends from this `regrow`.
+    pub marked: Marked,
+    _folder: TempDir,
+    /// Messages that were received while waiting for another.
+    seen: Vec<Value>,
+    next_id: u64,
+}
+
+impl Client {
+    /// The process id of `regrow wrap` itself.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The process id of the server that runs now.
+    pub fn server_pid(&self) -> u32 {
+        *self.journal.pids().last().expect("a server was started")
+    }
+
+    /// Sends a line as it is.
+    pub fn send_line(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("the client has not left");
+        stdin.write_all(line.as_bytes()).unwrap();
+        stdin.write_all(b"\n").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// Sends a message.
+    pub fn send(&mut self, message: Value) {
+        self.send_line(&message.to_string());
+    }
+
+    /// Sends a request and returns its id.
+    pub fn ask(&mut self, method: &str, params: Value) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        id
+    }
+
+    /// Sends a notification.
+    pub fn notify(&mut self, method: &str, params: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    /// Starts a tool call and returns its id.
+    pub fn begin_call(&mut self, tool: &str, arguments: Value) -> u64 {
+        self.ask("tools/call", json!({ "name": tool, "arguments": arguments }))
+    }
+
+    /// The next message, whatever it is; none at the end of the output or when the time is over.
+    pub fn next_message(&mut self, limit: Duration) -> Option<Value> {
+        match self.received.recv_timeout(limit) {
+            Ok((_, line)) => Some(serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:.300}"))),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// The answer to the request of this id. Everything before it is kept for [`Client::seen`].
+    pub fn answer_within(&mut self, id: u64, limit: Duration) -> Value {
+        let found = self.seen.iter().position(|message| is_answer(message, id));
+        if let Some(at) = found {
+            return self.seen.remove(at);
+        }
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some(message) = self.next_message(left) else {
+                panic!("no answer to {id} within {limit:?}; log:\n{}", self.log().join("\n"));
+            };
+            if is_answer(&message, id) {
+                return message;
+            }
+            self.seen.push(message);
+        }
+    }
+
+    /// The same, with patience.
+    pub fn answer(&mut self, id: u64) -> Value {
+        self.answer_within(id, PATIENCE)
+    }
+
+    /// A request and its answer.
+    pub fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask(method, params);
+        self.answer(id)
+    }
+
+    /// A tool call and its result, which must not be an error.
+    pub fn call(&mut self, tool: &str, arguments: Value) -> String {
+        let id = self.begin_call(tool, arguments);
+        let answer = self.answer(id);
+        assert!(!is_failure(&answer), "{tool}: {answer}");
+        text(&answer)
+    }
+
+    /// A tool call that must fail: its text, and the machine-readable part.
+    pub fn failing_call(&mut self, tool: &str, arguments: Value) -> (String, Value) {
+        let id = self.begin_call(tool, arguments);
+        self.failure(id)
+    }
+
+    /// The failure of a call that was begun.
+    pub fn failure(&mut self, id: u64) -> (String, Value) {
+        let answer = self.answer(id);
+        assert!(is_failure(&answer), "{answer}");
+        (text(&answer), fault(&answer))
+    }
+
+    /// The handshake of the legacy era; returns the server's answer.
+    pub fn shake_hands(&mut self) -> Value {
+        let answer = self.request(
+            "initialize",
+            json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": { "elicitation": {}, "sampling": {}, "roots": {} },
+                "clientInfo": { "name": "scenario", "version": "1" },
+            }),
+        );
+        assert!(answer["result"]["protocolVersion"].is_string(), "{answer}; log:\n{}", self.log().join("\n"));
+        self.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        answer
+    }
+
+    /// Messages that came while an answer was waited for, oldest first, and all that have come since.
+    pub fn seen(&mut self) -> Vec<Value> {
+        while let Some(message) = self.next_message(Duration::ZERO) {
+            self.seen.push(message);
+        }
+        std::mem::take(&mut self.seen)
+    }
+
+    /// Waits for a notification or request of this method.
+    pub fn wait_for(&mut self, method: &str) -> Value {
+        let found = self.seen.iter().position(|message| message["method"] == method);
+        if let Some(at) = found {
+            return self.seen.remove(at);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some(message) = self.next_message(left) else { panic!("no {method} came") };
+            if message["method"] == method {
+                return message;
+            }
+            self.seen.push(message);
+        }
+    }
+
+    /// The log of `regrow wrap` so far, with the server's stderr in it.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().iter().map(|(_, line)| line.clone()).collect()
+    }
+
+    /// Waits for a log line that contains this, and says when it came. Lines before `from` (see [`Client::log`]) do not count.
+    pub fn wait_for_log(&self, from: usize, part: &str) -> Instant {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let found = {
+                let log = self.log.lock().unwrap();
+                log.iter().skip(from).find(|(_, line)| line.contains(part)).map(|(at, _)| *at)
+            };
+            match found {
+                Some(at) => return at,
+                None if Instant::now() > deadline => {
+                    panic!("no log line with {part:?}; log:\n{}", self.log().join("\n"))
+                }
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    /// Leaves as a host does: closes our input. Returns the exit code and how long it took.
+    pub fn leave(&mut self) -> (Option<i32>, Duration) {
+        drop(self.stdin.take());
+        self.wait_for_exit()
+    }
+
+    /// Waits until `regrow wrap` has ended. Returns the exit code and how long it took.
+    pub fn wait_for_exit(&mut self) -> (Option<i32>, Duration) {
+        let began = Instant::now();
+        loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => return (status.code(), began.elapsed()),
+                None if began.elapsed() > PATIENCE => {
+                    panic!("regrow does not end; log:\n{}", self.log().join("\n"))
+                }
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.marked.end_all();
+    }
+}
+
+fn is_answer(message: &Value, id: u64) -> bool {
+    message["id"] == id && message.get("method").is_none()
+}
+
+/// Whether a tool call failed, in either style.
+pub fn is_failure(answer: &Value) -> bool {
+    answer["result"]["isError"] == true || answer.get("error").is_some()
+}
+
+/// What a model would read.
+pub fn text(answer: &Value) -> String {
+    let text = answer["result"]["content"][0]["text"].as_str().or(answer["error"]["message"].as_str());
+    text.unwrap_or_else(|| panic!("no text in {answer}")).to_owned()
+}
+
+/// The machine-readable part of a failure.
+pub fn fault(answer: &Value) -> Value {
+    let key = "dev.regrow/fault";
+    match answer.get("error") {
+        Some(error) => error["data"][key].clone(),
+        None => answer["result"]["_meta"][key].clone(),
+    }
+}

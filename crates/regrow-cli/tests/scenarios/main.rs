@@ -1,0 +1,8 @@
+//! The scenarios that users judge us by, against real processes: `regrow wrap` between a client and a server that
+//! misbehaves on command.
+
+#![allow(unreachable_pub)] // Modules of a test are seen by nobody else.
+
+mod client;
+mod evidence;
+mod smoke;

@@ -1,0 +1,723 @@
+//! The life of a connection: `step(now, event) -> effects`. Every decision about attempts is made here.
+
+use crate::state::{Intent, State, Step, Watch};
+use crate::{Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Remedy, Time, Verdict};
+use std::time::Duration;
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Connect now, without waiting for a call.
+    Start,
+    /// Calls are waiting for a session.
+    Demand,
+    /// The attempt has a server; the client must speak first.
+    Opened(Epoch),
+    /// The handshake of the attempt went on to this step.
+    Begun(Epoch, Step),
+    /// The attempt became a session.
+    Connected(Epoch),
+    /// The attempt or session ended by itself, for this reason. Never sent for an epoch that was told to hang up.
+    Lost(Epoch, Fault, Pulse),
+    /// Nothing is left of the epoch.
+    Gone(Epoch),
+    /// The last call in flight of a draining session ended.
+    Drained(Epoch),
+    /// A call reached its deadline.
+    TimedOut(Epoch, Pulse),
+    /// A client cancelled a call.
+    Cancelled(Epoch, Pulse),
+    /// The server does not know the probe (but answered, which is a sign of life).
+    ProbeRefused(Epoch),
+    /// Somebody wants a fresh session.
+    Reconnect(Orderer, Pulse),
+    /// The connection must end, but the calls in flight may finish.
+    Drain,
+    /// The connection must end.
+    Close(Manner),
+    /// The state's deadline has come.
+    Tick(Pulse),
+}
+
+/// Who wants a reconnect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Orderer {
+    /// A person: signal, file watch, admin. Never taken for a fault.
+    Person,
+    /// A program. Many in a row without a good answer are.
+    Program,
+}
+
+/// What the ledger and the reader know when an event happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pulse {
+    /// When something was last read from the server.
+    pub heard: Time,
+    /// How many calls of clients are in flight.
+    pub calls: usize,
+    /// Whether a call of a client got a good answer in this epoch.
+    pub answered: bool,
+}
+
+/// What must be done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Start an attempt.
+    Connect(Epoch),
+    /// Ask the server for a sign of life.
+    Probe(Epoch),
+    /// Let no new call go to this session.
+    Hold(Epoch),
+    /// Decide, by the ledger, what becomes of the calls on this session.
+    Settle(Epoch, Fault),
+    /// Fail the calls that wait for a session.
+    FailWaiting(Fault),
+    /// End the session or attempt.
+    Hangup(Epoch, Manner),
+    /// Go on without waiting for the rest of this epoch.
+    Abandon(Epoch),
+    /// Tell observers.
+    Notice(Notice),
+}
+
+/// What observers are told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Notice {
+    /// An attempt starts.
+    Connecting(Epoch),
+    /// A session serves calls.
+    Ready(Epoch),
+    /// A session or attempt ended in a fault, with so many calls in flight.
+    Fault(Epoch, Fault, usize),
+    /// A session was ended by the server in good order, and costs nothing.
+    Retired(Epoch, Fault),
+    /// A session is being ended because we want it so.
+    Planned(Epoch, Manner),
+    /// A fault surfaced after we had decided to end the session; it counts.
+    Late(Epoch, Fault),
+    /// The server is asked for a sign of life because a call got no answer.
+    Doubted(Epoch),
+    /// The next attempt starts after a pause.
+    Backoff(Duration),
+    /// Stopped trying at pace, for this reason.
+    Parked(Fault),
+    /// A process could not be ended in time; we go on without waiting.
+    Abandoned(Epoch),
+    /// A timer came so late that the machine must have slept.
+    Woke,
+    /// The connection ended; nothing is left.
+    Closed,
+}
+
+/// Whether silence to a probe tells anything about this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Trust {
+    /// It has answered: the handshake, or a probe.
+    Answers,
+    /// It refused the probe as unknown; silence proves nothing.
+    Refused,
+}
+
+/// The pure state machine. Its owner reports events and carries out effects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lifecycle {
+    policy: Policy,
+    state: State,
+    epoch: Epoch,
+    /// How far the handshake of this epoch got; none once it was ready.
+    step: Option<Step>,
+    budget: Budget,
+    backoff: Backoff,
+    trust: Trust,
+    /// The newest epoch that was charged. Each is charged once, for its first cause.
+    charged: Option<Epoch>,
+    /// When the newest attempt started.
+    attempted: Option<Time>,
+    /// Ends in a row that cost nothing and followed no good answer.
+    free_in_a_row: u32,
+    /// When we last noticed that the machine had slept.
+    woke: Option<Time>,
+    /// How many slow probes have failed since the budget was spent; none with a session since then.
+    probes: Option<u32>,
+    /// Whether calls have made the next attempt come sooner.
+    demanded: bool,
+}
+
+impl Lifecycle {
+    /// A connection that has not started. Equal seeds give equal pauses.
+    pub fn new(policy: Policy, seed: u64) -> Lifecycle {
+        Lifecycle {
+            budget: Budget::new(policy.budget),
+            backoff: Backoff::new(policy.backoff, seed),
+            policy,
+            state: State::Idle,
+            epoch: Epoch(0),
+            step: None,
+            trust: Trust::Answers,
+            charged: None,
+            attempted: None,
+            free_in_a_row: 0,
+            woke: None,
+            probes: None,
+            demanded: false,
+        }
+    }
+
+    /// Where the connection stands.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The newest epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// How many more faults are borne before the connection parks.
+    pub fn budget_left(&self, now: Time) -> u32 {
+        self.budget.left(now)
+    }
+
+    /// When `step` wants a tick.
+    pub fn deadline(&self) -> Option<Time> {
+        self.state.deadline()
+    }
+
+    /// Whether calls are no longer taken.
+    pub fn is_closing(&self) -> bool {
+        matches!(
+            self.state,
+            State::Closed
+                | State::Closing { then: Intent::Close, .. }
+                | State::Draining { then: Intent::Close, .. }
+        )
+    }
+
+    /// Whether everything is over.
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// When the next attempt may start, for callers who ask when to try again.
+    pub fn next_attempt(&self) -> Option<Time> {
+        match self.state {
+            State::Backoff { retry_at, .. } => Some(retry_at),
+            State::Parked { .. } => Some(self.demand_floor()),
+            _ => None,
+        }
+    }
+
+    /// Whether the connection will park, or has, rather than start the next attempt by itself.
+    pub fn parks(&self, now: Time) -> bool {
+        match self.state {
+            State::Parked { .. } | State::Closing { then: Intent::Replace(Remedy::Park), .. } => true,
+            State::Closing { then: Intent::Replace(Remedy::Retry), .. } => self.budget.is_over(now),
+            _ => false,
+        }
+    }
+
+    /// Takes in what happened; says what must be done.
+    pub fn step(&mut self, now: Time, event: Event) -> Vec<Effect> {
+        if event.epoch().is_some_and(|epoch| epoch != self.epoch) {
+            return vec![]; // News of a session that we have left.
+        }
+        let slept = self.notice_sleep(now);
+        use {Event as E, State as S};
+        match (&self.state, event) {
+            (S::Closed, _) => vec![],
+            (_, E::Close(manner)) => self.close(now, manner),
+            (S::Ready { .. } | S::Draining { .. }, E::Drain) => self.drain(now, Intent::Close),
+            (_, E::Drain) => self.close(now, Manner::Planned),
+            (S::Idle, E::Start | E::Demand | E::Reconnect(..)) => self.connect(now),
+
+            (S::Connecting { .. }, E::Opened(_)) => self.greet(Step::ClientsTurn, None),
+            (S::Connecting { .. }, E::Begun(_, step)) => {
+                self.greet(step, Some(now + self.policy.connect_timeout))
+            }
+            (S::Connecting { .. }, E::Connected(_)) => self.ready(now),
+            (S::Connecting { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
+            (S::Connecting { .. }, E::Reconnect(Orderer::Person, _)) => {
+                self.hangup(now, Manner::Planned, Intent::Replace(Remedy::AtOnce))
+            }
+            (S::Connecting { deadline: Some(deadline), .. }, E::Tick(pulse)) if now >= *deadline => {
+                match slept {
+                    // The server had no chance to answer while the machine slept.
+                    true => self.extend(now + self.policy.connect_timeout),
+                    false => {
+                        let after = self.policy.connect_timeout;
+                        self.lost(now, Fault::HandshakeTimeout { after }, pulse)
+                    }
+                }
+            }
+
+            (S::Ready { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
+            (S::Ready { .. }, E::TimedOut(_, _)) => self.doubt(now),
+            (S::Ready { .. }, E::Cancelled(_, pulse)) if now - pulse.heard >= self.policy.doubt_silence => {
+                self.doubt(now)
+            }
+            (S::Ready { .. }, E::ProbeRefused(_)) => {
+                self.trust = Trust::Refused;
+                vec![]
+            }
+            (S::Ready { .. }, E::Reconnect(orderer, pulse)) => self.reconnect(now, orderer, pulse),
+            (S::Ready { .. }, E::Tick(pulse)) => self.look(now, pulse, slept),
+
+            (S::Draining { then, .. }, E::Drained(_)) => {
+                let then = *then;
+                self.hangup(now, Manner::Planned, then)
+            }
+            (S::Draining { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
+            (S::Draining { deadline, then }, E::Tick(_)) if now >= *deadline => {
+                let then = *then;
+                let mut effects = vec![Effect::Settle(self.epoch, Fault::Replaced)];
+                effects.extend(self.hangup(now, Manner::Planned, then));
+                effects
+            }
+
+            (S::Closing { .. }, E::Lost(_, fault, pulse)) if !self.is_charged() => {
+                self.lost_while_closing(now, fault, pulse)
+            }
+            (S::Closing { then: Intent::Replace(_), .. }, E::Reconnect(Orderer::Person, _)) => self.hurry(),
+            (S::Closing { .. }, E::Gone(_)) => self.gone(now),
+            // The timers of the ladder slept, too: nobody may have sent SIGKILL yet.
+            (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline && slept => {
+                self.extend(now + self.policy.abandon_after)
+            }
+            (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline => {
+                let abandoned = self.epoch;
+                let mut effects =
+                    vec![Effect::Abandon(abandoned), Effect::Notice(Notice::Abandoned(abandoned))];
+                effects.extend(self.gone(now));
+                effects
+            }
+
+            (S::Backoff { retry_at, .. }, E::Tick(_)) if now >= *retry_at => match slept {
+                true => self.spread(now),
+                false => self.connect(now),
+            },
+            (S::Backoff { .. }, E::Demand) => self.demand(now),
+            (S::Backoff { .. }, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
+
+            (S::Parked { probe_at: Some(probe_at), .. }, E::Tick(_)) if now >= *probe_at => match slept {
+                true => self.spread(now),
+                false => {
+                    self.count_probe();
+                    self.connect(now)
+                }
+            },
+            (S::Parked { .. }, E::Demand) => self.demand(now),
+            (S::Parked { .. }, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
+            (S::Parked { .. }, E::Start) => self.connect_soon(now, Orderer::Program),
+            _ => vec![],
+        }
+    }
+
+    fn connect(&mut self, now: Time) -> Vec<Effect> {
+        debug_assert!(now >= self.attempt_floor(), "P10: attempts have a floor between them");
+        self.epoch = self.epoch.next();
+        self.attempted = Some(now);
+        self.demanded = false;
+        self.greet(Step::Greeting, Some(now + self.policy.connect_timeout));
+        vec![Effect::Notice(Notice::Connecting(self.epoch)), Effect::Connect(self.epoch)]
+    }
+
+    fn greet(&mut self, step: Step, deadline: Option<Time>) -> Vec<Effect> {
+        self.step = Some(step);
+        self.state = State::Connecting { step, deadline };
+        vec![]
+    }
+
+    fn ready(&mut self, now: Time) -> Vec<Effect> {
+        self.step = None;
+        self.trust = Trust::Answers;
+        self.probes = None;
+        self.state = State::Ready { since: now, watch: self.calm(now) };
+        vec![Effect::Notice(Notice::Ready(self.epoch))]
+    }
+
+    /// The session or attempt ended, and not because we wanted it.
+    fn lost(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
+        let verdict = self.verdict(&fault, pulse);
+        let charged_before = self.is_charged();
+        self.settle_accounts(now, verdict.charged, pulse);
+        let notice = match verdict.charged {
+            _ if charged_before => None,
+            true => Some(Notice::Fault(self.epoch, fault.clone(), pulse.calls)),
+            false => Some(Notice::Retired(self.epoch, fault.clone())),
+        };
+        let was_connecting = matches!(self.state, State::Connecting { .. });
+        let then = match self.state {
+            State::Draining { then: Intent::Close, .. } => Intent::Close,
+            _ if charged_before && verdict.remedy == Remedy::AtOnce => Intent::Replace(Remedy::Retry),
+            _ => Intent::Replace(verdict.remedy),
+        };
+        let mut effects: Vec<Effect> = notice.map(Effect::Notice).into_iter().collect();
+        effects.push(Effect::Settle(self.epoch, fault.clone()));
+        if was_connecting && verdict.charged {
+            effects.push(Effect::FailWaiting(fault.clone()));
+        }
+        effects.extend(self.enter_closing(now, Manner::Failed, then, Some(fault)));
+        effects
+    }
+
+    /// A fault that happened before our hangup reached the session, but was told after. It counts, even when
+    /// the session seemed to have ended in good order.
+    fn lost_while_closing(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
+        let verdict = fault.verdict(self.phase(pulse));
+        if !verdict.charged {
+            return vec![];
+        }
+        self.settle_accounts(now, true, pulse);
+        let notice = Notice::Late(self.epoch, fault.clone());
+        if let State::Closing { fault: kept, then, .. } = &mut self.state {
+            if let Intent::Replace(remedy) = then {
+                *remedy = verdict.remedy;
+            }
+            *kept = Some(fault);
+        }
+        vec![Effect::Notice(notice)]
+    }
+
+    fn phase(&self, pulse: Pulse) -> Phase {
+        match self.step {
+            Some(Step::Discovering) => Phase::Discovering,
+            Some(Step::Greeting | Step::ClientsTurn) => Phase::Greeting,
+            None if pulse.calls > 0 => Phase::Busy,
+            None if pulse.answered => Phase::Proven,
+            None => Phase::Unproven,
+        }
+    }
+
+    fn verdict(&self, fault: &Fault, pulse: Pulse) -> Verdict {
+        let verdict = fault.verdict(self.phase(pulse));
+        if !verdict.charged && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects {
+            // Free ends that lead nowhere would be a loop without a bound.
+            return Verdict { remedy: Remedy::Retry, charged: true };
+        }
+        verdict
+    }
+
+    /// Charges the epoch if it ended in a fault, and remembers what it proved.
+    fn settle_accounts(&mut self, now: Time, charged: bool, pulse: Pulse) {
+        self.remember_health(now, pulse);
+        self.free_in_a_row = if charged || pulse.answered { 0 } else { self.free_in_a_row.saturating_add(1) };
+        if charged && !self.is_charged() {
+            self.charged = Some(self.epoch);
+            self.budget.charge(now);
+        }
+    }
+
+    fn remember_health(&mut self, now: Time, pulse: Pulse) {
+        if let State::Ready { since, .. } = self.state
+            && pulse.answered
+        {
+            self.backoff.proven(now - since);
+        }
+    }
+
+    fn is_charged(&self) -> bool {
+        self.charged == Some(self.epoch)
+    }
+
+    fn reconnect(&mut self, now: Time, orderer: Orderer, pulse: Pulse) -> Vec<Effect> {
+        if orderer == Orderer::Person {
+            self.remember_health(now, pulse);
+            return self.drain(now, Intent::Replace(Remedy::AtOnce));
+        }
+        let charged = !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
+        self.settle_accounts(now, charged, pulse);
+        if !charged {
+            return self.drain(now, Intent::Replace(Remedy::AtOnce));
+        }
+        let mut effects = vec![Effect::Notice(Notice::Fault(self.epoch, Fault::Replaced, pulse.calls))];
+        effects.extend(self.drain(now, Intent::Replace(Remedy::Retry)));
+        effects
+    }
+
+    fn drain(&mut self, now: Time, then: Intent) -> Vec<Effect> {
+        self.state = State::Draining { deadline: now + self.policy.drain_timeout, then };
+        vec![Effect::Hold(self.epoch)]
+    }
+
+    /// Ends the session because we want it so. What it still has in flight is settled when it is gone.
+    fn hangup(&mut self, now: Time, manner: Manner, then: Intent) -> Vec<Effect> {
+        let mut effects = vec![Effect::Notice(Notice::Planned(self.epoch, manner))];
+        let fault = self.is_charged().then_some(Fault::Replaced);
+        effects.extend(self.enter_closing(now, manner, then, fault));
+        effects
+    }
+
+    fn enter_closing(
+        &mut self,
+        now: Time,
+        manner: Manner,
+        then: Intent,
+        fault: Option<Fault>,
+    ) -> Vec<Effect> {
+        let ladder = self.policy.ladders.ladder(manner).length();
+        let deadline = now + ladder + self.policy.abandon_after;
+        self.state = State::Closing { deadline, then, fault };
+        vec![Effect::Hold(self.epoch), Effect::Hangup(self.epoch, manner)]
+    }
+
+    /// A person wants a fresh session and gets the next attempt at once, whatever the last one ended with.
+    fn hurry(&mut self) -> Vec<Effect> {
+        if let State::Closing { then, .. } = &mut self.state {
+            *then = Intent::Replace(Remedy::AtOnce);
+        }
+        vec![]
+    }
+
+    fn gone(&mut self, now: Time) -> Vec<Effect> {
+        let State::Closing { then, fault, .. } = &mut self.state else { return vec![] };
+        let (then, fault) = (*then, fault.take());
+        // Whatever was still on the session can be answered by nobody now.
+        let why = fault.clone().unwrap_or(match then {
+            Intent::Close => Fault::Closed,
+            Intent::Replace(_) => Fault::Replaced,
+        });
+        let mut effects = vec![Effect::Settle(self.epoch, why)];
+        effects.extend(match then {
+            Intent::Close => self.closed(),
+            Intent::Replace(remedy) => self.replace(now, remedy, fault),
+        });
+        effects
+    }
+
+    fn replace(&mut self, now: Time, remedy: Remedy, fault: Option<Fault>) -> Vec<Effect> {
+        match (remedy, fault) {
+            (Remedy::Park, Some(fault)) => self.park(now, fault),
+            // Charges grow old while it is parked. That alone is no reason to try at the old pace again.
+            (Remedy::Retry, Some(fault)) if self.budget.is_over(now) || self.probes.is_some() => {
+                self.park(now, fault)
+            }
+            (Remedy::Retry, fault) => {
+                let pause = self.backoff.pause() + self.wake_jitter(now);
+                self.pause(now, (now + pause).max(self.attempt_floor()), fault)
+            }
+            (Remedy::AtOnce | Remedy::Park, fault) => {
+                let start = now + self.wake_jitter(now);
+                self.pause(now, start.max(self.attempt_floor()), fault)
+            }
+        }
+    }
+
+    fn pause(&mut self, now: Time, retry_at: Time, fault: Option<Fault>) -> Vec<Effect> {
+        self.state = State::Backoff { retry_at, fault };
+        if retry_at <= now {
+            return self.connect(now);
+        }
+        vec![Effect::Notice(Notice::Backoff(retry_at - now))]
+    }
+
+    fn park(&mut self, now: Time, fault: Fault) -> Vec<Effect> {
+        let probe_at = (!fault.is_permanent()).then(|| {
+            let failed = *self.probes.get_or_insert(0);
+            let step = self.policy.park_probe.saturating_mul(failed.saturating_add(1));
+            now + self.backoff.jitter(step.min(self.policy.park_probe_cap))
+        });
+        self.state = State::Parked { probe_at, probes: self.probes.unwrap_or(0), fault: fault.clone() };
+        vec![Effect::Notice(Notice::Parked(fault))]
+    }
+
+    /// A slow probe is due. What calls demanded is none, and makes the next no slower.
+    fn count_probe(&mut self) {
+        if !self.demanded {
+            self.probes = self.probes.map(|probes| probes.saturating_add(1));
+        }
+    }
+
+    /// Calls are waiting: one shared attempt, soon, but not more often than the floor allows.
+    fn demand(&mut self, now: Time) -> Vec<Effect> {
+        let floor = self.demand_floor();
+        match &mut self.state {
+            State::Parked { fault, .. } if fault.is_permanent() && now < floor => {
+                vec![Effect::FailWaiting(fault.clone())]
+            }
+            State::Parked { probe_at, .. } if now < floor => {
+                if probe_at.is_none_or(|at| floor < at) {
+                    *probe_at = Some(floor);
+                    self.demanded = true;
+                }
+                vec![]
+            }
+            State::Backoff { retry_at, .. } if now < floor => {
+                *retry_at = floor.min(*retry_at);
+                vec![]
+            }
+            _ => self.connect(now),
+        }
+    }
+
+    /// Somebody wants a session now. A person need not wait; a program is paced as calls are (P5).
+    fn connect_soon(&mut self, now: Time, orderer: Orderer) -> Vec<Effect> {
+        let floor = match orderer {
+            Orderer::Person => self.attempt_floor(),
+            Orderer::Program => self.demand_floor(),
+        };
+        let (retry_at, fault) = match &self.state {
+            State::Backoff { retry_at, .. } if *retry_at <= floor && now < *retry_at => return vec![],
+            State::Backoff { retry_at, fault } => (floor.min(*retry_at).max(now), fault.clone()),
+            State::Parked { fault, .. } => (floor.max(now), Some(fault.clone())),
+            _ => return vec![],
+        };
+        self.pause(now, retry_at, fault)
+    }
+
+    fn close(&mut self, now: Time, manner: Manner) -> Vec<Effect> {
+        let mut effects = vec![Effect::FailWaiting(Fault::Closed)];
+        effects.extend(match &mut self.state {
+            State::Idle | State::Backoff { .. } | State::Parked { .. } => self.closed(),
+            State::Closing { then, deadline, .. } => {
+                // Already ending. It may have to go faster now.
+                *then = Intent::Close;
+                let sooner = now + self.policy.ladders.ladder(manner).length() + self.policy.abandon_after;
+                *deadline = sooner.min(*deadline);
+                vec![Effect::Hangup(self.epoch, manner)]
+            }
+            _ => self.hangup(now, manner, Intent::Close),
+        });
+        effects
+    }
+
+    fn closed(&mut self) -> Vec<Effect> {
+        self.state = State::Closed;
+        vec![Effect::FailWaiting(Fault::Closed), Effect::Notice(Notice::Closed)]
+    }
+
+    /// A call got no answer: is the server still there?
+    fn doubt(&mut self, now: Time) -> Vec<Effect> {
+        let soon = now + self.policy.doubt_timeout;
+        match &mut self.state {
+            State::Ready { watch: Watch::Calm { .. }, .. } => {
+                self.probe(now, true);
+                vec![Effect::Notice(Notice::Doubted(self.epoch)), Effect::Probe(self.epoch)]
+            }
+            // Asked already, but then out of habit: a call in flight would have excused the silence.
+            State::Ready { watch: Watch::Probed { doubt: doubt @ false, deadline, .. }, .. } => {
+                *doubt = true;
+                *deadline = soon.min(*deadline);
+                vec![Effect::Notice(Notice::Doubted(self.epoch))]
+            }
+            _ => vec![],
+        }
+    }
+
+    /// A tick while ready: has the server shown life?
+    fn look(&mut self, now: Time, pulse: Pulse, slept: bool) -> Vec<Effect> {
+        let State::Ready { watch, .. } = self.state else { return vec![] };
+        let busy = pulse.calls > 0 && !self.policy.probe_while_busy;
+        match watch {
+            Watch::Calm { look_at } if look_at.is_none_or(|at| now < at) => vec![],
+            Watch::Calm { .. } if busy => self.watch(self.calm(now)),
+            // In the same millisecond, too: a local server answers faster than that.
+            Watch::Probed { since, .. } | Watch::Spared { since, .. } if pulse.heard >= since => {
+                self.watch(self.calm(pulse.heard))
+            }
+            // Nobody could answer while the machine slept: ask before anything is charged.
+            _ if slept => {
+                let doubt = !matches!(watch, Watch::Calm { .. } | Watch::Probed { doubt: false, .. });
+                self.probe(now, doubt);
+                vec![Effect::Notice(Notice::Woke), Effect::Probe(self.epoch)]
+            }
+            Watch::Calm { .. } => match self.policy.idle_probe {
+                Some(idle) if now - pulse.heard >= idle => self.probe(now, false),
+                _ => self.watch(self.calm(pulse.heard)),
+            },
+            Watch::Probed { deadline, .. } if now < deadline => vec![],
+            Watch::Probed { .. } if self.trust == Trust::Refused => self.watch(self.calm(now)),
+            Watch::Probed { doubt: false, .. } if busy => self.watch(self.calm(now)),
+            Watch::Probed { since, doubt: true, .. } if pulse.calls > 0 => {
+                let until = now + self.policy.doubt_patience;
+                self.watch(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
+            }
+            Watch::Spared { since, until, .. } if pulse.calls > 0 && now < until => {
+                self.watch(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
+            }
+            Watch::Probed { .. } | Watch::Spared { .. } => {
+                self.lost(now, Fault::Silent { after: now - pulse.heard }, pulse)
+            }
+        }
+    }
+
+    fn probe(&mut self, now: Time, doubt: bool) -> Vec<Effect> {
+        let wait = if doubt { self.policy.doubt_timeout } else { self.policy.probe_timeout };
+        self.watch(Watch::Probed { since: now, deadline: now + wait, doubt });
+        vec![Effect::Probe(self.epoch)]
+    }
+
+    fn watch(&mut self, next: Watch) -> Vec<Effect> {
+        if let State::Ready { watch, .. } = &mut self.state {
+            *watch = next;
+        }
+        vec![]
+    }
+
+    fn calm(&self, heard: Time) -> Watch {
+        Watch::Calm { look_at: self.policy.idle_probe.map(|idle| heard + idle) }
+    }
+
+    /// Whether our own timer is so late that the machine must have slept. Whoever wakes first tells.
+    fn notice_sleep(&mut self, now: Time) -> bool {
+        let slept = self.deadline().is_some_and(|deadline| now - deadline >= self.policy.clock_jump);
+        if slept {
+            self.woke = Some(now);
+        }
+        slept
+    }
+
+    /// What slept with the machine gets its time anew.
+    fn extend(&mut self, later: Time) -> Vec<Effect> {
+        match &mut self.state {
+            State::Connecting { deadline, .. } => *deadline = Some(later),
+            State::Closing { deadline, .. } => *deadline = later,
+            _ => {}
+        }
+        vec![Effect::Notice(Notice::Woke)]
+    }
+
+    /// After a sleep every connection of this machine wakes at the same instant; each waits a different moment.
+    fn spread(&mut self, now: Time) -> Vec<Effect> {
+        let later = now + self.wake_jitter(now);
+        match &mut self.state {
+            State::Backoff { retry_at, .. } => *retry_at = later,
+            State::Parked { probe_at, .. } => *probe_at = Some(later),
+            _ => {}
+        }
+        vec![Effect::Notice(Notice::Woke)]
+    }
+
+    fn wake_jitter(&mut self, now: Time) -> Duration {
+        let just_woke = self.woke.is_some_and(|woke| now - woke < JUST_WOKE);
+        if just_woke { self.backoff.between_zero_and(self.policy.wake_spread) } else { Duration::ZERO }
+    }
+
+    fn attempt_floor(&self) -> Time {
+        self.attempted.map_or(Time::ZERO, |attempted| attempted + self.policy.attempt_floor)
+    }
+
+    fn demand_floor(&self) -> Time {
+        let permanent = matches!(&self.state, State::Parked { fault, .. } if fault.is_permanent());
+        let floor = if permanent { self.policy.permanent_demand_floor } else { self.policy.demand_floor };
+        self.attempted.map_or(Time::ZERO, |attempted| attempted + floor.max(self.policy.attempt_floor))
+    }
+}
+
+/// How often we look whether a silent server's last calls have ended.
+const SPARED_LOOK: Duration = Duration::from_millis(250);
+
+/// Faults so soon after a sleep are its aftermath.
+const JUST_WOKE: Duration = Duration::from_secs(10);
+
+impl Event {
+    fn epoch(&self) -> Option<Epoch> {
+        use Event::*;
+        match self {
+            Opened(epoch) | Begun(epoch, _) | Connected(epoch) | Lost(epoch, ..) | Gone(epoch) => {
+                Some(*epoch)
+            }
+            Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, _) | ProbeRefused(epoch) => Some(*epoch),
+            Start | Demand | Reconnect(..) | Drain | Close(_) | Tick(_) => None,
+        }
+    }
+}

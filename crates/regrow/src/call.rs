@@ -1,0 +1,63 @@
+//! One call: what was asked, who waits, and how it can end.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::error::CallError;
+use crate::frame::{Frame, RawId};
+
+/// How a call ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The server answered: a result or an error of its own. The frame's id is ours, not the caller's.
+    Answered(Frame),
+    /// There is no answer, for this reason.
+    Failed(CallError),
+    /// The server left rather than answer; the caller is told "method not found" so that it asks otherwise.
+    Refused,
+}
+
+/// Who waits for the end of a call. It is told exactly once, unless the call is cancelled; it must not block.
+pub trait Reply: Send + 'static {
+    /// The call ended.
+    fn end(self: Box<Self>, outcome: Outcome);
+}
+
+impl Reply for oneshot::Sender<Outcome> {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        // A caller that has stopped waiting has cancelled the call itself.
+        let _ = self.send(outcome);
+    }
+}
+
+/// A call in the ledger.
+pub(crate) struct Pending {
+    /// The request as its caller wrote it; sent under an id of ours.
+    pub(crate) request: Frame,
+    pub(crate) reply: Box<dyn Reply>,
+    /// The caller's own id for it.
+    pub(crate) caller_id: RawId,
+    /// Which caller: cancels are looked up among its own calls.
+    pub(crate) caller: Caller,
+    /// A subscription stream that the server has acknowledged on some session.
+    pub(crate) acknowledged: bool,
+}
+
+/// Whose call it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// The client that a relay serves.
+    Client,
+    /// The program that holds the connection.
+    Program,
+    /// Regrow itself.
+    Own,
+}
+
+impl Pending {
+    /// The tool that is called, if one is.
+    pub(crate) fn tool(&self) -> Option<Arc<str>> {
+        (self.request.method() == Some("tools/call")).then(|| self.request.name())?.map(Arc::from)
+    }
+}

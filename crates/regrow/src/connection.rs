@@ -1,0 +1,361 @@
+//! The handle that callers hold: a connection to one server, which outlives its sessions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use regrow_core::{Epoch, Lifecycle, Manner, Orderer, Policy, State};
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, oneshot, watch};
+
+use crate::call::{Caller, Outcome, Reply};
+use crate::desk::{IsSafeTool, News, Settings, Shared};
+use crate::error::CallError;
+use crate::frame::{self, Frame, RawId};
+use crate::inbox::{Inbox, IncomingMessages, Queue};
+use crate::mask::Mask;
+use crate::memory::{Greeting, Hello};
+use crate::notice::{Notices, Oddities, Status};
+use crate::owner::{Farewell, Owner};
+use crate::transport::Transport;
+
+/// Longer lines of a server are refused, unless told otherwise.
+pub const MAX_LINE: usize = 64 << 20;
+/// Observers may fall behind by so many notices.
+const NOTICES: usize = 256;
+
+/// A supervised connection to one server. Clones are cheap and share it; when the last is dropped, it closes.
+#[derive(Clone)]
+pub struct Connection {
+    shared: Arc<Shared>,
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    shared: Arc<Shared>,
+    status: watch::Receiver<Status>,
+    notices: broadcast::Sender<crate::notice::Notice>,
+    farewell: watch::Receiver<Option<Farewell>>,
+    queue: Option<Arc<Queue>>,
+    requests: AtomicU64,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.tell(News::Close(Manner::Planned));
+    }
+}
+
+/// The era that a server is greeted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Era {
+    /// Find out.
+    #[default]
+    Auto,
+    /// Handshake and sessions, up to 2025-11-25.
+    Legacy,
+    /// Stateless, from 2026-07-28.
+    Modern,
+}
+
+/// How a connection is made.
+pub struct Builder {
+    name: Arc<str>,
+    transport: Arc<dyn Transport>,
+    policy: Policy,
+    max_line: usize,
+    mask: Mask,
+    stderr_in_errors: bool,
+    is_safe_tool: Option<IsSafeTool>,
+    inbox: Option<Arc<dyn Inbox>>,
+    era: Era,
+    hello: Hello,
+    seed: u64,
+}
+
+impl Builder {
+    /// The numbers that decisions depend on.
+    pub fn policy(mut self, policy: Policy) -> Builder {
+        self.policy = policy;
+        self
+    }
+
+    /// Longer lines of the server are refused.
+    pub fn max_line(mut self, bytes: usize) -> Builder {
+        self.max_line = bytes;
+        self
+    }
+
+    /// Secrets to take out of every text.
+    pub fn mask(mut self, mask: Mask) -> Builder {
+        self.mask = mask;
+        self
+    }
+
+    /// Lets the last lines of the server's stderr into every error, not only into those of a failed start.
+    pub fn stderr_in_errors(mut self, allowed: bool) -> Builder {
+        self.stderr_in_errors = allowed;
+        self
+    }
+
+    /// Tools that may be called again although an earlier call may have run.
+    pub fn safe_tools(mut self, is_safe: impl Fn(&str) -> bool + Send + Sync + 'static) -> Builder {
+        self.is_safe_tool = Some(Arc::new(is_safe));
+        self
+    }
+
+    /// The era to greet the server in.
+    pub fn era(mut self, era: Era) -> Builder {
+        self.era = era;
+        self
+    }
+
+    /// Who we say we are, and what we can do for the server.
+    pub fn hello(mut self, hello: Hello) -> Builder {
+        self.hello = hello;
+        self
+    }
+
+    /// Relays for a client that greets the server itself. What the server sends by itself goes to this inbox.
+    pub fn relay_to(mut self, inbox: Arc<dyn Inbox>) -> Builder {
+        self.inbox = Some(inbox);
+        self
+    }
+
+    /// Equal seeds give equal pauses.
+    pub fn seed(mut self, seed: u64) -> Builder {
+        self.seed = seed;
+        self
+    }
+
+    /// Makes the connection and starts its owner. The server is started with the first call, or by [`Connection::start`].
+    ///
+    /// Must be called inside a tokio runtime.
+    pub fn build(self) -> Connection {
+        let greeting = match (&self.inbox, self.era) {
+            (Some(_), _) => Greeting::ByClient,
+            (None, Era::Auto) => Greeting::Unknown(self.hello),
+            (None, Era::Legacy) => self.hello.legacy(),
+            (None, Era::Modern) => self.hello.modern(),
+        };
+        let queue = self.inbox.is_none().then(|| Arc::new(Queue::new()));
+        let inbox = self.inbox.or_else(|| queue.clone().map(|queue| queue as Arc<dyn Inbox>));
+        let inbox = inbox.expect("one of the two was made above");
+        let settings = Settings {
+            name: self.name,
+            policy: self.policy.clone(),
+            max_line: self.max_line,
+            mask: self.mask,
+            stderr_in_errors: self.stderr_in_errors,
+            is_safe_tool: self.is_safe_tool,
+        };
+        let shared = Arc::new(Shared::new(settings, inbox, greeting));
+        let lifecycle = Lifecycle::new(self.policy, self.seed);
+        let (status, status_seen) = watch::channel(Status {
+            state: State::Idle,
+            epoch: Epoch(0),
+            last_fault: None,
+            budget_left: lifecycle.budget_left(shared.now()),
+            pending: 0,
+            sessions: 0,
+            pid: None,
+            oddities: Oddities::default(),
+        });
+        let (notices, _) = broadcast::channel(NOTICES);
+        let (farewell, farewell_seen) = watch::channel(None);
+        let owner = Owner::new(shared.clone(), self.transport, lifecycle, status, notices.clone(), farewell);
+        tokio::spawn(owner.run());
+        let handle = Handle {
+            shared: shared.clone(),
+            status: status_seen,
+            notices,
+            farewell: farewell_seen,
+            queue,
+            requests: AtomicU64::new(0),
+        };
+        Connection { shared, handle: Arc::new(handle) }
+    }
+}
+
+/// An answer of the server.
+#[derive(Clone, Debug)]
+pub struct Answer(Frame);
+
+impl Answer {
+    /// The result, raw; or the error, raw.
+    pub fn into_result(&self) -> Result<&[u8], &[u8]> {
+        match self.0.error() {
+            Some(error) => Err(error),
+            None => Ok(self.0.result().unwrap_or_default()),
+        }
+    }
+
+    /// The result as a value; an error as `None`.
+    pub fn value(&self) -> Option<Value> {
+        serde_json::from_slice(self.0.result()?).ok()
+    }
+
+    /// The whole message. Its id is not the caller's.
+    pub fn frame(&self) -> &Frame {
+        &self.0
+    }
+}
+
+impl Connection {
+    /// A connection to the server of this name, reached in this way.
+    pub fn builder(name: impl Into<Arc<str>>, transport: impl Transport) -> Builder {
+        Builder {
+            name: name.into(),
+            transport: Arc::new(transport),
+            policy: Policy::default(),
+            max_line: MAX_LINE,
+            mask: Mask::default(),
+            stderr_in_errors: false,
+            is_safe_tool: None,
+            inbox: None,
+            era: Era::Auto,
+            hello: Hello {
+                client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
+                capabilities: json!({}),
+            },
+            seed: std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0),
+        }
+    }
+
+    /// Starts the server now rather than with the first call.
+    pub fn start(&self) {
+        self.shared.tell(News::Start);
+    }
+
+    /// Sends a request and waits for its end, which comes by the deadline. Dropping the future cancels the call.
+    pub async fn request(&self, method: &str, params: Option<Value>) -> Result<Answer, CallError> {
+        self.request_within(method, params, self.shared.settings.policy.call_timeout).await
+    }
+
+    /// The same with a deadline of its own.
+    pub async fn request_within(
+        &self,
+        method: &str,
+        params: Option<Value>,
+        timeout: Option<Duration>,
+    ) -> Result<Answer, CallError> {
+        let id = RawId::from(self.handle.requests.fetch_add(1, Ordering::Relaxed));
+        let params = params.map(|params| params.to_string());
+        let request = Frame::parse(frame::request(&id, method, params.as_ref().map(|p| p.as_bytes())))
+            .expect("a message that we wrote ourselves is one");
+        let (reply, end) = oneshot::channel();
+        self.shared.submit(request, Caller::Program, id.clone(), timeout, Box::new(reply));
+        let mut give_up = GiveUp { shared: &self.shared, id: Some(id) };
+        let outcome = end.await;
+        give_up.id = None;
+        match outcome {
+            Ok(Outcome::Answered(frame)) => Ok(Answer(frame)),
+            Ok(Outcome::Failed(error)) => Err(error),
+            // A program is told what a server that does not know the method would tell it.
+            Ok(Outcome::Refused) | Err(_) => {
+                let line = frame::error(Some(&RawId::from(0)), -32601, "Method not found", None);
+                Ok(Answer(Frame::parse(line).expect("a message that we wrote ourselves is one")))
+            }
+        }
+    }
+
+    /// Takes a request of a client that the program relays for. Its end is told to `reply`, with this connection's
+    /// own deadline.
+    pub fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
+        self.shared.submit(request, Caller::Client, id, self.shared.settings.policy.call_timeout, reply);
+    }
+
+    /// Ends the newest call that its client knows by this id, as the client's own notification asks. It gets no answer.
+    pub fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
+        self.shared.cancel(
+            |pending| pending.caller == Caller::Client && pending.caller_id == *id,
+            Some(notification),
+        )
+    }
+
+    /// Sends a notification. Says whether there was a session to send it to; a later one is not told.
+    pub fn notify(&self, notification: &Frame) -> bool {
+        let repeated = notification.method() == Some("notifications/initialized") && {
+            // A session that we greeted ourselves has been told already.
+            let desk = self.shared.desk();
+            desk.session.as_ref().is_some_and(|session| !session.greeted_by_client)
+        };
+        repeated || self.shared.post(None, notification.to_line())
+    }
+
+    /// Answers a request of the server. Dropped if that session is gone.
+    pub fn respond(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
+        self.shared.desk().question(self.shared.now(), server_id.clone(), false);
+        self.shared.post(Some(epoch), answer)
+    }
+
+    /// What the server sends by itself. Only the first caller gets it, and only where no other inbox was given.
+    pub fn incoming(&self) -> Option<IncomingMessages> {
+        self.handle.queue.as_ref()?.receiver()
+    }
+
+    /// Where the connection stands, now and from now on.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.handle.status.clone()
+    }
+
+    /// What happens to it from now on.
+    pub fn notices(&self) -> Notices {
+        Notices(self.handle.notices.subscribe())
+    }
+
+    /// The last lines of the server's standard error, without the secrets that we know.
+    pub fn stderr_tail(&self) -> Vec<String> {
+        let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
+        let lines = process.map(|process| process.stderr_tail()).unwrap_or_default();
+        lines.iter().map(|line| self.shared.settings.mask.apply(line)).collect()
+    }
+
+    /// Whether the client speaks the modern era.
+    pub fn is_modern(&self) -> bool {
+        self.shared.memory().is_modern()
+    }
+
+    /// Puts a fresh session in the place of this one, when the calls in flight have ended.
+    pub fn reconnect(&self, orderer: Orderer) {
+        self.shared.tell(News::Reconnect(orderer));
+    }
+
+    /// Takes no new calls, lets those in flight finish within the drain's limit, and closes.
+    pub async fn drain(&self) -> Farewell {
+        self.shared.tell(News::Drain);
+        self.gone().await
+    }
+
+    /// Ends the connection; returns when everything is gone, and says what it had to do.
+    pub async fn close(&self) -> Farewell {
+        self.close_in(Manner::Planned).await
+    }
+
+    /// The same, as gently as this manner.
+    pub async fn close_in(&self, manner: Manner) -> Farewell {
+        self.shared.tell(News::Close(manner));
+        self.gone().await
+    }
+
+    async fn gone(&self) -> Farewell {
+        let mut farewell = self.handle.farewell.clone();
+        let gone = farewell.wait_for(Option::is_some).await;
+        gone.ok().and_then(|farewell| farewell.clone()).unwrap_or_default()
+    }
+}
+
+/// Cancels the call of a caller that stopped waiting.
+struct GiveUp<'a> {
+    shared: &'a Shared,
+    id: Option<RawId>,
+}
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = &self.id {
+            self.shared.cancel(|pending| pending.caller == Caller::Program && pending.caller_id == *id, None);
+        }
+    }
+}

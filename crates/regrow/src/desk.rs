@@ -1,0 +1,527 @@
+//! What callers, reader and owner of a connection share: the ledger and the live session, behind one short lock.
+
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use regrow_core::{
+    Admission, CallId, Delivery, Ended, Epoch, Fault, Ledger, Manner, Nature, Orderer, Policy, Pulse,
+    Refusal, Step, Time, ToolSafety,
+};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::call::{Caller, Outcome, Pending, Reply};
+use crate::error::{CallError, ErrorKind, Outlook};
+use crate::frame::{self, Frame, RawId};
+use crate::inbox::Inbox;
+use crate::mask::Mask;
+use crate::memory::{Greeting, Memory};
+use crate::notice::Oddities;
+use crate::transport::{Input, Process};
+use crate::writer::Writer;
+
+/// What does not change over the life of a connection.
+pub(crate) struct Settings {
+    pub(crate) name: Arc<str>,
+    pub(crate) policy: Policy,
+    pub(crate) max_line: usize,
+    pub(crate) mask: Mask,
+    pub(crate) stderr_in_errors: bool,
+    pub(crate) is_safe_tool: Option<IsSafeTool>,
+}
+
+/// Whether the operator declared a tool safe to repeat.
+pub(crate) type IsSafeTool = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// What the parts of a connection share.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) inbox: Arc<dyn Inbox>,
+    began: Instant,
+    desk: Mutex<Desk>,
+    memory: Mutex<Memory>,
+    /// Wakes the owner.
+    pub(crate) wake: Notify,
+    heard: AtomicU64,
+    /// The client has not greeted yet, and its requests tell how far its handshake is.
+    greeting_open: AtomicBool,
+    /// Which capabilities the client has used: a bit each.
+    used: AtomicU8,
+}
+
+/// What happened, for the owner.
+#[derive(Debug)]
+pub(crate) enum News {
+    Start,
+    Opened(Epoch),
+    Begun(Epoch, Step),
+    Connected(Epoch),
+    Lost(Epoch, Fault),
+    Gone(Epoch, crate::transport::Ended),
+    Cancelled(Epoch),
+    ProbeRefused(Epoch),
+    Reconnect(Orderer),
+    Drain,
+    Close(Manner),
+}
+
+/// Behind the lock.
+pub(crate) struct Desk {
+    pub(crate) ledger: Ledger<Pending>,
+    pub(crate) session: Option<Session>,
+    pub(crate) news: VecDeque<News>,
+    /// When the owner wakes by itself.
+    pub(crate) armed: Option<Time>,
+    pub(crate) oddities: Oddities,
+    /// How much of its input the last session can have read, once that is closed.
+    pub(crate) read: Option<(Epoch, u64)>,
+    /// Questions to a person; deadlines stand still while there are any.
+    questions: HashSet<RawId>,
+    /// The client does not read, so neither do we; deadlines stand still.
+    blocked: bool,
+    /// Tokens of calls that became tasks: their progress goes on after the answer.
+    task_tokens: VecDeque<Bytes>,
+}
+
+/// One live exchange with the server.
+pub(crate) struct Session {
+    pub(crate) epoch: Epoch,
+    /// None once we have closed the server's input.
+    pub(crate) writer: Option<Writer<Box<dyn Input>, Option<CallId>>>,
+    pub(crate) process: Arc<dyn Process>,
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) reader: Option<JoinHandle<()>>,
+    pub(crate) tasks: Vec<JoinHandle<()>>,
+    /// We are ending it: its end is no news.
+    pub(crate) hung_up: bool,
+    /// The fault was told.
+    pub(crate) lost: bool,
+    /// The client itself shook hands with it.
+    pub(crate) greeted_by_client: bool,
+    /// Lists are being compared with what the client has seen: changes that the server tells meanwhile are kept back.
+    pub(crate) kept_back: Option<BTreeSet<String>>,
+}
+
+/// How the tasks of a session are reached.
+#[derive(Default)]
+pub(crate) struct Signals {
+    /// There is something to write that the stream did not take.
+    pub(crate) pump: Notify,
+    /// Writing failed; the reader finds out why.
+    pub(crate) broken: Notify,
+    /// The server is gone; read what is there, and end.
+    pub(crate) finish: Notify,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        for task in self.tasks.drain(..).chain(self.reader.take()) {
+            task.abort();
+        }
+    }
+}
+
+const TASK_TOKENS: usize = 1024;
+
+impl Shared {
+    pub(crate) fn new(settings: Settings, inbox: Arc<dyn Inbox>, greeting: Greeting) -> Shared {
+        let greeting_open = AtomicBool::new(matches!(greeting, Greeting::ByClient));
+        Shared {
+            inbox,
+            began: Instant::now(),
+            desk: Mutex::new(Desk {
+                ledger: Ledger::new(settings.policy.clone()),
+                session: None,
+                news: VecDeque::new(),
+                armed: None,
+                oddities: Oddities::default(),
+                read: None,
+                questions: HashSet::new(),
+                blocked: false,
+                task_tokens: VecDeque::new(),
+            }),
+            settings,
+            memory: Mutex::new(Memory::new(greeting)),
+            wake: Notify::new(),
+            heard: AtomicU64::new(0),
+            greeting_open,
+            used: AtomicU8::new(0),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO + self.began.elapsed()
+    }
+
+    pub(crate) fn instant(&self, time: Time) -> Instant {
+        self.began + Duration::from_millis(time.as_millis())
+    }
+
+    // A panic is caught at the message that caused it, between whole changes, so the state is sound.
+    pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tell(&self, news: News) {
+        self.desk().news.push_back(news);
+        self.wake.notify_one();
+    }
+
+    /// Something was read from the server.
+    pub(crate) fn hear(&self) {
+        self.heard.store(self.now().as_millis(), Ordering::Relaxed);
+    }
+
+    /// What the lifecycle must know about the session of this epoch; counts the calls that it may have seen.
+    pub(crate) fn pulse(&self, epoch: Epoch) -> Pulse {
+        let desk = self.desk();
+        let heard = match desk.blocked {
+            true => self.now(), // Its silence is our own doing.
+            false => Time::from_millis(self.heard.load(Ordering::Relaxed)),
+        };
+        let read = desk.read_of(epoch);
+        Pulse { heard, calls: desk.ledger.seen(epoch, read), answered: desk.ledger.has_answered(epoch) }
+    }
+
+    /// Takes a call. Its end is told to `reply`.
+    pub(crate) fn submit(
+        &self,
+        request: Frame,
+        caller: Caller,
+        caller_id: RawId,
+        timeout: Option<Duration>,
+        reply: Box<dyn Reply>,
+    ) {
+        let method = request.method().unwrap_or_default();
+        let nature = Nature::of(method, self.tool_safety(&request), self.settings.policy.replay);
+        let timeout = match nature {
+            Nature::Greeting | Nature::Discovery => Some(self.settings.policy.connect_timeout),
+            _ => timeout,
+        };
+        self.note_use(method);
+        let bytes = request.bytes().len();
+        let pending = Pending { request, reply, caller_id, caller, acknowledged: false };
+        let mut desk = self.desk();
+        match desk.ledger.admit(self.now(), nature, timeout, bytes, pending) {
+            Ok(Admission::Send(epoch, id)) => {
+                self.send(&mut desk, epoch, id);
+                let earlier = match (desk.ledger.deadline(), desk.armed) {
+                    (Some(deadline), Some(armed)) => deadline < armed,
+                    (deadline, armed) => deadline.is_some() && armed.is_none(),
+                };
+                drop(desk);
+                if earlier {
+                    self.wake.notify_one();
+                }
+            }
+            Ok(Admission::Wait(_)) => {
+                drop(desk);
+                self.wake.notify_one();
+            }
+            Err((refusal, pending)) => {
+                drop(desk);
+                let (kind, outlook) = match refusal {
+                    Refusal::Overloaded => (ErrorKind::Overloaded, Outlook::Serving),
+                    Refusal::Closed => (ErrorKind::Closed, Outlook::Closed),
+                };
+                let error = self.error(&pending, kind, Delivery::NotSent, None, None, outlook);
+                pending.reply.end(Outcome::Failed(error));
+            }
+        }
+    }
+
+    /// Hands a call of the ledger to the session.
+    fn send(&self, desk: &mut Desk, epoch: Epoch, id: CallId) {
+        let Some(pending) = desk.ledger.reply(id) else { return };
+        let wire_id = RawId::from(id.0);
+        let line = match pending.caller {
+            Caller::Program => self.memory().envelop(&pending.request, &wire_id),
+            Caller::Client | Caller::Own => pending.request.with_id(&wire_id),
+        };
+        if pending.caller != Caller::Own && self.greeting_open.load(Ordering::Relaxed) {
+            let news = self.greeting_step(epoch, &pending.request);
+            desk.news.extend(news);
+            self.wake.notify_one();
+        }
+        desk.write(Some(id), line);
+    }
+
+    /// The client's first requests tell how far its handshake is.
+    fn greeting_step(&self, epoch: Epoch, request: &Frame) -> Option<News> {
+        match request.method()? {
+            "initialize" => Some(News::Begun(epoch, Step::Greeting)),
+            "server/discover" => Some(News::Begun(epoch, Step::Discovering)),
+            "ping" => None,
+            _ => {
+                if request.protocol_version().is_some() {
+                    self.memory().observe_modern(request);
+                    self.greeting_open.store(false, Ordering::Relaxed);
+                }
+                Some(News::Connected(epoch))
+            }
+        }
+    }
+
+    /// The client's own handshake was answered; says what that means for the session.
+    pub(crate) fn greeting_answered(&self, epoch: Epoch, request: &Frame, result: Option<&[u8]>) {
+        let method = request.method().unwrap_or_default();
+        if !matches!(method, "initialize" | "server/discover") {
+            return;
+        }
+        match result {
+            Some(_) => {
+                self.greeting_open.store(false, Ordering::Relaxed);
+                self.tell(News::Connected(epoch));
+            }
+            // The client decides what to ask next.
+            None if self.greeting_open.load(Ordering::Relaxed) => self.tell(News::Opened(epoch)),
+            None => {}
+        }
+    }
+
+    /// Sessions take calls from now on; those that waited go first.
+    pub(crate) fn open(&self, epoch: Epoch) {
+        let mut desk = self.desk();
+        if desk.session.as_ref().is_none_or(|session| session.epoch != epoch || session.hung_up) {
+            return;
+        }
+        desk.ledger.open(epoch);
+        while let Some(id) = desk.ledger.dispatch(epoch) {
+            self.send(&mut desk, epoch, id);
+        }
+        self.wake.notify_one();
+    }
+
+    /// A call of our own on this session; resolves with its end. `params` is raw JSON.
+    pub(crate) fn own_call(
+        &self,
+        epoch: Epoch,
+        method: &str,
+        params: Option<&[u8]>,
+        timeout: Duration,
+    ) -> oneshot::Receiver<Outcome> {
+        let (reply, end) = oneshot::channel();
+        let caller_id = RawId::from(0);
+        let Ok(request) = Frame::parse(frame::request(&caller_id, method, params)) else { return end };
+        let pending =
+            Pending { request, reply: Box::new(reply), caller_id, caller: Caller::Own, acknowledged: false };
+        let mut desk = self.desk();
+        let id = desk.ledger.admit_own(self.now(), epoch, timeout, pending);
+        self.send(&mut desk, epoch, id);
+        drop(desk);
+        self.wake.notify_one(); // Its deadline may be the next.
+        end
+    }
+
+    /// Sends a line that wants no answer to this session, or to whichever is live. Says whether it could.
+    pub(crate) fn post(&self, epoch: Option<Epoch>, line: Bytes) -> bool {
+        let mut desk = self.desk();
+        let fits = desk.session.as_ref().is_some_and(|session| {
+            epoch.is_none_or(|epoch| epoch == session.epoch)
+                && session
+                    .writer
+                    .as_ref()
+                    .is_some_and(|w| w.queued() <= self.settings.policy.max_pending_bytes)
+        });
+        if fits {
+            desk.write(None, line);
+        } else {
+            desk.oddities.undelivered += 1;
+        }
+        fits
+    }
+
+    /// Ends the newest call for which this holds, without an answer; a call that is not sent yet never is.
+    pub(crate) fn cancel(&self, wanted: impl Fn(&Pending) -> bool, notification: Option<&Frame>) -> bool {
+        let mut desk = self.desk();
+        let Some(id) = desk.ledger.find(wanted) else { return false };
+        let Some(ended) = desk.ledger.cancel(id) else { return false };
+        desk.withdraw(&ended, notification, "the caller gave up");
+        let news = ended.epoch.map(News::Cancelled);
+        if !matches!(desk.news.back(), Some(News::Cancelled(_))) {
+            desk.news.extend(news);
+        }
+        drop(desk);
+        self.wake.notify_one();
+        true
+    }
+
+    /// Who waits, told why there is no answer.
+    pub(crate) fn error(
+        &self,
+        pending: &Pending,
+        kind: ErrorKind,
+        delivery: Delivery,
+        epoch: Option<Epoch>,
+        fault: Option<Arc<Fault>>,
+        outlook: Outlook,
+    ) -> CallError {
+        CallError {
+            server: self.settings.name.clone(),
+            epoch,
+            delivery,
+            kind,
+            fault,
+            outlook,
+            tool: pending.tool(),
+            stderr: vec![],
+        }
+    }
+
+    fn tool_safety(&self, request: &Frame) -> ToolSafety {
+        if request.method() != Some("tools/call") || request.has_task() {
+            return ToolSafety::Unknown;
+        }
+        let Some(name) = request.name() else { return ToolSafety::Unknown };
+        if self.settings.is_safe_tool.as_ref().is_some_and(|is_safe| is_safe(&name)) {
+            ToolSafety::Declared
+        } else if self.settings.policy.replay == regrow_core::Replay::Hints && self.memory().is_hinted(&name)
+        {
+            ToolSafety::Hinted
+        } else {
+            ToolSafety::Unknown
+        }
+    }
+
+    fn note_use(&self, method: &str) {
+        let bit = CAPABILITIES.iter().position(|(prefix, _)| method.starts_with(prefix));
+        if let Some(bit) = bit
+            && self.used.load(Ordering::Relaxed) & (1 << bit) == 0
+        {
+            self.used.fetch_or(1 << bit, Ordering::Relaxed);
+        }
+    }
+
+    /// The capabilities that the client has used.
+    pub(crate) fn used(&self) -> impl Iterator<Item = &'static str> {
+        let used = self.used.load(Ordering::Relaxed);
+        CAPABILITIES
+            .iter()
+            .enumerate()
+            .filter(move |(bit, _)| used & (1 << bit) != 0)
+            .map(|(_, (_, name))| *name)
+    }
+}
+
+/// Methods, and the capability that a client relies on when it uses them.
+const CAPABILITIES: [(&str, &str); 5] = [
+    ("tools/", "tools"),
+    ("prompts/", "prompts"),
+    ("resources/", "resources"),
+    ("completion/", "completions"),
+    ("logging/", "logging"),
+];
+
+impl Desk {
+    /// Writes a line to the session: here and now if the stream takes it.
+    pub(crate) fn write(&mut self, key: Option<CallId>, line: Bytes) {
+        let Desk { ledger, session: Some(session), .. } = self else { return };
+        let Some(writer) = &mut session.writer else { return };
+        match writer.push(key, line, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at))) {
+            Ok(false) => {}
+            Ok(true) => session.signals.pump.notify_one(),
+            Err(_) => session.signals.broken.notify_one(),
+        }
+    }
+
+    /// How many bytes of its input the server of this epoch can have read.
+    pub(crate) fn read_of(&self, epoch: Epoch) -> u64 {
+        match (&self.session, self.read) {
+            (Some(Session { epoch: of, writer: Some(writer), .. }), _) if *of == epoch => {
+                writer.accepted() - writer.stream().unread().unwrap_or(0)
+            }
+            (_, Some((of, read))) if of == epoch => read,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Closes the server's input.
+    pub(crate) fn close_input(&mut self, epoch: Epoch) {
+        let read = self.read_of(epoch);
+        if let Some(session) = &mut self.session
+            && session.writer.take().is_some()
+        {
+            self.read = Some((epoch, read));
+        }
+    }
+
+    /// A call has ended without an answer: the server is told to stop, or never told to start.
+    pub(crate) fn withdraw(&mut self, ended: &Ended<Pending>, notification: Option<&Frame>, reason: &str) {
+        if ended.delivery == Delivery::NotSent {
+            if let Some(writer) = self.session.as_mut().and_then(|session| session.writer.as_mut()) {
+                writer.revoke(Some(ended.id));
+            }
+            return;
+        }
+        // Nobody may cancel a handshake.
+        if ended.epoch.is_none() || ended.reply.request.method() == Some("initialize") {
+            return;
+        }
+        let id = RawId::from(ended.id.0);
+        let line = match notification {
+            Some(notification) => notification.with_request_id(&id),
+            None => {
+                let params = format!("{{\"requestId\":{id},\"reason\":\"{reason}\"}}");
+                frame::notification("notifications/cancelled", Some(params.as_bytes()))
+            }
+        };
+        self.write(None, line);
+    }
+
+    /// A call became a task: its progress goes on after its answer.
+    pub(crate) fn remember_task(&mut self, request: &Frame) {
+        let Some(token) = request.meta_progress_token() else { return };
+        if self.task_tokens.len() == TASK_TOKENS {
+            self.task_tokens.pop_front();
+        }
+        self.task_tokens.push_back(Bytes::copy_from_slice(token));
+    }
+
+    /// Progress: the call has more time. Says whether anybody still waits for it.
+    pub(crate) fn progress(&mut self, now: Time, token: &[u8]) -> bool {
+        match self.ledger.find(|pending| pending.request.meta_progress_token() == Some(token)) {
+            Some(id) => {
+                self.ledger.extend(now, id);
+                true
+            }
+            None => self.task_tokens.iter().any(|known| known == token),
+        }
+    }
+
+    /// A person is asked, or has answered.
+    pub(crate) fn question(&mut self, now: Time, id: RawId, open: bool) {
+        if open {
+            self.questions.insert(id);
+        } else {
+            self.questions.remove(&id);
+        }
+        self.set_clock(now);
+    }
+
+    /// The client does not read, or reads again.
+    pub(crate) fn set_blocked(&mut self, now: Time, blocked: bool) {
+        self.blocked = blocked;
+        self.set_clock(now);
+    }
+
+    /// The session and its questions are gone.
+    pub(crate) fn forget_questions(&mut self, now: Time) {
+        self.questions.clear();
+        self.set_clock(now);
+    }
+
+    fn set_clock(&mut self, now: Time) {
+        match self.blocked || !self.questions.is_empty() {
+            true => self.ledger.stop_clock(now),
+            false => self.ledger.start_clock(now),
+        }
+    }
+}

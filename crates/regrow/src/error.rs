@@ -1,0 +1,326 @@
+//! What a caller is told when a call ends without the server's answer, in Rust and on the wire.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use regrow_core::{Delivery, Epoch, Fault, seconds};
+use serde_json::{Value, json};
+
+use crate::frame::{self, RawId};
+
+/// The key under which the machine-readable part stands: in `_meta` of a tool result, in `data` of an error.
+pub const FAULT_KEY: &str = "dev.regrow/fault";
+
+/// Why a call has no answer of the server, whether it may have run, and what to do.
+#[derive(Clone, Debug)]
+pub struct CallError {
+    /// Which server.
+    pub server: Arc<str>,
+    /// Which of its sessions had the call, if one had.
+    pub epoch: Option<Epoch>,
+    /// Whether the call may have run.
+    pub delivery: Delivery,
+    /// What happened to the call.
+    pub kind: ErrorKind,
+    /// What happened to the session, where that is the reason.
+    pub fault: Option<Arc<Fault>>,
+    /// What the connection does now.
+    pub outlook: Outlook,
+    /// The tool that was called, if one was.
+    pub tool: Option<Arc<str>>,
+    /// The last lines of the server's standard error, where the contract lets them out.
+    pub stderr: Vec<String>,
+}
+
+/// What happened to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Its session was lost while it ran.
+    Interrupted,
+    /// There was no session to send it to.
+    Unavailable,
+    /// It reached its deadline.
+    Timeout,
+    /// Too much is pending already.
+    Overloaded,
+    /// The request or its answer is larger than the cap.
+    TooLarge {
+        /// How large it was.
+        bytes: u64,
+    },
+    /// The server's answer could not be read.
+    Malformed,
+    /// The connection was closed.
+    Closed,
+}
+
+/// What a connection does after a call has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outlook {
+    /// Serves on.
+    Serving,
+    /// Is restarting.
+    Restarting,
+    /// Has failed too often and waits; the next call tries again, from then on.
+    Parked(Duration),
+    /// Waits for a person to mend the cause; a call tries again, from then on.
+    NeedsMending(Duration),
+    /// Is over.
+    Closed,
+}
+
+impl ErrorKind {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Interrupted => "interrupted",
+            ErrorKind::Unavailable => "unavailable",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Overloaded => "overloaded",
+            ErrorKind::TooLarge { .. } => "too-large",
+            ErrorKind::Malformed => "malformed",
+            ErrorKind::Closed => "closed",
+        }
+    }
+
+    /// Its JSON-RPC error code: ours, outside the range that JSON-RPC reserves.
+    pub fn code(self) -> i64 {
+        match self {
+            ErrorKind::Interrupted => -31001,
+            ErrorKind::Unavailable => -31002,
+            ErrorKind::Timeout => -31003,
+            ErrorKind::Overloaded => -31004,
+            ErrorKind::TooLarge { .. } => -31005,
+            ErrorKind::Malformed => -31006,
+            ErrorKind::Closed => -31007,
+        }
+    }
+}
+
+impl CallError {
+    /// When trying again makes sense; none where nothing has to be waited for.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.outlook {
+            Outlook::Parked(wait) | Outlook::NeedsMending(wait) => Some(wait),
+            Outlook::Serving | Outlook::Restarting | Outlook::Closed => None,
+        }
+    }
+
+    /// The machine-readable part.
+    pub fn data(&self) -> Value {
+        let mut fault = json!({
+            "kind": self.kind.name(),
+            "server": &*self.server,
+            "delivery": self.delivery.name(),
+        });
+        let mut put = |key: &str, value: Value| fault[key] = value;
+        if let Some(epoch) = self.epoch {
+            put("epoch", epoch.0.into());
+        }
+        if let Some(tool) = &self.tool {
+            put("tool", (&**tool).into());
+        }
+        if let Some(cause) = self.fault.as_deref() {
+            put("cause", cause.name().into());
+            match cause {
+                Fault::Exited { code } => put("exitCode", (*code).into()),
+                Fault::Killed { signal } => put("signal", regrow_core::signal_name(*signal).into()),
+                _ => {}
+            }
+        }
+        if let ErrorKind::TooLarge { bytes } = self.kind {
+            put("bytes", bytes.into());
+        }
+        if let Some(wait) = self.retry_after() {
+            put("retryAfterMs", u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).into());
+        }
+        if !self.stderr.is_empty() {
+            put("stderr", self.stderr.clone().into());
+        }
+        json!({ FAULT_KEY: fault })
+    }
+
+    /// As a tool result that a model can act on. Never with structured content, which some clients would check.
+    pub fn tool_result(&self, id: &RawId, modern: bool) -> Bytes {
+        let mut result = json!({
+            "content": [{ "type": "text", "text": self.to_string() }],
+            "isError": true,
+            "_meta": self.data(),
+        });
+        if modern {
+            result["resultType"] = "complete".into();
+        }
+        frame::response(id, result.to_string().as_bytes())
+    }
+
+    /// As a JSON-RPC error.
+    pub fn rpc_error(&self, id: &RawId) -> Bytes {
+        let data = self.data().to_string();
+        frame::error(Some(id), self.kind.code(), &self.to_string(), Some(data.as_bytes()))
+    }
+}
+
+impl std::error::Error for CallError {}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Happened { what, call } = self.happened();
+        write!(f, "{}: {what}", self.server)?;
+        match &self.tool {
+            Some(tool) => write!(f, "{call} ({}).", Plain(tool))?,
+            None => write!(f, "{call}.")?,
+        }
+        write!(f, " {}", self.may_have_run())?;
+        if let Some(next) = self.what_now() {
+            write!(f, " {next}")?;
+        }
+        if !self.stderr.is_empty() {
+            write!(f, " The last lines of its stderr:")?;
+            for line in &self.stderr {
+                write!(f, "\n{line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first sentence: what happened, and to which call.
+struct Happened {
+    what: String,
+    call: &'static str,
+}
+
+impl CallError {
+    fn happened(&self) -> Happened {
+        let say = |what: String, call| Happened { what, call };
+        let fault = self.fault.as_deref();
+        match (self.kind, fault) {
+            (ErrorKind::Interrupted, Some(fault)) if self.delivery == Delivery::NotSent => {
+                say(fault.to_string(), " before it could read this call")
+            }
+            (ErrorKind::Interrupted, Some(fault)) => say(fault.to_string(), " while this call was running"),
+            (ErrorKind::Interrupted, None) => {
+                say("the session was lost".into(), " while this call was running")
+            }
+            (ErrorKind::Unavailable, Some(fault)) => {
+                say(fault.to_string(), ", so there is no session for this call")
+            }
+            (ErrorKind::Unavailable, None) => say("there is no session".into(), " for this call"),
+            (ErrorKind::Timeout, Some(fault)) => say(fault.to_string(), "; the time for this call is over"),
+            (ErrorKind::Timeout, None) => {
+                say("the server gave no answer in the time".into(), " allowed for this call")
+            }
+            (ErrorKind::Overloaded, _) => {
+                say("too many calls are pending already".into(), ", so this call was refused")
+            }
+            (ErrorKind::TooLarge { bytes }, _) => say(
+                format!("a message of {bytes} bytes is over the limit"),
+                " and was dropped: it belonged to this call",
+            ),
+            (ErrorKind::Malformed, _) => {
+                say("the server sent what is not valid JSON".into(), " as the answer to this call")
+            }
+            (ErrorKind::Closed, _) => {
+                say("the connection was closed".into(), " before this call was answered")
+            }
+        }
+    }
+
+    fn may_have_run(&self) -> &'static str {
+        match (self.delivery, self.kind) {
+            (Delivery::NotSent, _) => "It did not run.",
+            (Delivery::Unknown, ErrorKind::Timeout) => {
+                "It may have run or may still be running; check before repeating it."
+            }
+            (Delivery::Unknown, _) => "It may have run; check before repeating it.",
+            (Delivery::Answered, _) => "It did run; do not repeat it blindly.",
+        }
+    }
+
+    fn what_now(&self) -> Option<String> {
+        match self.outlook {
+            Outlook::Serving => None,
+            Outlook::Restarting => Some("The connection is already restarting.".into()),
+            Outlook::Parked(wait) if wait.is_zero() => {
+                Some("It has failed too often to be restarted at once; the next call tries again.".into())
+            }
+            Outlook::Parked(wait) => Some(format!(
+                "It has failed too often to be restarted at once; a call in {} tries again.",
+                seconds(wait)
+            )),
+            Outlook::NeedsMending(_) => {
+                Some("Trying again will not help until this is mended; then just call again.".into())
+            }
+            Outlook::Closed => None,
+        }
+    }
+}
+
+/// Text from outside without what could drive a terminal or forge a line: control characters and bidi marks are escaped.
+pub(crate) struct Plain<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Plain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => {
+                    write!(f, "{}", c.escape_unicode())?;
+                }
+                c if c.is_control() => write!(f, "{}", c.escape_default())?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn killed() -> CallError {
+        CallError {
+            server: "github".into(),
+            epoch: Some(Epoch(3)),
+            delivery: Delivery::Unknown,
+            kind: ErrorKind::Interrupted,
+            fault: Some(Arc::new(Fault::Killed { signal: 9 })),
+            outlook: Outlook::Restarting,
+            tool: Some("create_issue".into()),
+            stderr: vec![],
+        }
+    }
+
+    #[test]
+    fn the_text_says_which_server_what_happened_whether_it_ran_and_what_now() {
+        assert_eq!(
+            killed().to_string(),
+            "github: the server process was killed by SIGKILL while this call was running (create_issue). \
+             It may have run; check before repeating it. The connection is already restarting."
+        );
+    }
+
+    #[test]
+    fn a_call_that_was_never_read_is_said_not_to_have_run() {
+        let error = CallError { delivery: Delivery::NotSent, ..killed() };
+        assert!(error.to_string().contains("before it could read this call (create_issue). It did not run."));
+    }
+
+    #[test]
+    fn names_cannot_forge_lines_or_drive_a_terminal() {
+        let error = CallError { tool: Some("a\nb\u{1b}[2J\u{202e}c".into()), ..killed() };
+        assert!(error.to_string().contains("(a\\nb\\u{1b}[2J\\u{202e}c)"));
+    }
+
+    #[test]
+    fn no_code_lies_in_the_range_that_json_rpc_reserves() {
+        use ErrorKind::*;
+        for kind in [Interrupted, Unavailable, Timeout, Overloaded, TooLarge { bytes: 1 }, Malformed, Closed]
+        {
+            assert!(!(-32768..=-32000).contains(&kind.code()));
+        }
+    }
+}

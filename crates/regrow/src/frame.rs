@@ -1,0 +1,219 @@
+//! One JSON-RPC message as raw bytes, and where in them the few members stand that we must understand.
+//!
+//! A message is read in one pass, and what we do not understand is carried as it was written. Only structure
+//! decides what a message is: `jsonrpc` may be missing or odd, as a bare pipe would let it.
+
+mod batch;
+mod build;
+mod envelope;
+mod error;
+mod id;
+#[cfg(test)]
+pub(crate) mod random;
+mod rewrite;
+mod salvage;
+mod span;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+pub use batch::{MAX_BATCH, join_batch, split_batch};
+pub use build::{error, notification, request, response};
+use envelope::{Envelope, Shape};
+pub use error::{Invalid, ParseError};
+pub use id::RawId;
+pub use rewrite::Edit;
+pub use salvage::{Salvage, Salvaged};
+use span::Span;
+
+/// One message, without a line end.
+///
+/// It is a slice of the buffer it was read into and keeps that buffer alive: a frame that is to be kept for long
+/// should be [compact](Frame::compact).
+#[derive(Clone)]
+pub struct Frame {
+    bytes: Bytes,
+    envelope: Envelope,
+}
+
+/// What a message is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind<'a> {
+    /// Wants an answer.
+    Request {
+        /// Whom to answer.
+        id: RawId,
+        /// What is asked.
+        method: &'a str,
+    },
+    /// Wants none. A method with `"id": null` is one too: some serializers write every member.
+    Notification {
+        /// What is told.
+        method: &'a str,
+    },
+    /// A result or an error.
+    Response {
+        /// The request that it answers; an error may have none, when its sender could not read one.
+        id: Option<RawId>,
+    },
+    /// An array of messages: see [`split_batch`].
+    Batch,
+}
+
+impl Frame {
+    /// Reads one message. A byte order mark and whitespace around it are dropped.
+    pub fn parse(bytes: Bytes) -> Result<Frame, ParseError> {
+        let bytes = trimmed(bytes);
+        let text =
+            std::str::from_utf8(&bytes).map_err(|error| ParseError::NotJson { at: error.valid_up_to() })?;
+        let envelope = envelope::read(text)?;
+        Ok(Frame { bytes, envelope })
+    }
+
+    /// What this message is.
+    pub fn kind(&self) -> Kind<'_> {
+        // A request has an id, and it and a notification have a method: `envelope::read` refuses others.
+        match (self.envelope.shape, self.id(), self.method()) {
+            (Shape::Request, Some(id), Some(method)) => Kind::Request { id, method },
+            (Shape::Request | Shape::Notification, _, method) => {
+                Kind::Notification { method: method.unwrap_or_default() }
+            }
+            (Shape::Response, id, _) => Kind::Response { id },
+            (Shape::Batch, ..) => Kind::Batch,
+        }
+    }
+
+    /// The message as it was written.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Copies the message out of the buffer it was read into, which may be far larger, so that the buffer can go.
+    pub fn compact(&mut self) {
+        self.bytes = Bytes::copy_from_slice(&self.bytes);
+    }
+
+    /// The id of a request or a response; none where it is absent or null.
+    pub fn id(&self) -> Option<RawId> {
+        RawId::from_value(self.raw(self.envelope.id)?)
+    }
+
+    /// The method of a request or a notification, decoded.
+    pub fn method(&self) -> Option<&str> {
+        if let Some(method) = &self.envelope.unescaped_method {
+            return Some(method);
+        }
+        let quoted = self.raw(self.envelope.method)?;
+        std::str::from_utf8(&quoted[1..quoted.len() - 1]).ok()
+    }
+
+    /// `params`, raw, whatever it is.
+    pub fn params(&self) -> Option<&[u8]> {
+        self.raw(self.envelope.params)
+    }
+
+    /// `result`, raw; none in an error.
+    pub fn result(&self) -> Option<&[u8]> {
+        self.raw(self.envelope.result)
+    }
+
+    /// `error`, raw; none in a result.
+    pub fn error(&self) -> Option<&[u8]> {
+        self.raw(self.envelope.error)
+    }
+
+    /// Whether this is a response that carries an error.
+    pub fn is_error(&self) -> bool {
+        self.error().is_some()
+    }
+
+    /// The code of an error, read when asked; none where it is not an integer.
+    pub fn error_code(&self) -> Option<i64> {
+        #[derive(Deserialize)]
+        struct Coded {
+            code: i64,
+        }
+        Some(serde_json::from_slice::<Coded>(self.error()?).ok()?.code)
+    }
+
+    /// `params._meta`, raw.
+    pub fn meta(&self) -> Option<&[u8]> {
+        self.raw(self.envelope.members.meta)
+    }
+
+    /// `params._meta.progressToken`, raw: under which token a request wants to hear of progress.
+    pub fn meta_progress_token(&self) -> Option<&[u8]> {
+        self.raw(self.envelope.members.in_meta.progress_token)
+    }
+
+    /// `params._meta["io.modelcontextprotocol/protocolVersion"]`, decoded.
+    pub fn protocol_version(&self) -> Option<Cow<'_, str>> {
+        self.text(self.envelope.members.in_meta.protocol_version)
+    }
+
+    /// `params._meta["io.modelcontextprotocol/subscriptionId"]`, if it is a string or a number.
+    pub fn subscription_id(&self) -> Option<RawId> {
+        RawId::from_value(self.raw(self.envelope.members.in_meta.subscription_id)?)
+    }
+
+    /// `params.name`, decoded: of a tool or a prompt.
+    pub fn name(&self) -> Option<Cow<'_, str>> {
+        self.text(self.envelope.members.name)
+    }
+
+    /// `params.uri`, decoded: of a resource.
+    pub fn uri(&self) -> Option<Cow<'_, str>> {
+        self.text(self.envelope.members.uri)
+    }
+
+    /// `params.cursor`, raw: present in every page of a list but the first.
+    pub fn cursor(&self) -> Option<&[u8]> {
+        self.raw(self.envelope.members.cursor)
+    }
+
+    /// `params.level`, decoded: of logging.
+    pub fn level(&self) -> Option<Cow<'_, str>> {
+        self.text(self.envelope.members.level)
+    }
+
+    /// `params.requestId`, if it is a string or a number: which request a cancellation means.
+    pub fn request_id(&self) -> Option<RawId> {
+        RawId::from_value(self.raw(self.envelope.members.request_id)?)
+    }
+
+    /// `params.progressToken`, raw: to which request a progress notification belongs.
+    pub fn progress_token(&self) -> Option<&[u8]> {
+        self.raw(self.envelope.members.progress_token)
+    }
+
+    /// Whether `params.task` is there, and not null: the call wants to run as a task.
+    pub fn has_task(&self) -> bool {
+        self.raw(self.envelope.members.task).is_some_and(|task| task != b"null")
+    }
+
+    fn raw(&self, span: Span) -> Option<&[u8]> {
+        (!span.is_empty()).then(|| &self.bytes[span.range()])
+    }
+
+    /// A string, decoded; none where it is no string, or holds a lone surrogate and so is no text.
+    fn text(&self, span: Span) -> Option<Cow<'_, str>> {
+        span::decode(std::str::from_utf8(self.raw(span)?).ok()?)
+    }
+}
+
+/// Says what the message is and how long, and not what is in it: that may be a secret.
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame").field("kind", &self.kind()).field("bytes", &self.bytes.len()).finish()
+    }
+}
+
+fn trimmed(bytes: Bytes) -> Bytes {
+    let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes).trim_ascii();
+    bytes.slice_ref(text)
+}

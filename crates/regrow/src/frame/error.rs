@@ -1,0 +1,84 @@
+//! Why bytes are not a message.
+
+use super::RawId;
+
+/// Why bytes are not a message. It quotes nothing of them: they may hold a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// The sender's fault: these bytes are not JSON, or not UTF-8.
+    #[error("not JSON, from byte {at} on")]
+    NotJson {
+        /// The first byte that cannot be right, near enough to look for it.
+        at: usize,
+    },
+    /// The sender's fault: JSON, but no message of JSON-RPC.
+    #[error("not a JSON-RPC message: {why}")]
+    NotRpc {
+        /// Whom to tell, if that is clear.
+        id: Option<RawId>,
+        /// What is wrong with it.
+        why: Invalid,
+    },
+}
+
+/// What is wrong with a message that is JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Invalid {
+    /// A number, a string, or another value that is neither an object nor an array.
+    #[error("it is neither an object nor a batch")]
+    NotAnObject,
+    /// Which of the two counts depends on the reader, so nobody should be asked.
+    #[error("a member of the envelope stands there twice")]
+    Repeated,
+    /// An id that is an object, an array or a boolean.
+    #[error("its id is neither a string nor a number")]
+    BadId,
+    /// A method that is not a string of Unicode text.
+    #[error("its method is not a string")]
+    BadMethod,
+    /// No method, result or error.
+    #[error("it has no method, result or error")]
+    Shapeless,
+    /// More than one of method, result and error.
+    #[error("it is more than one of request, result and error")]
+    Ambiguous,
+    /// A result that says not what it answers.
+    #[error("it is a result without an id")]
+    NoId,
+    /// A batch of nothing.
+    #[error("it is an empty batch")]
+    EmptyBatch,
+    /// A batch of more than [`MAX_BATCH`](super::MAX_BATCH) messages.
+    #[error("it is a batch of too many messages")]
+    LongBatch,
+    /// A batch inside a batch.
+    #[error("it is a batch inside a batch")]
+    NestedBatch,
+    /// 4 GiB or more, whatever the cap on lines.
+    #[error("it is too large")]
+    TooLarge,
+}
+
+impl ParseError {
+    /// The code that JSON-RPC has for it.
+    pub fn code(&self) -> i64 {
+        match self {
+            ParseError::NotJson { .. } => -32700,
+            ParseError::NotRpc { .. } => -32600,
+        }
+    }
+
+    /// Whom to tell, if that is clear.
+    pub fn id(&self) -> Option<&RawId> {
+        match self {
+            ParseError::NotJson { .. } => None,
+            ParseError::NotRpc { id, .. } => id.as_ref(),
+        }
+    }
+}
+
+impl From<serde_json::Error> for ParseError {
+    fn from(error: serde_json::Error) -> ParseError {
+        ParseError::NotJson { at: error.column() }
+    }
+}

@@ -1,0 +1,100 @@
+//! The id of a request, as it was written.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::io::Write;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+/// An id as raw bytes: `1` is not `"1"`, and not `1.0`.
+///
+/// It owns its bytes, and so does not keep the message alive that it came in.
+#[derive(Clone)]
+pub struct RawId(Bytes);
+
+/// As long as a quoted UUID, so that nearly every id is copied without an allocation.
+const SHORT: usize = 38;
+
+#[derive(Clone)]
+enum Bytes {
+    Short { len: u8, bytes: [u8; SHORT] },
+    Long(Arc<[u8]>),
+}
+
+impl RawId {
+    /// An id from a raw JSON string or number; none from anything else.
+    pub fn parse(raw: &[u8]) -> Option<RawId> {
+        let value: &RawValue = serde_json::from_slice(raw).ok()?;
+        RawId::from_value(value.get().as_bytes())
+    }
+
+    /// The same from bytes that are known to be one JSON value.
+    pub(super) fn from_value(raw: &[u8]) -> Option<RawId> {
+        matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9')).then(|| RawId::copied(raw))
+    }
+
+    /// The bytes as they were written, quotes and all.
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Bytes::Short { len, bytes } => &bytes[..usize::from(*len)],
+            Bytes::Long(bytes) => bytes,
+        }
+    }
+
+    fn copied(raw: &[u8]) -> RawId {
+        if raw.len() > SHORT {
+            return RawId(Bytes::Long(raw.into()));
+        }
+        let mut bytes = [0; SHORT];
+        bytes[..raw.len()].copy_from_slice(raw);
+        RawId(Bytes::Short { len: raw.len() as u8, bytes })
+    }
+}
+
+/// A number as an id, for requests of our own.
+impl From<u64> for RawId {
+    fn from(number: u64) -> RawId {
+        let mut bytes = [0; SHORT];
+        let mut free = &mut bytes[..];
+        write!(free, "{number}").expect("no u64 has more than 20 digits");
+        let len = SHORT - free.len();
+        RawId::copied(&bytes[..len])
+    }
+}
+
+impl PartialEq for RawId {
+    fn eq(&self, other: &RawId) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for RawId {}
+
+impl Hash for RawId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
+
+/// As it was written, and safe to log: what is no text, or would steer a terminal, is escaped.
+impl fmt::Display for RawId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in self.as_bytes().utf8_chunks() {
+            for char in part.valid().chars() {
+                // Quotes and backslashes stay as they are; the rest is escaped as Rust would.
+                match char {
+                    '"' | '\\' | '\'' => write!(f, "{char}")?,
+                    _ => write!(f, "{}", char.escape_debug())?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RawId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawId({self})")
+    }
+}

@@ -1,0 +1,360 @@
+//! What a new session must be told again, and what its client has seen of the old ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use crate::frame::{self, Frame, RawId};
+
+/// The revision that began the modern era.
+pub(crate) const MODERN: &str = "2026-07-28";
+/// The newest revision of the legacy era.
+pub(crate) const LEGACY: &str = "2025-11-25";
+
+/// How sessions of a connection are greeted.
+#[derive(Clone, Debug)]
+pub(crate) enum Greeting {
+    /// The client greets the first session itself, and we learn from it.
+    ByClient,
+    /// We greet, and must find out the server's era first.
+    Unknown(Hello),
+    /// We have asked the server for its era, and not heard yet: a server that died of it is a legacy one.
+    Asked(Hello),
+    /// The legacy handshake, with these parameters.
+    Legacy {
+        params: Bytes,
+        /// What the server agreed to; none before the first handshake.
+        agreed: Option<Agreed>,
+    },
+    /// No handshake; requests carry this `_meta`.
+    Modern { meta: Bytes },
+}
+
+/// Who greets, where Regrow itself is the client.
+#[derive(Clone, Debug)]
+pub struct Hello {
+    /// `clientInfo`.
+    pub client_info: Value,
+    /// The client's `capabilities`.
+    pub capabilities: Value,
+}
+
+impl Hello {
+    pub(crate) fn legacy(&self) -> Greeting {
+        let params = json!({
+            "protocolVersion": LEGACY,
+            "capabilities": self.capabilities,
+            "clientInfo": self.client_info,
+        });
+        Greeting::Legacy { params: params.to_string().into(), agreed: None }
+    }
+
+    pub(crate) fn modern(&self) -> Greeting {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
+            "io.modelcontextprotocol/clientInfo": self.client_info,
+        });
+        Greeting::Modern { meta: meta.to_string().into() }
+    }
+}
+
+/// The outcome of a legacy handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    pub(crate) version: String,
+    pub(crate) capabilities: BTreeSet<String>,
+}
+
+impl Agreed {
+    /// From the `result` of `initialize`.
+    pub(crate) fn read(result: &[u8]) -> Option<Agreed> {
+        let result: Value = serde_json::from_slice(result).ok()?;
+        let version = result["protocolVersion"].as_str()?.to_owned();
+        let capabilities = result["capabilities"].as_object().map(|c| c.keys().cloned().collect());
+        Some(Agreed { version, capabilities: capabilities.unwrap_or_default() })
+    }
+}
+
+/// The lists that a server offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum List {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl List {
+    pub(crate) const ALL: [List; 4] = [List::Tools, List::Prompts, List::Resources, List::Templates];
+
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            List::Tools => "tools/list",
+            List::Prompts => "prompts/list",
+            List::Resources => "resources/list",
+            List::Templates => "resources/templates/list",
+        }
+    }
+
+    /// The notification that tells of a change.
+    pub(crate) fn changed(self) -> &'static str {
+        match self {
+            List::Tools => "notifications/tools/list_changed",
+            List::Prompts => "notifications/prompts/list_changed",
+            List::Resources | List::Templates => "notifications/resources/list_changed",
+        }
+    }
+
+    /// The member of a subscription's filter that asks for it.
+    pub(crate) fn filter(self) -> &'static str {
+        match self {
+            List::Tools => "toolsListChanged",
+            List::Prompts => "promptsListChanged",
+            List::Resources | List::Templates => "resourcesListChanged",
+        }
+    }
+
+    fn member(self) -> &'static str {
+        match self {
+            List::Tools => "tools",
+            List::Prompts => "prompts",
+            List::Resources => "resources",
+            List::Templates => "resourceTemplates",
+        }
+    }
+
+    fn by_method(method: &str) -> Option<List> {
+        List::ALL.into_iter().find(|list| list.method() == method)
+    }
+}
+
+/// A page of a list, reduced to what a comparison needs. The order of items and of members does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    items: usize,
+    sum: u64,
+    pub(crate) next: Option<String>,
+}
+
+impl Page {
+    pub(crate) fn read(list: List, result: &[u8]) -> Option<Page> {
+        let result: Value = serde_json::from_slice(result).ok()?;
+        let items = result[list.member()].as_array()?;
+        let sum = items.iter().fold(0u64, |sum, item| {
+            let mut hasher = DefaultHasher::new();
+            item.to_string().hash(&mut hasher); // Members are sorted: serde_json keeps objects in a BTreeMap.
+            sum.wrapping_add(hasher.finish())
+        });
+        Some(Page { items: items.len(), sum, next: result["nextCursor"].as_str().map(str::to_owned) })
+    }
+
+    /// Whether both show the same items. Cursors are the server's own business.
+    pub(crate) fn is_same(&self, other: &Page) -> bool {
+        (self.items, self.sum, self.next.is_some()) == (other.items, other.sum, other.next.is_some())
+    }
+}
+
+/// What is remembered over sessions.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) greeting: Greeting,
+    log_level: Option<Bytes>,
+    subscriptions: BTreeMap<String, Bytes>,
+    lists: BTreeMap<List, Vec<Page>>,
+    /// Tools whose annotations say that they may be repeated.
+    hinted: BTreeSet<String>,
+}
+
+/// More pages than this are neither remembered nor compared.
+pub(crate) const MAX_PAGES: usize = 100;
+const MAX_SUBSCRIPTIONS: usize = 10_000;
+const MAX_HINTED: usize = 10_000;
+
+impl Memory {
+    pub(crate) fn new(greeting: Greeting) -> Memory {
+        Memory {
+            greeting,
+            log_level: None,
+            subscriptions: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            hinted: BTreeSet::new(),
+        }
+    }
+
+    /// Whether the answer to this request is worth a look.
+    pub(crate) fn is_notable(method: &str) -> bool {
+        matches!(
+            method,
+            "initialize"
+                | "server/discover"
+                | "logging/setLevel"
+                | "resources/subscribe"
+                | "resources/unsubscribe"
+        ) || List::by_method(method).is_some()
+    }
+
+    /// A client's request was answered with a result.
+    pub(crate) fn observe(&mut self, request: &Frame, result: &[u8]) {
+        let params = || request.params().map(Bytes::copy_from_slice);
+        match request.method().unwrap_or_default() {
+            "initialize" => {
+                self.greeting =
+                    Greeting::Legacy { params: params().unwrap_or_default(), agreed: Agreed::read(result) };
+            }
+            "server/discover" => self.observe_modern(request),
+            "logging/setLevel" => self.log_level = params(),
+            "resources/subscribe" => {
+                if let (Some(uri), Some(params)) = (request.uri(), params())
+                    && self.subscriptions.len() < MAX_SUBSCRIPTIONS
+                {
+                    self.subscriptions.insert(uri.into_owned(), params);
+                }
+            }
+            "resources/unsubscribe" => {
+                if let Some(uri) = request.uri() {
+                    self.subscriptions.remove(&*uri);
+                }
+            }
+            method => {
+                if let Some(list) = List::by_method(method) {
+                    self.observe_page(list, request.cursor().is_none(), result);
+                }
+            }
+        }
+    }
+
+    /// A client's request carries the modern envelope: its client speaks that era.
+    pub(crate) fn observe_modern(&mut self, request: &Frame) {
+        if !matches!(self.greeting, Greeting::ByClient) {
+            return;
+        }
+        let meta = request.meta().and_then(|meta| serde_json::from_slice::<Map<String, Value>>(meta).ok());
+        let mut meta = meta.unwrap_or_default();
+        meta.retain(|key, _| key.starts_with("io.modelcontextprotocol/"));
+        self.greeting = Greeting::Modern { meta: Value::from(meta).to_string().into() };
+    }
+
+    fn observe_page(&mut self, list: List, first: bool, result: &[u8]) {
+        let Some(page) = Page::read(list, result) else { return };
+        let pages = self.lists.entry(list).or_default();
+        if first {
+            pages.clear();
+        }
+        if pages.len() < MAX_PAGES {
+            pages.push(page);
+        }
+        if list == List::Tools {
+            self.observe_hints(first, result);
+        }
+    }
+
+    fn observe_hints(&mut self, first: bool, result: &[u8]) {
+        if first {
+            self.hinted.clear();
+        }
+        let result: Value = serde_json::from_slice(result).unwrap_or_default();
+        for tool in result["tools"].as_array().into_iter().flatten() {
+            let hint = |name: &str| tool["annotations"][name] == true;
+            if let Some(name) = tool["name"].as_str()
+                && (hint("readOnlyHint") || hint("idempotentHint"))
+                && self.hinted.len() < MAX_HINTED
+            {
+                self.hinted.insert(name.to_owned());
+            }
+        }
+    }
+
+    /// Whether the tool's own annotations say that it may be repeated.
+    pub(crate) fn is_hinted(&self, tool: &str) -> bool {
+        self.hinted.contains(tool)
+    }
+
+    /// The lists that the client has seen.
+    pub(crate) fn seen(&self) -> BTreeMap<List, Vec<Page>> {
+        self.lists.clone()
+    }
+
+    /// After the greeting, a new session is told this again.
+    pub(crate) fn retell(&self) -> Vec<(&'static str, Bytes)> {
+        let level = self.log_level.iter().map(|params| ("logging/setLevel", params.clone()));
+        let subscriptions = self.subscriptions.values().map(|params| ("resources/subscribe", params.clone()));
+        level.chain(subscriptions).collect()
+    }
+
+    /// A request of a program, which leaves the era to us: in the modern one it carries our `_meta`.
+    pub(crate) fn envelop(&self, request: &Frame, id: &RawId) -> Bytes {
+        let Greeting::Modern { meta } = &self.greeting else { return request.with_id(id) };
+        let object = |raw: Option<&[u8]>| -> Map<String, Value> {
+            raw.and_then(|raw| serde_json::from_slice(raw).ok()).unwrap_or_default()
+        };
+        let mut params = object(request.params());
+        let mut envelope = object(Some(meta));
+        envelope.extend(object(request.meta()));
+        params.insert("_meta".into(), envelope.into());
+        frame::request(
+            id,
+            request.method().unwrap_or_default(),
+            Some(Value::from(params).to_string().as_bytes()),
+        )
+    }
+
+    /// Whether the modern era is spoken.
+    pub(crate) fn is_modern(&self) -> bool {
+        matches!(self.greeting, Greeting::Modern { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(text: &str) -> Frame {
+        Frame::parse(Bytes::copy_from_slice(text.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn a_session_is_told_the_log_level_and_the_subscriptions_that_still_hold() {
+        let mut memory = Memory::new(Greeting::ByClient);
+        memory.observe(&frame(r#"{"id":1,"method":"logging/setLevel","params":{"level":"debug"}}"#), b"{}");
+        memory.observe(&frame(r#"{"id":2,"method":"resources/subscribe","params":{"uri":"a://1"}}"#), b"{}");
+        memory.observe(&frame(r#"{"id":3,"method":"resources/subscribe","params":{"uri":"a://2"}}"#), b"{}");
+        memory
+            .observe(&frame(r#"{"id":4,"method":"resources/unsubscribe","params":{"uri":"a://1"}}"#), b"{}");
+        let told: Vec<_> = memory.retell();
+        assert_eq!(told[0], ("logging/setLevel", Bytes::from_static(br#"{"level":"debug"}"#)));
+        assert_eq!(told[1], ("resources/subscribe", Bytes::from_static(br#"{"uri":"a://2"}"#)));
+        assert_eq!(told.len(), 2);
+    }
+
+    #[test]
+    fn a_failed_discover_does_not_fix_the_era_and_an_answered_initialize_does() {
+        let mut memory = Memory::new(Greeting::ByClient);
+        let request = r#"{"id":2,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+        memory.observe(&frame(request), br#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}"#);
+        let Greeting::Legacy { agreed: Some(agreed), .. } = &memory.greeting else { panic!() };
+        assert_eq!(agreed.version, "2025-06-18");
+        assert!(agreed.capabilities.contains("tools"));
+    }
+
+    #[test]
+    fn the_order_of_tools_and_of_members_is_no_change_but_a_new_tool_is() {
+        let page = |text: &str| Page::read(List::Tools, text.as_bytes()).unwrap();
+        let one = page(r#"{"tools":[{"name":"a","x":1},{"name":"b"}]}"#);
+        assert!(one.is_same(&page(r#"{"tools":[{"name":"b"},{"x":1,"name":"a"}],"ttlMs":5}"#)));
+        assert!(!one.is_same(&page(r#"{"tools":[{"name":"b"}]}"#)));
+        assert!(!one.is_same(&page(r#"{"tools":[{"name":"b"},{"x":2,"name":"a"}]}"#)));
+    }
+
+    #[test]
+    fn the_modern_envelope_is_remembered_without_what_belongs_to_one_request() {
+        let mut memory = Memory::new(Greeting::ByClient);
+        memory.observe_modern(&frame(
+            r#"{"id":1,"method":"tools/list","params":{"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#,
+        ));
+        let Greeting::Modern { meta } = &memory.greeting else { panic!() };
+        assert_eq!(&meta[..], br#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#);
+    }
+}

@@ -1,0 +1,215 @@
+//! What each message of a server means: whose answer it is, and what the client is told.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use regrow_core::{CallId, Delivery, Epoch};
+use serde_json::Value;
+
+use crate::call::{Caller, Outcome, Pending};
+use crate::desk::Shared;
+use crate::error::{ErrorKind, Outlook};
+use crate::frame::{self, Frame, Kind, RawId, Salvage, Salvaged};
+use crate::inbox::Incoming;
+use crate::lines::Line;
+use crate::memory::Memory;
+
+/// The messages of one session.
+pub(crate) struct Messages {
+    shared: Arc<Shared>,
+    epoch: Epoch,
+}
+
+impl Messages {
+    pub(crate) fn new(shared: Arc<Shared>, epoch: Epoch) -> Messages {
+        Messages { shared, epoch }
+    }
+
+    /// False if the message made us panic.
+    pub(crate) fn take_line(&self, line: Line) -> bool {
+        catch_unwind(AssertUnwindSafe(|| match line {
+            Line::Whole(bytes) => match Frame::parse(bytes.clone()) {
+                Ok(frame) => self.take(frame),
+                Err(_) => self.unusable(Salvage::of(&bytes), ErrorKind::Malformed),
+            },
+            Line::TooLong { bytes, salvage } => self.unusable(salvage, ErrorKind::TooLarge { bytes }),
+        }))
+        .is_ok()
+    }
+
+    fn take(&self, frame: Frame) {
+        match frame.kind() {
+            Kind::Response { id } => self.response(id, &frame),
+            Kind::Request { id, method } => {
+                if method == "elicitation/create" {
+                    self.shared.desk().question(self.shared.now(), id, true);
+                }
+                self.hand_on(frame);
+            }
+            Kind::Notification { method } => {
+                if self.is_for_client(method, &frame) {
+                    self.hand_on_notification(frame);
+                }
+            }
+            Kind::Batch => {
+                for member in frame::split_batch(&frame) {
+                    match member {
+                        Ok(member) => self.take(member),
+                        Err(_) => self.shared.desk().oddities.garbage += 1,
+                    }
+                }
+            }
+        }
+    }
+
+    fn response(&self, id: Option<RawId>, frame: &Frame) {
+        let id = id.as_ref().and_then(call_id);
+        let pending = id.and_then(|id| self.shared.desk().ledger.answer(self.epoch, id, !frame.is_error()));
+        let Some(pending) = pending else {
+            self.shared.desk().oddities.stray += 1;
+            return;
+        };
+        let method = pending.request.method().unwrap_or_default();
+        if method == "subscriptions/listen" {
+            return pending.reply.end(Outcome::Answered(stream_end(frame, &pending.caller_id)));
+        }
+        if pending.request.has_task() {
+            self.shared.desk().remember_task(&pending.request);
+        }
+        if Memory::is_notable(method) && pending.caller != Caller::Own {
+            self.note(&pending, frame);
+        }
+        pending.reply.end(Outcome::Answered(frame.clone()));
+    }
+
+    fn note(&self, pending: &Pending, frame: &Frame) {
+        if let Some(result) = frame.result() {
+            self.shared.memory().observe(&pending.request, result);
+        }
+        self.shared.greeting_answered(self.epoch, &pending.request, frame.result());
+    }
+
+    /// Whether a notification of the server concerns the client.
+    fn is_for_client(&self, method: &str, frame: &Frame) -> bool {
+        match method {
+            "notifications/progress" => {
+                // Progress that comes after its answer, or after its timeout, would confuse.
+                let token = frame.progress_token().unwrap_or_default();
+                self.shared.desk().progress(self.shared.now(), token)
+            }
+            "notifications/cancelled" => {
+                if let Some(id) = frame.request_id() {
+                    self.shared.desk().question(self.shared.now(), id, false);
+                }
+                true
+            }
+            _ if method.ends_with("/list_changed") => {
+                let mut desk = self.shared.desk();
+                match desk.session.as_mut().and_then(|session| session.kept_back.as_mut()) {
+                    Some(kept_back) => {
+                        kept_back.insert(method.to_owned());
+                        false
+                    }
+                    None => true,
+                }
+            }
+            _ => true,
+        }
+    }
+
+    /// A notification of a subscription carries its id, which is the client's towards the client.
+    fn hand_on_notification(&self, frame: Frame) {
+        let Some(wire) = frame.subscription_id() else { return self.hand_on(frame) };
+        let caller_id = {
+            let mut desk = self.shared.desk();
+            let stream = call_id(&wire).and_then(|id| desk.ledger.reply_mut(id));
+            let again = frame.method() == Some("notifications/subscriptions/acknowledged");
+            match stream {
+                // The client knows already that the stream is open.
+                Some(stream) if again && stream.acknowledged => return,
+                Some(stream) => {
+                    stream.acknowledged |= again;
+                    stream.caller_id.clone()
+                }
+                None => {
+                    desk.oddities.stray += 1;
+                    return;
+                }
+            }
+        };
+        if let Ok(frame) = Frame::parse(frame.with_subscription_id(&caller_id)) {
+            self.hand_on(frame);
+        }
+    }
+
+    fn hand_on(&self, frame: Frame) {
+        self.shared.inbox.take(Incoming { epoch: self.epoch, frame });
+    }
+
+    /// A line that we cannot use. If it was an answer, its caller is told.
+    fn unusable(&self, salvage: Salvaged, kind: ErrorKind) {
+        let mut desk = self.shared.desk();
+        let count = match kind {
+            ErrorKind::TooLarge { .. } => &mut desk.oddities.too_long,
+            _ => &mut desk.oddities.garbage,
+        };
+        *count += 1;
+        let first = *count == 1;
+        let id = salvage.id.as_ref().filter(|_| !salvage.method).and_then(call_id);
+        let pending = id.and_then(|id| desk.ledger.answer(self.epoch, id, false));
+        drop(desk);
+        if first {
+            let server = &*self.shared.settings.name;
+            match kind {
+                ErrorKind::TooLarge { bytes } => {
+                    tracing::warn!(
+                        server,
+                        bytes,
+                        "a line of the server is over the limit and was dropped (further ones are only counted)"
+                    );
+                }
+                _ => tracing::warn!(
+                    server,
+                    "the server wrote to stdout what is not a message (further ones are only counted)"
+                ),
+            }
+        }
+        match (pending, salvage.id) {
+            (Some(pending), _) => {
+                let error = self.shared.error(
+                    &pending,
+                    kind,
+                    Delivery::Answered,
+                    Some(self.epoch),
+                    None,
+                    Outlook::Serving,
+                );
+                pending.reply.end(Outcome::Failed(error));
+            }
+            // A request of the server that never reaches the client must not leave the server waiting.
+            (None, Some(id)) if salvage.method => {
+                let line =
+                    frame::error(Some(&id), -32600, "the request is over the limit for one line", None);
+                self.shared.post(Some(self.epoch), line);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Our ids are plain numbers.
+fn call_id(id: &RawId) -> Option<CallId> {
+    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok().map(CallId)
+}
+
+/// The end of a stream names its subscription, which is the client's id towards the client.
+fn stream_end(frame: &Frame, caller_id: &RawId) -> Frame {
+    const KEY: &str = "io.modelcontextprotocol/subscriptionId";
+    let rewritten = || {
+        let mut result: Value = serde_json::from_slice(frame.result()?).ok()?;
+        let id = result.get_mut("_meta")?.get_mut(KEY)?;
+        *id = serde_json::from_slice(caller_id.as_bytes()).ok()?;
+        Frame::parse(frame::response(&frame.id()?, result.to_string().as_bytes())).ok()
+    };
+    rewritten().unwrap_or_else(|| frame.clone())
+}

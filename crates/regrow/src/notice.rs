@@ -1,0 +1,125 @@
+//! What observers of a connection are told, and where it stands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use regrow_core::{Epoch, Fault, Manner, State, seconds};
+use tokio::sync::broadcast;
+
+/// Something that happened to a connection.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// Which server.
+    pub server: Arc<str>,
+    /// How long after the connection was made.
+    pub at: Duration,
+    /// What.
+    pub what: regrow_core::Notice,
+    /// Whether the connection had a session before this.
+    pub again: bool,
+}
+
+impl Notice {
+    /// As a sentence for a log.
+    pub fn text(&self) -> String {
+        use regrow_core::Notice::*;
+        match &self.what {
+            Connecting(epoch) => format!("starting the server (session {epoch})"),
+            Ready(epoch) if self.again => {
+                format!("ready (session {epoch}); what the old server kept in its memory is lost")
+            }
+            Ready(epoch) => format!("ready (session {epoch})"),
+            Fault(_, fault, 0) => format!("{fault}"),
+            Fault(_, fault, 1) => format!("{fault}, with 1 call in flight"),
+            Fault(_, fault, calls) => format!("{fault}, with {calls} calls in flight"),
+            Retired(_, fault) => format!("{fault}; that costs nothing"),
+            Planned(_, manner) => match manner {
+                Manner::Planned => "ending the session as asked".into(),
+                Manner::ClientLeft => "the client has left; ending the server".into(),
+                Manner::Told => "told to end; ending the server".into(),
+                Manner::Failed => "ending the failed session".into(),
+            },
+            Late(_, fault) => format!("{fault}, just before the planned end"),
+            Doubted(_) => "a call got no answer; asking the server for a sign of life".into(),
+            Backoff(pause) => format!("next attempt in {}", seconds(*pause)),
+            Parked(fault) => match fault.is_permanent() {
+                true => format!("parked: {fault}; trying again will not help until this is mended"),
+                false => "parked: failed too often; trying slowly, and whenever a call comes".into(),
+            },
+            Abandoned(epoch) => format!("session {epoch} could not be ended in time; going on without it"),
+            Woke => "the machine seems to have slept; looking before judging".into(),
+            Closed => "closed".into(),
+        }
+    }
+
+    /// Whether it is bad news.
+    pub fn is_bad(&self) -> bool {
+        use regrow_core::Notice::*;
+        matches!(self.what, Fault(..) | Late(..) | Parked(_) | Abandoned(_))
+    }
+}
+
+/// The notices of a connection from now on.
+#[derive(Debug)]
+pub struct Notices(pub(crate) broadcast::Receiver<Notice>);
+
+impl Notices {
+    /// The next notice; none when the connection is over. A reader that is far too slow misses the oldest.
+    pub async fn next(&mut self) -> Option<Notice> {
+        loop {
+            match self.0.recv().await {
+                Ok(notice) => return Some(notice),
+                Err(broadcast::error::RecvError::Lagged(missed)) => {
+                    tracing::warn!(missed, "notices were missed by a slow reader");
+                }
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+/// Where a connection stands: the truth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The state of its lifecycle.
+    pub state: State,
+    /// The number of the newest session or attempt.
+    pub epoch: Epoch,
+    /// Why the last session or attempt failed, if one ever did.
+    pub last_fault: Option<Arc<Fault>>,
+    /// How many faults are still borne before it parks.
+    pub budget_left: u32,
+    /// How many calls are pending.
+    pub pending: usize,
+    /// How many sessions were ready.
+    pub sessions: u64,
+    /// The server's process id.
+    pub pid: Option<u32>,
+    /// What the server sent that could not be used.
+    pub oddities: Oddities,
+}
+
+impl Status {
+    /// Whether a session serves calls.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready { .. } | State::Draining { .. })
+    }
+
+    /// Whether everything is over.
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+}
+
+/// What a server or client sent that could not be used. Counted, never silently dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oddities {
+    /// Lines of the server that are not messages.
+    pub garbage: u64,
+    /// Lines over the cap.
+    pub too_long: u64,
+    /// Answers that nobody waits for: unknown, late, or given twice.
+    pub stray: u64,
+    /// Notifications that could not be delivered: there was no session, or no room.
+    pub undelivered: u64,
+}

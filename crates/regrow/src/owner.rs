@@ -1,0 +1,414 @@
+//! Drives a lifecycle: reports what happened, starts what must be done, and awaits in one place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use regrow_core::{Effect, Ended, Epoch, Event, Fault, Lifecycle, Manner, Notice as What, State, Time};
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep_until, timeout};
+
+use crate::call::{Caller, Outcome, Pending};
+use crate::desk::{News, Shared};
+use crate::error::{ErrorKind, Outlook};
+use crate::frame::Frame;
+use crate::memory::Greeting;
+use crate::notice::{Notice, Status};
+use crate::restore;
+use crate::transport::{self, Transport};
+
+/// The lines of stderr that an error carries at most.
+const LAST_LINES: usize = 10;
+/// How long the reader of an ended process may take to read what is left.
+const READER_ENDS: Duration = Duration::from_secs(1);
+
+/// What it took to close a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Farewell {
+    /// How the last process ended, if one was running.
+    pub ended: Option<transport::Ended>,
+    /// How many helpers outside its group had to be ended.
+    pub helpers: usize,
+    /// Whether a process could not be ended in time.
+    pub abandoned: bool,
+}
+
+pub(crate) struct Owner {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) status: watch::Sender<Status>,
+    pub(crate) notices: broadcast::Sender<Notice>,
+    pub(crate) farewell: watch::Sender<Option<Farewell>>,
+    attempt: Option<JoinHandle<()>>,
+    hangup: Option<JoinHandle<()>>,
+    last_fault: Option<Arc<Fault>>,
+    /// What the server said on stderr before it failed to start.
+    last_words: Vec<String>,
+    sessions: u64,
+    bye: Farewell,
+}
+
+impl Owner {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        transport: Arc<dyn Transport>,
+        lifecycle: Lifecycle,
+        status: watch::Sender<Status>,
+        notices: broadcast::Sender<Notice>,
+        farewell: watch::Sender<Option<Farewell>>,
+    ) -> Owner {
+        Owner {
+            shared,
+            transport,
+            lifecycle,
+            status,
+            notices,
+            farewell,
+            attempt: None,
+            hangup: None,
+            last_fault: None,
+            last_words: vec![],
+            sessions: 0,
+            bye: Farewell::default(),
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
+        while !self.lifecycle.is_closed() {
+            self.next().await;
+            let news: Vec<News> = self.shared.desk().news.drain(..).collect();
+            for news in news {
+                let event = self.event(news);
+                self.step(event);
+            }
+            self.look();
+            self.publish();
+        }
+        self.farewell.send_replace(Some(self.bye.clone()));
+    }
+
+    /// Waits until there is news, or a deadline has come.
+    async fn next(&mut self) {
+        let deadline = {
+            let mut desk = self.shared.desk();
+            if !desk.news.is_empty() {
+                return;
+            }
+            let deadlines = [self.lifecycle.deadline(), desk.ledger.deadline()];
+            desk.armed = deadlines.into_iter().flatten().min();
+            desk.armed
+        };
+        match deadline {
+            Some(deadline) => tokio::select! {
+                () = self.shared.wake.notified() => {}
+                () = sleep_until(self.shared.instant(deadline)) => {}
+            },
+            None => self.shared.wake.notified().await,
+        }
+    }
+
+    fn event(&mut self, news: News) -> Event {
+        match news {
+            News::Start => Event::Start,
+            News::Opened(epoch) => Event::Opened(epoch),
+            News::Begun(epoch, step) => Event::Begun(epoch, step),
+            News::Connected(epoch) => Event::Connected(epoch),
+            News::Lost(epoch, fault) => Event::Lost(epoch, fault, self.shared.pulse(epoch)),
+            News::Gone(epoch, ended) => {
+                self.bye.ended = Some(ended);
+                Event::Gone(epoch)
+            }
+            News::Cancelled(epoch) => Event::Cancelled(epoch, self.shared.pulse(epoch)),
+            News::ProbeRefused(epoch) => Event::ProbeRefused(epoch),
+            News::Reconnect(orderer) => Event::Reconnect(orderer, self.shared.pulse(self.lifecycle.epoch())),
+            News::Drain => Event::Drain,
+            News::Close(manner) => Event::Close(manner),
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let now = self.shared.now();
+        if let Event::Lost(epoch, fault, _) = &event
+            && *epoch == self.lifecycle.epoch()
+        {
+            self.hear_last_words(fault);
+        }
+        for effect in self.lifecycle.step(now, event) {
+            self.start(now, effect);
+        }
+        if self.lifecycle.is_closing() {
+            self.shared.desk().ledger.close();
+        }
+    }
+
+    /// What follows from the time and from the ledger, rather than from news.
+    fn look(&mut self) {
+        let now = self.shared.now();
+        if self.lifecycle.deadline().is_some_and(|deadline| deadline <= now) {
+            let pulse = self.shared.pulse(self.lifecycle.epoch());
+            self.step(Event::Tick(pulse));
+        }
+        self.expire(now);
+        let epoch = self.lifecycle.epoch();
+        let (waiting, in_flight) = {
+            let desk = self.shared.desk();
+            (desk.ledger.waiting(), desk.ledger.in_flight(epoch))
+        };
+        match self.lifecycle.state() {
+            State::Idle | State::Backoff { .. } | State::Parked { .. } if waiting > 0 => {
+                self.step(Event::Demand)
+            }
+            State::Draining { .. } if in_flight == 0 => self.step(Event::Drained(epoch)),
+            _ => {}
+        }
+    }
+
+    /// Calls whose time has come.
+    fn expire(&mut self, now: Time) {
+        let expired = {
+            let mut desk = self.shared.desk();
+            if desk.ledger.deadline().is_none_or(|deadline| deadline > now) {
+                return;
+            }
+            let mut expired = desk.ledger.expire(now);
+            if expired.is_empty() {
+                // A person, or a client that does not read, has had all the time there is.
+                desk.ledger.start_clock(now);
+                expired = desk.ledger.expire(now);
+            }
+            for ended in &expired {
+                desk.withdraw(ended, None, "timed out");
+            }
+            expired
+        };
+        let epoch = self.lifecycle.epoch();
+        let mut doubt = false;
+        for ended in expired {
+            doubt |= ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own;
+            let fault = ended.epoch.is_none().then(|| self.last_fault.clone()).flatten();
+            self.fail(ended, ErrorKind::Timeout, fault);
+        }
+        if doubt {
+            let pulse = self.shared.pulse(epoch);
+            self.step(Event::TimedOut(epoch, pulse));
+        }
+    }
+
+    fn start(&mut self, now: Time, effect: Effect) {
+        match effect {
+            Effect::Connect(epoch) => {
+                let attempt = restore::attempt(self.shared.clone(), self.transport.clone(), epoch);
+                self.attempt = Some(tokio::spawn(attempt));
+            }
+            Effect::Probe(epoch) => {
+                tokio::spawn(probe(self.shared.clone(), epoch));
+            }
+            Effect::Hold(epoch) => self.shared.desk().ledger.hold(epoch),
+            Effect::Settle(epoch, fault) => self.settle(now, epoch, fault),
+            Effect::FailWaiting(fault) => self.fail_waiting(fault),
+            Effect::Hangup(epoch, manner) => self.hang_up(epoch, manner),
+            Effect::Abandon(epoch) => self.abandon(epoch),
+            Effect::Notice(what) => self.notify(now, what),
+        }
+    }
+
+    fn settle(&mut self, now: Time, epoch: Epoch, fault: Fault) {
+        let greeted = !matches!(self.shared.memory().greeting, Greeting::ByClient);
+        let ended = {
+            let mut desk = self.shared.desk();
+            desk.forget_questions(now);
+            let read = desk.read_of(epoch);
+            desk.ledger.settle(now, epoch, read, greeted)
+        };
+        self.shared.inbox.lost(epoch);
+        let kind = match fault {
+            Fault::Closed => ErrorKind::Closed,
+            Fault::HandshakeTimeout { .. } => ErrorKind::Timeout,
+            _ => ErrorKind::Interrupted,
+        };
+        let fault = Arc::new(fault);
+        for ended in ended {
+            self.fail(ended, kind, Some(fault.clone()));
+        }
+    }
+
+    fn fail_waiting(&mut self, fault: Fault) {
+        let closing = self.lifecycle.is_closing() || fault == Fault::Closed;
+        let ended = self.shared.desk().ledger.fail_waiting(closing || fault.is_permanent());
+        let kind = if closing { ErrorKind::Closed } else { ErrorKind::Unavailable };
+        let fault = Arc::new(fault);
+        for ended in ended {
+            self.fail(ended, kind, Some(fault.clone()));
+        }
+    }
+
+    /// Tells a caller that there is no answer.
+    fn fail(&self, ended: Ended<Pending>, kind: ErrorKind, fault: Option<Arc<Fault>>) {
+        if ended.refused {
+            return ended.reply.reply.end(Outcome::Refused);
+        }
+        let mut error =
+            self.shared.error(&ended.reply, kind, ended.delivery, ended.epoch, fault, self.outlook(kind));
+        if kind != ErrorKind::Closed && error.fault.is_some() {
+            error.stderr = self.last_words.clone();
+        }
+        ended.reply.reply.end(Outcome::Failed(error));
+    }
+
+    fn outlook(&self, kind: ErrorKind) -> Outlook {
+        let now = self.shared.now();
+        let wait = || self.lifecycle.next_attempt().map_or(Duration::ZERO, |at| at - now);
+        let permanent = self.last_fault.as_ref().is_some_and(|fault| fault.is_permanent());
+        match self.lifecycle.state() {
+            _ if kind == ErrorKind::Closed || self.lifecycle.is_closing() => Outlook::Closed,
+            State::Ready { .. } | State::Draining { .. } => Outlook::Serving,
+            _ if self.lifecycle.parks(now) && permanent => {
+                Outlook::NeedsMending(wait().max(Duration::from_secs(1)))
+            }
+            _ if self.lifecycle.parks(now) => Outlook::Parked(wait()),
+            _ => Outlook::Restarting,
+        }
+    }
+
+    /// What a server said before it failed to start tells the cause; what it says later may tell too much.
+    fn hear_last_words(&mut self, fault: &Fault) {
+        let starting = matches!(self.lifecycle.state(), State::Connecting { .. });
+        self.last_words.clear();
+        if starting || fault.is_at_start() || self.shared.settings.stderr_in_errors {
+            let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
+            let lines = process.map(|process| process.stderr_tail()).unwrap_or_default();
+            let skip = lines.len().saturating_sub(LAST_LINES);
+            self.last_words =
+                lines.iter().skip(skip).map(|line| self.shared.settings.mask.apply(line)).collect();
+        }
+    }
+
+    /// Ends a session. Its input is closed here and now; the rest goes on beside us.
+    fn hang_up(&mut self, epoch: Epoch, manner: Manner) {
+        let ladder = self.shared.settings.policy.ladders.ladder(manner);
+        let process = {
+            let mut desk = self.shared.desk();
+            desk.close_input(epoch);
+            desk.session.as_mut().map(|session| {
+                session.hung_up = true;
+                session.process.clone()
+            })
+        };
+        if self.hangup.as_ref().is_some_and(|hangup| !hangup.is_finished()) {
+            // It is being ended already; from now on the faster times hold.
+            drop(process.map(|process| process.end(ladder)));
+            return;
+        }
+        let attempt = self.attempt.take();
+        self.hangup = Some(tokio::spawn(hang_up(self.shared.clone(), epoch, attempt, ladder)));
+    }
+
+    fn abandon(&mut self, _epoch: Epoch) {
+        self.bye.abandoned = true;
+        if let Some(hangup) = self.hangup.take() {
+            hangup.abort();
+        }
+        self.shared.desk().session = None;
+    }
+
+    fn notify(&mut self, now: Time, what: What) {
+        match &what {
+            What::Fault(_, fault, _) | What::Late(_, fault) => {
+                self.last_fault = Some(Arc::new(fault.clone()))
+            }
+            What::Ready(_) => self.sessions += 1,
+            _ => {}
+        }
+        let server = self.shared.settings.name.clone();
+        let notice = Notice { server, at: now - Time::ZERO, what, again: self.sessions > 1 };
+        let server = &*notice.server;
+        match notice.is_bad() {
+            true => tracing::warn!(server, "{}", notice.text()),
+            false => tracing::info!(server, "{}", notice.text()),
+        }
+        let _ = self.notices.send(notice); // Nobody need listen.
+    }
+
+    fn publish(&self) {
+        let (pending, pid, oddities) = {
+            let desk = self.shared.desk();
+            let pid = desk.session.as_ref().filter(|session| !session.lost).and_then(|s| s.process.pid());
+            (desk.ledger.len(), pid, desk.oddities)
+        };
+        let status = Status {
+            state: self.lifecycle.state().clone(),
+            epoch: self.lifecycle.epoch(),
+            last_fault: self.last_fault.clone(),
+            budget_left: self.lifecycle.budget_left(self.shared.now()),
+            pending,
+            sessions: self.sessions,
+            pid,
+            oddities,
+        };
+        self.status.send_if_modified(|old| {
+            let changed = *old != status;
+            *old = status;
+            changed
+        });
+    }
+}
+
+/// Ends what an attempt or session has running, and tells when nothing is left.
+async fn hang_up(
+    shared: Arc<Shared>,
+    epoch: Epoch,
+    attempt: Option<JoinHandle<()>>,
+    ladder: regrow_core::Ladder,
+) {
+    if let Some(attempt) = attempt {
+        attempt.abort();
+        let _ = attempt.await; // Aborted, or done; either way nothing of it runs.
+    }
+    let session = {
+        let mut desk = shared.desk();
+        desk.close_input(epoch);
+        desk.session.as_mut().map(|session| {
+            session.hung_up = true;
+            (session.process.clone(), session.reader.take(), session.signals.clone())
+        })
+    };
+    let mut ended = transport::Ended::default();
+    if let Some((process, reader, signals)) = session {
+        ended = process.end(ladder).await;
+        if let Some(mut reader) = reader {
+            signals.finish.notify_one();
+            if timeout(READER_ENDS, &mut reader).await.is_err() {
+                reader.abort();
+            }
+        }
+        shared.desk().session = None;
+        let sweep = process.sweep(ladder.kill_after);
+        let closing = shared.desk().ledger.is_closed();
+        if closing {
+            ended.helpers += sweep.await;
+        } else {
+            tokio::spawn(sweep); // The next session need not wait for helpers outside the group.
+        }
+    }
+    shared.tell(News::Gone(epoch, ended));
+}
+
+/// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it.
+async fn probe(shared: Arc<Shared>, epoch: Epoch) {
+    let (method, params) = match &shared.memory().greeting {
+        Greeting::Modern { meta } => ("server/discover", [b"{\"_meta\":", &meta[..], b"}"].concat()),
+        _ => ("ping", b"{}".to_vec()),
+    };
+    let limit = shared.settings.policy.probe_timeout;
+    let end = shared.own_call(epoch, method, Some(&params), limit).await;
+    if let Ok(Outcome::Answered(answer)) = end
+        && is_unknown_method(&answer)
+    {
+        shared.tell(News::ProbeRefused(epoch));
+    }
+}
+
+fn is_unknown_method(answer: &Frame) -> bool {
+    answer.error_code() == Some(-32601)
+}

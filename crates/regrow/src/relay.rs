@@ -1,0 +1,368 @@
+//! The client's side of `wrap`: one client on two streams, one connection behind it.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use regrow_core::{Delivery, Epoch};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::call::{Outcome, Reply};
+use crate::connection::Connection;
+use crate::error::{CallError, ErrorKind, Outlook};
+use crate::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
+use crate::inbox::{Inbox, Incoming};
+use crate::lines::{Line, LineReader};
+use crate::transport::BoxFuture;
+use crate::writer::Writer;
+
+/// While more than this waits for the client to read it, the server is not read.
+const ROOM: usize = 8 << 20;
+/// More unanswered requests of a server to the client than this are refused.
+const MAX_ASKED: usize = 4096;
+
+/// How a failed tool call is told to the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ErrorStyle {
+    /// As a tool result that says so, which is what reaches a model.
+    #[default]
+    Tool,
+    /// As a JSON-RPC error.
+    Protocol,
+}
+
+/// Where everything goes that the client is told, in order.
+pub struct Port {
+    name: Arc<str>,
+    style: ErrorStyle,
+    max_line: usize,
+    out: Mutex<Out>,
+    pump: Notify,
+    /// Something was taken by the client.
+    moved: Notify,
+}
+
+struct Out {
+    writer: Writer<Box<dyn AsyncWrite + Send + Unpin>, ()>,
+    /// Writing failed: the client does not listen any more.
+    broken: bool,
+    /// The server's requests to the client, by the id that the client knows them by.
+    asked: HashMap<u64, (Epoch, RawId)>,
+    last_asked: u64,
+    pump: Option<JoinHandle<()>>,
+}
+
+impl Port {
+    /// A client of the server `name` that reads `output`.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        style: ErrorStyle,
+        max_line: usize,
+    ) -> Arc<Port> {
+        let out = Out {
+            writer: Writer::new(Box::new(output)),
+            broken: false,
+            asked: HashMap::new(),
+            last_asked: 0,
+            pump: None,
+        };
+        let port = Arc::new(Port {
+            name: name.into(),
+            style,
+            max_line,
+            out: Mutex::new(out),
+            pump: Notify::new(),
+            moved: Notify::new(),
+        });
+        let pump = tokio::spawn(port.clone().pump());
+        port.out().pump = Some(pump);
+        port
+    }
+
+    /// Gives the client this long to take what is left, and ends. Says whether it took all.
+    pub async fn finish(&self, limit: Duration) -> bool {
+        let pump = self.out().pump.take();
+        if let Some(pump) = pump {
+            pump.abort();
+            let _ = pump.await; // Two tasks must not wait for the same stream.
+        }
+        timeout(limit, self.flush()).await.is_ok() && !self.out().broken
+    }
+
+    fn out(&self) -> MutexGuard<'_, Out> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, line: Bytes) {
+        let mut out = self.out();
+        self.push(&mut out, line);
+    }
+
+    fn push(&self, out: &mut Out, line: Bytes) {
+        if out.broken {
+            return; // Nobody listens, and the end of the client's input will end us.
+        }
+        match out.writer.push((), line, |(), _| {}) {
+            Ok(false) => {}
+            Ok(true) => self.pump.notify_one(),
+            Err(_) => out.broken = true,
+        }
+    }
+
+    /// Writes what the client did not take at once.
+    async fn pump(self: Arc<Port>) {
+        loop {
+            self.pump.notified().await;
+            self.flush().await;
+        }
+    }
+
+    async fn flush(&self) {
+        std::future::poll_fn(|cx| {
+            let mut out = self.out();
+            let before = out.writer.queued();
+            let flushed = match out.broken {
+                true => Poll::Ready(Ok(())),
+                false => out.writer.poll_flush(cx, |(), _| {}),
+            };
+            if out.writer.queued() < before {
+                self.moved.notify_waiters();
+            }
+            match flushed {
+                Poll::Ready(Err(_)) => {
+                    out.broken = true;
+                    self.moved.notify_waiters();
+                    Poll::Ready(())
+                }
+                Poll::Ready(Ok(())) => Poll::Ready(()),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await;
+    }
+
+    /// What a client is told of a call that has no answer.
+    fn failure(&self, request: &Asked, error: &CallError) -> Bytes {
+        match self.style {
+            ErrorStyle::Tool if request.wants_tool_result => error.tool_result(&request.id, request.modern),
+            _ => error.rpc_error(&request.id),
+        }
+    }
+}
+
+impl Inbox for Port {
+    fn take(&self, incoming: Incoming) {
+        let Incoming { epoch, frame } = incoming;
+        let mut out = self.out();
+        let line = match frame.kind() {
+            Kind::Request { id, .. } => {
+                if out.asked.len() >= MAX_ASKED {
+                    tracing::warn!(
+                        server = &*self.name,
+                        "the server asks too much at once; a request was dropped"
+                    );
+                    return;
+                }
+                // Every session of a server counts from the same number: the client must never mix them up.
+                out.last_asked += 1;
+                let ours = out.last_asked;
+                out.asked.insert(ours, (epoch, id));
+                frame.with_id(&RawId::from(ours))
+            }
+            Kind::Notification { method: "notifications/cancelled" } => {
+                let Some(id) = frame.request_id() else { return };
+                let asked = out.asked.iter().find(|(_, (of, raw))| *of == epoch && *raw == id);
+                let Some(ours) = asked.map(|(ours, _)| *ours) else { return };
+                out.asked.remove(&ours);
+                frame.with_request_id(&RawId::from(ours))
+            }
+            _ => frame.to_line(),
+        };
+        self.push(&mut out, line);
+    }
+
+    fn has_room(&self) -> bool {
+        let out = self.out();
+        out.broken || out.writer.queued() <= ROOM
+    }
+
+    fn room(self: Arc<Self>) -> BoxFuture<()> {
+        Box::pin(async move {
+            loop {
+                let moved = self.moved.notified();
+                if self.has_room() {
+                    return;
+                }
+                moved.await;
+            }
+        })
+    }
+
+    fn lost(&self, epoch: Epoch) {
+        let mut out = self.out();
+        let mut over: Vec<u64> =
+            out.asked.iter().filter(|(_, (of, _))| *of == epoch).map(|(&ours, _)| ours).collect();
+        over.sort_unstable();
+        for ours in over {
+            out.asked.remove(&ours);
+            let params = format!("{{\"requestId\":{ours},\"reason\":\"the server is gone\"}}");
+            self.push(&mut out, frame::notification("notifications/cancelled", Some(params.as_bytes())));
+        }
+    }
+}
+
+/// What is needed to answer a request of the client.
+struct Asked {
+    id: RawId,
+    wants_tool_result: bool,
+    modern: bool,
+}
+
+impl Asked {
+    fn of(request: &Frame, id: RawId) -> Asked {
+        Asked {
+            id,
+            wants_tool_result: request.method() == Some("tools/call") && !request.has_task(),
+            modern: request.protocol_version().is_some(),
+        }
+    }
+}
+
+/// Answers one request of the client, alone or as a member of its batch.
+struct ToClient {
+    port: Arc<Port>,
+    asked: Asked,
+    batch: Option<Arc<Batch>>,
+}
+
+impl Reply for ToClient {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        let line = match &outcome {
+            Outcome::Answered(frame) => frame.with_id(&self.asked.id),
+            Outcome::Failed(error) => self.port.failure(&self.asked, error),
+            Outcome::Refused => frame::error(Some(&self.asked.id), -32601, "Method not found", None),
+        };
+        match &self.batch {
+            Some(batch) => batch.add(line),
+            None => self.port.send(line),
+        }
+    }
+}
+
+/// The answers to a batch. They leave as one array when the last member has ended, answered or cancelled.
+struct Batch {
+    port: Arc<Port>,
+    answers: Mutex<Vec<Bytes>>,
+}
+
+impl Batch {
+    fn add(&self, line: Bytes) {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        let answers = std::mem::take(self.answers.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if let Some(line) = join_batch(answers) {
+            self.port.send(line);
+        }
+    }
+}
+
+/// Hands on what the client writes, until it writes no more. The client is never kept waiting.
+pub async fn relay(
+    connection: &Connection,
+    port: &Arc<Port>,
+    mut input: impl AsyncRead + Unpin,
+) -> io::Result<()> {
+    let mut lines = LineReader::new(port.max_line);
+    while let Some(line) = lines.read_line(&mut input).await? {
+        take_line(connection, port, line);
+    }
+    // A last line without an end may be whole all the same.
+    if let Some(line) = lines.finish() {
+        take_line(connection, port, line);
+    }
+    Ok(())
+}
+
+fn take_line(connection: &Connection, port: &Arc<Port>, line: Line) {
+    match line {
+        Line::Whole(bytes) => match Frame::parse(bytes) {
+            Ok(frame) if frame.kind() == Kind::Batch => {
+                let batch = Arc::new(Batch { port: port.clone(), answers: Mutex::default() });
+                for member in split_batch(&frame) {
+                    match member {
+                        Ok(member) => take(connection, port, member, Some(&batch)),
+                        Err(error) => batch.add(unreadable(&error)),
+                    }
+                }
+            }
+            Ok(frame) => take(connection, port, frame, None),
+            Err(error) => port.send(unreadable(&error)),
+        },
+        Line::TooLong { bytes, salvage } => {
+            let error = CallError {
+                server: port.name.clone(),
+                epoch: None,
+                delivery: Delivery::NotSent,
+                kind: ErrorKind::TooLarge { bytes },
+                fault: None,
+                outlook: Outlook::Serving,
+                tool: None,
+                stderr: vec![],
+            };
+            match salvage.id.filter(|_| salvage.method) {
+                Some(id) => port.send(error.rpc_error(&id)),
+                None => tracing::warn!(
+                    server = &*port.name,
+                    bytes,
+                    "a line of the client is over the limit and was dropped"
+                ),
+            }
+        }
+    }
+}
+
+fn take(connection: &Connection, port: &Arc<Port>, frame: Frame, batch: Option<&Arc<Batch>>) {
+    match frame.kind() {
+        Kind::Request { id, .. } => {
+            let asked = Asked::of(&frame, id.clone());
+            let reply = ToClient { port: port.clone(), asked, batch: batch.cloned() };
+            connection.submit(frame, id, Box::new(reply));
+        }
+        Kind::Notification { method: "notifications/cancelled" } => {
+            let known = frame.request_id().is_some_and(|id| connection.cancel(&id, &frame));
+            if !known {
+                tracing::debug!(server = &*port.name, "the client cancelled what is not running");
+            }
+        }
+        Kind::Notification { .. } => {
+            connection.notify(&frame);
+        }
+        Kind::Response { id } => {
+            let ours =
+                id.as_ref().and_then(|id| std::str::from_utf8(id.as_bytes()).ok()?.parse::<u64>().ok());
+            let asked = ours.and_then(|ours| port.out().asked.remove(&ours));
+            match asked {
+                Some((epoch, server_id)) => {
+                    connection.respond(epoch, &server_id, frame.with_id(&server_id));
+                }
+                None => tracing::debug!(server = &*port.name, "the client answered what was not asked"),
+            }
+        }
+        Kind::Batch => {} // Batches hold no batches: `split_batch` refuses them.
+    }
+}
+
+fn unreadable(error: &ParseError) -> Bytes {
+    frame::error(error.id(), error.code(), &error.to_string(), None)
+}

@@ -1,0 +1,283 @@
+//! What a new session is told before it serves calls, and what its client is told after.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use regrow_core::{Epoch, Fault, Step};
+use serde_json::{Value, json};
+
+use crate::call::Outcome;
+use crate::desk::{News, Shared};
+use crate::error::Plain;
+use crate::frame::{self, Frame};
+use crate::inbox::Incoming;
+use crate::memory::{Agreed, Greeting, Hello, List, MAX_PAGES, Page};
+use crate::session;
+use crate::transport::Transport;
+
+/// One attempt: starts the server and brings it to where the last session was.
+pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, epoch: Epoch) {
+    let link = match transport.open(epoch).await {
+        Ok(link) => link,
+        Err(fault) => return shared.tell(News::Lost(epoch, fault)),
+    };
+    let greeting = shared.memory().greeting.clone();
+    session::start(&shared, epoch, link, matches!(greeting, Greeting::ByClient));
+    let restored = match greeting {
+        Greeting::ByClient => {
+            shared.tell(News::Opened(epoch));
+            return shared.open(epoch);
+        }
+        Greeting::Unknown(hello) => find_era(&shared, epoch, hello).await,
+        // It was asked and did not live to answer.
+        Greeting::Asked(hello) => {
+            shared.memory().greeting = hello.legacy();
+            greet(&shared, epoch, hello.legacy()).await
+        }
+        known => greet(&shared, epoch, known).await,
+    };
+    match restored {
+        Ok(()) => {}
+        Err(Some(fault)) => return shared.lost(epoch, fault),
+        Err(None) => return, // The session is lost, and its reader told why.
+    }
+    retell(&shared, epoch);
+    let seen = shared.memory().seen();
+    if !seen.is_empty() {
+        keep_changes_back(&shared, epoch);
+    }
+    shared.tell(News::Connected(epoch));
+    shared.open(epoch);
+    if !seen.is_empty() {
+        compare(shared, epoch, seen).await;
+    }
+}
+
+/// What went wrong; none where the session's reader knows better.
+type Restored = Result<(), Option<Fault>>;
+
+async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
+    match greeting {
+        Greeting::Legacy { params, agreed } => {
+            let answer = ask(shared, epoch, "initialize", &params).await?;
+            let Some(now) = answer.result().and_then(Agreed::read) else {
+                if is_modern_error(&answer) && agreed.is_none() && become_modern(shared, &params) {
+                    return Err(Some(Fault::WrongEra));
+                }
+                return Err(Some(refused(shared, &answer)));
+            };
+            if let Some(before) = &agreed {
+                check(shared, before, &now)?;
+            }
+            shared.memory().greeting = Greeting::Legacy { params, agreed: Some(agreed.unwrap_or(now)) };
+            shared.post(Some(epoch), frame::notification("notifications/initialized", None));
+            Ok(())
+        }
+        Greeting::Modern { meta } => {
+            let answer = ask(shared, epoch, "server/discover", &enveloped(&meta)).await?;
+            // Any answer is a sign of life; a server that no longer speaks the client's version is of no use.
+            match answer.error_code() {
+                Some(-32022) => Err(Some(Fault::VersionChanged {
+                    was: crate::memory::MODERN.into(),
+                    is: "another revision".into(),
+                })),
+                _ => Ok(()),
+            }
+        }
+        Greeting::ByClient | Greeting::Unknown(_) | Greeting::Asked(_) => Ok(()),
+    }
+}
+
+/// Which era does the server speak? A server of the other one is started afresh: some are spoilt by the question.
+async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
+    let Greeting::Modern { meta } = hello.modern() else { return Ok(()) };
+    shared.memory().greeting = Greeting::Asked(hello.clone());
+    shared.tell(News::Begun(epoch, Step::Discovering));
+    let limit = shared.settings.policy.connect_timeout / 3;
+    let params = enveloped(&meta);
+    let asked = ask(shared, epoch, "server/discover", &params);
+    let era = match tokio::time::timeout(limit, asked).await {
+        Ok(answer) => {
+            let answer = answer?;
+            match answer.result().is_some() || is_modern_error(&answer) {
+                true => hello.modern(),
+                false => hello.legacy(),
+            }
+        }
+        Err(_silence) => hello.legacy(),
+    };
+    let modern = matches!(era, Greeting::Modern { .. });
+    shared.memory().greeting = era;
+    if modern { Ok(()) } else { Err(Some(Fault::WrongEra)) }
+}
+
+fn is_modern_error(answer: &Frame) -> bool {
+    matches!(answer.error_code(), Some(-32022..=-32020))
+}
+
+/// Where we greet ourselves: the server refused the legacy handshake in words of the modern era.
+fn become_modern(shared: &Shared, params: &[u8]) -> bool {
+    let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
+    let hello =
+        Hello { client_info: params["clientInfo"].clone(), capabilities: params["capabilities"].clone() };
+    shared.memory().greeting = hello.modern();
+    true
+}
+
+/// The client goes on as if nothing had happened, so what it relies on must still be there.
+fn check(shared: &Shared, before: &Agreed, now: &Agreed) -> Restored {
+    if before.version != now.version {
+        let (was, is) = (before.version.clone(), Plain(&now.version).to_string());
+        return Err(Some(Fault::VersionChanged { was, is }));
+    }
+    let lost =
+        shared.used().find(|name| before.capabilities.contains(*name) && !now.capabilities.contains(*name));
+    match lost {
+        Some(name) => Err(Some(Fault::CapabilityLost { name: name.into() })),
+        None => Ok(()),
+    }
+}
+
+fn refused(shared: &Shared, answer: &Frame) -> Fault {
+    let error: Value =
+        answer.error().and_then(|error| serde_json::from_slice(error).ok()).unwrap_or_default();
+    let said: String =
+        error["message"].as_str().unwrap_or("an answer that is none").chars().take(300).collect();
+    Fault::HandshakeRefused {
+        code: answer.error_code().unwrap_or_default(),
+        message: shared.settings.mask.apply(&Plain(&said).to_string()),
+    }
+}
+
+async fn ask(shared: &Shared, epoch: Epoch, method: &str, params: &[u8]) -> Result<Frame, Option<Fault>> {
+    // The lifecycle ends the attempt at its own limit, and says so better.
+    let limit = shared.settings.policy.connect_timeout * 2;
+    match shared.own_call(epoch, method, Some(params), limit).await {
+        Ok(Outcome::Answered(frame)) => Ok(frame),
+        Ok(Outcome::Failed(_) | Outcome::Refused) | Err(_) => Err(None),
+    }
+}
+
+fn enveloped(meta: &[u8]) -> Bytes {
+    [b"{\"_meta\":", meta, b"}"].concat().into()
+}
+
+/// Log level and subscriptions. They are on their way before any call is; a refusal is said.
+fn retell(shared: &Arc<Shared>, epoch: Epoch) {
+    let told: Vec<_> = shared.memory().retell();
+    for (method, params) in told {
+        let end = shared.own_call(epoch, method, Some(&params), shared.settings.policy.connect_timeout);
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            if let Ok(Outcome::Answered(answer)) = end.await
+                && answer.is_error()
+            {
+                let server = &*shared.settings.name;
+                tracing::warn!(server, method, "the restarted server refused what the client had set before");
+            }
+        });
+    }
+}
+
+fn keep_changes_back(shared: &Shared, epoch: Epoch) {
+    let mut desk = shared.desk();
+    if let Some(session) = desk.session.as_mut().filter(|session| session.epoch == epoch) {
+        session.kept_back = Some(Default::default());
+    }
+}
+
+/// Tells the client of the lists that are not what it has seen, and of no other.
+async fn compare(shared: Arc<Shared>, epoch: Epoch, seen: BTreeMap<List, Vec<Page>>) {
+    let mut changed = std::collections::BTreeSet::new();
+    let mut compared = std::collections::BTreeSet::new();
+    for (list, pages) in seen {
+        match is_same(&shared, epoch, list, &pages).await {
+            Some(true) => compared.insert(list.changed().to_owned()),
+            Some(false) => changed.insert(list.changed().to_owned()),
+            None => continue, // It could not be listed now; what the server says of it is handed on.
+        };
+    }
+    let kept_back = {
+        let mut desk = shared.desk();
+        let session = desk.session.as_mut().filter(|session| session.epoch == epoch);
+        session.and_then(|session| session.kept_back.take()).unwrap_or_default()
+    };
+    changed.extend(kept_back.into_iter().filter(|method| !compared.contains(method)));
+    for method in changed {
+        tell_changed(&shared, epoch, &method);
+    }
+}
+
+async fn is_same(shared: &Shared, epoch: Epoch, list: List, pages: &[Page]) -> Option<bool> {
+    let envelope: Value = match &shared.memory().greeting {
+        Greeting::Modern { meta } => serde_json::from_slice(meta).ok()?,
+        _ => Value::Null,
+    };
+    let mut cursor = None;
+    for seen in pages.iter().take(MAX_PAGES) {
+        let mut params = json!({});
+        if let Some(cursor) = cursor {
+            params["cursor"] = Value::String(cursor);
+        }
+        if !envelope.is_null() {
+            params["_meta"] = envelope.clone();
+        }
+        let limit = shared.settings.policy.connect_timeout;
+        let end = shared.own_call(epoch, list.method(), Some(params.to_string().as_bytes()), limit);
+        let Ok(Outcome::Answered(answer)) = end.await else { return None };
+        let page = Page::read(list, answer.result()?)?;
+        if !page.is_same(seen) {
+            return Some(false);
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Some(true)
+}
+
+/// In the legacy era a plain notification; in the modern one, one on every stream that asked for it.
+fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
+    let mut lines = vec![];
+    if shared.memory().is_modern() {
+        let filter = List::ALL.into_iter().find(|list| list.changed() == method).map(List::filter);
+        let Some(filter) = filter else { return };
+        let desk = shared.desk();
+        for (_, stream) in desk.ledger.iter() {
+            if stream.request.method() != Some("subscriptions/listen") {
+                continue;
+            }
+            let params: Value =
+                stream.request.params().and_then(|p| serde_json::from_slice(p).ok()).unwrap_or_default();
+            if params["notifications"][filter] == true {
+                let id = &stream.caller_id;
+                let params = format!("{{\"_meta\":{{\"io.modelcontextprotocol/subscriptionId\":{id}}}}}");
+                lines.push(frame::notification(method, Some(params.as_bytes())));
+            }
+        }
+    } else {
+        lines.push(frame::notification(method, None));
+    }
+    for line in lines {
+        if let Ok(frame) = Frame::parse(line) {
+            shared.inbox.take(Incoming { epoch, frame });
+        }
+    }
+}
+
+impl Shared {
+    /// The attempt itself found a reason to end the session.
+    fn lost(&self, epoch: Epoch, fault: Fault) {
+        let mut desk = self.desk();
+        if let Some(session) = desk.session.as_mut().filter(|session| session.epoch == epoch)
+            && !session.hung_up
+            && !std::mem::replace(&mut session.lost, true)
+        {
+            desk.news.push_back(News::Lost(epoch, fault));
+            drop(desk);
+            self.wake.notify_one();
+        }
+    }
+}

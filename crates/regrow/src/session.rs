@@ -1,0 +1,189 @@
+//! One live exchange: reads what the server sends, in order, and finds out how it ended.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use regrow_core::{Epoch, Fault};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::timeout;
+
+use crate::desk::{News, Session, Shared, Signals};
+use crate::lines::LineReader;
+use crate::messages::Messages;
+use crate::transport::{Link, Process};
+use crate::writer::Writer;
+
+/// An exit follows the end of its pipes within this time; if none does, the server lives.
+const EXIT_FOLLOWS: Duration = Duration::from_millis(50);
+/// So much of what a dead server left in its pipe is read at most: more than any pipe holds.
+const LAST_WORDS: usize = 4 << 20;
+
+/// Puts the session on the desk and starts its tasks.
+pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeted_by_client: bool) {
+    let signals = Arc::new(Signals::default());
+    let reader = Reader {
+        shared: shared.clone(),
+        epoch,
+        messages: Messages::new(shared.clone(), epoch),
+        output: link.output,
+        lines: LineReader::new(shared.settings.max_line),
+        process: link.process.clone(),
+        signals: signals.clone(),
+    };
+    let pump = pump(shared.clone(), epoch, signals.clone());
+    let session = Session {
+        epoch,
+        writer: Some(Writer::new(link.input)),
+        process: link.process,
+        signals,
+        reader: None,
+        tasks: vec![],
+        hung_up: false,
+        lost: false,
+        greeted_by_client,
+        kept_back: None,
+    };
+    let mut desk = shared.desk();
+    let session = desk.session.insert(session);
+    shared.hear();
+    // Both take the lock, which is held here, so they find the session in its place.
+    session.reader = Some(tokio::spawn(reader.run()));
+    session.tasks.push(tokio::spawn(pump));
+}
+
+/// Writes what the stream did not take at once.
+async fn pump(shared: Arc<Shared>, epoch: Epoch, signals: Arc<Signals>) {
+    loop {
+        signals.pump.notified().await;
+        let flushed = std::future::poll_fn(|cx| {
+            let desk = &mut *shared.desk();
+            let (ledger, session) = (&mut desk.ledger, desk.session.as_mut());
+            match session.filter(|session| session.epoch == epoch).and_then(|session| session.writer.as_mut())
+            {
+                Some(writer) => {
+                    writer.poll_flush(cx, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at)))
+                }
+                None => Poll::Ready(Ok(())), // We have closed it.
+            }
+        });
+        if flushed.await.is_err() {
+            signals.broken.notify_one();
+        }
+    }
+}
+
+struct Reader {
+    shared: Arc<Shared>,
+    epoch: Epoch,
+    messages: Messages,
+    output: Box<dyn AsyncRead + Send + Unpin>,
+    lines: LineReader,
+    process: Arc<dyn Process>,
+    signals: Arc<Signals>,
+}
+
+/// Why reading ended.
+enum End {
+    /// The process has exited.
+    Exited(Fault),
+    /// Its output ended.
+    Eof,
+    /// Its input takes nothing any more.
+    InputClosed,
+    /// Reading failed.
+    Broken(std::io::Error),
+    /// A message of it made us panic.
+    Panicked,
+    /// It was ended by us, and is gone.
+    Finished,
+}
+
+impl Reader {
+    async fn run(mut self) {
+        let end = self.read().await;
+        if matches!(end, End::Exited(_) | End::Finished | End::InputClosed) {
+            self.read_last_words();
+        }
+        if self.lines.finish().is_some() {
+            self.shared.desk().oddities.garbage += 1; // Half a line.
+        }
+        let fault = match end {
+            End::Exited(fault) => fault,
+            End::Finished => return,
+            End::Eof => exit_or(&*self.process, Fault::OutputClosed).await,
+            End::InputClosed => exit_or(&*self.process, Fault::InputClosed).await,
+            End::Broken(error) => exit_or(&*self.process, Fault::Broken { reason: error.to_string() }).await,
+            End::Panicked => {
+                Fault::Broken { reason: "handling one of its messages failed inside Regrow".into() }
+            }
+        };
+        let mut desk = self.shared.desk();
+        let Some(session) = desk.session.as_mut().filter(|session| session.epoch == self.epoch) else {
+            return;
+        };
+        if session.hung_up || std::mem::replace(&mut session.lost, true) {
+            return;
+        }
+        desk.news.push_back(News::Lost(self.epoch, fault));
+        drop(desk);
+        self.shared.wake.notify_one();
+    }
+
+    async fn read(&mut self) -> End {
+        let mut exited = self.process.exited();
+        loop {
+            let line = tokio::select! {
+                line = self.lines.read_line(&mut self.output) => match line {
+                    Ok(Some(line)) => line,
+                    Ok(None) => return End::Eof,
+                    Err(error) => return End::Broken(error),
+                },
+                fault = &mut exited => return End::Exited(fault),
+                () = self.signals.broken.notified() => return End::InputClosed,
+                () = self.signals.finish.notified() => return End::Finished,
+            };
+            self.shared.hear();
+            if !self.messages.take_line(line) {
+                return End::Panicked;
+            }
+            if self.shared.inbox.has_room() {
+                continue;
+            }
+            // The client does not read. That is not the server's fault, and its death must be seen all the same.
+            self.shared.desk().set_blocked(self.shared.now(), true);
+            let end = tokio::select! {
+                () = self.shared.inbox.clone().room() => None,
+                fault = &mut exited => Some(End::Exited(fault)),
+                () = self.signals.finish.notified() => Some(End::Finished),
+            };
+            self.shared.hear();
+            self.shared.desk().set_blocked(self.shared.now(), false);
+            if let Some(end) = end {
+                return end;
+            }
+        }
+    }
+
+    /// Reads what is there without waiting: what a server wrote before it died counts.
+    fn read_last_words(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut left = LAST_WORDS;
+        loop {
+            while let Some(line) = self.lines.next_line() {
+                self.messages.take_line(line);
+            }
+            let mut space = self.lines.space();
+            let read = std::pin::pin!(self.output.read_buf(&mut space)).as_mut().poll(&mut cx);
+            match read {
+                Poll::Ready(Ok(read)) if read > 0 && read < left => left -= read,
+                _ => return,
+            }
+        }
+    }
+}
+
+/// The exit that follows the end of a pipe is the true cause. Without one, the server lives.
+async fn exit_or(process: &dyn Process, fault: Fault) -> Fault {
+    timeout(EXIT_FOLLOWS, process.exited()).await.unwrap_or(fault)
+}

@@ -1,0 +1,156 @@
+//! Servers that are processes of ours: we write to their standard input and read their standard output.
+//!
+//! Each server leads a process group of its own, with nothing open but its three pipes. Its exit is seen without
+//! reaping it, so its group can be ended before its id is free for somebody else.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::{fmt, io};
+
+use regrow_core::{Epoch, Fault};
+
+use self::pipes::{Reader, Writer};
+use self::process::Server;
+use self::spawn::Spawned;
+use self::stderr::Drain;
+use super::{BoxFuture, Link, Transport};
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+compile_error!("regrow starts and ends server processes on Linux and macOS only");
+
+mod diagnose;
+mod ending;
+pub mod environment;
+mod group;
+mod guard;
+mod guardian;
+mod mark;
+mod pass;
+mod pipes;
+mod process;
+#[cfg(target_os = "linux")]
+mod procfs;
+mod record;
+mod spawn;
+mod stderr;
+#[cfg(target_os = "linux")]
+mod sweep;
+mod system;
+mod text;
+
+pub use environment::Environment;
+pub use guard::Guard;
+pub use guardian::guard_main;
+
+/// How to start a server, and what to do with its standard error.
+///
+/// To be opened inside a tokio runtime that has I/O and time enabled.
+#[derive(Clone)]
+pub struct Stdio {
+    name: String,
+    program: OsString,
+    args: Vec<OsString>,
+    environment: Environment,
+    directory: Option<PathBuf>,
+    stderr: Stderr,
+    guard: Option<Arc<Guard>>,
+}
+
+/// What becomes of a server's standard error, besides that its last lines are kept.
+#[derive(Clone, Default)]
+pub enum Stderr {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// Every line goes to our own standard error, as `[name] line`. Lines are left out, and counted, when that is slow.
+    Pass,
+    /// Every line is handed to this function, escaped. It must not block.
+    Call(Arc<dyn Fn(&str) + Send + Sync>),
+}
+
+impl Stdio {
+    /// The server `name` is started by `program`: a path, or a name looked up in the `PATH` of its environment.
+    ///
+    /// It gets the [clean](environment::clean) environment and our own working directory, unless told otherwise.
+    pub fn new(name: impl Into<String>, program: impl Into<OsString>) -> Stdio {
+        Stdio {
+            name: name.into(),
+            program: program.into(),
+            args: vec![],
+            environment: environment::clean(),
+            directory: None,
+            stderr: Stderr::Keep,
+            guard: None,
+        }
+    }
+
+    /// Its arguments, handed over as they are; there is no shell.
+    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Stdio {
+        self.args = args.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Its exact environment, in place of the clean one.
+    pub fn environment(mut self, environment: Environment) -> Stdio {
+        self.environment = environment;
+        self
+    }
+
+    /// One more variable for its environment.
+    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Stdio {
+        self.environment.insert(name.into(), value.into());
+        self
+    }
+
+    /// Its working directory.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Stdio {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// What becomes of its standard error.
+    pub fn stderr(mut self, stderr: Stderr) -> Stdio {
+        self.stderr = stderr;
+        self
+    }
+
+    /// Who ends it if we are killed.
+    pub fn guard(mut self, guard: Arc<Guard>) -> Stdio {
+        self.guard = Some(guard);
+        self
+    }
+}
+
+impl Transport for Stdio {
+    fn open(&self, epoch: Epoch) -> BoxFuture<Result<Link, Fault>> {
+        let server = self.clone();
+        Box::pin(async move {
+            let starting = {
+                let server = server.clone();
+                tokio::task::spawn_blocking(move || spawn::spawn(&server, epoch))
+            };
+            // If nobody waits any more, what was started is dropped, and so killed.
+            let spawned = starting.await.unwrap_or(Err(Fault::Closed))?;
+            link(&server, spawned).map_err(|error| diagnose::spawn_failed(&server, &error))
+        })
+    }
+}
+
+fn link(server: &Stdio, spawned: Spawned) -> io::Result<Link> {
+    let input = Box::new(Writer::new(spawned.input)?);
+    let output = Box::new(Reader::new(spawned.output)?);
+    let drain = Drain::new(server.name.clone(), server.stderr.clone());
+    let process = Server::watch(spawned.group, Reader::new(spawned.stderr)?, drain)?;
+    Ok(Link { input, output, process: Arc::new(process) })
+}
+
+/// Without arguments and environment, which may hold secrets.
+impl fmt::Debug for Stdio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stdio")
+            .field("name", &self.name)
+            .field("program", &self.program)
+            .finish_non_exhaustive()
+    }
+}

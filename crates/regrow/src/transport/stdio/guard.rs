@@ -1,0 +1,142 @@
+//! A small process that ends our servers when we are killed: our side of it.
+//!
+//! It holds the read end of a pipe whose write end only we hold, so it sees our end whatever the cause. Through the
+//! same pipe it is told of each server. A host that forks without exec (some Python programs do) gives its forks the
+//! pipe as well; then the guard acts when the last of them has ended.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Pid;
+
+use super::mark::{self, Mark};
+use super::record::{News, Record};
+use super::{pipes, system};
+
+/// The guard of any number of servers. It lives as long as they do.
+///
+/// Dropping it lets the guard process end; a thread reaps it, so nobody waits.
+pub struct Guard {
+    program: PathBuf,
+    args: Vec<OsString>,
+    nonce: u64,
+    post: Mutex<Post>,
+}
+
+/// The process, and what it was told.
+struct Post {
+    pipe: Arc<OwnedFd>,
+    child: Option<Child>,
+    servers: BTreeMap<u64, i32>,
+}
+
+impl Guard {
+    /// Starts the guard: `program` with `args` must do nothing but call [`guard_main`](super::guard_main).
+    ///
+    /// It takes about a millisecond, and is started again by itself if it should die.
+    pub fn start(program: &Path, args: &[&str]) -> io::Result<Guard> {
+        let args: Vec<OsString> = args.iter().map(Into::into).collect();
+        let (pipe, child) = launch(program, &args)?;
+        let post = Post { pipe: Arc::new(pipe), child: Some(child), servers: BTreeMap::new() };
+        Ok(Guard { program: program.to_owned(), args, nonce: mark::nonce(), post: post.into() })
+    }
+
+    /// The guard's process id.
+    pub fn pid(&self) -> Option<u32> {
+        self.post.lock().unwrap_or_else(PoisonError::into_inner).child.as_ref().map(Child::id)
+    }
+
+    /// What the marks of all its servers begin with.
+    pub(super) fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
+    /// The pipe to a guard that lives, for a child to tell of itself.
+    pub(super) fn pipe(&self) -> Arc<OwnedFd> {
+        let mut post = self.post.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_broken(&post.pipe) {
+            self.replace(&mut post);
+        }
+        post.pipe.clone()
+    }
+
+    /// A server runs. It has told so itself; we repeat it, in case the guard was replaced in between.
+    pub(super) fn born(&self, mark: Mark, leader: Pid) {
+        let mut post = self.post.lock().unwrap_or_else(PoisonError::into_inner);
+        post.servers.insert(mark.serial, leader.as_raw_nonzero().get());
+        self.tell(&mut post, News::Born, mark.serial, leader.as_raw_nonzero().get());
+    }
+
+    /// A server's group id is about to be free for others.
+    pub(super) fn gone(&self, mark: Mark) {
+        let mut post = self.post.lock().unwrap_or_else(PoisonError::into_inner);
+        post.servers.remove(&mark.serial);
+        self.tell(&mut post, News::Gone, mark.serial, 0);
+    }
+
+    fn tell(&self, post: &mut Post, news: News, serial: u64, pid: i32) {
+        let record = Record { news, pid, serial, nonce: self.nonce };
+        // One that is dead, or does not read, would be wrong about who lives. A new one is told of all servers.
+        if is_broken(&post.pipe) || rustix::io::write(&post.pipe, &record.to_bytes()).is_err() {
+            self.replace(post);
+        }
+    }
+
+    fn replace(&self, post: &mut Post) {
+        if let Some(mut old) = post.child.take() {
+            // It may be dead already; either way it is killed before it can see the end of its pipe.
+            let _ = old.kill();
+            let _ = old.wait();
+        }
+        match launch(&self.program, &self.args) {
+            Ok((pipe, child)) => {
+                tracing::warn!("the guard process had died; it was started again");
+                post.pipe = Arc::new(pipe);
+                post.child = Some(child);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the guard process has died and cannot be started again for now");
+                return;
+            }
+        }
+        for (&serial, &pid) in &post.servers {
+            let record = Record { news: News::Born, pid, serial, nonce: self.nonce };
+            // If this one is dead too, the next message finds out.
+            let _ = rustix::io::write(&post.pipe, &record.to_bytes());
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let post = self.post.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut child) = post.child.take() else { return };
+        // It ends when our end of the pipe is dropped, which comes next.
+        let reap = move || drop(child.wait());
+        // Without a thread it stays a zombie for as long as we live.
+        let _ = std::thread::Builder::new().name("regrow-guard".to_owned()).spawn(reap);
+    }
+}
+
+fn launch(program: &Path, args: &[OsString]) -> io::Result<(OwnedFd, Child)> {
+    let (theirs, ours) = pipes::pipe()?;
+    pipes::set_nonblocking(&ours)?;
+    let mut command = Command::new(program);
+    command.args(args).env_clear().current_dir("/");
+    command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
+    system::before_guard(&mut command);
+    Ok((ours, command.spawn()?))
+}
+
+/// Whether nobody reads any more. Asked before each write, since a program that does not ignore SIGPIPE would die of it.
+fn is_broken(pipe: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(pipe, PollFlags::OUT)];
+    let asked = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    asked.is_ok() && polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+}

@@ -1,0 +1,55 @@
+//! Starts a server's process.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use regrow_core::{Epoch, Fault};
+use rustix::process::Pid;
+
+use super::group::Group;
+use super::mark::{self, Mark};
+use super::record::{News, Record};
+use super::{Stdio, diagnose, pipes, system};
+
+/// A process that was just started, and our ends of its pipes. Dropping it kills it.
+pub(super) struct Spawned {
+    pub(super) group: Group,
+    pub(super) input: OwnedFd,
+    pub(super) output: OwnedFd,
+    pub(super) stderr: OwnedFd,
+}
+
+/// Starts it. Blocks until its program was loaded, which on a slow disk takes a while.
+pub(super) fn spawn(server: &Stdio, epoch: Epoch) -> Result<Spawned, Fault> {
+    let failed = |error: io::Error| diagnose::spawn_failed(server, &error);
+    let (their_input, input) = pipes::pipe().map_err(failed)?;
+    let (output, their_output) = pipes::pipe().map_err(failed)?;
+    let (stderr, their_stderr) = pipes::pipe().map_err(failed)?;
+
+    let nonce = server.guard.as_ref().map_or_else(mark::own_nonce, |guard| guard.nonce());
+    let mark = Mark::next(nonce, epoch);
+    let mut command = Command::new(&server.program);
+    command.args(&server.args).env_clear().envs(&server.environment).env(mark::VARIABLE, mark.value());
+    command.process_group(0).stdin(their_input).stdout(their_output).stderr(their_stderr);
+    if let Some(directory) = &server.directory {
+        command.current_dir(directory);
+    }
+    let record = Record { news: News::Born, pid: 0, serial: mark.serial, nonce };
+    system::before_server(&mut command, server.guard.as_ref().map(|guard| (guard.pipe(), record)));
+
+    match command.spawn() {
+        // The handle is dropped: it would reap, and only the group may.
+        Ok(child) => {
+            let group = Group::new(Pid::from_child(&child), mark, server.guard.clone());
+            Ok(Spawned { group, input, output, stderr })
+        }
+        Err(error) => {
+            if let Some(guard) = &server.guard {
+                guard.gone(mark); // The child had told it, and std has reaped the child.
+            }
+            Err(diagnose::fault(server, &error))
+        }
+    }
+}

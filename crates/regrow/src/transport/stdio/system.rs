@@ -1,0 +1,111 @@
+//! The few calls that demand unsafe code, most of them between the fork and the exec of a child.
+//!
+//! There, only system calls that are safe after a fork are made: no allocation, no lock, no panic.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::sync::Arc;
+
+use rustix::process::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::record::Record;
+
+/// Makes the child tell the guard about itself, and keep nothing open but its three streams.
+///
+/// We may be killed between the fork and the exec. Until the exec closes it, the child's copy of the pipe keeps the guard
+/// from seeing the end; and by then its record is in the pipe. So the guard never misses a child.
+pub(super) fn before_server(command: &mut Command, tell: Option<(Arc<OwnedFd>, Record)>) {
+    let step = move || {
+        close_all_on_exec();
+        if let Some((pipe, record)) = &tell {
+            let record = Record { pid: rustix::process::getpid().as_raw_nonzero().get(), ..*record };
+            // SAFETY: no handler is installed; std has set this signal to its default just before.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+            // A guard that cannot be told now is found out by our parent, which tells it as well.
+            let _ = rustix::io::write(pipe, &record.to_bytes());
+            // SAFETY: as above.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes system calls only, on values that were built before the fork.
+    unsafe { command.pre_exec(step) };
+}
+
+/// Takes the guard out of our session and makes it deaf to the signals that end us: it ends after us, by itself.
+pub(super) fn before_guard(command: &mut Command) {
+    let step = || {
+        rustix::process::setsid()?;
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
+            // SAFETY: to ignore a signal installs no handler; an exec keeps it ignored.
+            if unsafe { libc::signal(signal, libc::SIG_IGN) } == libc::SIG_ERR {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        close_all_on_exec();
+        Ok(())
+    };
+    // SAFETY: the closure makes system calls only.
+    unsafe { command.pre_exec(step) };
+}
+
+/// The group of a process, or our own for `None`. No group that we can name: kernel threads, and processes from
+/// outside our container. (rustix assumes that there always is one.)
+pub(super) fn group_of(pid: Option<Pid>) -> Option<Pid> {
+    // SAFETY: it takes a number and gives one.
+    let group = unsafe { libc::getpgid(Pid::as_raw(pid)) };
+    (group > 0).then(|| Pid::from_raw(group)).flatten()
+}
+
+/// Has the runtime watch a file. Must be called inside a runtime.
+pub(super) fn watched(file: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an owned descriptor stays open and the same until it is dropped, and nobody here replaces it.
+    Ok(unsafe { AsyncFd::register_with_interest(file, interest)? })
+}
+
+/// Files that our host left open for us are none of a server's business.
+fn close_all_on_exec() {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: it only marks descriptors; nothing is closed before the exec.
+        let marked = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+        if marked == 0 {
+            return;
+        }
+    }
+    // macOS, and Linux before 5.11.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(65_536);
+    for fd in 3..limit.min(65_536) as i32 {
+        // SAFETY: it only marks a descriptor; one that is not open gives an error, which is as good.
+        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+}
+
+/// Who of a process group still runs, zombies left out.
+#[cfg(target_os = "macos")]
+pub(super) fn group_members(group: i32) -> Vec<i32> {
+    let mut pids = vec![0_i32; 1024];
+    let size = (pids.len() * size_of::<i32>()) as i32;
+    // SAFETY: the buffer is as large as we say.
+    let count = unsafe { libc::proc_listpgrppids(group, pids.as_mut_ptr().cast(), size) };
+    pids.truncate(usize::try_from(count).unwrap_or(0));
+    pids.retain(|&pid| pid > 0 && !is_zombie(pid));
+    pids
+}
+
+/// A process about which nothing is told counts as one.
+#[cfg(target_os = "macos")]
+fn is_zombie(pid: i32) -> bool {
+    let size = size_of::<libc::proc_bsdinfo>() as i32;
+    // SAFETY: plain numbers, for which zero is a value.
+    let mut info: libc::proc_bsdinfo = unsafe { std::mem::zeroed() };
+    // SAFETY: the buffer is as large as we say.
+    let got = unsafe { libc::proc_pidinfo(pid, libc::PROC_PIDTBSDINFO, 0, (&raw mut info).cast(), size) };
+    got != size || info.pbi_status == libc::SZOMB
+}

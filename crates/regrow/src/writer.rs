@@ -1,0 +1,130 @@
+//! Lines on their way into a stream: written at once where the stream takes them, kept in order where it does not.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Buf, Bytes};
+use tokio::io::AsyncWrite;
+
+/// A stream and the lines that it has not taken yet. `K` says what a line belongs to.
+pub(crate) struct Writer<S, K> {
+    stream: S,
+    queue: VecDeque<(K, Bytes, bool)>,
+    queued: usize,
+    accepted: u64,
+}
+
+impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> Writer<S, K> {
+    pub(crate) fn new(stream: S) -> Writer<S, K> {
+        Writer { stream, queue: VecDeque::new(), queued: 0, accepted: 0 }
+    }
+
+    /// The stream itself.
+    pub(crate) fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    /// How many bytes the stream has taken.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// How many bytes it has not taken yet.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// Adds a line. If nothing is queued, writes it here and now as far as the stream takes it, without a hop to
+    /// another task; says whether the pump must be woken for the rest. `begun` hears which lines begin where.
+    pub(crate) fn push(&mut self, key: K, line: Bytes, begun: impl FnMut(K, u64)) -> io::Result<bool> {
+        let idle = self.queue.is_empty();
+        self.queued += line.len();
+        self.queue.push_back((key, line, false));
+        if !idle {
+            return Ok(false); // The pump is at work already.
+        }
+        match self.poll_flush(&mut Context::from_waker(Waker::noop()), begun) {
+            Poll::Ready(done) => done.map(|()| false),
+            Poll::Pending => Ok(true),
+        }
+    }
+
+    /// Takes back the lines of this key of which no byte has been taken.
+    pub(crate) fn revoke(&mut self, key: K) {
+        let queued = &mut self.queued;
+        self.queue.retain(|(of, line, begun)| {
+            let keep = *of != key || *begun;
+            if !keep {
+                *queued -= line.len();
+            }
+            keep
+        });
+    }
+
+    /// Writes what is queued, as far as the stream takes it.
+    pub(crate) fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut begun: impl FnMut(K, u64),
+    ) -> Poll<io::Result<()>> {
+        while let Some((key, line, has_begun)) = self.queue.front_mut() {
+            let taken = match Pin::new(&mut self.stream).poll_write(cx, line) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(taken)) => taken,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            };
+            if !*has_begun {
+                *has_begun = true;
+                begun(*key, self.accepted);
+            }
+            line.advance(taken);
+            self.accepted += taken as u64;
+            self.queued -= taken;
+            if line.is_empty() {
+                self.queue.pop_front();
+            }
+        }
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, duplex};
+
+    #[tokio::test]
+    async fn a_line_that_the_stream_takes_leaves_at_once_and_the_rest_waits_in_order() {
+        let (near, mut far) = duplex(4);
+        let mut writer = Writer::new(near);
+        let mut begun = vec![];
+        assert!(
+            writer
+                .push('a', Bytes::from_static(b"one\n"), |k, at| begun.push((k, at)))
+                .is_ok_and(|wake| !wake)
+        );
+        assert!(
+            writer
+                .push('b', Bytes::from_static(b"two\n"), |k, at| begun.push((k, at)))
+                .is_ok_and(|wake| wake)
+        );
+        assert!(
+            writer
+                .push('c', Bytes::from_static(b"six\n"), |k, at| begun.push((k, at)))
+                .is_ok_and(|wake| !wake)
+        );
+        assert_eq!(begun, [('a', 0)]);
+        writer.revoke('b');
+        assert_eq!(writer.queued(), 4);
+
+        let mut read = [0; 4];
+        far.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"one\n");
+        std::future::poll_fn(|cx| writer.poll_flush(cx, |k, at| begun.push((k, at)))).await.unwrap();
+        assert_eq!(begun, [('a', 0), ('c', 4)]);
+        assert_eq!(writer.accepted(), 8);
+    }
+}

@@ -1,0 +1,236 @@
+//! What a host sees of us: no server is left when it kills us, and what servers say is on our standard error.
+//!
+//! This program plays all the parts: it runs the tests, it is the parent that gets killed, and it is the guard.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use regrow::transport::stdio::{Guard, Stderr, Stdio, guard_main};
+use regrow::transport::{Link, Transport as _};
+use regrow_core::{Epoch, Fault, Ladder};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tokio::io::AsyncReadExt as _;
+
+/// A wrapper that ignores SIGTERM, a child that does so too, one that has no mark, and a helper in a session of its
+/// own. They say who they are.
+const FAMILY: &str = r#"
+    trap '' TERM HUP INT
+    sleep 1000 & child=$!
+    env -i sleep 1000 & bare=$!
+    setsid sh -c 'trap "" TERM; echo $$; exec sleep 1000' &
+    echo $$; echo $child; echo $bare
+    wait
+"#;
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("guard") => return guard_main(),
+        Some("parent") => runtime().block_on(parent()),
+        Some("passer") => runtime().block_on(passer()),
+        // Asked by cargo or an editor which tests there are, or for tests of other names.
+        Some(_) => {}
+        None => {
+            run("a family is gone within 5 s of our kill", a_family_is_gone_within_5_s_of_our_kill);
+            run("a guard with nothing to do ends with us", a_guard_with_nothing_to_do_ends_with_us);
+            run("a server that is gone is not touched", a_server_that_is_gone_is_not_touched);
+            run("a guard that died is replaced", a_guard_that_died_is_replaced_and_told_again);
+            run(
+                "servers in the middle of starting are gone too",
+                servers_in_the_middle_of_starting_are_gone_too,
+            );
+            run("lines of servers are passed on", lines_of_servers_are_passed_on_with_their_name);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn run(name: &str, test: fn()) {
+    let begun = Instant::now();
+    test();
+    println!("test {name} ... ok ({:.1?})", begun.elapsed());
+}
+
+fn a_family_is_gone_within_5_s_of_our_kill() {
+    let (mut parent, pids) = start_parent("family");
+    assert_eq!(pids.len(), 5);
+    assert!(pids.iter().all(|&pid| runs(pid)));
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    until(|| !pids.iter().any(|&pid| runs(pid)));
+}
+
+/// Killed at once, while servers are being started: none survives, whatever its start had come to.
+fn servers_in_the_middle_of_starting_are_gone_too() {
+    for round in 0..10 {
+        let (mut parent, pids) = start_parent("storm");
+        std::thread::sleep(Duration::from_millis(round)); // Not to wait for something: to hit another moment.
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        let label = format!("LABEL=storm-{}", parent.id());
+        until(|| !runs(pids[0]) && !is_any_labelled(&label));
+    }
+}
+
+/// And nobody waits for a host that does not read them.
+fn lines_of_servers_are_passed_on_with_their_name() {
+    let piped = std::process::Stdio::piped;
+    let mut command = Command::new(own_program());
+    let mut passer = command.arg("passer").stdout(piped()).stderr(piped()).spawn().unwrap();
+    let mut first = String::new();
+    let mut output = BufReader::new(passer.stdout.take().unwrap());
+    output.read_line(&mut first).unwrap();
+    assert_eq!(first, "the server goes on\n");
+    let lines = BufReader::new(passer.stderr.take().unwrap()).lines().map(|line| line.unwrap());
+    let lines: Vec<_> = lines.take_while(|line| line != "[noisy] the end").collect();
+    assert_eq!(lines[0], "[noisy] \\u{1b}[31mhello");
+    assert!(lines.iter().any(|line| line.contains(" lines of servers left out")), "{}", lines.len());
+    passer.kill().unwrap();
+    passer.wait().unwrap();
+}
+
+fn a_guard_with_nothing_to_do_ends_with_us() {
+    let guard = start_guard();
+    let pid = pid(guard.pid().unwrap());
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        kill_process(pid, signal).unwrap();
+    }
+    assert!(runs(pid));
+    drop(guard);
+    until(|| test_kill_process(pid).is_err());
+}
+
+fn a_server_that_is_gone_is_not_touched() {
+    let guard = start_guard();
+    let guard_pid = pid(guard.pid().unwrap());
+    runtime().block_on(async {
+        let server = Stdio::new("test", "cat").guard(guard.clone());
+        let missing = Stdio::new("test", "/no/such/program").guard(guard.clone());
+        for epoch in 0..20 {
+            let link = server.open(Epoch(epoch)).await.unwrap();
+            drop(link.input);
+            assert_eq!(end(&*link.process).await, Some(Fault::Exited { code: 0 }));
+            assert!(missing.open(Epoch(epoch)).await.is_err());
+        }
+    });
+    let begun = Instant::now();
+    drop(guard);
+    until(|| test_kill_process(guard_pid).is_err());
+    assert!(begun.elapsed() < Duration::from_millis(500), "it has nobody to wait for");
+}
+
+fn a_guard_that_died_is_replaced_and_told_again() {
+    let guard = start_guard();
+    let first = pid(guard.pid().unwrap());
+    runtime().block_on(async {
+        let server = Stdio::new("test", "cat").guard(guard.clone());
+        let before = server.open(Epoch(1)).await.unwrap();
+        kill_process(first, Signal::KILL).unwrap();
+        until(|| !runs(first));
+        let after = server.open(Epoch(2)).await.unwrap();
+        let second = pid(guard.pid().unwrap());
+        assert!(second != first && runs(second));
+        for link in [before, after] {
+            drop(link.input);
+            assert_eq!(end(&*link.process).await, Some(Fault::Exited { code: 0 }));
+        }
+    });
+}
+
+async fn end(process: &dyn regrow::transport::Process) -> Option<Fault> {
+    let ladder = Ladder { term_after: Duration::from_secs(10), kill_after: Duration::from_secs(10) };
+    process.end(ladder).await.fault
+}
+
+/// The part of the parent: starts a guard and servers, says who they are, and waits to be killed.
+async fn parent() {
+    let label = std::env::args().nth(2).unwrap();
+    let guard = start_guard();
+    println!("{}", guard.pid().unwrap());
+    let server = Stdio::new("test", "sh").guard(guard);
+    if label == "family" {
+        let mut link = server.clone().args(["-c", FAMILY]).open(Epoch(1)).await.unwrap();
+        for _ in 0..4 {
+            println!("{}", line(&mut link).await);
+        }
+        std::future::pending::<()>().await;
+    }
+    let label = format!("{label}-{}", std::process::id());
+    let server = server.args(["-c", "trap '' TERM; sleep 1000 & wait"]).variable("LABEL", label);
+    println!("begun");
+    let mut links = vec![];
+    for epoch in 0.. {
+        links.push(server.open(Epoch(epoch)).await);
+    }
+}
+
+/// The part of a program whose standard error its host does not read for a while.
+async fn passer() {
+    let script = r#"printf '\033[31mhello\n' >&2; seq 100000 >&2; echo the server goes on; sleep 0.1; while echo the end >&2; do sleep 0.1; done"#;
+    let server = Stdio::new("noisy", "sh").args(["-c", script]).stderr(Stderr::Pass);
+    let mut link = server.open(Epoch(1)).await.unwrap();
+    println!("{}", line(&mut link).await);
+    std::future::pending::<()>().await;
+}
+
+/// Starts the parent, and returns who it says there are: the guard, then the family.
+fn start_parent(label: &str) -> (Child, Vec<Pid>) {
+    let mut command = Command::new(own_program());
+    let mut parent = command.args(["parent", label]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(parent.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let count = if label == "family" { 5 } else { 2 };
+    let pids = lines.take(count).filter_map(|line| line.parse().ok()).map(pid).collect();
+    (parent, pids)
+}
+
+fn start_guard() -> Arc<Guard> {
+    Arc::new(Guard::start(&own_program(), &["guard"]).unwrap())
+}
+
+fn own_program() -> PathBuf {
+    std::env::current_exe().unwrap()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+async fn line(link: &mut Link) -> String {
+    let mut line = String::new();
+    loop {
+        match link.output.read_u8().await.unwrap() {
+            b'\n' => return line,
+            byte => line.push(byte.into()),
+        }
+    }
+}
+
+fn pid(number: u32) -> Pid {
+    Pid::from_raw(number as i32).unwrap()
+}
+
+fn until(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(5), "it takes too long");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A zombie does not run.
+fn runs(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}
+
+fn is_any_labelled(entry: &str) -> bool {
+    let environments = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|process| std::fs::read(process.path().join("environ")).ok());
+    environments.into_iter().any(|all| all.split(|&byte| byte == 0).any(|one| one == entry.as_bytes()))
+}
