@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ fn connect(
     let mask = Mask::new(
         Mask::secrets_of(secrets).chain(given.map(|(_, value)| value.to_owned())).collect::<Vec<_>>(),
     );
-    let guard = Guard::start(&std::env::current_exe()?, &["guard"])?;
+    let guard = Guard::start(&ourselves()?, &["guard"])?;
     let mut stdio = Stdio::new(&*name, &options.command[0])
         .args(&options.command[1..])
         .environment(environment)
@@ -132,6 +132,11 @@ fn connect(
         .safe_tools(move |tool| safe_tools.iter().any(|glob| glob.matches(tool)))
         .relay_to(port)
         .build())
+}
+
+/// Our own executable, also after an upgrade has put another in its place.
+fn ourselves() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }
 
 fn policy(options: &Wrap) -> Policy {

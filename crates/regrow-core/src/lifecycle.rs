@@ -30,7 +30,7 @@ pub enum Event {
     /// The server does not know the probe (but answered, which is a sign of life).
     ProbeRefused(Epoch),
     /// Somebody wants a fresh session.
-    Reconnect(Orderer),
+    Reconnect(Orderer, Pulse),
     /// The connection must end, but the calls in flight may finish.
     Drain,
     /// The connection must end.
@@ -124,17 +124,23 @@ pub struct Lifecycle {
     policy: Policy,
     state: State,
     epoch: Epoch,
+    /// How far the handshake of this epoch got; none once it was ready.
+    step: Option<Step>,
     budget: Budget,
     backoff: Backoff,
     trust: Trust,
+    /// The newest epoch that was charged. Each is charged once, for its first cause.
+    charged: Option<Epoch>,
     /// When the newest attempt started.
     attempted: Option<Time>,
     /// Ends in a row that cost nothing and followed no good answer.
     free_in_a_row: u32,
     /// When we last noticed that the machine had slept.
     woke: Option<Time>,
-    /// How many slow probes have failed since the connection was parked.
-    probes: u32,
+    /// How many slow probes have failed since the budget was spent; none with a session since then.
+    probes: Option<u32>,
+    /// Whether calls have made the next attempt come sooner.
+    demanded: bool,
 }
 
 impl Lifecycle {
@@ -146,11 +152,14 @@ impl Lifecycle {
             policy,
             state: State::Idle,
             epoch: Epoch(0),
+            step: None,
             trust: Trust::Answers,
+            charged: None,
             attempted: None,
             free_in_a_row: 0,
             woke: None,
-            probes: 0,
+            probes: None,
+            demanded: false,
         }
     }
 
@@ -212,14 +221,14 @@ impl Lifecycle {
         if event.epoch().is_some_and(|epoch| epoch != self.epoch) {
             return vec![]; // News of a session that we have left.
         }
+        let slept = self.notice_sleep(now);
         use {Event as E, State as S};
         match (&self.state, event) {
             (S::Closed, _) => vec![],
             (_, E::Close(manner)) => self.close(now, manner),
-            (S::Ready { .. }, E::Drain) => self.drain(now, Intent::Close),
-            (S::Draining { .. }, E::Drain) => self.drain(now, Intent::Close),
+            (S::Ready { .. } | S::Draining { .. }, E::Drain) => self.drain(now, Intent::Close),
             (_, E::Drain) => self.close(now, Manner::Planned),
-            (S::Idle, E::Start | E::Demand | E::Reconnect(_)) => self.connect(now),
+            (S::Idle, E::Start | E::Demand | E::Reconnect(..)) => self.connect(now),
 
             (S::Connecting { .. }, E::Opened(_)) => self.greet(Step::ClientsTurn, None),
             (S::Connecting { .. }, E::Begun(_, step)) => {
@@ -227,13 +236,13 @@ impl Lifecycle {
             }
             (S::Connecting { .. }, E::Connected(_)) => self.ready(now),
             (S::Connecting { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
-            (S::Connecting { .. }, E::Reconnect(Orderer::Person)) => {
+            (S::Connecting { .. }, E::Reconnect(Orderer::Person, _)) => {
                 self.hangup(now, Manner::Planned, Intent::Replace(Remedy::AtOnce))
             }
             (S::Connecting { deadline: Some(deadline), .. }, E::Tick(pulse)) if now >= *deadline => {
-                match self.slept(now, *deadline) {
+                match slept {
                     // The server had no chance to answer while the machine slept.
-                    true => self.extend_handshake(now),
+                    true => self.extend(now + self.policy.connect_timeout),
                     false => {
                         let after = self.policy.connect_timeout;
                         self.lost(now, Fault::HandshakeTimeout { after }, pulse)
@@ -250,8 +259,8 @@ impl Lifecycle {
                 self.trust = Trust::Refused;
                 vec![]
             }
-            (S::Ready { .. }, E::Reconnect(orderer)) => self.reconnect(now, orderer),
-            (S::Ready { .. }, E::Tick(pulse)) => self.look(now, pulse),
+            (S::Ready { .. }, E::Reconnect(orderer, pulse)) => self.reconnect(now, orderer, pulse),
+            (S::Ready { .. }, E::Tick(pulse)) => self.look(now, pulse, slept),
 
             (S::Draining { then, .. }, E::Drained(_)) => {
                 let then = *then;
@@ -265,10 +274,15 @@ impl Lifecycle {
                 effects
             }
 
-            (S::Closing { fault: None, .. }, E::Lost(_, fault, pulse)) => {
+            (S::Closing { .. }, E::Lost(_, fault, pulse)) if !self.is_charged() => {
                 self.lost_while_closing(now, fault, pulse)
             }
+            (S::Closing { then: Intent::Replace(_), .. }, E::Reconnect(Orderer::Person, _)) => self.hurry(),
             (S::Closing { .. }, E::Gone(_)) => self.gone(now),
+            // The timers of the ladder slept, too: nobody may have sent SIGKILL yet.
+            (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline && slept => {
+                self.extend(now + self.policy.abandon_after)
+            }
             (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline => {
                 let abandoned = self.epoch;
                 let mut effects =
@@ -277,20 +291,23 @@ impl Lifecycle {
                 effects
             }
 
-            (S::Backoff { retry_at, .. }, E::Tick(_)) if now >= *retry_at => match self.slept(now, *retry_at)
-            {
+            (S::Backoff { retry_at, .. }, E::Tick(_)) if now >= *retry_at => match slept {
                 true => self.spread(now),
                 false => self.connect(now),
             },
             (S::Backoff { .. }, E::Demand) => self.demand(now),
-            (S::Backoff { .. }, E::Reconnect(_)) => self.connect_at(now, self.attempt_floor()),
+            (S::Backoff { .. }, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
 
-            (S::Parked { probe_at: Some(probe_at), .. }, E::Tick(_)) if now >= *probe_at => {
-                self.probes = self.probes.saturating_add(1);
-                self.connect(now)
-            }
+            (S::Parked { probe_at: Some(probe_at), .. }, E::Tick(_)) if now >= *probe_at => match slept {
+                true => self.spread(now),
+                false => {
+                    self.count_probe();
+                    self.connect(now)
+                }
+            },
             (S::Parked { .. }, E::Demand) => self.demand(now),
-            (S::Parked { .. }, E::Start | E::Reconnect(_)) => self.connect_at(now, self.attempt_floor()),
+            (S::Parked { .. }, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
+            (S::Parked { .. }, E::Start) => self.connect_soon(now, Orderer::Program),
             _ => vec![],
         }
     }
@@ -299,26 +316,21 @@ impl Lifecycle {
         debug_assert!(now >= self.attempt_floor(), "P10: attempts have a floor between them");
         self.epoch = self.epoch.next();
         self.attempted = Some(now);
-        self.state =
-            State::Connecting { step: Step::Greeting, deadline: Some(now + self.policy.connect_timeout) };
+        self.demanded = false;
+        self.greet(Step::Greeting, Some(now + self.policy.connect_timeout));
         vec![Effect::Notice(Notice::Connecting(self.epoch)), Effect::Connect(self.epoch)]
     }
 
     fn greet(&mut self, step: Step, deadline: Option<Time>) -> Vec<Effect> {
+        self.step = Some(step);
         self.state = State::Connecting { step, deadline };
         vec![]
     }
 
-    fn extend_handshake(&mut self, now: Time) -> Vec<Effect> {
-        if let State::Connecting { deadline, .. } = &mut self.state {
-            *deadline = Some(now + self.policy.connect_timeout);
-        }
-        vec![Effect::Notice(Notice::Woke)]
-    }
-
     fn ready(&mut self, now: Time) -> Vec<Effect> {
+        self.step = None;
         self.trust = Trust::Answers;
-        self.probes = 0;
+        self.probes = None;
         self.state = State::Ready { since: now, watch: self.calm(now) };
         vec![Effect::Notice(Notice::Ready(self.epoch))]
     }
@@ -326,17 +338,21 @@ impl Lifecycle {
     /// The session or attempt ended, and not because we wanted it.
     fn lost(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
         let verdict = self.verdict(&fault, pulse);
-        self.settle_accounts(now, verdict, pulse);
+        let charged_before = self.is_charged();
+        self.settle_accounts(now, verdict.charged, pulse);
         let notice = match verdict.charged {
-            true => Notice::Fault(self.epoch, fault.clone(), pulse.calls),
-            false => Notice::Retired(self.epoch, fault.clone()),
+            _ if charged_before => None,
+            true => Some(Notice::Fault(self.epoch, fault.clone(), pulse.calls)),
+            false => Some(Notice::Retired(self.epoch, fault.clone())),
         };
         let was_connecting = matches!(self.state, State::Connecting { .. });
         let then = match self.state {
             State::Draining { then: Intent::Close, .. } => Intent::Close,
+            _ if charged_before && verdict.remedy == Remedy::AtOnce => Intent::Replace(Remedy::Retry),
             _ => Intent::Replace(verdict.remedy),
         };
-        let mut effects = vec![Effect::Notice(notice), Effect::Settle(self.epoch, fault.clone())];
+        let mut effects: Vec<Effect> = notice.map(Effect::Notice).into_iter().collect();
+        effects.push(Effect::Settle(self.epoch, fault.clone()));
         if was_connecting && verdict.charged {
             effects.push(Effect::FailWaiting(fault.clone()));
         }
@@ -344,13 +360,14 @@ impl Lifecycle {
         effects
     }
 
-    /// A fault that happened before our hangup reached the session, but was told after. It counts.
+    /// A fault that happened before our hangup reached the session, but was told after. It counts, even when
+    /// the session seemed to have ended in good order.
     fn lost_while_closing(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
-        let verdict = self.verdict(&fault, pulse);
+        let verdict = fault.verdict(self.phase(pulse));
         if !verdict.charged {
             return vec![];
         }
-        self.settle_accounts(now, verdict, pulse);
+        self.settle_accounts(now, true, pulse);
         let notice = Notice::Late(self.epoch, fault.clone());
         if let State::Closing { fault: kept, then, .. } = &mut self.state {
             if let Intent::Replace(remedy) = then {
@@ -361,15 +378,18 @@ impl Lifecycle {
         vec![Effect::Notice(notice)]
     }
 
+    fn phase(&self, pulse: Pulse) -> Phase {
+        match self.step {
+            Some(Step::Discovering) => Phase::Discovering,
+            Some(Step::Greeting | Step::ClientsTurn) => Phase::Greeting,
+            None if pulse.calls > 0 => Phase::Busy,
+            None if pulse.answered => Phase::Proven,
+            None => Phase::Unproven,
+        }
+    }
+
     fn verdict(&self, fault: &Fault, pulse: Pulse) -> Verdict {
-        let phase = match self.state {
-            State::Connecting { step: Step::Discovering, .. } => Phase::Discovering,
-            State::Connecting { .. } => Phase::Greeting,
-            _ if pulse.calls > 0 => Phase::Busy,
-            _ if pulse.answered => Phase::Proven,
-            _ => Phase::Unproven,
-        };
-        let verdict = fault.verdict(phase);
+        let verdict = fault.verdict(self.phase(pulse));
         if !verdict.charged && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects {
             // Free ends that lead nowhere would be a loop without a bound.
             return Verdict { remedy: Remedy::Retry, charged: true };
@@ -378,34 +398,40 @@ impl Lifecycle {
     }
 
     /// Charges the epoch if it ended in a fault, and remembers what it proved.
-    fn settle_accounts(&mut self, now: Time, verdict: Verdict, pulse: Pulse) {
-        self.count_free(verdict.charged, pulse.answered);
+    fn settle_accounts(&mut self, now: Time, charged: bool, pulse: Pulse) {
+        self.remember_health(now, pulse);
+        self.free_in_a_row = if charged || pulse.answered { 0 } else { self.free_in_a_row.saturating_add(1) };
+        if charged && !self.is_charged() {
+            self.charged = Some(self.epoch);
+            self.budget.charge(now);
+        }
+    }
+
+    fn remember_health(&mut self, now: Time, pulse: Pulse) {
         if let State::Ready { since, .. } = self.state
             && pulse.answered
         {
             self.backoff.proven(now - since);
         }
-        if verdict.charged {
-            self.budget.charge(now);
-        }
     }
 
-    fn count_free(&mut self, charged: bool, answered: bool) {
-        self.free_in_a_row = if charged || answered { 0 } else { self.free_in_a_row.saturating_add(1) };
+    fn is_charged(&self) -> bool {
+        self.charged == Some(self.epoch)
     }
 
-    fn reconnect(&mut self, now: Time, orderer: Orderer) -> Vec<Effect> {
-        let mut remedy = Remedy::AtOnce;
-        if orderer == Orderer::Program {
-            if self.free_in_a_row >= self.policy.free_reconnects {
-                self.free_in_a_row = 0;
-                self.budget.charge(now);
-                remedy = Remedy::Retry;
-            } else {
-                self.free_in_a_row += 1;
-            }
+    fn reconnect(&mut self, now: Time, orderer: Orderer, pulse: Pulse) -> Vec<Effect> {
+        if orderer == Orderer::Person {
+            self.remember_health(now, pulse);
+            return self.drain(now, Intent::Replace(Remedy::AtOnce));
         }
-        self.drain(now, Intent::Replace(remedy))
+        let charged = !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
+        self.settle_accounts(now, charged, pulse);
+        if !charged {
+            return self.drain(now, Intent::Replace(Remedy::AtOnce));
+        }
+        let mut effects = vec![Effect::Notice(Notice::Fault(self.epoch, Fault::Replaced, pulse.calls))];
+        effects.extend(self.drain(now, Intent::Replace(Remedy::Retry)));
+        effects
     }
 
     fn drain(&mut self, now: Time, then: Intent) -> Vec<Effect> {
@@ -416,7 +442,8 @@ impl Lifecycle {
     /// Ends the session because we want it so. What it still has in flight is settled when it is gone.
     fn hangup(&mut self, now: Time, manner: Manner, then: Intent) -> Vec<Effect> {
         let mut effects = vec![Effect::Notice(Notice::Planned(self.epoch, manner))];
-        effects.extend(self.enter_closing(now, manner, then, None));
+        let fault = self.is_charged().then_some(Fault::Replaced);
+        effects.extend(self.enter_closing(now, manner, then, fault));
         effects
     }
 
@@ -431,6 +458,14 @@ impl Lifecycle {
         let deadline = now + ladder + self.policy.abandon_after;
         self.state = State::Closing { deadline, then, fault };
         vec![Effect::Hold(self.epoch), Effect::Hangup(self.epoch, manner)]
+    }
+
+    /// A person wants a fresh session and gets the next attempt at once, whatever the last one ended with.
+    fn hurry(&mut self) -> Vec<Effect> {
+        if let State::Closing { then, .. } = &mut self.state {
+            *then = Intent::Replace(Remedy::AtOnce);
+        }
+        vec![]
     }
 
     fn gone(&mut self, now: Time) -> Vec<Effect> {
@@ -452,7 +487,10 @@ impl Lifecycle {
     fn replace(&mut self, now: Time, remedy: Remedy, fault: Option<Fault>) -> Vec<Effect> {
         match (remedy, fault) {
             (Remedy::Park, Some(fault)) => self.park(now, fault),
-            (Remedy::Retry, Some(fault)) if self.budget.is_over(now) => self.park(now, fault),
+            // Charges grow old while it is parked. That alone is no reason to try at the old pace again.
+            (Remedy::Retry, Some(fault)) if self.budget.is_over(now) || self.probes.is_some() => {
+                self.park(now, fault)
+            }
             (Remedy::Retry, fault) => {
                 let pause = self.backoff.pause() + self.wake_jitter(now);
                 self.pause(now, (now + pause).max(self.attempt_floor()), fault)
@@ -474,11 +512,19 @@ impl Lifecycle {
 
     fn park(&mut self, now: Time, fault: Fault) -> Vec<Effect> {
         let probe_at = (!fault.is_permanent()).then(|| {
-            let step = self.policy.park_probe.saturating_mul(self.probes.saturating_add(1));
+            let failed = *self.probes.get_or_insert(0);
+            let step = self.policy.park_probe.saturating_mul(failed.saturating_add(1));
             now + self.backoff.jitter(step.min(self.policy.park_probe_cap))
         });
-        self.state = State::Parked { probe_at, probes: self.probes, fault: fault.clone() };
+        self.state = State::Parked { probe_at, probes: self.probes.unwrap_or(0), fault: fault.clone() };
         vec![Effect::Notice(Notice::Parked(fault))]
+    }
+
+    /// A slow probe is due. What calls demanded is none, and makes the next no slower.
+    fn count_probe(&mut self) {
+        if !self.demanded {
+            self.probes = self.probes.map(|probes| probes.saturating_add(1));
+        }
     }
 
     /// Calls are waiting: one shared attempt, soon, but not more often than the floor allows.
@@ -489,7 +535,10 @@ impl Lifecycle {
                 vec![Effect::FailWaiting(fault.clone())]
             }
             State::Parked { probe_at, .. } if now < floor => {
-                *probe_at = Some(probe_at.map_or(floor, |at| at.min(floor)));
+                if probe_at.is_none_or(|at| floor < at) {
+                    *probe_at = Some(floor);
+                    self.demanded = true;
+                }
                 vec![]
             }
             State::Backoff { retry_at, .. } if now < floor => {
@@ -500,13 +549,19 @@ impl Lifecycle {
         }
     }
 
-    fn connect_at(&mut self, now: Time, floor: Time) -> Vec<Effect> {
-        let fault = match &self.state {
-            State::Backoff { fault, .. } => fault.clone(),
-            State::Parked { fault, .. } => Some(fault.clone()),
-            _ => None,
+    /// Somebody wants a session now. A person need not wait; a program is paced as calls are (P5).
+    fn connect_soon(&mut self, now: Time, orderer: Orderer) -> Vec<Effect> {
+        let floor = match orderer {
+            Orderer::Person => self.attempt_floor(),
+            Orderer::Program => self.demand_floor(),
         };
-        self.pause(now, floor.max(now), fault)
+        let (retry_at, fault) = match &self.state {
+            State::Backoff { retry_at, .. } if *retry_at <= floor && now < *retry_at => return vec![],
+            State::Backoff { retry_at, fault } => (floor.min(*retry_at).max(now), fault.clone()),
+            State::Parked { fault, .. } => (floor.max(now), Some(fault.clone())),
+            _ => return vec![],
+        };
+        self.pause(now, retry_at, fault)
     }
 
     fn close(&mut self, now: Time, manner: Manner) -> Vec<Effect> {
@@ -532,30 +587,44 @@ impl Lifecycle {
 
     /// A call got no answer: is the server still there?
     fn doubt(&mut self, now: Time) -> Vec<Effect> {
-        let State::Ready { watch: watch @ Watch::Calm { .. }, .. } = &mut self.state else { return vec![] };
-        *watch = Watch::Probed { since: now, deadline: now + self.policy.doubt_timeout, doubt: true };
-        vec![Effect::Notice(Notice::Doubted(self.epoch)), Effect::Probe(self.epoch)]
+        let soon = now + self.policy.doubt_timeout;
+        match &mut self.state {
+            State::Ready { watch: Watch::Calm { .. }, .. } => {
+                self.probe(now, true);
+                vec![Effect::Notice(Notice::Doubted(self.epoch)), Effect::Probe(self.epoch)]
+            }
+            // Asked already, but then out of habit: a call in flight would have excused the silence.
+            State::Ready { watch: Watch::Probed { doubt: doubt @ false, deadline, .. }, .. } => {
+                *doubt = true;
+                *deadline = soon.min(*deadline);
+                vec![Effect::Notice(Notice::Doubted(self.epoch))]
+            }
+            _ => vec![],
+        }
     }
 
     /// A tick while ready: has the server shown life?
-    fn look(&mut self, now: Time, pulse: Pulse) -> Vec<Effect> {
+    fn look(&mut self, now: Time, pulse: Pulse, slept: bool) -> Vec<Effect> {
         let State::Ready { watch, .. } = self.state else { return vec![] };
         let busy = pulse.calls > 0 && !self.policy.probe_while_busy;
         match watch {
             Watch::Calm { look_at } if look_at.is_none_or(|at| now < at) => vec![],
-            Watch::Calm { look_at } => {
-                let slept = look_at.is_some_and(|at| self.slept(now, at));
-                let quiet_for = now - pulse.heard;
-                if !busy && (slept || self.policy.idle_probe.is_some_and(|idle| quiet_for >= idle)) {
-                    return self.probe(now);
-                }
-                self.watch(if busy { self.calm(now) } else { self.calm(pulse.heard) })
-            }
-            Watch::Probed { since, .. } | Watch::Spared { since, .. } if pulse.heard > since => {
+            Watch::Calm { .. } if busy => self.watch(self.calm(now)),
+            // In the same millisecond, too: a local server answers faster than that.
+            Watch::Probed { since, .. } | Watch::Spared { since, .. } if pulse.heard >= since => {
                 self.watch(self.calm(pulse.heard))
             }
+            // Nobody could answer while the machine slept: ask before anything is charged.
+            _ if slept => {
+                let doubt = !matches!(watch, Watch::Calm { .. } | Watch::Probed { doubt: false, .. });
+                self.probe(now, doubt);
+                vec![Effect::Notice(Notice::Woke), Effect::Probe(self.epoch)]
+            }
+            Watch::Calm { .. } => match self.policy.idle_probe {
+                Some(idle) if now - pulse.heard >= idle => self.probe(now, false),
+                _ => self.watch(self.calm(pulse.heard)),
+            },
             Watch::Probed { deadline, .. } if now < deadline => vec![],
-            Watch::Probed { deadline, .. } if self.slept(now, deadline) => self.probe(now),
             Watch::Probed { .. } if self.trust == Trust::Refused => self.watch(self.calm(now)),
             Watch::Probed { doubt: false, .. } if busy => self.watch(self.calm(now)),
             Watch::Probed { since, doubt: true, .. } if pulse.calls > 0 => {
@@ -571,8 +640,9 @@ impl Lifecycle {
         }
     }
 
-    fn probe(&mut self, now: Time) -> Vec<Effect> {
-        self.watch(Watch::Probed { since: now, deadline: now + self.policy.probe_timeout, doubt: false });
+    fn probe(&mut self, now: Time, doubt: bool) -> Vec<Effect> {
+        let wait = if doubt { self.policy.doubt_timeout } else { self.policy.probe_timeout };
+        self.watch(Watch::Probed { since: now, deadline: now + wait, doubt });
         vec![Effect::Probe(self.epoch)]
     }
 
@@ -587,26 +657,34 @@ impl Lifecycle {
         Watch::Calm { look_at: self.policy.idle_probe.map(|idle| heard + idle) }
     }
 
-    /// Whether a timer that was due at `deadline` comes so late that the machine must have slept.
-    fn slept(&mut self, now: Time, deadline: Time) -> bool {
-        let slept = now - deadline >= self.policy.clock_jump;
+    /// Whether our own timer is so late that the machine must have slept. Whoever wakes first tells.
+    fn notice_sleep(&mut self, now: Time) -> bool {
+        let slept = self.deadline().is_some_and(|deadline| now - deadline >= self.policy.clock_jump);
         if slept {
             self.woke = Some(now);
         }
         slept
     }
 
+    /// What slept with the machine gets its time anew.
+    fn extend(&mut self, later: Time) -> Vec<Effect> {
+        match &mut self.state {
+            State::Connecting { deadline, .. } => *deadline = Some(later),
+            State::Closing { deadline, .. } => *deadline = later,
+            _ => {}
+        }
+        vec![Effect::Notice(Notice::Woke)]
+    }
+
     /// After a sleep every connection of this machine wakes at the same instant; each waits a different moment.
     fn spread(&mut self, now: Time) -> Vec<Effect> {
-        let wait = self.wake_jitter(now);
-        if let State::Backoff { retry_at, .. } = &mut self.state {
-            *retry_at = now + wait;
+        let later = now + self.wake_jitter(now);
+        match &mut self.state {
+            State::Backoff { retry_at, .. } => *retry_at = later,
+            State::Parked { probe_at, .. } => *probe_at = Some(later),
+            _ => {}
         }
-        let mut effects = vec![Effect::Notice(Notice::Woke)];
-        if wait.is_zero() {
-            effects.extend(self.connect(now));
-        }
-        effects
+        vec![Effect::Notice(Notice::Woke)]
     }
 
     fn wake_jitter(&mut self, now: Time) -> Duration {
@@ -639,7 +717,7 @@ impl Event {
                 Some(*epoch)
             }
             Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, _) | ProbeRefused(epoch) => Some(*epoch),
-            Start | Demand | Reconnect(_) | Drain | Close(_) | Tick(_) => None,
+            Start | Demand | Reconnect(..) | Drain | Close(_) | Tick(_) => None,
         }
     }
 }

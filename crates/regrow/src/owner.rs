@@ -121,7 +121,7 @@ impl Owner {
             }
             News::Cancelled(epoch) => Event::Cancelled(epoch, self.shared.pulse(epoch)),
             News::ProbeRefused(epoch) => Event::ProbeRefused(epoch),
-            News::Reconnect(orderer) => Event::Reconnect(orderer),
+            News::Reconnect(orderer) => Event::Reconnect(orderer, self.shared.pulse(self.lifecycle.epoch())),
             News::Drain => Event::Drain,
             News::Close(manner) => Event::Close(manner),
         }

@@ -391,7 +391,9 @@ impl Client {
         loop {
             match self.child.try_wait().unwrap() {
                 Some(status) => return (status.code(), began.elapsed()),
-                None if began.elapsed() > PATIENCE => panic!("regrow does not end; log:\n{}", self.log().join("\n")),
+                None if began.elapsed() > PATIENCE => {
+                    panic!("regrow does not end; log:\n{}", self.log().join("\n"))
+                }
                 None => thread::sleep(Duration::from_millis(1)),
             }
         }

@@ -1,0 +1,861 @@
+//! Lives of a connection in simulated time, told as logs: what the real lifecycle and ledger do in a scripted world.
+
+mod world;
+
+use regrow_core::{Delivery, Event, Fault, Manner, Nature, Notice, Orderer, Policy, Pulse, Step, Time};
+use std::time::Duration;
+use world::owner::{Fate, Owner, Told};
+use world::{Happening, Life, Ping, World, at, check, exact, exited, killed, secs};
+
+/// The pauses between starts.
+fn gaps(life: &Life) -> Vec<f64> {
+    life.starts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect()
+}
+
+fn count(life: &Life, wanted: impl Fn(&Notice) -> bool) -> usize {
+    life.notices.iter().filter(|(_, notice)| wanted(notice)).count()
+}
+
+// Dying and growing back.
+
+#[test]
+fn the_first_death_heals_without_a_pause() {
+    let world = World::new(20.0).call(0.0).kill(9.0).call(9.2);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        1.1s call 1: answered
+        9.0s ready -> closing: killed by SIGKILL
+        9.0s closing -> connecting
+        10.0s connecting -> ready
+        10.1s call 2: answered
+        ",
+    );
+}
+
+#[test]
+fn a_call_that_may_have_run_fails_at_once_and_the_connection_heals() {
+    let world = World::new(20.0).answers_in(5.0).call(0.0).kill(2.0);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        2.0s call 1: failed, unknown: killed by SIGKILL
+        2.0s ready -> closing: killed by SIGKILL
+        2.0s closing -> connecting
+        3.0s connecting -> ready
+        ",
+    );
+}
+
+#[test]
+fn a_read_is_sent_again_and_its_caller_sees_only_the_answer() {
+    let read = Happening::Call(Nature::Read, Some(secs(300.0)));
+    let world = World::new(20.0).answers_in(2.0).then(0.0, read).kill(2.0);
+    let life = check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        2.0s ready -> closing: killed by SIGKILL
+        2.0s closing -> connecting
+        3.0s connecting -> ready
+        5.0s call 1: answered
+        ",
+    );
+    assert_eq!(life.sends[&1], 2);
+}
+
+#[test]
+fn a_crash_loop_after_the_handshake_parks_with_growing_pauses() {
+    let world = World::new(20.0).start(0.0).starts_in(0.1).dies_after(0.1, exited(1));
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        0.1s connecting -> ready
+        0.2s ready -> closing: exited with code 1
+        0.2s closing -> connecting
+        0.3s connecting -> ready
+        0.4s ready -> closing: exited with code 1
+        0.4s closing -> backoff: 0.25s
+        0.65s backoff -> connecting
+        0.75s connecting -> ready
+        0.85s ready -> closing: exited with code 1
+        0.85s closing -> backoff: 0.5s
+        1.35s backoff -> connecting
+        1.45s connecting -> ready
+        1.55s ready -> closing: exited with code 1
+        1.55s closing -> backoff: 1s
+        2.55s backoff -> connecting
+        2.65s connecting -> ready
+        2.75s ready -> closing: exited with code 1
+        2.75s closing -> backoff: 2s
+        4.75s backoff -> connecting
+        4.85s connecting -> ready
+        4.95s ready -> closing: exited with code 1
+        4.95s closing -> parked: exited with code 1
+        ",
+    );
+}
+
+#[test]
+fn a_server_that_drops_every_second_for_an_hour_is_started_at_most_130_times() {
+    for seed in 0..20 {
+        let world = World::new(3600.0).seed(seed).start(0.0).starts_in(0.1).dies_after(1.0, killed());
+        let life = world.live(&Policy::default());
+        // Pauses reach their cap of 30 s (24 with jitter), and nothing ever makes them start over.
+        assert!(life.starts.len() <= 130, "{} starts", life.starts.len());
+        assert!(life.starts.len() >= 12, "slow probes go on: {} starts", life.starts.len());
+        assert!(life.readies.len() - life.charges() <= 1, "each death is charged once");
+    }
+}
+
+#[test]
+fn a_hundred_drops_hours_apart_never_park_it() {
+    let mut world = World::new(101.0 * 7200.0).start(0.0);
+    for n in 1..=100 {
+        world = world.call(f64::from(n) * 7200.0 - 3600.0).kill(f64::from(n) * 7200.0);
+    }
+    let life = world.live(&Policy::default());
+    assert_eq!(life.parked(), []);
+    assert_eq!(life.charges(), 100);
+    assert_eq!(life.answered(), 100);
+    assert_eq!(life.readies.len(), 101);
+    let healed: Vec<Duration> =
+        life.starts[1..].iter().map(|s| Duration::from_millis(s.as_millis() % 7_200_000)).collect();
+    assert!(
+        healed.iter().all(Duration::is_zero),
+        "each heals without a pause, for each session had proven healthy"
+    );
+}
+
+#[test]
+fn a_ready_server_that_never_answered_a_call_has_not_proven_healthy() {
+    let mut world = World::new(4000.0).start(0.0).starts_in(0.1);
+    for n in 1..=5 {
+        world = world.kill(f64::from(n) * 600.0);
+    }
+    let life = world.live(&exact());
+    let pauses: Vec<f64> =
+        (1..=5).map(|n| life.starts[n].as_millis() as f64 / 1000.0 - n as f64 * 600.0).collect();
+    assert_eq!(pauses, [0.0, 0.25, 0.5, 1.0, 2.0]);
+}
+
+// Ends that cost nothing.
+
+#[test]
+fn exit_0_after_every_two_calls_twenty_times_costs_nothing_and_loses_no_call() {
+    let mut world = World::new(100.0).start(0.0).retires_after(2);
+    for n in 0..40 {
+        world = world.call(1.0 + f64::from(n) * 2.0);
+    }
+    let life = world.live(&Policy::default());
+    assert_eq!((life.answered(), life.charges()), (40, 0));
+    assert_eq!(count(&life, |n| matches!(n, Notice::Retired(..))), 20);
+    assert_eq!(life.budget_left, 5);
+}
+
+#[test]
+fn twenty_planned_reconnects_with_noisy_teardown_cost_nothing() {
+    for orderer in [Orderer::Person, Orderer::Program] {
+        let mut world = World::new(100.0).start(0.0).gone_in(0.5);
+        for n in 0..20 {
+            let t = 1.0 + f64::from(n) * 4.0;
+            world = world
+                .call(t)
+                .then(t + 1.0, Happening::Reconnect(orderer))
+                .then(t + 1.2, Happening::Dies(Fault::Killed { signal: 11 }));
+        }
+        let life = world.live(&Policy::default());
+        assert_eq!((life.answered(), life.charges(), life.starts.len()), (20, 0, 21), "{orderer:?}");
+        assert_eq!(life.budget_left, 5);
+    }
+}
+
+#[test]
+fn one_real_fault_among_the_noise_is_charged_once() {
+    let mut world = World::new(100.0).start(0.0).gone_in(0.5).kill(42.5);
+    for n in 0..20 {
+        let t = 1.0 + f64::from(n) * 4.0;
+        world = world
+            .call(t)
+            .then(t + 1.0, Happening::Reconnect(Orderer::Program))
+            .then(t + 1.2, Happening::Dies(Fault::Broken { reason: "pipe".into() }));
+    }
+    let life = world.live(&Policy::default());
+    assert_eq!((life.answered(), life.charges(), life.starts.len()), (20, 1, 22));
+}
+
+#[test]
+fn a_program_that_reconnects_without_an_answer_between_is_charged_and_in_the_end_parked() {
+    let mut world = World::new(100.0).start(0.0).starts_in(0.1);
+    for n in 1..=80 {
+        world = world.then(f64::from(n), Happening::Reconnect(Orderer::Program));
+    }
+    let life = world.live(&Policy::default());
+    let first: Vec<Time> =
+        life.notices.iter().filter(|(_, n)| matches!(n, Notice::Fault(..))).map(|&(t, _)| t).collect();
+    assert_eq!(first.first(), Some(&at(4.0)), "the first three are free");
+    assert!(!life.parked().is_empty(), "{}", life.log);
+}
+
+#[test]
+fn a_program_can_hurry_a_broken_server_no_more_than_calls_can() {
+    let mut world = World::new(20.0).start(0.0).starts_in(0.1).broken_until(99.0, exited(1), 0.0);
+    for n in 1..=200 {
+        world = world.then(f64::from(n) * 0.05, Happening::Reconnect(Orderer::Program));
+    }
+    let life = world.live(&exact());
+    assert!(life.starts.len() <= 14, "one a second for ten seconds: {}", life.starts.len());
+    assert!(count(&life, |n| matches!(n, Notice::Backoff(_))) <= 20, "each pause is told once");
+    assert_eq!(life.state, "parked");
+}
+
+#[test]
+fn a_reconnect_that_counts_as_a_fault_is_charged_once_even_if_the_server_dies_in_the_drain() {
+    let mut world = World::new(30.0).start(0.0).starts_in(0.1).answers_in(9.0);
+    for n in 1..=4 {
+        world = world.then(f64::from(n), Happening::Reconnect(Orderer::Program));
+    }
+    let life = world.call(3.5).kill(5.0).live(&exact());
+    assert_eq!((life.charges(), life.budget_left), (1, 4), "{}", life.log);
+}
+
+#[test]
+fn a_reconnect_that_counts_as_a_fault_parks_even_if_the_server_then_ends_in_good_order() {
+    let mut policy = Policy { free_reconnects: 0, ..exact() };
+    policy.budget.charges = 0;
+    let mut owner = Owner::new(&policy, 7);
+    owner.event(at(0.0), Event::Start);
+    let epoch = owner.epoch();
+    owner.event(at(1.0), Event::Connected(epoch));
+    let caller = owner.call(at(2.0), Nature::Effect, None, 1);
+    let id = owner.ledger.find(|&c| c == caller).expect("it is pending");
+    owner.ledger.sent(id, 0);
+    owner.reconnect(at(3.0), Orderer::Program);
+    let answered_meanwhile = Pulse { heard: at(4.0), calls: 0, answered: true };
+    owner.event(at(4.0), Event::Lost(epoch, exited(0), answered_meanwhile));
+    owner.event(at(4.0), Event::Gone(epoch));
+    assert_eq!(owner.lifecycle.state().name(), "parked");
+}
+
+#[test]
+fn a_person_may_reconnect_as_often_as_they_like() {
+    let mut world = World::new(200.0).start(0.0).starts_in(0.1);
+    for n in 1..=80 {
+        world = world.then(f64::from(n), Happening::Reconnect(Orderer::Person));
+    }
+    let life = world.live(&Policy::default());
+    assert_eq!((life.charges(), life.starts.len()), (0, 81));
+}
+
+#[test]
+fn health_before_a_planned_reconnect_is_proven_too() {
+    let world = World::new(1000.0)
+        .call(0.0)
+        .kill(5.0)
+        .kill(7.0)
+        .call(10.0)
+        .then(500.0, Happening::Reconnect(Orderer::Person))
+        .kill(510.0);
+    let life = world.live(&exact());
+    assert_eq!(life.starts.last(), Some(&at(510.0)), "no pause: {}", life.log);
+}
+
+#[test]
+fn two_causes_of_one_end_are_one_fault_if_either_is() {
+    let mut owner = Owner::new(&exact(), 7);
+    owner.event(at(0.0), Event::Start);
+    let epoch = owner.epoch();
+    owner.event(at(1.0), Event::Connected(epoch));
+    let quiet = Pulse { heard: at(1.0), calls: 0, answered: true };
+    owner.event(at(9.0), Event::Lost(epoch, exited(0), quiet));
+    assert_eq!(owner.lifecycle.budget_left(at(9.0)), 5);
+    let broken = Fault::Broken { reason: "pipe".into() };
+    owner.event(at(9.0), Event::Lost(epoch, broken.clone(), quiet));
+    owner.event(at(9.0), Event::Lost(epoch, killed(), quiet));
+    assert_eq!(owner.lifecycle.budget_left(at(9.0)), 4);
+    assert!(owner.told.contains(&Told::Notice(Notice::Late(epoch, broken))));
+}
+
+// Demand.
+
+#[test]
+fn demand_keeps_a_dying_server_alive() {
+    let mut world = World::new(60.0).starts_in(0.1).start(0.0);
+    for n in 0..20 {
+        let t = 1.0 + f64::from(n) * 1.5;
+        world = world.kill(t).call(t + 0.5);
+    }
+    let life = world.live(&Policy::default());
+    assert_eq!(life.answered(), 20, "{}", life.log);
+}
+
+#[test]
+fn a_server_that_cannot_start_for_8_s_is_back_within_2_s_after_it_can_if_calls_come_in() {
+    for seed in 0..20 {
+        let mut world =
+            World::new(30.0).seed(seed).start(0.0).starts_in(0.1).broken_until(8.0, exited(1), 0.1);
+        for n in 1..60 {
+            world = world.call(f64::from(n) * 0.3);
+        }
+        let life = world.live(&Policy::default());
+        assert!(life.readies[0] <= at(10.0), "{}", life.log);
+        assert!(life.starts.len() <= 16, "at most one demanded attempt per second: {}", life.starts.len());
+    }
+}
+
+#[test]
+fn a_permanent_fault_is_tried_once_and_then_once_in_ten_seconds_of_demand() {
+    let missing = Fault::NotFound { program: "mcp-github".into() };
+    let mut world = World::new(35.0).broken_until(99.0, missing.clone(), 0.0);
+    for n in 0..=30 {
+        world = world.call(f64::from(n));
+    }
+    let life = world.live(&Policy::default());
+    assert_eq!(life.starts, [at(0.0), at(10.0), at(20.0), at(30.0)]);
+    for call in 1..=31 {
+        let made = (call - 1) as f64;
+        assert_eq!(life.fate(call), (made, &Fate::Failed(Delivery::NotSent, missing.clone())));
+    }
+}
+
+#[test]
+fn a_permanent_fault_without_demand_is_tried_once_and_mended_by_a_person() {
+    let missing = Fault::NotFound { program: "mcp-github".into() };
+    let world = World::new(100_000.0)
+        .start(0.0)
+        .broken_until(50_000.0, missing, 0.0)
+        .then(60_000.0, Happening::Reconnect(Orderer::Person));
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        0.0s connecting -> closing: the program \"mcp-github\" was not found
+        0.0s closing -> parked: the program \"mcp-github\" was not found
+        60000.0s parked -> connecting
+        60001.0s connecting -> ready
+        ",
+    );
+}
+
+#[test]
+fn what_a_person_mends_while_the_failed_attempt_still_ends_is_tried_at_once() {
+    let missing = Fault::NotFound { program: "mcp-github".into() };
+    let mut owner = Owner::new(&exact(), 7);
+    owner.event(at(0.0), Event::Start);
+    let epoch = owner.epoch();
+    owner.event(at(0.1), Event::Lost(epoch, missing, Pulse::default()));
+    owner.reconnect(at(0.15), Orderer::Person);
+    owner.event(at(0.2), Event::Gone(epoch));
+    assert_eq!(owner.lifecycle.state().name(), "connecting");
+}
+
+#[test]
+fn parked_it_probes_after_30_60_90_seconds_up_to_300_and_never_falls_back_into_its_old_pace() {
+    let world = World::new(4000.0).start(0.0).broken_until(9999.0, exited(1), 0.0);
+    let life = world.live(&exact());
+    let slow: Vec<f64> = gaps(&life)[5..].iter().map(|gap| gap.round()).collect();
+    assert_eq!(slow[..12], [30., 60., 90., 120., 150., 180., 210., 240., 270., 300., 300., 300.]);
+
+    for seed in 0..20 {
+        let world = World::new(4000.0).seed(seed).start(0.0).broken_until(9999.0, exited(1), 0.0);
+        let life = world.live(&Policy::default());
+        let slow = gaps(&life);
+        for (n, gap) in slow[5..].iter().enumerate() {
+            let exact = (30.0 * (n + 1) as f64).min(300.0);
+            assert!((0.8 * exact..=1.2 * exact).contains(gap), "probe {n} came after {gap} s");
+        }
+    }
+}
+
+#[test]
+fn attempts_that_calls_demanded_do_not_make_the_slow_probes_slower() {
+    let mut world = World::new(200.0).start(0.0).broken_until(9999.0, exited(1), 0.1);
+    for n in 0..40 {
+        world = world.call(10.0 + f64::from(n) * 0.5);
+    }
+    let life = world.live(&exact());
+    let after: Vec<Time> = life.starts.iter().copied().filter(|&t| t > at(31.0)).collect();
+    assert!(after[0] <= at(61.5), "the first slow probe comes 30 s after the last call: {:?}", after);
+}
+
+#[test]
+fn a_stream_alone_does_not_wake_a_parked_server() {
+    let world = World::new(100.0).then(0.0, Happening::Call(Nature::Stream, None)).start(0.0).broken_until(
+        9999.0,
+        exited(1),
+        0.0,
+    );
+    let life = world.live(&exact());
+    let slow: Vec<f64> = gaps(&life)[5..].iter().map(|gap| gap.round()).collect();
+    assert_eq!(slow, [30., 60.]);
+}
+
+#[test]
+fn a_hundred_callers_that_see_one_death_cause_one_reconnect() {
+    let mut world = World::new(20.0).start(0.0).answers_in(3.0).kill(2.0);
+    for n in 0..100 {
+        world = world.call(1.5).call(2.0 + f64::from(n) * 0.005);
+    }
+    let life = world.live(&Policy::default());
+    assert_eq!(life.starts.len(), 2);
+    assert_eq!(life.fates.len(), 200);
+    assert_eq!(life.answered(), 100);
+}
+
+#[test]
+fn calls_that_wait_for_an_attempt_fail_with_its_fault() {
+    let world = World::new(0.5).starts_in(9.0).broken_until(0.1, exited(3), 0.2).call(0.0).call(0.1);
+    let life = world.live(&exact());
+    for call in [1, 2] {
+        assert_eq!(life.fate(call), (0.2, &Fate::Failed(Delivery::NotSent, exited(3))));
+    }
+}
+
+// Liveness.
+
+#[test]
+fn a_hung_server_is_replaced_within_10_s_after_the_deadline_of_a_call() {
+    let world = World::new(60.0).start(0.0).then(10.0, Happening::Hangs).call_within(11.0, 20.0).gone_in(0.1);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        31.0s call 1: timed out, unknown
+        36.0s ready -> closing: the server gave no sign of life for 35 s
+        36.1s closing -> connecting
+        37.1s connecting -> ready
+        ",
+    );
+}
+
+#[test]
+fn a_hung_server_is_found_by_a_probe_when_nobody_calls() {
+    let world = World::new(110.0).start(0.0).then(10.0, Happening::Hangs).gone_in(0.1);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        71.0s ready -> closing: the server gave no sign of life for 70 s
+        71.1s closing -> connecting
+        72.1s connecting -> ready
+        ",
+    );
+}
+
+#[test]
+fn a_call_that_times_out_during_a_probe_raises_a_doubt_too() {
+    // Probed at 61; a short call times out at 64; a long one is in flight.
+    let world = World::new(200.0)
+        .start(0.0)
+        .then(10.0, Happening::Hangs)
+        .call_within(62.0, 2.0)
+        .call_within(63.0, 100.0);
+    let life = world.live(&exact());
+    let replaced = life.starts.get(1).copied();
+    assert!(replaced.is_some_and(|t| t <= at(64.0 + 5.0 + 61.0)), "spared for 60 s at most: {}", life.log);
+}
+
+#[test]
+fn a_server_that_answers_a_probe_in_the_same_instant_lives() {
+    let life = World::new(1000.0).start(0.0).live(&exact());
+    assert_eq!((life.starts.len(), life.state), (1, "ready"), "{}", life.log);
+    assert!(life.probes.len() >= 15);
+}
+
+#[test]
+fn busy_is_not_dead() {
+    let world = World::new(290.0).start(0.0).answers_in(280.0).call(2.0);
+    let life = world.live(&exact());
+    assert_eq!((life.probes.len(), life.charges(), life.answered()), (0, 0, 1));
+}
+
+#[test]
+fn a_slow_tool_is_no_reason_to_replace_a_server_that_lives() {
+    let world = World::new(60.0).start(0.0).answers_in(30.0).call_within(2.0, 5.0).call_within(3.0, 40.0);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        7.0s call 1: timed out, unknown
+        33.0s call 2: answered
+        ",
+    );
+}
+
+#[test]
+fn a_silent_server_is_spared_for_other_calls_but_not_for_more_than_60_s() {
+    let world = World::new(200.0)
+        .start(0.0)
+        .then(2.0, Happening::Hangs)
+        .call_within(3.0, 7.0)
+        .call_within(4.0, 190.0);
+    let life = check(
+        &exact(),
+        world.clone(),
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        10.0s call 1: timed out, unknown
+        75.0s call 2: failed, unknown: the server gave no sign of life for 74 s
+        75.0s ready -> closing: the server gave no sign of life for 74 s
+        75.0s closing -> connecting
+        76.0s connecting -> ready
+        ",
+    );
+    assert_eq!(life.charges(), 1);
+    let shorter = World::new(200.0)
+        .start(0.0)
+        .then(2.0, Happening::Hangs)
+        .call_within(3.0, 7.0)
+        .call_within(4.0, 20.0)
+        .live(&exact());
+    assert!(shorter.starts[1] <= at(24.0 + 0.25), "replaced as soon as the last call has ended");
+}
+
+#[test]
+fn a_server_that_does_not_know_ping_is_never_killed_for_silence() {
+    let world = World::new(3000.0)
+        .start(0.0)
+        .pings(Ping::Refuses)
+        .then(200.0, Happening::Hangs)
+        .call_within(300.0, 10.0)
+        .call_within(302.0, 20.0);
+    let life = world.live(&exact());
+    assert_eq!((life.starts.len(), life.charges(), life.state), (1, 0, "ready"));
+}
+
+#[test]
+fn a_cancelled_call_raises_a_doubt_only_after_ten_silent_seconds() {
+    let quick = World::new(40.0).start(0.0).answers_in(99.0).call(2.0).then(9.0, Happening::Cancel(1));
+    assert_eq!(quick.live(&exact()).probes, []);
+    let slow = World::new(40.0).start(0.0).answers_in(99.0).call(2.0).then(20.0, Happening::Cancel(1));
+    assert_eq!(slow.live(&exact()).probes, [at(20.0)]);
+}
+
+// Sleep.
+
+#[test]
+fn a_machine_that_slept_probes_before_it_charges() {
+    let world = World::new(20_000.0).start(0.0).sleeps(10.0, 10_000.0);
+    let life = world.live(&exact());
+    assert_eq!((life.starts.len(), life.charges()), (1, 0), "{}", life.log);
+    assert!(life.probes.contains(&at(10_000.0)));
+    assert_eq!(count(&life, |n| *n == Notice::Woke), 1);
+}
+
+#[test]
+fn a_silent_server_that_was_spared_when_the_machine_slept_is_asked_again() {
+    let world = World::new(9000.0)
+        .start(0.0)
+        .then(2.0, Happening::Hangs)
+        .call_within(3.0, 7.0)
+        .then(4.0, Happening::Call(Nature::Effect, None))
+        .sleeps(30.0, 8000.0);
+    let life = world.live(&exact());
+    assert!(life.probes.contains(&at(8000.0)), "{:?}", life.probes);
+    assert!(life.starts[1] > at(8000.0));
+}
+
+#[test]
+fn a_handshake_that_the_machine_slept_through_is_not_a_fault() {
+    let world = World::new(6000.0).start(0.0).starts_in(20.0).sleeps(1.0, 5000.0);
+    let life = world.live(&exact());
+    assert_eq!((life.charges(), life.starts.len(), life.state), (0, 1, "ready"));
+}
+
+/// The instants at which eight connections of one machine start again after it slept.
+fn woken(world: &World) -> Vec<Time> {
+    (0..8)
+        .map(|seed| {
+            let life = world.clone().seed(seed).live(&Policy::default());
+            *life
+                .starts
+                .iter()
+                .find(|&&t| t >= at(5000.0))
+                .unwrap_or_else(|| panic!("never started:\n{}", life.log))
+        })
+        .collect()
+}
+
+#[test]
+fn eight_servers_do_not_reconnect_in_the_same_instant_when_the_machine_wakes() {
+    let lost = World::new(9000.0).start(0.0).sleeps(10.0, 5000.0).kill(4000.0);
+    let parked = World::new(9000.0).start(0.0).broken_until(4000.0, exited(1), 0.0).sleeps(10.0, 5000.0);
+    let pausing = World::new(9000.0).start(0.0).broken_until(4000.0, exited(1), 0.0).sleeps(1.0, 5000.0);
+    for (world, name) in [(lost, "lost"), (parked, "parked"), (pausing, "pausing")] {
+        let mut starts = woken(&world);
+        assert!(starts.iter().all(|&t| t <= at(5001.0)), "{name}: spread over a second: {starts:?}");
+        starts.sort();
+        starts.dedup();
+        assert!(starts.len() >= 6, "{name}: {starts:?}");
+    }
+}
+
+#[test]
+fn an_epoch_that_was_ending_when_the_machine_slept_is_given_its_time() {
+    // The ladder's own timers stood still too: nobody has sent SIGKILL yet.
+    let world = World::new(9000.0)
+        .start(0.0)
+        .gone_in(6.0)
+        .then(3.0, Happening::Reconnect(Orderer::Person))
+        .sleeps(3.5, 5000.0);
+    let life = world.live(&exact());
+    assert_eq!(count(&life, |n| matches!(n, Notice::Abandoned(_))), 0, "{}", life.log);
+}
+
+// Drain and close.
+
+#[test]
+fn a_drain_lets_calls_finish() {
+    let world = World::new(40.0)
+        .start(0.0)
+        .answers_in(10.0)
+        .call(2.0)
+        .then(3.0, Happening::Reconnect(Orderer::Person))
+        .call(4.0);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        3.0s ready -> draining
+        12.0s call 1: answered
+        12.0s draining -> closing: planned
+        12.0s closing -> connecting
+        13.0s connecting -> ready
+        23.0s call 2: answered
+        ",
+    );
+}
+
+#[test]
+fn a_drain_is_bounded_by_30_s_and_then_what_still_runs_fails_as_unknown() {
+    let world = World::new(40.0)
+        .start(0.0)
+        .answers_in(100.0)
+        .call(2.0)
+        .then(3.0, Happening::Reconnect(Orderer::Person));
+    let life = check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        3.0s ready -> draining
+        33.0s call 1: failed, unknown: the connection was restarted on request
+        33.0s draining -> closing: planned
+        33.0s closing -> connecting
+        34.0s connecting -> ready
+        ",
+    );
+    assert_eq!(life.charges(), 0);
+}
+
+#[test]
+fn close_is_reached_in_bounded_time_from_every_state() {
+    let missing = Fault::NotFound { program: "x".into() };
+    let worlds = [
+        ("idle", World::new(60.0)),
+        ("connecting", World::new(60.0).start(4.5).starts_in(30.0).never_gone()),
+        ("ready", World::new(60.0).start(0.0).answers_in(100.0).call(2.0).never_gone()),
+        (
+            "draining",
+            World::new(60.0)
+                .start(0.0)
+                .answers_in(100.0)
+                .call(2.0)
+                .then(4.0, Happening::Reconnect(Orderer::Person))
+                .never_gone(),
+        ),
+        (
+            "closing",
+            World::new(60.0).start(0.0).then(4.0, Happening::Reconnect(Orderer::Person)).never_gone(),
+        ),
+        ("backoff", World::new(60.0).start(0.0).broken_until(99.0, exited(1), 0.9)),
+        ("parked", World::new(60.0).start(0.0).broken_until(99.0, missing, 0.0)),
+    ];
+    for (state, world) in worlds {
+        assert_eq!(world.clone().until(5.0).live(&exact()).state, state);
+        for manner in [Manner::Planned, Manner::ClientLeft, Manner::Told] {
+            let life = world
+                .clone()
+                .then(5.0, Happening::Close(manner))
+                .then(5.1, Happening::Close(manner))
+                .call(5.2)
+                .live(&exact());
+            let bound = 5.1 + exact().ladders.ladder(manner).length().as_secs_f64() + 2.0;
+            let closed = life.notices.iter().find(|(_, n)| *n == Notice::Closed).map(|&(t, _)| t);
+            assert!(closed.is_some_and(|t| t <= at(bound)), "{state}, {manner:?}:\n{}", life.log);
+            assert_eq!(life.state, "closed");
+            let last = *life.fates.keys().last().expect("the call after the close was refused");
+            assert!((1..=last).all(|call| life.fates.contains_key(&call)), "{state}: a call is pending");
+        }
+    }
+}
+
+#[test]
+fn an_epoch_that_does_not_end_is_abandoned_two_seconds_after_sigkill() {
+    let world = World::new(20.0).start(0.0).never_gone().then(3.0, Happening::Reconnect(Orderer::Person));
+    let life = check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        3.0s ready -> draining
+        3.0s draining -> closing: planned
+        12.0s closing -> connecting: abandoned
+        13.0s connecting -> ready
+        ",
+    );
+    assert_eq!(life.charges(), 0);
+}
+
+// Handshakes.
+
+#[test]
+fn an_exit_on_discover_is_free_and_the_next_attempt_follows_at_once() {
+    let world = World::new(10.0).call(0.0).steps_first(Step::Discovering).broken_until(0.05, exited(1), 0.1);
+    let life = check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        0.1s connecting -> closing: exited with code 1, free
+        0.1s closing -> connecting
+        1.1s connecting -> ready
+        1.2s call 1: answered
+        ",
+    );
+    assert_eq!(life.budget_left, 5);
+}
+
+#[test]
+fn free_ends_of_handshakes_that_lead_nowhere_are_bounded() {
+    for fault in [exited(1), Fault::WrongEra] {
+        let world = World::new(25.0).start(0.0).steps_first(Step::Discovering).broken_until(99.0, fault, 0.0);
+        let life = world.live(&exact());
+        assert!(life.starts.len() <= 24, "three free ends for each charge: {}", life.starts.len());
+        assert_eq!((life.charges(), life.state), (6, "parked"));
+    }
+}
+
+#[test]
+fn a_server_that_says_wrong_era_and_dies_of_it_is_not_charged() {
+    let mut owner = Owner::new(&exact(), 7);
+    owner.event(at(0.0), Event::Start);
+    let epoch = owner.epoch();
+    owner.event(at(0.0), Event::Begun(epoch, Step::Discovering));
+    let pulse = owner.pulse();
+    owner.event(at(0.1), Event::Lost(epoch, Fault::WrongEra, pulse));
+    owner.event(at(0.1), Event::Lost(epoch, exited(1), pulse));
+    assert_eq!(owner.lifecycle.budget_left(at(0.1)), 5);
+}
+
+#[test]
+fn the_clients_first_handshake_is_retried_within_its_time() {
+    let hello = Happening::Call(Nature::Greeting, Some(secs(60.0)));
+    let world = World::new(100.0)
+        .start(0.0)
+        .steps_first(Step::ClientsTurn)
+        .answers_in(0.5)
+        .then(2.0, hello.clone())
+        .broken_until(9.0, exited(1), 0.3);
+    let life = world.live(&exact());
+    assert_eq!(life.fate(1).1, &Fate::Answered, "{}", life.log);
+    assert!(life.fate(1).0 <= 11.0, "{}", life.log);
+    assert!(life.sends[&1] > 3, "a handshake runs nothing, so it has no limit of sends but its time");
+
+    let never = World::new(100.0)
+        .start(0.0)
+        .answers_in(0.5)
+        .steps_first(Step::ClientsTurn)
+        .then(2.0, hello)
+        .broken_until(999.0, exited(1), 0.3);
+    let life = never.live(&exact());
+    assert_eq!(life.fate(1), (62.0, &Fate::TimedOut(Delivery::Unknown)), "{}", life.log);
+    assert!(life.starts.len() <= 70, "{}", life.starts.len());
+}
+
+#[test]
+fn a_server_that_leaves_at_the_clients_discover_is_one_that_does_not_know_it() {
+    let discover = Happening::Call(Nature::Discovery, Some(secs(60.0)));
+    let world = World::new(20.0).start(0.0).steps_first(Step::ClientsTurn).then(1.0, discover).kill(1.1);
+    let life = world.answers_in(1.0).live(&exact());
+    assert_eq!(life.fate(1), (1.1, &Fate::NotKnown));
+}
+
+#[test]
+fn a_server_that_never_answers_the_handshake_fails_at_the_limit() {
+    let world = World::new(60.5).starts_in(1000.0).call(0.0);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        60.0s call 1: failed, not-sent: the server did not answer the handshake within 60 s
+        60.0s connecting -> closing: the server did not answer the handshake within 60 s
+        60.0s closing -> connecting
+        ",
+    );
+}
+
+// Calls.
+
+#[test]
+fn the_time_a_person_is_asked_does_not_count() {
+    let world = World::new(4000.0)
+        .start(0.0)
+        .answers_in(1500.0)
+        .call(2.0)
+        .then(10.0, Happening::Asks)
+        .then(1400.0, Happening::Replies);
+    assert_eq!(world.live(&exact()).fate(1), (1502.0, &Fate::Answered));
+    let never = World::new(9000.0).start(0.0).answers_in(9000.0).call(2.0).then(10.0, Happening::Asks);
+    assert_eq!(never.live(&exact()).fate(1), (3602.0, &Fate::TimedOut(Delivery::Unknown)), "an hour in all");
+}
+
+#[test]
+fn progress_extends_a_call_up_to_an_hour() {
+    let mut world = World::new(9000.0).start(0.0).answers_in(8000.0).call(2.0);
+    for n in 1..80 {
+        world = world.then(2.0 + f64::from(n) * 100.0, Happening::Progress(1));
+    }
+    assert_eq!(world.live(&exact()).fate(1), (3602.0, &Fate::TimedOut(Delivery::Unknown)));
+    let once = World::new(9000.0).start(0.0).answers_in(8000.0).call(2.0).then(200.0, Happening::Progress(1));
+    assert_eq!(once.live(&exact()).fate(1).0, 500.0);
+}
+
+#[test]
+fn a_stream_survives_restarts_and_hours() {
+    let mut world = World::new(50_000.0)
+        .start(0.0)
+        .answers_in(90_000.0)
+        .then(2.0, Happening::Call(Nature::Stream, Some(secs(300.0))));
+    for n in 1..=10 {
+        world = world.kill(f64::from(n) * 4000.0);
+    }
+    world = world.then(45_000.0, Happening::Reconnect(Orderer::Person));
+    let life = world.live(&exact());
+    assert_eq!(life.fates.len(), 0);
+    assert_eq!(life.sends[&1], 12, "opened again on every session");
+    assert_eq!(count(&life, |n| matches!(n, Notice::Planned(..))), 1, "and no drain waits for it");
+}

@@ -1,0 +1,1033 @@
+//! A seeded random walk over thousands of lives: arbitrary events in arbitrary order, late, twice, of the wrong epoch.
+//! After every step the invariants P1 to P10 are checked against what the walk itself knows of the world.
+//!
+//! A failure prints its seed. `REGROW_SEED=7 cargo test -p regrow-core --test walk` lives that one again and tells it;
+//! `REGROW_LIVES=100000` walks further than usual.
+
+#[path = "world/owner.rs"]
+mod owner;
+
+use fastrand::Rng;
+use owner::{Caller, Fate, Owner, Told};
+use regrow_core::{
+    CallId, Delivery, Epoch, Event, Fault, Intent, Manner, Nature, Notice, Orderer, Policy, Pulse, Refusal,
+    State, Step, Time, Watch,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+const LIVES: u64 = 2000;
+const TURNS: usize = 250;
+
+#[test]
+fn no_order_of_events_breaks_an_invariant() {
+    if let Some(seed) = number("REGROW_SEED") {
+        return Walk::new(seed, true).live();
+    }
+    let mut seen = BTreeSet::new();
+    for seed in 0..number("REGROW_LIVES").unwrap_or(LIVES) {
+        let mut walk = Walk::new(seed, false);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| walk.live())) {
+            eprintln!("to live it again: REGROW_SEED={seed} cargo test -p regrow-core --test walk");
+            resume_unwind(panic);
+        }
+        seen.append(&mut walk.seen);
+    }
+    for wanted in WANTED {
+        assert!(seen.contains(wanted), "no life reached {wanted:?}: the walk proves nothing about it");
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
+}
+
+#[test]
+fn equal_seeds_live_equal_lives() {
+    let lived = |seed| {
+        let mut walk = Walk::new(seed, false);
+        walk.keep = true;
+        walk.live();
+        walk.trace
+    };
+    for seed in 0..20 {
+        assert_eq!(lived(seed), lived(seed));
+    }
+    assert_ne!(lived(1), lived(2));
+}
+
+/// What all lives together must have reached.
+const WANTED: [&str; 42] = [
+    "idle",
+    "connecting",
+    "ready",
+    "draining",
+    "closing",
+    "backoff",
+    "parked",
+    "closed",
+    "clients turn",
+    "discovering",
+    "probed",
+    "doubted",
+    "spared",
+    "parked for good",
+    "abandoned while replaced",
+    "notice connecting",
+    "notice ready",
+    "notice fault",
+    "notice retired",
+    "notice planned",
+    "notice late",
+    "notice doubted",
+    "notice backoff",
+    "notice parked",
+    "notice abandoned",
+    "notice woke",
+    "notice closed",
+    "call answered",
+    "call moved",
+    "call replayed",
+    "call failed unknown",
+    "call failed not sent",
+    "call of a method not known",
+    "call timed out",
+    "call cancelled",
+    "call overloaded",
+    "call refused when closed",
+    "free end",
+    "free ends over",
+    "reconnect charged",
+    "wrong answer",
+    "stopped clock",
+];
+
+/// What the walk knows of a call.
+struct Truth {
+    nature: Nature,
+    own: bool,
+    /// When it must have ended, if ever.
+    ends_by: Option<Time>,
+    /// How often the server has run it.
+    runs: u32,
+    sends: u32,
+    ended: Option<Fate>,
+}
+
+/// What the walk knows of a process.
+struct Process {
+    dead: bool,
+    told_to_end: bool,
+    written: u64,
+    /// Calls in its input that it has not read yet: where each starts.
+    pipe: BTreeMap<u64, Caller>,
+}
+
+/// What is known of the newest epoch's end, to judge its charge.
+#[derive(Default)]
+struct Account {
+    was_ready: bool,
+    discovering: bool,
+    charged: bool,
+    hurried: bool,
+}
+
+struct Walk {
+    rng: Rng,
+    policy: Policy,
+    owner: Owner,
+    now: Time,
+    tell: bool,
+    keep: bool,
+    trace: Vec<String>,
+    seen: BTreeSet<&'static str>,
+    calls: BTreeMap<Caller, Truth>,
+    own_calls: Caller,
+    outstanding: BTreeMap<(Epoch, CallId), Caller>,
+    used_ids: BTreeSet<CallId>,
+    answerable: Vec<(Epoch, CallId)>,
+    processes: BTreeMap<Epoch, Process>,
+    abandoned: BTreeSet<Epoch>,
+    past: Vec<Event>,
+    attempts: Vec<Time>,
+    last_sent: BTreeMap<Epoch, Caller>,
+    account: Account,
+    charges: Vec<Time>,
+    free_in_a_row: u32,
+    slow: bool,
+    closing_since: Option<Time>,
+    jumped: bool,
+    /// Since when the clock of the calls stands still.
+    stopped: Option<Time>,
+    /// The step that is being looked at: the state before it, and its event.
+    step: Option<(State, Event)>,
+    expected_charge: bool,
+}
+
+impl Walk {
+    fn new(seed: u64, tell: bool) -> Walk {
+        let mut rng = Rng::with_seed(seed);
+        let policy = some_policy(&mut rng);
+        Walk {
+            owner: Owner::new(&policy, seed),
+            policy,
+            rng,
+            now: Time::ZERO,
+            tell,
+            keep: false,
+            trace: vec![],
+            seen: BTreeSet::from(["idle"]),
+            calls: BTreeMap::new(),
+            own_calls: 1_000_000,
+            outstanding: BTreeMap::new(),
+            used_ids: BTreeSet::new(),
+            answerable: vec![],
+            processes: BTreeMap::new(),
+            abandoned: BTreeSet::new(),
+            past: vec![],
+            attempts: vec![],
+            last_sent: BTreeMap::new(),
+            account: Account::default(),
+            charges: vec![],
+            free_in_a_row: 0,
+            slow: false,
+            closing_since: None,
+            jumped: false,
+            stopped: None,
+            step: None,
+            expected_charge: false,
+        }
+    }
+
+    /// One life: many random turns, then a close that must come to its end.
+    fn live(&mut self) {
+        for _ in 0..TURNS {
+            self.pass_time();
+            self.turn();
+            self.look();
+        }
+        let manner = self.some_manner();
+        if self.closing_since.is_none() {
+            self.jumped = false;
+            self.event(Event::Close(manner));
+            self.look();
+        }
+        let closed_by = self.now + self.policy.ladders.planned.length() + 2 * self.policy.abandon_after;
+        while !self.owner.lifecycle.is_closed() {
+            let due = self.owner.lifecycle.deadline().expect("P6: a close that nothing ends");
+            self.now = self.now.max(due);
+            assert!(self.now <= closed_by, "P6: closed in bounded time, even if no process ever ends");
+            self.tick();
+            self.look();
+        }
+    }
+
+    // What happens.
+
+    fn pass_time(&mut self) {
+        let due = self.owner.deadline().unwrap_or(self.now + Duration::from_secs(30)).max(self.now);
+        let until = due - self.now;
+        let some = |rng: &mut Rng, millis: u64| Duration::from_millis(rng.u64(0..=millis));
+        match self.rng.u32(0..100) {
+            0..45 => self.now = self.now + some(&mut self.rng, 40).min(until),
+            45..65 => self.now = self.now + some(&mut self.rng, 5000).min(until),
+            65..96 => self.now = due,
+            _ => {
+                self.now = due + some(&mut self.rng, 100_000);
+                self.jumped = true;
+                self.say(|_| "time jumps".to_owned());
+            }
+        }
+        // Sometimes other news overtakes the timer.
+        if self.owner.deadline().is_some_and(|due| due <= self.now) && self.rng.u32(0..8) > 0 {
+            self.tick();
+            self.look();
+        }
+    }
+
+    fn turn(&mut self) {
+        let epoch = self.owner.epoch();
+        let connecting = matches!(self.owner.lifecycle.state(), State::Connecting { .. });
+        match self.rng.u32(0..1000) {
+            0..170 => self.call(),
+            170..300 => self.write(),
+            300..430 => self.read(),
+            430..560 => self.answer(),
+            560..590 => self.answer_wrongly(),
+            590..610 => self.cancel(),
+            610..625 => self.progress(),
+            625..640 => self.turn_clock(),
+            640..760 if connecting => self.connect_further(),
+            640..700 => self.hear(),
+            700..745 => self.die(),
+            745..840 => self.vanish(),
+            840..850 => self.lose_by_chance(),
+            850..858 => self.reconnect(Orderer::Person),
+            858..885 => self.reconnect(Orderer::Program),
+            885..905 => self.event(Event::Start),
+            905..915 => self.event(Event::ProbeRefused(epoch)),
+            915..918 => {
+                let manner = self.some_manner();
+                self.event(Event::Close(manner));
+            }
+            918..930 => self.own_call(),
+            930..990 => self.say_old_news(),
+            _ => {
+                let event = if self.rng.bool() { Event::Gone(epoch) } else { Event::Connected(epoch) };
+                // Nobody reports the end of what has not ended.
+                if !matches!(event, Event::Gone(_)) {
+                    self.event(event);
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        for _ in 0..4 {
+            self.owner.tick(self.now);
+            self.judge();
+            if self.stopped.is_some_and(|stopped| self.now >= stopped + self.policy.call_limit) {
+                self.stopped = None; // By itself.
+            }
+            if self.owner.deadline().is_none_or(|due| due > self.now) {
+                return;
+            }
+        }
+        panic!("P9: a timer that fires and fires: {:?}", self.owner.lifecycle.state());
+    }
+
+    fn event(&mut self, event: Event) {
+        self.past.push(event.clone());
+        self.owner.event(self.now, event);
+        self.judge();
+    }
+
+    fn call(&mut self) {
+        let nature = match self.rng.u32(0..20) {
+            0..10 => Nature::Effect,
+            10..16 => Nature::Read,
+            16 => Nature::Stream,
+            17 => Nature::Greeting,
+            _ => Nature::Discovery,
+        };
+        let timeout = match self.rng.u32(0..10) {
+            0 => None,
+            1..4 => Some(Duration::from_millis(self.rng.u64(0..3000))),
+            _ => Some(Duration::from_secs(self.rng.u64(5..300))),
+        };
+        let bytes = self.rng.usize(0..50);
+        let ends_by = match nature {
+            Nature::Stream => None,
+            _ => timeout.map(|timeout| self.now + timeout),
+        };
+        let truth = Truth { nature, own: false, ends_by, runs: 0, sends: 0, ended: None };
+        let caller = self.calls.keys().filter(|&&c| c < 1_000_000).last().map_or(1, |last| last + 1);
+        self.calls.insert(caller, truth);
+        self.say(|_| format!("call {caller} {nature:?} {timeout:?}"));
+        assert_eq!(self.owner.call(self.now, nature, timeout, bytes), caller);
+        if self.owner.ledger.find(|&c| c == caller).is_some() && self.stopped.is_some() {
+            self.forgive(caller, timeout);
+        }
+        self.judge();
+    }
+
+    fn own_call(&mut self) {
+        let epoch = self.owner.epoch();
+        if self.processes.get(&epoch).is_none_or(|process| process.told_to_end) {
+            return;
+        }
+        self.own_calls += 1;
+        let (caller, timeout) = (self.own_calls, Duration::from_secs(10));
+        let ends_by = Some(self.now + timeout);
+        self.calls.insert(
+            caller,
+            Truth { nature: Nature::Effect, own: true, ends_by, runs: 0, sends: 0, ended: None },
+        );
+        let id = self.owner.ledger.admit_own(self.now, epoch, timeout, caller);
+        self.owner.told.push(Told::Send(epoch, id, caller));
+        if self.stopped.is_some() {
+            self.forgive(caller, Some(timeout));
+        }
+        self.judge();
+    }
+
+    /// The OS accepts the first byte of a call.
+    fn write(&mut self) {
+        let ready: Vec<_> = self.outstanding.iter().map(|(&key, &caller)| (key, caller)).collect();
+        for ((epoch, id), caller) in ready {
+            let Some(process) = self.processes.get_mut(&epoch) else { continue };
+            let written =
+                process.pipe.values().any(|&c| c == caller) || self.answerable.contains(&(epoch, id));
+            if !process.dead && !written && self.rng.bool() {
+                let position = process.written;
+                process.written += 10;
+                process.pipe.insert(position, caller);
+                self.owner.ledger.sent(id, position);
+                self.answerable.push((epoch, id));
+                self.say(|_| format!("call {caller} is written to {epoch} at {position}"));
+            }
+        }
+    }
+
+    /// The server reads and runs what lies in its input, or some of it.
+    fn read(&mut self) {
+        for process in self.processes.values_mut().filter(|process| !process.dead) {
+            let upto = self.rng.u64(0..=process.written);
+            let unread = process.pipe.split_off(&upto);
+            for caller in std::mem::replace(&mut process.pipe, unread).into_values() {
+                let truth = self.calls.get_mut(&caller).expect("only known calls are written");
+                truth.runs += 1;
+                p3_a_call_runs_at_most_once_unless_safe(caller, truth, &self.policy);
+                a_call_said_to_be_not_sent_never_runs(caller, truth);
+            }
+        }
+    }
+
+    /// The server answers a call that it has run.
+    fn answer(&mut self) {
+        let Some(&(epoch, id)) = pick(&mut self.rng, &self.answerable) else { return };
+        let Some(process) = self.processes.get(&epoch) else { return };
+        let owed = self.outstanding.get(&(epoch, id)).copied();
+        if process.dead || owed.is_some_and(|caller| process.pipe.values().any(|&c| c == caller)) {
+            return;
+        }
+        self.deliver(epoch, id);
+    }
+
+    /// An answer comes twice, from another session, or to a question that nobody asked.
+    fn answer_wrongly(&mut self) {
+        let Some(&(epoch, id)) = pick(&mut self.rng, &self.answerable) else { return };
+        let (epoch, id) = match self.rng.u32(0..3) {
+            0 => (epoch, CallId(self.rng.u64(0..200))),
+            1 => (Epoch(self.rng.u64(0..=self.owner.epoch().0)), id),
+            _ => (epoch, id),
+        };
+        if !self.outstanding.contains_key(&(epoch, id)) {
+            self.seen.insert("wrong answer");
+            self.deliver(epoch, id);
+        }
+    }
+
+    fn deliver(&mut self, epoch: Epoch, id: CallId) {
+        let good = self.rng.u32(0..4) > 0;
+        self.say(|_| format!("{epoch} answers {id:?}"));
+        let owed = self.outstanding.get(&(epoch, id)).copied();
+        let got = self.owner.answer(self.now, epoch, id, good);
+        p7_an_answer_reaches_only_its_own_call(got, owed);
+        self.judge();
+        if got.is_none() && owed.is_none() && epoch == self.owner.epoch() {
+            return;
+        }
+        let stream = owed.is_some_and(|caller| self.calls[&caller].nature == Nature::Stream);
+        assert!(got.is_some() || owed.is_none() || stream, "P2: an answer that was owed is lost");
+    }
+
+    fn cancel(&mut self) {
+        let pending: Vec<Caller> = self.calls.keys().copied().collect();
+        let Some(&caller) = pick(&mut self.rng, &pending) else { return };
+        if self.calls[&caller].own {
+            return;
+        }
+        let was_pending = self.calls[&caller].ended.is_none();
+        self.say(|_| format!("call {caller} is cancelled"));
+        assert_eq!(self.owner.cancel(self.now, caller), was_pending);
+        self.judge();
+    }
+
+    fn progress(&mut self) {
+        let Some((&(_, id), &caller)) = self.outstanding.iter().next() else { return };
+        self.owner.ledger.extend(self.now, id);
+        let limit = self.policy.call_limit.max(Duration::from_secs(300));
+        if let Some(ends_by) = &mut self.calls.get_mut(&caller).expect("it is outstanding").ends_by {
+            *ends_by = (*ends_by).max(self.now + limit);
+        }
+        self.say(|_| format!("call {caller} makes progress"));
+    }
+
+    fn turn_clock(&mut self) {
+        if self.stopped.is_some() {
+            self.owner.ledger.start_clock(self.now);
+            self.stopped = None;
+            self.say(|_| "the clock goes on".to_owned());
+        } else if self.rng.bool() {
+            self.owner.ledger.stop_clock(self.now);
+            self.stopped = Some(self.now);
+            self.seen.insert("stopped clock");
+            let pending: Vec<Caller> = self.calls.keys().copied().collect();
+            for caller in pending {
+                self.forgive(caller, None);
+            }
+            self.say(|_| "the clock stops".to_owned());
+        }
+    }
+
+    /// A call for which the clock stood may take as long as the limit allows.
+    fn forgive(&mut self, caller: Caller, timeout: Option<Duration>) {
+        let limit = self.policy.call_limit.max(timeout.unwrap_or(Duration::from_secs(300)));
+        let now = self.now;
+        if let Some(ends_by) = self.calls.get_mut(&caller).and_then(|truth| truth.ends_by.as_mut()) {
+            *ends_by = (*ends_by).max(now + limit);
+        }
+    }
+
+    fn connect_further(&mut self) {
+        let epoch = self.owner.epoch();
+        if self.processes.get(&epoch).is_none_or(|process| process.dead) {
+            return;
+        }
+        let first = self.first_waiting();
+        let State::Connecting { step, .. } = *self.owner.lifecycle.state() else { return };
+        let fresh =
+            !self.past.iter().any(|e| matches!(e, Event::Begun(on, _) | Event::Opened(on) if *on == epoch));
+        let handshake =
+            |walk: &Walk, caller| matches!(walk.calls[&caller].nature, Nature::Greeting | Nature::Discovery);
+        match self.rng.u32(0..10) {
+            0..2 if fresh => self.event(Event::Opened(epoch)),
+            2 => self.event(Event::Begun(epoch, Step::Discovering)),
+            3 if step == Step::Discovering => self.event(Event::Begun(epoch, Step::Greeting)),
+            4..7 if step == Step::ClientsTurn && first.is_some_and(|caller| handshake(self, caller)) => {
+                assert!(self.owner.dispatch(epoch), "the handshake was waiting");
+                self.event(Event::Begun(epoch, Step::Greeting));
+            }
+            7.. => self.event(Event::Connected(epoch)),
+            _ => {}
+        }
+    }
+
+    fn first_waiting(&self) -> Option<Caller> {
+        let placed: BTreeSet<Caller> = self.outstanding.values().copied().collect();
+        let waits = |(caller, truth): &(&Caller, &Truth)| truth.ended.is_none() && !placed.contains(caller);
+        self.calls.iter().find(waits).map(|(&caller, _)| caller)
+    }
+
+    /// Something is read from the server.
+    fn hear(&mut self) {
+        if self.processes.get(&self.owner.epoch()).is_some_and(|process| !process.dead) {
+            self.owner.heard = self.now;
+        }
+    }
+
+    /// The process ends by itself, and its owner hears of that.
+    fn die(&mut self) {
+        let epoch = self.owner.epoch();
+        let Some(process) = self.processes.get_mut(&epoch).filter(|process| !process.dead) else { return };
+        process.dead = true;
+        // On a dead process it is known what it never read.
+        if self.rng.bool() {
+            let read = process.pipe.keys().next().copied().unwrap_or(process.written);
+            self.owner.read.insert(epoch, read);
+        }
+        let told_to_end = process.told_to_end;
+        if !told_to_end || self.rng.u32(0..3) == 0 {
+            let (fault, pulse) = (self.some_fault(), self.owner.pulse());
+            self.event(Event::Lost(epoch, fault, pulse));
+        }
+    }
+
+    /// More causes of an end that was told already, or of none.
+    fn lose_by_chance(&mut self) {
+        let (fault, pulse) = (self.some_fault(), self.owner.pulse());
+        self.event(Event::Lost(self.owner.epoch(), fault, pulse));
+    }
+
+    /// The last of a process disappears.
+    fn vanish(&mut self) {
+        let ended = |(_, process): &(&Epoch, &Process)| process.dead || process.told_to_end;
+        let Some((&epoch, _)) = self.processes.iter().find(ended) else { return };
+        // Its owner learns of the death before the disappearance.
+        if !self.processes[&epoch].told_to_end {
+            return;
+        }
+        self.processes.remove(&epoch);
+        self.event(Event::Gone(epoch));
+    }
+
+    fn reconnect(&mut self, orderer: Orderer) {
+        self.say(|_| format!("{orderer:?} wants a reconnect"));
+        self.owner.reconnect(self.now, orderer);
+        self.judge();
+    }
+
+    /// News of an epoch that was left changes nothing.
+    fn say_old_news(&mut self) {
+        let Some(event) = pick(&mut self.rng, &self.past).cloned() else { return };
+        let old = match event {
+            Event::Opened(e)
+            | Event::Begun(e, _)
+            | Event::Connected(e)
+            | Event::Lost(e, ..)
+            | Event::Gone(e) => e,
+            _ => return,
+        };
+        if old == self.owner.epoch() {
+            return;
+        }
+        let before = self.owner.lifecycle.clone();
+        let effects = self.owner.lifecycle.step(self.now, event.clone());
+        assert!(
+            effects.is_empty() && self.owner.lifecycle == before,
+            "late news of {old} did something: {event:?}"
+        );
+    }
+
+    fn some_manner(&mut self) -> Manner {
+        [Manner::Planned, Manner::ClientLeft, Manner::Told][self.rng.usize(0..3)]
+    }
+
+    fn some_fault(&mut self) -> Fault {
+        let reason = String::new();
+        let faults = [
+            Fault::Exited { code: 0 },
+            Fault::Exited { code: 1 },
+            Fault::Killed { signal: 9 },
+            Fault::WrongEra,
+            Fault::Broken { reason: reason.clone() },
+            Fault::OutputClosed,
+            Fault::InputClosed,
+            Fault::HandshakeRefused { code: -32600, message: reason.clone() },
+            Fault::SpawnFailed { program: reason.clone(), reason: reason.clone() },
+            Fault::NotFound { program: reason.clone() },
+            Fault::NotExecutable { program: reason.clone(), reason: reason.clone() },
+            Fault::BadDirectory { path: reason.clone(), reason: reason.clone() },
+            Fault::VersionChanged { was: reason.clone(), is: reason.clone() },
+            Fault::CapabilityLost { name: reason },
+        ];
+        // Mostly what happens mostly.
+        let most = if self.rng.u32(0..5) > 0 { 5 } else { faults.len() };
+        faults[self.rng.usize(0..most)].clone()
+    }
+
+    // What is found.
+
+    /// Takes in all that the owner told, in order, and holds it against what is known.
+    fn judge(&mut self) {
+        for told in std::mem::take(&mut self.owner.told) {
+            self.say(|_| format!("    {told:?}"));
+            match told {
+                Told::Step(state, event) => self.judge_step(state, event),
+                Told::Connect(epoch) => self.judge_attempt(epoch),
+                Told::Hangup(epoch, _) => {
+                    if let Some(process) = self.processes.get_mut(&epoch) {
+                        process.told_to_end = true;
+                    }
+                }
+                Told::Abandon(epoch) => {
+                    assert!(self.processes.contains_key(&epoch), "only what is left can be abandoned");
+                    self.abandoned.insert(epoch);
+                }
+                Told::Settled(epoch) => self.outstanding.retain(|&(on, _), _| on != epoch),
+                Told::Send(epoch, id, caller) => self.judge_send(epoch, id, caller),
+                Told::Ended(caller, fate) => self.judge_end(caller, fate),
+                Told::Notice(notice) => self.judge_notice(notice),
+                Told::Moved(was, is) => self.judge_move(was, is),
+                Told::Probe(epoch) => assert_eq!(epoch, self.owner.epoch()),
+            }
+        }
+        self.finish_step();
+    }
+
+    fn judge_step(&mut self, state: State, event: Event) {
+        self.finish_step();
+        self.expected_charge = self.ends_in_a_fault(&state, &event);
+        if self.expected_charge {
+            self.account.charged = true;
+            self.charges.push(self.now);
+        }
+        match &event {
+            Event::Begun(epoch, step) if *epoch == self.owner.epoch() && is_connecting(&state) => {
+                self.account.discovering = *step == Step::Discovering;
+            }
+            Event::Opened(epoch) if *epoch == self.owner.epoch() && is_connecting(&state) => {
+                self.account.discovering = false;
+            }
+            Event::Reconnect(Orderer::Person, _) => self.account.hurried = true,
+            Event::Close(_) => _ = self.closing_since.get_or_insert(self.now),
+            _ => {}
+        }
+        self.step = Some((state, event));
+    }
+
+    /// The step is over: was each fault charged, and told, as it should have been?
+    fn finish_step(&mut self) {
+        let Some((state, event)) = self.step.take() else { return };
+        assert!(!self.expected_charge, "P4: a fault was not told: {event:?} in {state:?}");
+        if event == Event::Demand {
+            p5_demand_makes_nothing_come_sooner_than_its_floor(&state, self);
+        }
+    }
+
+    /// P4, as DESIGN.md puts it: planned and retired ends cost nothing, all others are charged once.
+    fn ends_in_a_fault(&mut self, state: &State, event: &Event) -> bool {
+        match (state, event) {
+            (
+                State::Connecting { .. } | State::Ready { .. } | State::Draining { .. },
+                Event::Lost(epoch, fault, pulse),
+            ) if *epoch == self.owner.epoch() => {
+                let fault = self.is_a_fault(fault, pulse);
+                let spent = !fault && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
+                if spent {
+                    self.seen.insert("free ends over");
+                }
+                self.count_free_end(fault || spent, pulse.answered);
+                (fault || spent) && !self.account.charged
+            }
+            (State::Closing { .. }, Event::Lost(epoch, fault, pulse)) if *epoch == self.owner.epoch() => {
+                let charged = self.is_a_fault(fault, pulse) && !self.account.charged;
+                if charged {
+                    self.free_in_a_row = 0;
+                }
+                charged
+            }
+            (State::Ready { .. }, Event::Reconnect(Orderer::Program, pulse)) => {
+                let charged = !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
+                if charged {
+                    self.seen.insert("reconnect charged");
+                }
+                self.count_free_end(charged, pulse.answered);
+                charged
+            }
+            // What our own timer finds is judged when it is told.
+            _ => false,
+        }
+    }
+
+    fn is_a_fault(&self, fault: &Fault, pulse: &Pulse) -> bool {
+        let ended = matches!(fault, Fault::Exited { .. } | Fault::Killed { .. });
+        let in_good_order = *fault == Fault::Exited { code: 0 };
+        let retired = self.account.was_ready && in_good_order && pulse.calls == 0 && pulse.answered;
+        let told_its_era = !self.account.was_ready && self.account.discovering && ended;
+        !(retired || told_its_era || *fault == Fault::WrongEra)
+    }
+
+    fn count_free_end(&mut self, charged: bool, answered: bool) {
+        self.free_in_a_row = if charged || answered { 0 } else { self.free_in_a_row + 1 };
+    }
+
+    fn judge_attempt(&mut self, epoch: Epoch) {
+        p1_at_most_one_process_lives(epoch, self);
+        p5_an_attempt_has_a_reason(self);
+        p10_epochs_rise_and_attempts_have_a_floor(epoch, self);
+        self.attempts.push(self.now);
+        self.account = Account::default();
+        let process = Process { dead: false, told_to_end: false, written: 0, pipe: BTreeMap::new() };
+        self.processes.insert(epoch, process);
+    }
+
+    fn judge_send(&mut self, epoch: Epoch, id: CallId, caller: Caller) {
+        assert!(self.used_ids.insert(id), "P7: {id:?} is used twice");
+        let truth = self.calls.get_mut(&caller).expect("only known calls are sent");
+        assert_eq!(truth.ended, None, "P2: call {caller} is sent after its end");
+        truth.sends += 1;
+        if truth.sends > 1 && !truth.own && truth.nature != Nature::Stream {
+            self.seen.insert(if truth.runs == 0 { "call moved" } else { "call replayed" });
+        }
+        if !truth.own {
+            let last = self.last_sent.insert(epoch, caller);
+            assert!(last < Some(caller), "older calls leave before newer ones");
+        }
+        self.outstanding.insert((epoch, id), caller);
+    }
+
+    fn judge_end(&mut self, caller: Caller, fate: Fate) {
+        self.outstanding.retain(|_, c| *c != caller);
+        let truth = self.calls.get_mut(&caller).expect("only known calls end");
+        assert_eq!(truth.ended, None, "P2: call {caller} ended twice");
+        truth.ended = Some(fate.clone());
+        self.seen.insert(match &fate {
+            Fate::Answered => "call answered",
+            Fate::Failed(Delivery::NotSent, _) => "call failed not sent",
+            Fate::Failed(..) => "call failed unknown",
+            Fate::NotKnown => "call of a method not known",
+            Fate::TimedOut(_) => "call timed out",
+            Fate::Cancelled(_) => "call cancelled",
+            Fate::Refused(Refusal::Overloaded) => "call overloaded",
+            Fate::Refused(Refusal::Closed) => "call refused when closed",
+        });
+        a_call_said_to_be_not_sent_never_runs(caller, truth);
+    }
+
+    fn judge_notice(&mut self, notice: Notice) {
+        self.seen.insert(match &notice {
+            Notice::Connecting(_) => "notice connecting",
+            Notice::Ready(_) => "notice ready",
+            Notice::Fault(..) => "notice fault",
+            Notice::Retired(..) => "notice retired",
+            Notice::Planned(..) => "notice planned",
+            Notice::Late(..) => "notice late",
+            Notice::Doubted(_) => "notice doubted",
+            Notice::Backoff(_) => "notice backoff",
+            Notice::Parked(_) => "notice parked",
+            Notice::Abandoned(_) => "notice abandoned",
+            Notice::Woke => "notice woke",
+            Notice::Closed => "notice closed",
+        });
+        match notice {
+            Notice::Ready(_) => {
+                self.account.was_ready = true;
+                self.slow = false;
+            }
+            Notice::Fault(epoch, fault, _) => {
+                assert_eq!(epoch, self.owner.epoch());
+                p4_a_charge_is_a_fault(&fault, self);
+            }
+            Notice::Late(epoch, fault) => {
+                assert_eq!(epoch, self.owner.epoch());
+                p4_a_charge_is_a_fault(&fault, self);
+            }
+            Notice::Parked(fault) => self.slow |= !fault.is_permanent(),
+            Notice::Retired(epoch, _) => {
+                assert_eq!(epoch, self.owner.epoch());
+                assert!(!self.expected_charge, "P4: a fault was let go free");
+                self.seen.insert("free end");
+            }
+            _ => {}
+        }
+    }
+
+    fn judge_move(&mut self, was: &'static str, is: &'static str) {
+        self.seen.insert(is);
+        match (was, is) {
+            ("closing", "backoff" | "connecting") => {
+                p5_over_budget_it_parks(self);
+                if matches!(self.step, Some((_, Event::Tick(_)))) {
+                    self.seen.insert("abandoned while replaced");
+                }
+            }
+            (_, "closed") => p6_closed_leaves_nothing(self),
+            _ => {}
+        }
+        if let State::Parked { probe_at: None, .. } = self.owner.lifecycle.state() {
+            self.seen.insert("parked for good");
+        }
+    }
+
+    /// After every turn.
+    fn look(&mut self) {
+        self.seen.insert(match self.owner.lifecycle.state() {
+            State::Ready { watch: Watch::Probed { doubt: true, .. }, .. } => "doubted",
+            State::Ready { watch: Watch::Probed { .. }, .. } => "probed",
+            State::Ready { watch: Watch::Spared { .. }, .. } => "spared",
+            State::Connecting { step: Step::ClientsTurn, .. } => "clients turn",
+            State::Connecting { step: Step::Discovering, .. } => "discovering",
+            state => state.name(),
+        });
+        p2_every_call_ends_by_its_deadline(self);
+        p4_the_budget_is_what_was_charged(self);
+        p8_parked_and_closed_hold_no_waiting_call(self);
+        p9_whatever_is_pending_has_a_timer(self);
+    }
+
+    fn is_over_budget(&self) -> bool {
+        self.charged_within_window() > self.policy.budget.charges
+    }
+
+    fn charged_within_window(&self) -> u32 {
+        let recent = |&&charged: &&Time| self.now - charged < self.policy.budget.window;
+        u32::try_from(self.charges.iter().filter(recent).count()).expect("few")
+    }
+
+    fn since_attempt(&self) -> Option<Duration> {
+        self.attempts.last().map(|&last| self.now - last)
+    }
+
+    fn say(&mut self, line: impl FnOnce(&Walk) -> String) {
+        if self.tell || self.keep {
+            let line = format!("{} {}", self.now, line(self));
+            if self.tell {
+                eprintln!("{line}");
+            }
+            self.trace.push(line);
+        }
+    }
+}
+
+fn pick<'a, T>(rng: &mut Rng, from: &'a [T]) -> Option<&'a T> {
+    if from.is_empty() { None } else { from.get(rng.usize(0..from.len())) }
+}
+
+fn is_connecting(state: &State) -> bool {
+    matches!(state, State::Connecting { .. })
+}
+
+/// Numbers near enough to each other that a short life reaches all of them.
+fn some_policy(rng: &mut Rng) -> Policy {
+    let mut policy = Policy::default();
+    if rng.u32(0..4) > 0 {
+        policy.connect_timeout = Duration::from_secs(10);
+        policy.call_limit = Duration::from_secs(200);
+        policy.drain_timeout = Duration::from_secs(rng.u64(1..10));
+        policy.idle_probe = Some(Duration::from_secs(rng.u64(2..20)));
+        policy.probe_timeout = Duration::from_secs(2);
+        policy.doubt_timeout = Duration::from_secs(1);
+        policy.doubt_silence = Duration::from_secs(1);
+        policy.doubt_patience = Duration::from_secs(rng.u64(1..20));
+        policy.budget.charges = rng.u32(0..5);
+        policy.budget.window = Duration::from_secs(rng.u64(5..200));
+        policy.free_reconnects = rng.u32(0..3);
+        policy.park_probe = Duration::from_secs(rng.u64(2..30));
+        policy.max_calls = rng.usize(3..20);
+        policy.max_pending_bytes = 200;
+    }
+    if rng.u32(0..5) == 0 {
+        policy.idle_probe = None;
+    }
+    policy.probe_while_busy = rng.u32(0..5) == 0;
+    policy
+}
+
+// The invariants of DESIGN.md, section 8.
+
+/// P1: at most one live process per connection, at any instant; only an abandoned one is excepted.
+fn p1_at_most_one_process_lives(epoch: Epoch, walk: &Walk) {
+    let alive: Vec<_> = walk.processes.keys().filter(|epoch| !walk.abandoned.contains(epoch)).collect();
+    assert!(alive.is_empty(), "P1: {epoch} starts while {alive:?} lives");
+}
+
+/// P2: every accepted call ends exactly once (see `judge_end`), by its deadline.
+fn p2_every_call_ends_by_its_deadline(walk: &Walk) {
+    if walk.owner.deadline().is_some_and(|due| due <= walk.now) {
+        return; // The timer is about to fire.
+    }
+    for (caller, truth) in walk.calls.iter().filter(|(_, truth)| truth.ended.is_none()) {
+        let late = truth.ends_by.is_some_and(|ends_by| ends_by < walk.now);
+        assert!(!late, "P2: call {caller} is pending after {:?}", truth.ends_by);
+    }
+}
+
+/// P3: a call runs at most once, unless safe; and never more than three times. A handshake runs nothing, and a
+/// stream is no call.
+fn p3_a_call_runs_at_most_once_unless_safe(caller: Caller, truth: &Truth, policy: &Policy) {
+    let most = match truth.nature {
+        Nature::Effect => 1,
+        Nature::Read | Nature::Discovery => u32::from(policy.max_sends),
+        Nature::Greeting | Nature::Stream => return,
+    };
+    assert!(truth.runs <= most, "P3: call {caller} ran {} times", truth.runs);
+}
+
+/// The other half of P3: whoever is told "not sent" may send again, so it must be true, then and later.
+fn a_call_said_to_be_not_sent_never_runs(caller: Caller, truth: &Truth) {
+    use Fate::{Cancelled, Failed, TimedOut};
+    let said = matches!(
+        truth.ended,
+        Some(Failed(Delivery::NotSent, _) | TimedOut(Delivery::NotSent) | Cancelled(Delivery::NotSent))
+    );
+    assert!(!said || truth.runs == 0, "call {caller} was said to be not sent, but ran");
+}
+
+/// P4: an epoch is charged if and only if it ended in a fault, once.
+fn p4_a_charge_is_a_fault(fault: &Fault, walk: &mut Walk) {
+    let by_timer = matches!(fault, Fault::HandshakeTimeout { .. } | Fault::Silent { .. })
+        && matches!(walk.step, Some((State::Connecting { .. } | State::Ready { .. }, Event::Tick(_))));
+    if by_timer && !walk.account.charged {
+        walk.account.charged = true;
+        walk.charges.push(walk.now);
+        walk.free_in_a_row = 0;
+        return;
+    }
+    assert!(walk.expected_charge, "P4: charged for no fault, or twice: {fault}");
+    walk.expected_charge = false;
+}
+
+/// P4, seen from the other side: the budget has lost exactly what was told as a fault.
+fn p4_the_budget_is_what_was_charged(walk: &Walk) {
+    let left = walk.policy.budget.charges.saturating_sub(walk.charged_within_window());
+    assert_eq!(walk.owner.lifecycle.budget_left(walk.now), left, "P4: {:?}", walk.charges);
+}
+
+/// P5: while pausing or parked, only a due timer, one demand per floor, or a person starts an attempt.
+fn p5_an_attempt_has_a_reason(walk: &Walk) {
+    let (state, event) = walk.step.as_ref().expect("effects come of steps");
+    let permanent = matches!(state, State::Parked { fault, .. } if fault.is_permanent());
+    let floor = if permanent { walk.policy.permanent_demand_floor } else { walk.policy.demand_floor };
+    let paced = walk.since_attempt().is_none_or(|since| since >= floor);
+    let due = state.deadline().is_some_and(|due| due <= walk.now);
+    let allowed = match (state, event) {
+        (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => true,
+        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(_) | Event::Tick(_)) => true,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
+        (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,
+        (State::Parked { .. }, Event::Demand | Event::Start | Event::Reconnect(..)) => paced,
+        _ => false,
+    };
+    assert!(allowed, "P5: {event:?} in {state:?} starts an attempt");
+}
+
+/// P5: demand brings the next attempt forward, but not before its floor.
+fn p5_demand_makes_nothing_come_sooner_than_its_floor(before: &State, walk: &Walk) {
+    let after = walk.owner.lifecycle.state();
+    if let (State::Backoff { .. } | State::Parked { .. }, Some(now_at)) = (after, after.deadline()) {
+        let floor = walk.attempts.last().map(|&last| last + walk.policy.demand_floor);
+        let kept = before.deadline().is_some_and(|was| was <= now_at);
+        assert!(kept || floor.is_none_or(|floor| now_at >= floor), "P5: {before:?} became {after:?}");
+    }
+}
+
+/// P5: a fault over budget parks, and so does every further one until there is a session.
+fn p5_over_budget_it_parks(walk: &Walk) {
+    let over = walk.account.charged && (walk.is_over_budget() || walk.slow);
+    assert!(!over || walk.account.hurried, "P5: over budget it goes on trying");
+}
+
+/// P6: closed means that nothing is left: no process but abandoned ones, no pending call; in bounded time.
+fn p6_closed_leaves_nothing(walk: &Walk) {
+    assert!(walk.owner.ledger.is_empty(), "P6: closed with calls pending");
+    let left: Vec<_> = walk.processes.keys().filter(|epoch| !walk.abandoned.contains(epoch)).collect();
+    assert!(left.is_empty(), "P6: closed while {left:?} lives");
+    let since = walk.closing_since.expect("somebody closed it");
+    let bound = walk.policy.ladders.planned.length() + walk.policy.abandon_after;
+    assert!(walk.jumped || walk.now - since <= bound, "P6: closing took {:?}", walk.now - since);
+}
+
+/// P7: an answer is delivered only to the outstanding call of the same epoch and id.
+fn p7_an_answer_reaches_only_its_own_call(got: Option<Caller>, owed: Option<Caller>) {
+    assert!(got.is_none() || got == owed, "P7: {got:?} got an answer for {owed:?}");
+}
+
+/// P8: Parked and Closed hold no waiting call, except calls that wait for the attempt they caused.
+fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
+    let waiting = walk.owner.ledger.waiting();
+    match walk.owner.lifecycle.state() {
+        State::Parked { probe_at, .. } if waiting > 0 => {
+            let floor = walk.attempts.last().map_or(walk.now, |&last| last + walk.policy.demand_floor);
+            let soon = floor.max(walk.now + walk.policy.wake_spread);
+            assert!(probe_at.is_some_and(|at| at <= soon), "P8: {waiting} calls wait in vain");
+        }
+        State::Closed => assert!(walk.owner.ledger.is_empty(), "P8: closed with calls pending"),
+        _ => {}
+    }
+}
+
+/// P9: no silent wait; whatever is pending has a timer armed.
+fn p9_whatever_is_pending_has_a_timer(walk: &Walk) {
+    let state = walk.owner.lifecycle.state();
+    let timed = match state {
+        State::Idle | State::Closed => true,
+        State::Connecting { step, deadline } => deadline.is_some() || *step == Step::ClientsTurn,
+        State::Ready { watch: Watch::Calm { look_at }, .. } => {
+            look_at.is_some() == walk.policy.idle_probe.is_some()
+        }
+        State::Parked { probe_at, fault, .. } => probe_at.is_some() || fault.is_permanent(),
+        _ => state.deadline().is_some(),
+    };
+    assert!(timed, "P9: {state:?} waits without a timer");
+    let due = walk.owner.ledger.deadline();
+    for (caller, truth) in walk.calls.iter().filter(|(_, truth)| truth.ended.is_none()) {
+        if let Some(ends_by) = truth.ends_by {
+            assert!(due.is_some_and(|due| due <= ends_by), "P9: no timer ends call {caller}");
+        }
+    }
+    let served = !matches!(state, State::Ready { .. } | State::Idle) || walk.owner.ledger.waiting() == 0;
+    assert!(served, "P9: calls wait though {state:?}");
+}
+
+/// P10: epochs rise, and attempts have a floor between them.
+fn p10_epochs_rise_and_attempts_have_a_floor(epoch: Epoch, walk: &Walk) {
+    assert!(walk.processes.keys().all(|&older| older < epoch), "P10: {epoch} is not new");
+    assert_eq!(epoch.0, walk.attempts.len() as u64 + 1, "P10");
+    let floor = walk.policy.attempt_floor;
+    assert!(walk.since_attempt().is_none_or(|since| since >= floor), "P10: attempts without a pause");
+}

@@ -1,0 +1,241 @@
+//! An owner as plain as can be: drives the real lifecycle and the real ledger, and hands on what the world must do.
+
+#![allow(dead_code)] // Each test crate uses its part.
+
+use regrow_core::{
+    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Fault, Ledger, Lifecycle, Nature, Notice,
+    Orderer, Policy, Pulse, Refusal, State, Time,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A call as its caller knows it.
+pub(crate) type Caller = usize;
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Answered,
+    /// The session or the attempt that it needed was lost.
+    Failed(Delivery, Fault),
+    /// The server left because of this very question.
+    NotKnown,
+    TimedOut(Delivery),
+    Cancelled(Delivery),
+    Refused(Refusal),
+}
+
+/// What an owner tells the world, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Connect(Epoch),
+    Probe(Epoch),
+    Hangup(Epoch, regrow_core::Manner),
+    Abandon(Epoch),
+    Notice(Notice),
+    /// This state takes in that event; what follows, up to the next of these, comes of it.
+    Step(State, Event),
+    /// It was decided what becomes of the calls on this session.
+    Settled(Epoch),
+    /// The state has another name than before.
+    Moved(&'static str, &'static str),
+    /// Bytes of this call go to this session.
+    Send(Epoch, CallId, Caller),
+    Ended(Caller, Fate),
+}
+
+pub(crate) struct Owner {
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) ledger: Ledger<Caller>,
+    pub(crate) told: Vec<Told>,
+    /// When something was last read from the server.
+    pub(crate) heard: Time,
+    /// How much of its input each session can have read; without an entry, all of it.
+    pub(crate) read: BTreeMap<Epoch, u64>,
+    /// The newest session that shook hands.
+    greeted: Epoch,
+    calls: Caller,
+}
+
+impl Owner {
+    pub(crate) fn new(policy: &Policy, seed: u64) -> Owner {
+        Owner {
+            lifecycle: Lifecycle::new(policy.clone(), seed),
+            ledger: Ledger::new(policy.clone()),
+            told: vec![],
+            heard: Time::ZERO,
+            read: BTreeMap::new(),
+            greeted: Epoch(0),
+            calls: 0,
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.lifecycle.epoch()
+    }
+
+    pub(crate) fn pulse(&self) -> Pulse {
+        let epoch = self.epoch();
+        Pulse {
+            heard: self.heard,
+            calls: self.ledger.in_flight(epoch),
+            answered: self.ledger.has_answered(epoch),
+        }
+    }
+
+    /// When something is due.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        [self.lifecycle.deadline(), self.ledger.deadline()].into_iter().flatten().min()
+    }
+
+    /// One event, and all that follows from it at once.
+    pub(crate) fn event(&mut self, now: Time, event: Event) {
+        if matches!(event, Event::Close(_)) {
+            self.ledger.close();
+        }
+        self.step(now, event);
+        self.follow(now);
+    }
+
+    /// A caller makes a call.
+    pub(crate) fn call(
+        &mut self,
+        now: Time,
+        nature: Nature,
+        timeout: Option<Duration>,
+        bytes: usize,
+    ) -> Caller {
+        self.calls += 1;
+        let caller = self.calls;
+        match self.ledger.admit(now, nature, timeout, bytes, caller) {
+            Ok(Admission::Send(epoch, id)) => self.told.push(Told::Send(epoch, id, caller)),
+            Ok(Admission::Wait(_)) => {}
+            Err((why, caller)) => self.told.push(Told::Ended(caller, Fate::Refused(why))),
+        }
+        self.follow(now);
+        caller
+    }
+
+    /// A caller gives up. Says whether the call was still pending.
+    pub(crate) fn cancel(&mut self, now: Time, caller: Caller) -> bool {
+        let Some(id) = self.ledger.find(|&c| c == caller) else { return false };
+        let Some(ended) = self.ledger.cancel(id) else { return false };
+        self.told.push(Told::Ended(caller, Fate::Cancelled(ended.delivery)));
+        if let Some(epoch) = ended.epoch {
+            let pulse = self.pulse();
+            self.step(now, Event::Cancelled(epoch, pulse));
+        }
+        self.follow(now);
+        true
+    }
+
+    /// The server answered. Says whether somebody had waited for that.
+    pub(crate) fn answer(&mut self, now: Time, epoch: Epoch, id: CallId, good: bool) -> Option<Caller> {
+        if epoch == self.epoch() {
+            self.heard = now;
+        }
+        let caller = self.ledger.answer(epoch, id, good)?;
+        self.told.push(Told::Ended(caller, Fate::Answered));
+        self.follow(now);
+        Some(caller)
+    }
+
+    /// The timer fired.
+    pub(crate) fn tick(&mut self, now: Time) {
+        for Ended { reply, delivery, epoch, .. } in self.ledger.expire(now) {
+            self.told.push(Told::Ended(reply, Fate::TimedOut(delivery)));
+            if let Some(epoch) = epoch {
+                let pulse = self.pulse();
+                self.step(now, Event::TimedOut(epoch, pulse));
+            }
+        }
+        if self.lifecycle.deadline().is_some_and(|deadline| deadline <= now) {
+            let pulse = self.pulse();
+            self.step(now, Event::Tick(pulse));
+        }
+        self.follow(now);
+    }
+
+    /// Somebody wants a fresh session.
+    pub(crate) fn reconnect(&mut self, now: Time, orderer: Orderer) {
+        let pulse = self.pulse();
+        self.event(now, Event::Reconnect(orderer, pulse));
+    }
+
+    /// What an owner reports by itself: calls that wait, and a drain that is done.
+    fn follow(&mut self, now: Time) {
+        let epoch = self.epoch();
+        if matches!(self.lifecycle.state(), State::Draining { .. }) && self.ledger.in_flight(epoch) == 0 {
+            self.step(now, Event::Drained(epoch));
+        }
+        let asleep =
+            matches!(self.lifecycle.state(), State::Idle | State::Backoff { .. } | State::Parked { .. });
+        if asleep && self.ledger.waiting() > 0 {
+            self.step(now, Event::Demand);
+        }
+    }
+
+    fn step(&mut self, now: Time, event: Event) {
+        let was = self.lifecycle.state().name();
+        self.told.push(Told::Step(self.lifecycle.state().clone(), event.clone()));
+        let effects = self.lifecycle.step(now, event);
+        let is = self.lifecycle.state().name();
+        for effect in effects {
+            self.start(now, effect);
+        }
+        if was != is {
+            self.told.push(Told::Moved(was, is));
+        }
+    }
+
+    fn start(&mut self, now: Time, effect: Effect) {
+        match effect {
+            Effect::Connect(epoch) => self.told.push(Told::Connect(epoch)),
+            Effect::Probe(epoch) => self.told.push(Told::Probe(epoch)),
+            Effect::Hangup(epoch, manner) => self.told.push(Told::Hangup(epoch, manner)),
+            Effect::Abandon(epoch) => self.told.push(Told::Abandon(epoch)),
+            Effect::Hold(epoch) => self.ledger.hold(epoch),
+            Effect::Settle(epoch, fault) => {
+                self.told.push(Told::Settled(epoch));
+                let read = self.read.get(&epoch).copied().unwrap_or(u64::MAX);
+                let over = self.ledger.settle(now, epoch, read, self.greeted == epoch);
+                self.fail(over, &fault);
+            }
+            Effect::FailWaiting(fault) => {
+                let for_good = self.lifecycle.is_closing() || fault.is_permanent();
+                let over = self.ledger.fail_waiting(for_good);
+                self.fail(over, &fault);
+            }
+            Effect::Notice(notice) => {
+                let ready = matches!(notice, Notice::Ready(_));
+                self.told.push(Told::Notice(notice));
+                if ready {
+                    self.open(now);
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, now: Time) {
+        let epoch = self.epoch();
+        self.heard = now;
+        self.greeted = epoch;
+        self.ledger.open(epoch);
+        while self.dispatch(epoch) {}
+    }
+
+    /// The oldest waiting call leaves, if there is one.
+    pub(crate) fn dispatch(&mut self, epoch: Epoch) -> bool {
+        let Some(id) = self.ledger.dispatch(epoch) else { return false };
+        let caller = *self.ledger.reply(id).expect("a dispatched call is in the ledger");
+        self.told.push(Told::Send(epoch, id, caller));
+        true
+    }
+
+    fn fail(&mut self, over: Vec<Ended<Caller>>, fault: &Fault) {
+        for Ended { reply, delivery, refused, .. } in over {
+            let fate = if refused { Fate::NotKnown } else { Fate::Failed(delivery, fault.clone()) };
+            self.told.push(Told::Ended(reply, fate));
+        }
+    }
+}

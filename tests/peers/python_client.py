@@ -1,0 +1,680 @@
+"""Runs the client of the Python SDK, 1.x or 2.x, against real servers through Regrow, and kills the servers under it.
+
+Run it with the Python of `.peers/mcp1` or `.peers/mcp2`. Each case prints `ok NAME` or `FAILED NAME: reason`.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from signal import SIGKILL, SIGSTOP
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from processes import Process, describe, descendants, marked, unread, wait_until_gone
+
+HERE = Path(__file__).resolve().parent
+SDK = int(version("mcp").split(".")[0])
+MODERN = "2026-07-28"
+
+ANSWER_WITHIN = 2.0  # A call that lost its server is answered in this time.
+EXIT_WITHIN = 2.0  # Regrow is gone this long after its client closed.
+CASE_LIMIT = 40.0  # No case takes longer, on a busy machine too.
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("regrow", nargs="?", help="path of the regrow binary")
+    parser.add_argument("--bare", action="store_true", help="without Regrow, to check the driver itself")
+    parser.add_argument("--mode", default="legacy", choices=["legacy", "auto"], help="how SDK 2.x finds the era")
+    parser.add_argument("--peers", default=HERE.parent.parent / ".peers", type=Path)
+    parser.add_argument("--server", action="append", help="only this one; may be repeated")
+    options = parser.parse_args()
+    if bool(options.regrow) == options.bare:
+        parser.error("give the path of regrow, or --bare")
+    if SDK == 1 and options.mode != "legacy":
+        parser.error("SDK 1.x speaks the legacy era only")
+
+    report = Report(prefix=f"mcp{SDK}-{options.mode}")
+    for server in servers(options):
+        anyio.run(live, report, options, server)
+    return 1 if report.failures else 0
+
+
+def servers(options: argparse.Namespace) -> list["Server"]:
+    every: list[Server] = [Everything(), Filesystem(), Memory(), Time(), Git()]
+    if SDK == 1:
+        every.append(EverythingByNpx())
+    if options.mode == "auto":
+        every.append(Announcing())
+    return [server for server in every if not options.server or server.name in options.server]
+
+
+# One life of a connection: connect, what the server's steps do to it, close.
+
+
+async def live(report: "Report", options: argparse.Namespace, server: "Server") -> None:
+    with tempfile.TemporaryDirectory(prefix="regrow-peers-") as work:
+        place = Place(options, server.name, Path(work))
+        server.prepare(place)
+        steps = server.bare_steps() if options.bare else server.steps()
+        names = ["connects", *(name for name, _ in steps), "closes"]
+        try:
+            async with anyio.create_task_group() as group:
+                async with report.case(f"{server.name}: connects"):
+                    link = await group.start(hold, place, options.mode)
+                    await server.check_connected(link)
+                for name, step in steps:
+                    async with report.case(f"{server.name}: {name}"):
+                        await step(link)
+                async with report.case(f"{server.name}: closes"):
+                    await check_close(link)
+        except Exception as broken:  # noqa: BLE001 - the session broke around us: said for each case not reached
+            for name in names:
+                report.not_reached(f"{server.name}: {name}", broken)
+        finally:
+            place.end_all()
+
+
+async def hold(place: "Place", mode: str, *, task_status: anyio.abc.TaskStatus["Link"]) -> None:
+    """Holds the connection in a task of its own: an SDK's session must be left by the task that entered it."""
+    async with connect(place, mode) as link:
+        task_status.started(link)
+        await link.leave.wait()
+    link.left.set()
+
+
+async def check_close(link: "Link") -> None:
+    there = link.place.processes()
+    started = time.monotonic()
+    link.leave.set()
+    await link.left.wait()
+    took = time.monotonic() - started
+    # The SDK waits for its child; whoever else there is ends with it.
+    left = wait_until_gone(there, seconds=1.0) or link.place.processes()
+    expect(not left, f"still there after the close: {describe(left)}")
+    expect(took < EXIT_WITHIN, f"closing took {took:.2f} s")
+
+
+@dataclass
+class Answer:
+    """A tool's result, in the words of neither SDK."""
+
+    text: str
+    is_error: bool
+    meta: dict[str, Any]
+
+
+@dataclass
+class Link:
+    """A client's session, the same for both SDKs."""
+
+    place: "Place"
+    session: Any
+    version: str
+    list_changed: list[str]
+    deaths: int = 0
+    leave: anyio.Event = field(default_factory=anyio.Event)
+    left: anyio.Event = field(default_factory=anyio.Event)
+
+    async def tools(self) -> set[str]:
+        return {tool.name for tool in (await self.session.list_tools()).tools}
+
+    async def call(self, tool: str, arguments: dict[str, Any], on_progress: Callable[[], None] | None = None) -> Answer:
+        async def progress(*_: Any) -> None:
+            if on_progress:
+                on_progress()
+
+        result = await self.session.call_tool(tool, arguments, progress_callback=progress if on_progress else None)
+        texts = [block.text for block in result.content if block.type == "text"]
+        is_error = result.isError if SDK == 1 else result.is_error
+        return Answer("\n".join(texts), bool(is_error), result.meta or {})
+
+    async def kill(self) -> Process:
+        """Kills the server and returns without waiting for its end."""
+        server = await self.place.server()
+        self.deaths += 1
+        server.signal(SIGKILL)
+        return server
+
+
+@asynccontextmanager
+async def connect(place: "Place", mode: str) -> AsyncIterator[Link]:
+    list_changed: list[str] = []
+
+    async def on_message(message: Any) -> None:
+        method = getattr(getattr(message, "root", message), "method", "")
+        if method.endswith("/list_changed"):
+            list_changed.append(method)
+
+    command = place.command()
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env=place.env())
+    with place.log() as log:
+        if SDK == 1:
+            from mcp import ClientSession
+
+            async with stdio_client(parameters, errlog=log) as streams:
+                async with ClientSession(*streams, message_handler=on_message) as session:
+                    initialized = await session.initialize()
+                    yield Link(place, session, initialized.protocolVersion, list_changed)
+        else:
+            from mcp import Client
+
+            async with Client(stdio_client(parameters, errlog=log), mode=mode, message_handler=on_message) as client:
+                yield Link(place, client, client.protocol_version, list_changed)
+
+
+@dataclass
+class Place:
+    """Where one life happens: a folder, the commands, and the processes that belong to it."""
+
+    options: argparse.Namespace
+    name: str
+    work: Path
+    marker: str = field(default_factory=lambda: f"regrow-peers-{uuid.uuid4()}")
+
+    def entry(self) -> dict[str, Any]:
+        text = (HERE / "servers.json").read_text()
+        for word, path in {"peers": self.options.peers.resolve(), "work": self.work, "here": HERE}.items():
+            text = text.replace("{" + word + "}", str(path))
+        return json.loads(text)[self.name]
+
+    def command(self) -> list[str]:
+        server = self.entry()["command"]
+        return server if self.options.bare else [self.options.regrow, "wrap", "--name", self.name, "--", *server]
+
+    def env(self) -> dict[str, str]:
+        return {"REGROW_PEERS_MARKER": self.marker, **self.entry().get("env", {})}
+
+    def log(self) -> Any:
+        folder = self.options.peers / "log"
+        folder.mkdir(exist_ok=True)
+        return open(folder / f"mcp{SDK}-{self.options.mode}-{self.name}.log", "w")
+
+    def processes(self) -> list[Process]:
+        """All that live here; a server that Regrow gave another environment counts by its parents."""
+        here = marked(self.marker)
+        return list(dict.fromkeys(here + [below for process in here for below in descendants(process.pid)]))
+
+    async def server(self) -> Process:
+        """The server's process: the one that has the server's command line, and not ours with that in its tail."""
+        entry = self.entry()
+        command = entry.get("process", entry["command"])
+        with anyio.fail_after(15):
+            while True:
+                found = [process for process in self.processes() if process.command() == command]
+                if len(found) == 1:
+                    return found[0]
+                expect(not found, f"more than one server: {describe(found)}")
+                await anyio.sleep(0.005)
+
+    def end_all(self) -> None:
+        """After a failure nobody stays. Only what was started here, and is still below us, is signalled."""
+        for process in self.processes():
+            if process in descendants():
+                process.signal(SIGKILL)
+        wait_until_gone(self.processes(), seconds=2.0)
+
+
+# The servers, and what is done to each.
+
+Step = tuple[str, Callable[[Link], Awaitable[None]]]
+
+
+class Server:
+    name: str
+    tool: str
+    modern = False  # Whether it answers `server/discover`.
+
+    def prepare(self, place: Place) -> None:
+        """What the server needs to find when it starts."""
+
+    async def read(self, link: Link) -> None:
+        """Calls a tool and checks its real result."""
+        raise NotImplementedError
+
+    async def killed_during_a_call(self, link: Link) -> None:
+        raise NotImplementedError
+
+    def steps(self) -> list[Step]:
+        return [
+            ("answers a call", self.read),
+            ("killed between calls", self.killed_between_calls),
+            ("killed just before a call", self.killed_just_before_a_call),
+            ("killed during a call", self.killed_during_a_call),
+            ("works after that", self.read),
+            ("no change is announced", self.no_change_is_announced),
+        ]
+
+    def bare_steps(self) -> list[Step]:
+        return [("answers a call", self.read)]
+
+    async def check_connected(self, link: Link) -> None:
+        modern = link.place.options.mode == "auto" and self.modern
+        expect((link.version == MODERN) == modern, f"speaks {link.version}")
+        tools = await link.tools()
+        expect(self.tool in tools, f"no tool {self.tool} among {sorted(tools)}")
+
+    async def killed_between_calls(self, link: Link) -> None:
+        link.list_changed.clear()
+        link.deaths = 0
+        killed = await link.kill()
+        left = await anyio.to_thread.run_sync(wait_until_gone, [killed], 5.0)
+        expect(not left, "the server survived SIGKILL")
+        await self.read(link)
+
+    async def killed_just_before_a_call(self, link: Link) -> None:
+        await link.kill()
+        try:
+            await self.read(link)
+        except WrongAnswer as wrong:
+            # In the moment of its death the server may still take the call out of the pipe. Then nobody can know.
+            expect_interrupted(self.name, wrong.answer)
+            await self.read(link)
+
+    async def no_change_is_announced(self, link: Link) -> None:
+        expect(not link.list_changed, f"{link.deaths} deaths, and the client was told {link.list_changed}")
+
+    async def death_ends_the_session(self, link: Link) -> None:
+        await link.kill()
+        try:
+            with anyio.fail_after(10):
+                await self.read(link)
+        except Exception:  # noqa: BLE001 - which one depends on the SDK
+            return
+        raise AssertionError("the call was answered")
+
+
+class Everything(Server):
+    name = "everything"
+    tool = "trigger-long-running-operation"
+
+    async def read(self, link: Link) -> None:
+        expect_text(await link.call("echo", {"message": "hello"}), "Echo: hello")
+
+    def steps(self) -> list[Step]:
+        progress = ("progress comes before the answer", self.progress_comes_before_the_answer)
+        ten = ("killed during ten calls", self.killed_during_ten_calls)
+        steps = super().steps()
+        return [steps[0], progress, *steps[1:4], ten, *steps[4:]]
+
+    def bare_steps(self) -> list[Step]:
+        return [
+            ("answers a call", self.read),
+            ("progress comes before the answer", self.progress_comes_before_the_answer),
+            ("its death ends the session", self.death_ends_the_session),
+        ]
+
+    async def progress_comes_before_the_answer(self, link: Link) -> None:
+        seen: list[float] = []
+        answer = await link.call(self.tool, {"duration": 1, "steps": 4}, lambda: seen.append(time.monotonic()))
+        expect(len(seen) == 4, f"{len(seen)} of 4 signs of progress before the answer")
+        expect_text(answer, "Long running operation completed. Duration: 1 seconds, Steps: 4.")
+
+    async def killed_during_a_call(self, link: Link) -> None:
+        await self.killed_during(link, calls=1)
+
+    async def killed_during_ten_calls(self, link: Link) -> None:
+        await self.killed_during(link, calls=10)
+        await self.read(link)
+
+    async def killed_during(self, link: Link, calls: int) -> None:
+        progress = [0] * calls
+        answers: list[Answer | None] = [None] * calls
+        ended = [0.0] * calls
+
+        async def call(number: int) -> None:
+            def on_progress() -> None:
+                progress[number] += 1
+
+            answers[number] = await link.call(self.tool, {"duration": 30, "steps": 120}, on_progress)
+            ended[number] = time.monotonic()
+
+        async with anyio.create_task_group() as group:
+            for number in range(calls):
+                group.start_soon(call, number)
+            await until(lambda: all(count >= 2 for count in progress), "each call shows progress")
+            killed = time.monotonic()
+            await link.kill()
+        for number in range(calls):
+            expect_interrupted(self.name, answers[number])
+            expect_in_time(ended[number] - killed)
+
+    async def no_change_is_announced(self, link: Link) -> None:
+        # This server itself says that its tools changed, after every handshake. Nobody may add to that.
+        own = ["notifications/tools/list_changed"] * link.deaths
+        expect(len(link.list_changed) <= len(own), f"{link.deaths} deaths, and the client was told {link.list_changed}")
+
+
+class EverythingByNpx(Everything):
+    """As most people start it. The process that we start is not the server, but its grandparent."""
+
+    name = "everything-npx"
+
+    def steps(self) -> list[Step]:
+        return [
+            ("answers a call", self.read),
+            ("killed between calls", self.killed_between_calls),
+            ("its npm killed between calls", self.npm_killed_between_calls),
+            ("killed during a call", self.killed_during_a_call),
+            ("works after that", self.read),
+        ]
+
+    async def npm_killed_between_calls(self, link: Link) -> None:
+        server = await link.place.server()
+        npm = next(process for process in link.place.processes() if process.command()[0].startswith("npm exec"))
+        npm.signal(SIGKILL)
+        await until(lambda: not server.alive(), "the server is gone with the npm that had started it", seconds=5)
+        await self.read(link)
+
+
+class StoppedThenKilled(Server):
+    """A server too quick to be caught in a call: it is stopped first, so the call waits unread. That can be proven, and so the call is sent again."""
+
+    async def write(self, link: Link) -> None:
+        """Calls a tool and checks that it ran exactly once."""
+        raise NotImplementedError
+
+    async def killed_during_a_call(self, link: Link) -> None:
+        server = await link.place.server()
+        server.signal(SIGSTOP)
+        await until(server.stopped, "the server is stopped")
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.write, link)
+            await until(lambda: unread(server) > 0, "the call has reached the server's pipe")
+            await link.kill()
+
+
+class Filesystem(StoppedThenKilled):
+    name = "filesystem"
+    tool = "edit_file"
+
+    def prepare(self, place: Place) -> None:
+        (place.work / "file.txt").write_text("one\n")
+
+    async def read(self, link: Link) -> None:
+        path = link.place.work / "file.txt"
+        expect_text(await link.call("read_text_file", {"path": str(path)}), path.read_text())
+
+    async def write(self, link: Link) -> None:
+        # A second run would not find "one" and fail.
+        path = link.place.work / "file.txt"
+        edit = {"oldText": "one", "newText": "two"}
+        answer = await link.call("edit_file", {"path": str(path), "edits": [edit]})
+        expect_right(answer, "+two" in answer.text)
+        expect(path.read_text() == "two\n", "the file was not edited")
+
+
+class Memory(StoppedThenKilled):
+    name = "memory"
+    tool = "create_entities"
+
+    async def read(self, link: Link) -> None:
+        answer = await link.call("read_graph", {})
+        expect_right(answer, "entities" in answer.text)
+
+    async def write(self, link: Link) -> None:
+        # It answers with what it created: after a second run, nothing.
+        entity = {"name": "regrow", "entityType": "engine", "observations": []}
+        answer = await link.call("create_entities", {"entities": [entity]})
+        expect_right(answer, "regrow" in answer.text)
+
+
+class Time(StoppedThenKilled):
+    name = "time"
+    tool = "get_current_time"
+    modern = True
+
+    async def read(self, link: Link) -> None:
+        answer = await link.call("get_current_time", {"timezone": "UTC"})
+        expect_right(answer, json_of(answer).get("timezone") == "UTC")
+
+    async def write(self, link: Link) -> None:
+        await self.read(link)
+
+    def steps(self) -> list[Step]:
+        return [*super().steps(), ("stopped before the close", self.stopped)]
+
+    async def stopped(self, link: Link) -> None:
+        server = await link.place.server()
+        server.signal(SIGSTOP)
+        await until(server.stopped, "the server is stopped")
+
+
+class Git(Server):
+    name = "git"
+    tool = "git_commit"
+    modern = True
+
+    def prepare(self, place: Place) -> None:
+        repository = place.work / "repository"
+        self.git(place, "init", "--quiet", str(repository))
+        for key, value in {"user.name": "Peer", "user.email": "peer@example.com"}.items():
+            self.git(place, "-C", str(repository), "config", key, value)
+        self.git(place, "-C", str(repository), "commit", "--quiet", "--allow-empty", "--message", "first")
+        (repository / "file.txt").write_text("one\n")
+        self.git(place, "-C", str(repository), "add", "file.txt")
+        hook = repository / ".git/hooks/pre-commit"
+        hook.write_text(f"#!/bin/sh\necho ran >>'{place.work}/hook'\nif [ -e '{place.work}/slow' ]; then exec sleep 31; fi\n")
+        hook.chmod(0o755)
+
+    def git(self, place: Place, *arguments: str) -> str:
+        env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True, env=env).stdout
+
+    def subjects(self, place: Place) -> list[str]:
+        return self.git(place, "-C", str(place.work / "repository"), "log", "--format=%s").split()
+
+    def runs(self, place: Place) -> int:
+        path = place.work / "hook"
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
+    async def read(self, link: Link) -> None:
+        answer = await link.call("git_log", {"repo_path": str(link.place.work / "repository")})
+        expect_right(answer, "first" in answer.text)
+
+    async def commit(self, link: Link, message: str) -> Answer:
+        return await link.call("git_commit", {"repo_path": str(link.place.work / "repository"), "message": message})
+
+    async def killed_during_a_call(self, link: Link) -> None:
+        place = link.place
+        answers: list[Answer] = []
+        ended = 0.0
+
+        async def call() -> None:
+            nonlocal ended
+            answers.append(await self.commit(link, "interrupted"))
+            ended = time.monotonic()
+
+        (place.work / "slow").touch()
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await until(lambda: self.runs(place) == 1, "the commit runs its hook")
+            killed = time.monotonic()
+            await link.kill()
+        expect_interrupted(self.name, answers[0])
+        expect_in_time(ended - killed)
+        (place.work / "slow").unlink()
+
+        await self.read(link)
+        expect(self.runs(place) == 1, f"the commit ran {self.runs(place)} times")
+        expect(self.subjects(place).count("interrupted") <= 1, "it was committed twice")
+        hooks = [process for process in place.processes() if process.command() == ["sleep", "31"]]
+        expect(not hooks, "the hook of the dead server still runs beside the new one")
+
+        answer = await self.commit(link, "repeated")
+        expect_right(answer, "committed successfully" in answer.text)
+        expect(self.runs(place) == 2, f"the hook ran {self.runs(place)} times for two commits")
+        expect(self.subjects(place) == ["repeated", "first"], f"the log is {self.subjects(place)}")
+
+
+class Announcing(Server):
+    name = "announcing"
+    tool = "announce"
+    modern = True
+
+    async def read(self, link: Link) -> None:
+        expect_text(await link.call("announce", {}), "announced")
+
+    def steps(self) -> list[Step]:
+        return [
+            ("listens through a death", self.listens_through_a_death),
+            ("killed during a call", self.killed_during_a_call),
+            ("works after that", self.read),
+            ("no change is announced", self.no_change_is_announced),
+        ]
+
+    def bare_steps(self) -> list[Step]:
+        return [("listens", self.listens), *super().bare_steps()]
+
+    async def listens(self, link: Link) -> None:
+        async with link.session.listen(tools_list_changed=True) as subscription:
+            await self.hears_one_change(link, subscription)
+
+    async def listens_through_a_death(self, link: Link) -> None:
+        async with link.session.listen(tools_list_changed=True) as subscription:
+            await self.hears_one_change(link, subscription)
+            killed = await link.kill()
+            await anyio.to_thread.run_sync(wait_until_gone, [killed], 5.0)
+            await self.hears_one_change(link, subscription)
+        expect(len(link.list_changed) == 2, f"two changes, and the client was told {link.list_changed}")
+        link.list_changed.clear()
+
+    async def hears_one_change(self, link: Link, subscription: Any) -> None:
+        await self.read(link)
+        with anyio.fail_after(5):
+            event = await anext(subscription)
+        expect(type(event).__name__ == "ToolsListChanged", f"heard {event}")
+
+    def runs(self, place: Place) -> int:
+        return len((place.work / "count").read_text().splitlines())
+
+    async def killed_during_a_call(self, link: Link) -> None:
+        answers: list[Answer] = []
+        running = anyio.Event()
+        ended = 0.0
+
+        async def call() -> None:
+            nonlocal ended
+            answers.append(await link.call("work", {"seconds": 30}, running.set))
+            ended = time.monotonic()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await running.wait()
+            killed = time.monotonic()
+            await link.kill()
+        expect_interrupted(self.name, answers[0])
+        expect_in_time(ended - killed)
+        expect_text(await link.call("work", {"seconds": 0}), "worked")
+        expect(self.runs(link.place) == 2, f"two calls ran {self.runs(link.place)} times")
+
+
+# What is expected.
+
+
+class WrongAnswer(AssertionError):
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"answered {'an error: ' if answer.is_error else ''}{answer.text!r}")
+        self.answer = answer
+
+
+def expect(truth: bool, otherwise: str) -> None:
+    if not truth:
+        raise AssertionError(otherwise)
+
+
+def expect_right(answer: Answer, right: bool) -> None:
+    if answer.is_error or not right:
+        raise WrongAnswer(answer)
+
+
+def expect_text(answer: Answer, text: str) -> None:
+    expect_right(answer, answer.text == text)
+
+
+def expect_interrupted(name: str, answer: Answer | None) -> None:
+    """A truthful end: which server, what happened, whether it may have run; for a model and for a program."""
+    expect(answer is not None, "never answered")
+    assert answer is not None
+    expect(answer.is_error, f"not an error: {answer.text!r}")
+    for words in (f"{name}: ", "killed by SIGKILL", "may have run"):
+        expect(words in answer.text, f"{words!r} is not in {answer.text!r}")
+    fault = answer.meta.get("dev.regrow/fault")
+    expect(isinstance(fault, dict) and fault.get("server") == name, f"the fault in _meta is {fault!r}")
+
+
+def expect_in_time(took: float) -> None:
+    expect(took < ANSWER_WITHIN, f"the answer took {took:.2f} s")
+
+
+def json_of(answer: Answer) -> dict[str, Any]:
+    try:
+        return json.loads(answer.text)
+    except ValueError:
+        return {}
+
+
+async def until(true: Callable[[], bool], what: str, seconds: float = 20) -> None:
+    with anyio.move_on_after(seconds):
+        while not true():
+            await anyio.sleep(0.005)
+        return
+    raise AssertionError(f"waited {seconds} s until {what}")
+
+
+@dataclass
+class Report:
+    """One line for each case, as it ends."""
+
+    prefix: str
+    failures: int = 0
+    ended: set[str] = field(default_factory=set)
+
+    @asynccontextmanager
+    async def case(self, name: str) -> AsyncIterator[None]:
+        try:
+            with anyio.fail_after(CASE_LIMIT):
+                yield
+        except Exception as error:  # noqa: BLE001 - a failed case is reported, and the next one runs
+            self.failed(name, error)
+            if name.endswith(": connects"):
+                raise
+        else:
+            self.ended.add(name)
+            print(f"ok {self.prefix} {name}", flush=True)
+
+    def not_reached(self, name: str, error: BaseException) -> None:
+        if name not in self.ended:
+            self.failed(name, RuntimeError(f"not reached: {reason(error)}"))
+
+    def failed(self, name: str, error: BaseException) -> None:
+        self.failures += 1
+        self.ended.add(name)
+        print(f"FAILED {self.prefix} {name}: {reason(error)}", flush=True)
+
+
+def reason(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, TimeoutError) and not str(error):
+        return "took too long"
+    text = " ".join(str(error).split())
+    return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
