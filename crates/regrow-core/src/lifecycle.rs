@@ -436,7 +436,11 @@ impl Lifecycle {
 
     fn drain(&mut self, now: Time, then: Intent) -> Vec<Effect> {
         self.state = State::Draining { deadline: now + self.policy.drain_timeout, then };
-        vec![Effect::Hold(self.epoch)]
+        let mut effects = vec![Effect::Hold(self.epoch)];
+        if then == Intent::Close {
+            effects.push(Effect::FailWaiting(Fault::Closed)); // No session will come for them.
+        }
+        effects
     }
 
     /// Ends the session because we want it so. What it still has in flight is settled when it is gone.

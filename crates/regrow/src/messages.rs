@@ -64,7 +64,7 @@ impl Messages {
 
     fn response(&self, id: Option<RawId>, frame: &Frame) {
         let id = id.as_ref().and_then(call_id);
-        let pending = id.and_then(|id| self.shared.desk().ledger.answer(self.epoch, id, !frame.is_error()));
+        let pending = id.and_then(|id| self.shared.answer(self.epoch, id, !frame.is_error()));
         let Some(pending) = pending else {
             self.shared.desk().oddities.stray += 1;
             return;
@@ -155,9 +155,9 @@ impl Messages {
         };
         *count += 1;
         let first = *count == 1;
-        let id = salvage.id.as_ref().filter(|_| !salvage.method).and_then(call_id);
-        let pending = id.and_then(|id| desk.ledger.answer(self.epoch, id, false));
         drop(desk);
+        let id = salvage.id.as_ref().filter(|_| !salvage.method).and_then(call_id);
+        let pending = id.and_then(|id| self.shared.answer(self.epoch, id, false));
         if first {
             let server = &*self.shared.settings.name;
             match kind {

@@ -115,8 +115,11 @@ impl Owner {
             News::Begun(epoch, step) => Event::Begun(epoch, step),
             News::Connected(epoch) => Event::Connected(epoch),
             News::Lost(epoch, fault) => Event::Lost(epoch, fault, self.shared.pulse(epoch)),
-            News::Gone(epoch, ended) => {
-                self.bye.ended = Some(ended);
+            News::Gone(epoch, ended, helpers) => {
+                if self.lifecycle.is_closing() && epoch == self.lifecycle.epoch() {
+                    self.bye.ended = ended;
+                    self.bye.helpers = helpers;
+                }
                 Event::Gone(epoch)
             }
             News::Cancelled(epoch) => Event::Cancelled(epoch, self.shared.pulse(epoch)),
@@ -134,11 +137,13 @@ impl Owner {
         {
             self.hear_last_words(fault);
         }
-        for effect in self.lifecycle.step(now, event) {
-            self.start(now, effect);
-        }
+        let effects = self.lifecycle.step(now, event);
         if self.lifecycle.is_closing() {
+            // Before the calls that wait are failed: none may come after.
             self.shared.desk().ledger.close();
+        }
+        for effect in effects {
+            self.start(now, effect);
         }
     }
 
@@ -332,9 +337,10 @@ impl Owner {
 
     fn publish(&self) {
         let (pending, pid, oddities) = {
-            let desk = self.shared.desk();
+            let mut desk = self.shared.desk();
+            desk.shown = desk.ledger.len();
             let pid = desk.session.as_ref().filter(|session| !session.lost).and_then(|s| s.process.pid());
-            (desk.ledger.len(), pid, desk.oddities)
+            (desk.shown, pid, desk.oddities)
         };
         let status = Status {
             state: self.lifecycle.state().clone(),
@@ -373,9 +379,10 @@ async fn hang_up(
             (session.process.clone(), session.reader.take(), session.signals.clone())
         })
     };
-    let mut ended = transport::Ended::default();
+    let mut ended = None;
+    let mut helpers = 0;
     if let Some((process, reader, signals)) = session {
-        ended = process.end(ladder).await;
+        ended = Some(process.end(ladder).await);
         if let Some(mut reader) = reader {
             signals.finish.notify_one();
             if timeout(READER_ENDS, &mut reader).await.is_err() {
@@ -386,12 +393,12 @@ async fn hang_up(
         let sweep = process.sweep(ladder.kill_after);
         let closing = shared.desk().ledger.is_closed();
         if closing {
-            ended.helpers += sweep.await;
+            helpers = sweep.await;
         } else {
             tokio::spawn(sweep); // The next session need not wait for helpers outside the group.
         }
     }
-    shared.tell(News::Gone(epoch, ended));
+    shared.tell(News::Gone(epoch, ended, helpers));
 }
 
 /// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it.
