@@ -26,17 +26,32 @@ pub struct Setup {
     command: Option<Vec<String>>,
     group: Option<u32>,
     deaf_to_stderr: bool,
+    name: String,
 }
 
 impl Setup {
     /// With this plan for the server (see `regrow_chaos`).
     pub fn plan(plan: &str) -> Setup {
-        Setup { options: vec![], plan: plan.into(), variables: vec![], command: None, group: None, deaf_to_stderr: false }
+        Setup {
+            options: vec![],
+            plan: plan.into(),
+            variables: vec![],
+            command: None,
+            group: None,
+            deaf_to_stderr: false,
+            name: "chaos".into(),
+        }
     }
 
     /// With these options of `regrow wrap`.
     pub fn options(mut self, options: &[&str]) -> Setup {
         self.options.extend(options.iter().map(|option| option.to_string()));
+        self
+    }
+
+    /// With this name for the server, instead of `chaos`.
+    pub fn name(mut self, name: &str) -> Setup {
+        self.name = name.into();
         self
     }
 
@@ -72,7 +87,7 @@ impl Setup {
         let regrow = env!("CARGO_BIN_EXE_regrow");
         let mut command = Command::new(regrow);
         let server = self.command.unwrap_or_else(|| vec![regrow.into(), "chaos-server".into()]);
-        command.args(["wrap", "--name", "chaos"]).args(&self.options).arg("--").args(&server);
+        command.arg("wrap").arg(format!("--name={}", self.name)).args(&self.options).arg("--").args(&server);
         let marked = Marked::new();
         command
             .env(Marked::VARIABLE, marked.value())
@@ -114,7 +129,18 @@ impl Setup {
         });
         let stdin = child.stdin.take();
         let journal = Journal::new(folder.path());
-        Client { child, stdin, received, log, journal, marked, gate, _folder: folder, seen: vec![], next_id: 0 }
+        Client {
+            child,
+            stdin,
+            received,
+            log,
+            journal,
+            marked,
+            gate,
+            _folder: folder,
+            seen: vec![],
+            next_id: 0,
+        }
     }
 
     /// Starts it and shakes hands in the legacy era.

@@ -24,7 +24,11 @@ fn text_of(answer: &Value) -> String {
 #[test]
 fn a_question_of_the_server_reaches_the_client_and_its_answer_the_server() {
     let mut client = Setup::plan("").connect();
-    let kinds = [("elicitation", "elicitation/create"), ("sampling", "sampling/createMessage"), ("roots", "roots/list")];
+    let kinds = [
+        ("elicitation", "elicitation/create"),
+        ("sampling", "sampling/createMessage"),
+        ("roots", "roots/list"),
+    ];
     for (kind, method) in kinds {
         let id = client.begin_call("ask", json!({ "kind": kind }));
         let question = client.wait_for(method);
@@ -55,7 +59,8 @@ fn an_answer_to_a_dead_server_never_reaches_the_next() {
     assert_ne!(old["id"], new["id"]);
     client.send(json!({ "jsonrpc": "2.0", "id": old["id"], "result": { "action": "accept", "to": "old" } }));
     client.send(json!({ "jsonrpc": "2.0", "id": new["id"], "result": { "action": "decline", "to": "new" } }));
-    client.send(json!({ "jsonrpc": "2.0", "id": new["id"], "result": { "action": "accept", "to": "twice" } }));
+    client
+        .send(json!({ "jsonrpc": "2.0", "id": new["id"], "result": { "action": "accept", "to": "twice" } }));
     let answer = text_of(&client.answer(second));
     assert!(answer.contains("decline"), "{answer}");
     client.call("echo", json!({ "text": "in order" }));
@@ -100,8 +105,8 @@ fn a_question_that_the_server_takes_back_is_taken_back_under_the_id_the_client_k
     let mut client = Setup::plan("").connect();
     kill_server(&mut client);
     client.begin_call("ask", json!({}));
-    let call = client.begin_call("ask", json!({}));
     client.wait_for("elicitation/create");
+    let call = client.begin_call("ask", json!({}));
     let question = client.wait_for("elicitation/create");
     client.notify("notifications/cancelled", json!({ "requestId": call, "reason": "the user left" }));
     let taken_back = client.wait_for("notifications/cancelled");
@@ -137,7 +142,8 @@ fn what_a_server_wrote_before_it_died_arrives_before_the_failure() {
 fn a_progress_token_stays_as_the_client_wrote_it() {
     let mut client = Setup::plan("").connect();
     for token in [json!("a b"), json!(1), json!("1"), json!(0)] {
-        let params = json!({ "name": "notify", "arguments": { "n": 1 }, "_meta": { "progressToken": token } });
+        let params =
+            json!({ "name": "notify", "arguments": { "n": 1 }, "_meta": { "progressToken": token } });
         let id = client.ask("tools/call", params);
         client.answer(id);
         let progress = client.wait_for("notifications/progress");
@@ -149,7 +155,9 @@ fn a_progress_token_stays_as_the_client_wrote_it() {
 #[test]
 fn an_id_comes_back_as_it_was_sent() {
     let mut client = Setup::plan("").connect();
-    for id in ["1", "\"1\"", "1.0", "\"\"", "-7", "123456789012345678901234567890", "\"a\\u0062\\n\"", "\"\u{e9}\""] {
+    for id in
+        ["1", "\"1\"", "1.0", "\"\"", "-7", "123456789012345678901234567890", "\"a\\u0062\\n\"", "\"\u{e9}\""]
+    {
         client.send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
         let line = client.next_line(SOON).expect("an answer");
         assert!(line.contains(&format!("\"id\":{id}")), "{line} to {id}");
@@ -166,7 +174,8 @@ fn two_requests_in_flight_with_the_same_or_a_similar_id_are_both_answered() {
     client.send(call(json!(5), "a", 300));
     client.send(call(json!("5"), "b", 200));
     client.send(call(json!(5), "c", 100));
-    let mut ids: Vec<Value> = (0..3).map(|_| client.next_message(SOON).expect("an answer")["id"].clone()).collect();
+    let mut ids: Vec<Value> =
+        (0..3).map(|_| client.next_message(SOON).expect("an answer")["id"].clone()).collect();
     ids.sort_by_key(Value::to_string);
     assert_eq!(ids, [json!("5"), json!(5), json!(5)]);
     assert_eq!(client.journal.runs("count"), 3);
@@ -240,8 +249,12 @@ fn a_batch_is_answered_with_one_array() {
         { "jsonrpc": "2.0", "id": 33, "method": "no/such" },
     ]));
     let answers = client.next_message(SOON).expect("an array");
-    let mut codes: Vec<(Value, Value)> =
-        answers.as_array().expect("an array").iter().map(|a| (a["id"].clone(), a["error"]["code"].clone())).collect();
+    let mut codes: Vec<(Value, Value)> = answers
+        .as_array()
+        .expect("an array")
+        .iter()
+        .map(|a| (a["id"].clone(), a["error"]["code"].clone()))
+        .collect();
     codes.sort_by_key(|(id, _)| id.as_u64());
     let none = Value::Null;
     assert_eq!(
@@ -253,11 +266,16 @@ fn a_batch_is_answered_with_one_array() {
             (json!(33), json!(-32601)),
         ]
     );
-    assert!(client.journal.wait(SOON, |journal| journal.notifications("notifications/roots/list_changed") == 1));
+    assert!(
+        client.journal.wait(SOON, |journal| journal.notifications("notifications/roots/list_changed") == 1)
+    );
 
     // Notifications alone get no answer at all; a cancelled member gets none inside the array.
     client.send(json!([{ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" }]));
-    client.send(json!([call(34, "slow", json!({ "ms": 60_000 })), call(35, "echo", json!({ "text": "kept" }))]));
+    client.send(json!([
+        call(34, "slow", json!({ "ms": 60_000 })),
+        call(35, "echo", json!({ "text": "kept" }))
+    ]));
     assert!(client.journal.wait(SOON, |journal| journal.runs("slow") == 2));
     client.notify("notifications/cancelled", json!({ "requestId": 34 }));
     let answers = client.next_message(SOON).expect("an array");
@@ -278,7 +296,9 @@ fn a_batch_that_a_death_interrupts_is_answered_all_the_same() {
         { "jsonrpc": "2.0", "id": 43, "method": "tools/list" },
     ]));
     let answers = client.next_message(SOON).expect("an array");
-    let of = |id: u64| answers.as_array().unwrap().iter().find(|a| a["id"] == id).unwrap_or_else(|| panic!("{answers}"));
+    let of = |id: u64| {
+        answers.as_array().unwrap().iter().find(|a| a["id"] == id).unwrap_or_else(|| panic!("{answers}"))
+    };
     assert_eq!(text_of(of(41)), "before");
     assert_eq!(of(42)["result"]["_meta"]["dev.regrow/fault"]["delivery"], "unknown");
     assert!(of(43)["result"]["tools"].is_array(), "a read is sent again");
@@ -304,7 +324,11 @@ fn log_level_and_subscriptions_are_restored_once_per_session() {
     client.request("resources/unsubscribe", json!({ "uri": "chaos://gone" }));
     let (levels, subscribed) = (2, 2);
     for restarts in 1..=3 {
-        if restarts == 2 { client.restart() } else { kill_server(&mut client) }
+        if restarts == 2 {
+            client.restart()
+        } else {
+            kill_server(&mut client)
+        }
         // It is subscribed before the first call of the client runs.
         assert_eq!(client.call("touch", json!({})), "1");
         assert_eq!(client.wait_for("notifications/resources/updated")["params"]["uri"], "chaos://life");

@@ -56,7 +56,8 @@ fn a_secret_that_the_server_logs_while_it_serves_is_in_no_log_and_no_error() {
 #[test]
 fn a_secret_given_with_e_is_masked_whatever_its_name() {
     let variable = format!("PLAIN_NAME={SECRET}");
-    let mut client = Setup::plan("log-secret=PLAIN_NAME").options(&["-e", &variable, "--stderr-in-errors"]).connect();
+    let mut client =
+        Setup::plan("log-secret=PLAIN_NAME").options(&["-e", &variable, "--stderr-in-errors"]).connect();
     assert_eq!(client.call("env", json!({ "name": "PLAIN_NAME" })), SECRET, "the server itself gets it");
     let (text, _) = client.failing_call("die", json!({}));
     assert!(text.contains("connecting with ***"), "{text}");
@@ -96,7 +97,8 @@ fn a_secret_in_the_environment_is_in_no_command_line_and_not_with_the_guard() {
 
 #[test]
 fn a_server_gets_our_environment_as_the_host_chose_it() {
-    let mut client = Setup::plan("").variable("CHOSEN", "by the host").options(&["-e", "EXTRA=more"]).connect();
+    let mut client =
+        Setup::plan("").variable("CHOSEN", "by the host").options(&["-e", "EXTRA=more"]).connect();
     assert_eq!(client.call("env", json!({ "name": "CHOSEN" })), "by the host");
     assert_eq!(client.call("env", json!({ "name": "EXTRA" })), "more");
     // Also after a restart.
@@ -108,7 +110,8 @@ fn a_server_gets_our_environment_as_the_host_chose_it() {
 
 #[test]
 fn a_clean_environment_has_only_what_is_harmless_or_named() {
-    let needed = ["-e", "CHAOS_DIR", "-e", "CHAOS", "-e", "CHAOS_LIFE", "-e", "REGROW_SCENARIO", "-e", "NAMED"];
+    let needed =
+        ["-e", "CHAOS_DIR", "-e", "CHAOS", "-e", "CHAOS_LIFE", "-e", "REGROW_SCENARIO", "-e", "NAMED"];
     let mut client = Setup::plan("")
         .variable("CHAOS_SECRET", SECRET)
         .variable("NAMED", "copied")
