@@ -23,8 +23,10 @@ const OURS: Duration = Duration::from_secs(2);
 fn connected(plan: &str) -> (Client, Vec<u32>) {
     let mut client = Setup::plan(plan).connect();
     client.call("echo", json!({ "text": "hello" }));
-    let guards: Vec<u32> =
-        children_of(client.pid()).into_iter().filter(|pid| command_line(*pid).trim().ends_with(" guard")).collect();
+    let guards: Vec<u32> = children_of(client.pid())
+        .into_iter()
+        .filter(|pid| command_line(*pid).trim().ends_with(" guard"))
+        .collect();
     assert_eq!(guards.len(), 1, "one guard");
     (client, guards)
 }
@@ -217,7 +219,7 @@ fn scenario_21_whatever_comes_during_an_end_does_not_disturb_it() {
 
 #[test]
 fn scenario_21_an_end_is_hastened_when_we_are_told_so() {
-    let (mut client, guards) = connected("ignore-eof ignore-term");
+    let (mut client, guards) = connected("ignore-eof ignore-term helper-setsid");
     let from = client.log().len();
     kill(client.pid(), Signal::HUP);
     client.wait_for_log(from, "ending the session as asked"); // That would take seven seconds.
