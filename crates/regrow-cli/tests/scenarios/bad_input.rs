@@ -103,9 +103,12 @@ fn json_a_million_deep_harms_nobody() {
     let deep = |count: usize| format!("{}{}", "[".repeat(count), "]".repeat(count));
     let objects = |count: usize| format!("{}1{}", "{\"a\":".repeat(count), "}".repeat(count));
     for (id, value) in [(701, deep(1_000_000)), (702, objects(1_000_000))] {
-        client.send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping","params":{{"a":{value}}}}}"#));
+        client
+            .send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping","params":{{"a":{value}}}}}"#));
         assert_eq!(client.answer(id)["id"], id);
-        client.send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping","params":{{"_meta":{value}}}}}"#));
+        client.send_line(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"ping","params":{{"_meta":{value}}}}}"#
+        ));
         assert_eq!(client.answer(id)["id"], id);
         client.send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"x","params":{value}}}"#));
         assert_eq!(client.answer(id)["id"], id);
@@ -124,7 +127,12 @@ fn a_request_over_the_limit_is_refused_and_never_sent() {
     let mut client = Setup::plan("").options(&["--max-line", "64KiB"]).connect();
     let long = "x".repeat(3_000_000);
     for (id, line) in [
-        (801, format!(r#"{{"jsonrpc":"2.0","id":801,"method":"tools/call","params":{{"name":"count","x":"{long}"}}}}"#)),
+        (
+            801,
+            format!(
+                r#"{{"jsonrpc":"2.0","id":801,"method":"tools/call","params":{{"name":"count","x":"{long}"}}}}"#
+            ),
+        ),
         (802, format!(r#"{{"method":"tools/call","params":{{"name":"count","x":"{long}"}},"id":802}}"#)),
     ] {
         client.send_line(&line);
@@ -201,17 +209,23 @@ fn names_from_outside_cannot_forge_lines_or_drive_a_terminal() {
     client.failure(id);
     client.wait_for_log(0, "ready (session 2)");
     let log = client.log();
-    assert!(log.iter().all(|line| !line.contains('\u{1b}') && !line.starts_with("regrow: chaos: all is well")), "{log:#?}");
+    assert!(
+        log.iter().all(|line| !line.contains('\u{1b}') && !line.starts_with("regrow: chaos: all is well")),
+        "{log:#?}"
+    );
 }
 
 #[test]
 fn a_server_name_cannot_forge_lines_either() {
     let name = "a\nb\u{1b}[2J\u{202e}c";
-    let mut client = Setup::plan("").options(&["--name", name]).connect();
+    let mut client = Setup::plan("").name(name).connect();
     let (text, _) = client.failing_call("die", json!({}));
     assert!(!text.contains(['\n', '\u{1b}', '\u{202e}']), "{text:?}");
     let log = client.log();
-    assert!(log.iter().all(|line| !line.contains(['\u{1b}', '\u{202e}']) && !line.starts_with('b')), "{log:#?}");
+    assert!(
+        log.iter().all(|line| !line.contains(['\u{1b}', '\u{202e}']) && !line.starts_with('b')),
+        "{log:#?}"
+    );
 }
 
 fn regrow(arguments: &[&str]) -> Output {
