@@ -120,6 +120,8 @@ pub(crate) struct Signals {
     pub(crate) broken: Notify,
     /// The server is gone; read what is there, and end.
     pub(crate) finish: Notify,
+    /// A change of a list was kept back.
+    pub(crate) kept_back: Notify,
 }
 
 impl Drop for Session {
