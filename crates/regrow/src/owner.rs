@@ -219,7 +219,8 @@ impl Owner {
     }
 
     fn settle(&mut self, now: Time, epoch: Epoch, fault: Fault) {
-        let greeted = !matches!(self.shared.memory().greeting, Greeting::ByClient);
+        // A question for the era is not asked again of a server that the client greets in the other one.
+        let greeted = self.shared.memory().is_modern();
         let ended = {
             let mut desk = self.shared.desk();
             desk.forget_questions(now);
