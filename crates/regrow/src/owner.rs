@@ -328,7 +328,7 @@ impl Owner {
             _ => {}
         }
         let server = self.shared.settings.name.clone();
-        let notice = Notice { server, at: now - Time::ZERO, what };
+        let notice = Notice { server, at: now - Time::ZERO, what, again: self.sessions > 1 };
         let server = &*notice.server;
         match notice.is_bad() {
             true => tracing::warn!(server, "{}", notice.text()),
