@@ -183,6 +183,18 @@ impl Shared {
         self.wake.notify_one();
     }
 
+    /// A person is asked, or has answered.
+    pub(crate) fn question(&self, id: RawId, open: bool) {
+        self.desk().question(self.now(), id, open);
+        self.wake.notify_one(); // Deadlines that stood still are near again.
+    }
+
+    /// The client does not read, or reads again.
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.desk().set_blocked(self.now(), blocked);
+        self.wake.notify_one();
+    }
+
     /// Something was read from the server.
     pub(crate) fn hear(&self) {
         self.heard.store(self.now().as_millis(), Ordering::Relaxed);
@@ -515,8 +527,7 @@ impl Desk {
         }
     }
 
-    /// A person is asked, or has answered.
-    pub(crate) fn question(&mut self, now: Time, id: RawId, open: bool) {
+    fn question(&mut self, now: Time, id: RawId, open: bool) {
         if open {
             self.questions.insert(id);
         } else {
@@ -525,8 +536,7 @@ impl Desk {
         self.set_clock(now);
     }
 
-    /// The client does not read, or reads again.
-    pub(crate) fn set_blocked(&mut self, now: Time, blocked: bool) {
+    fn set_blocked(&mut self, now: Time, blocked: bool) {
         self.blocked = blocked;
         self.set_clock(now);
     }

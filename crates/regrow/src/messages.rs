@@ -42,7 +42,7 @@ impl Messages {
             Kind::Response { id } => self.response(id, &frame),
             Kind::Request { id, method } => {
                 if method == "elicitation/create" {
-                    self.shared.desk().question(self.shared.now(), id, true);
+                    self.shared.question(id, true);
                 }
                 self.hand_on(frame);
             }
@@ -99,7 +99,7 @@ impl Messages {
             }
             "notifications/cancelled" => {
                 if let Some(id) = frame.request_id() {
-                    self.shared.desk().question(self.shared.now(), id, false);
+                    self.shared.question(id, false);
                 }
                 true
             }
@@ -195,9 +195,9 @@ impl Messages {
     }
 }
 
-/// Our ids are plain numbers.
+/// Our ids are plain numbers. Some servers write them back as text, and every client accepts that.
 fn call_id(id: &RawId) -> Option<CallId> {
-    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok().map(CallId)
+    std::str::from_utf8(id.as_bytes()).ok()?.trim_matches('"').parse().ok().map(CallId)
 }
 
 /// The end of a stream names its subscription, which is the client's id towards the client.

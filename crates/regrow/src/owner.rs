@@ -43,6 +43,8 @@ pub(crate) struct Owner {
     attempt: Option<JoinHandle<()>>,
     hangup: Option<JoinHandle<()>>,
     last_fault: Option<Arc<Fault>>,
+    /// Why there is no session; none where we meant it so, or nothing is known yet.
+    cause: Option<Arc<Fault>>,
     /// What the server said on stderr before it failed to start.
     last_words: Vec<String>,
     sessions: u64,
@@ -68,6 +70,7 @@ impl Owner {
             attempt: None,
             hangup: None,
             last_fault: None,
+            cause: None,
             last_words: vec![],
             sessions: 0,
             bye: Farewell::default(),
@@ -85,6 +88,7 @@ impl Owner {
             self.look();
             self.publish();
         }
+        self.shared.inbox.over();
         self.farewell.send_replace(Some(self.bye.clone()));
     }
 
@@ -132,12 +136,13 @@ impl Owner {
 
     fn step(&mut self, event: Event) {
         let now = self.shared.now();
-        if let Event::Lost(epoch, fault, _) = &event
-            && *epoch == self.lifecycle.epoch()
-        {
-            self.hear_last_words(fault);
-        }
+        let starting = matches!(self.lifecycle.state(), State::Connecting { .. });
         let effects = self.lifecycle.step(now, event);
+        for effect in &effects {
+            if let Effect::Notice(What::Fault(_, fault, _) | What::Retired(_, fault)) = effect {
+                self.hear_last_words(fault, starting);
+            }
+        }
         if self.lifecycle.is_closing() {
             // Before the calls that wait are failed: none may come after.
             self.shared.desk().ledger.close();
@@ -191,7 +196,7 @@ impl Owner {
         let mut doubt = false;
         for ended in expired {
             doubt |= ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own;
-            let fault = ended.epoch.is_none().then(|| self.last_fault.clone()).flatten();
+            let fault = ended.epoch.is_none().then(|| self.cause.clone()).flatten();
             self.fail(ended, ErrorKind::Timeout, fault);
         }
         if doubt {
@@ -219,8 +224,14 @@ impl Owner {
     }
 
     fn settle(&mut self, now: Time, epoch: Epoch, fault: Fault) {
-        // A question for the era is not asked again of a server that the client greets in the other one.
-        let greeted = self.shared.memory().is_modern();
+        let greeted = {
+            let mut memory = self.shared.memory();
+            if fault == Fault::Replaced {
+                memory.forget_question();
+            }
+            // A question for the era is not asked again of a server that the client greets in the other one.
+            memory.is_modern()
+        };
         let ended = {
             let mut desk = self.shared.desk();
             desk.forget_questions(now);
@@ -278,8 +289,7 @@ impl Owner {
     }
 
     /// What a server said before it failed to start tells the cause; what it says later may tell too much.
-    fn hear_last_words(&mut self, fault: &Fault) {
-        let starting = matches!(self.lifecycle.state(), State::Connecting { .. });
+    fn hear_last_words(&mut self, fault: &Fault, starting: bool) {
         self.last_words.clear();
         if starting || fault.is_at_start() || self.shared.settings.stderr_in_errors {
             let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
@@ -322,9 +332,13 @@ impl Owner {
     fn notify(&mut self, now: Time, what: What) {
         match &what {
             What::Fault(_, fault, _) | What::Late(_, fault) => {
-                self.last_fault = Some(Arc::new(fault.clone()))
+                self.last_fault = Some(Arc::new(fault.clone()));
+                self.cause = self.last_fault.clone();
             }
-            What::Ready(_) => self.sessions += 1,
+            What::Ready(_) => {
+                self.sessions += 1;
+                self.cause = None;
+            }
             _ => {}
         }
         let server = self.shared.settings.name.clone();

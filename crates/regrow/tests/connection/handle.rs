@@ -413,3 +413,15 @@ async fn calls_held_for_a_reconnect_fail_at_once_when_it_becomes_a_drain() {
     let error = timeout(secs(1), held).await.expect("nothing will come for it").unwrap().unwrap_err();
     assert_eq!((error.kind, error.delivery), (ErrorKind::Closed, Delivery::NotSent));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_in_and_what_is_told_ends_with_the_connection() {
+    let server = Server::always(Plan::default());
+    let connection = ready(&server).await;
+    let (mut incoming, mut notices) = (connection.incoming().unwrap(), connection.notices());
+    connection.close().await;
+    assert!(timeout(secs(1), incoming.next()).await.expect("nothing will come").is_none());
+    let told = timeout(secs(1), async { while notices.next().await.is_some() {} }).await;
+    assert!(told.is_ok(), "nothing will be told");
+    assert!(timeout(secs(1), connection.notices().next()).await.expect("it is over").is_none());
+}

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
+mod calls;
+mod eras;
 mod handle;
 mod process;
 mod server;
