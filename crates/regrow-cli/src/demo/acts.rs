@@ -98,9 +98,16 @@ async fn ten_at_once(show: &mut Show) {
         } else {
             told += 1;
             runs_fit &= runs == 0 || answer.text.contains("It may have run");
+            if told == 1 {
+                show.told(&answer); // The others are told the same.
+            }
         }
     }
     show.noticed(&death).await;
+    if first.is_none() {
+        // The dying server may have read all ten, so none of them was sent again.
+        first = show.echo("and now?").await;
+    }
     let recovered = show.recovered(&death, first.as_ref()).await;
     let how = format!(": {answered} answered, {told} told");
     show.promise(answered + told == 10 && runs_fit, "each has one end, and ran at most once", &how);
