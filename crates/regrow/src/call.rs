@@ -60,4 +60,9 @@ impl Pending {
     pub(crate) fn tool(&self) -> Option<Arc<str>> {
         (self.request.method() == Some("tools/call")).then(|| self.request.name())?.map(Arc::from)
     }
+
+    /// Whether it opens a session.
+    pub(crate) fn is_greeting(&self) -> bool {
+        matches!(self.request.method(), Some("initialize" | "server/discover"))
+    }
 }

@@ -183,16 +183,39 @@ impl Owner {
             expired
         };
         let epoch = self.lifecycle.epoch();
+        let is_ours =
+            |ended: &Ended<Pending>| ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own;
+        let unanswered = match expired.iter().any(|ended| is_ours(ended) && ended.reply.is_greeting()) {
+            true => self.give_up_handshake(epoch),
+            false => None,
+        };
         let mut doubt = false;
         for ended in expired {
-            doubt |= ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own;
-            let fault = ended.epoch.is_none().then(|| self.last_fault.clone()).flatten();
+            doubt |= is_ours(&ended);
+            let fault = match ended.epoch {
+                None => self.last_fault.clone(),
+                Some(_) => unanswered.clone().filter(|_| ended.reply.is_greeting()),
+            };
             self.fail(ended, ErrorKind::Timeout, fault);
         }
         if doubt {
             let pulse = self.shared.pulse(epoch);
             self.step(Event::TimedOut(epoch, pulse));
         }
+    }
+
+    /// The time of the client's own handshake is over, and with it the attempt's. To be said before the client is told:
+    /// its next try must not reach a server that we are about to end.
+    fn give_up_handshake(&mut self, epoch: Epoch) -> Option<Arc<Fault>> {
+        if !matches!(self.lifecycle.state(), State::Connecting { .. }) {
+            return None;
+        }
+        if let Some(session) = self.shared.desk().session.as_mut() {
+            session.lost = true;
+        }
+        let fault = Fault::HandshakeTimeout { after: self.shared.settings.policy.connect_timeout };
+        self.step(Event::Lost(epoch, fault.clone(), self.shared.pulse(epoch)));
+        Some(Arc::new(fault))
     }
 
     fn start(&mut self, now: Time, effect: Effect) {

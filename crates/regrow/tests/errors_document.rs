@@ -75,7 +75,8 @@ fn the_examples_in_the_document_are_what_the_code_says() {
 
 #[test]
 fn every_kind_and_cause_is_in_the_document_with_its_code() {
-    let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md")).unwrap();
+    let document =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md")).unwrap();
     use ErrorKind::*;
     for kind in [Interrupted, Unavailable, Timeout, Overloaded, TooLarge { bytes: 1 }, Malformed, Closed] {
         let row = format!("| `{}` | {} |", kind.name(), kind.code());
