@@ -299,7 +299,10 @@ impl Client {
 
     /// Tells that the answer to this request is no longer wanted.
     pub fn cancel(&mut self, id: impl Into<Value>) {
-        self.notify("notifications/cancelled", json!({ "requestId": id.into(), "reason": "changed my mind" }));
+        self.notify(
+            "notifications/cancelled",
+            json!({ "requestId": id.into(), "reason": "changed my mind" }),
+        );
     }
 
     /// Every answer that has come and that nobody has looked at.

@@ -142,7 +142,10 @@ fn scenario_04_a_tool_declared_safe_is_called_again_and_its_caller_sees_only_the
 fn scenario_04_a_safe_tool_is_sent_three_times_at_most() {
     let mut client = Setup::plan("").options(&["--safe-tool", "lookup"]).connect();
     let (text, fault) = client.failing_call("lookup", json!({ "key": "a", "die_times": 100 }));
-    assert!(text.contains("killed by SIGKILL while this call was running (lookup). It may have run"), "{text}");
+    assert!(
+        text.contains("killed by SIGKILL while this call was running (lookup). It may have run"),
+        "{text}"
+    );
     assert_eq!((&fault["delivery"], &fault["epoch"]), (&json!("unknown"), &json!(3)));
     assert_eq!((client.journal.runs("lookup"), client.journal.requests("tools/call")), (3, 3));
     assert_eq!(client.call("echo", json!({ "text": "usable" })), "usable");
@@ -158,7 +161,11 @@ fn scenario_04_hints_are_trusted_only_when_told_and_only_once_seen() {
         assert_eq!(client.call(tool, json!({ "key": "a", "die_times": 1 })), "2", "{hint}");
         assert_eq!(client.journal.runs(tool), 2);
         let (_, fault) = client.failing_call("die", json!({ "key": "a" }));
-        assert_eq!((&fault["delivery"], client.journal.runs("die")), (&json!("unknown"), 1), "no hint, no replay");
+        assert_eq!(
+            (&fault["delivery"], client.journal.runs("die")),
+            (&json!("unknown"), 1),
+            "no hint, no replay"
+        );
         client.leave_cleanly();
     }
 
@@ -170,7 +177,11 @@ fn scenario_04_hints_are_trusted_only_when_told_and_only_once_seen() {
     let mut client = Setup::plan("").connect();
     client.request("tools/list", json!({}));
     client.failing_call("lookup", json!({ "key": "a", "die_times": 1 }));
-    assert_eq!(client.journal.runs("lookup"), 1, "hints are a server's own words, and not trusted unless told");
+    assert_eq!(
+        client.journal.runs("lookup"),
+        1,
+        "hints are a server's own words, and not trusted unless told"
+    );
     client.leave_cleanly();
 }
 
@@ -269,7 +280,10 @@ fn scenario_11_of_many_calls_that_run_when_the_server_dies_each_ends_once_and_on
         let answers = answers(&mut client, &ids);
         assert!(killed.elapsed() < 3 * SOON, "{calls} calls: {:?}", killed.elapsed());
         for answer in answers.values() {
-            assert!(text(answer).contains("killed by SIGKILL while this call was running (hang). It may have run"));
+            assert!(
+                text(answer)
+                    .contains("killed by SIGKILL while this call was running (hang). It may have run")
+            );
             assert_eq!(fault(answer)["delivery"], "unknown");
         }
         client.wait_for_log(0, &format!("killed by SIGKILL, with {calls} calls in flight"));
@@ -296,7 +310,11 @@ fn scenario_11_of_many_calls_on_their_way_when_the_server_dies_none_runs_twice()
         let runs = client.journal.runs_with("count", key);
         let answer = &answers[id];
         if is_failure(answer) {
-            assert_eq!(fault(answer)["delivery"], "unknown", "what was not sent moves on by itself: {answer}");
+            assert_eq!(
+                fault(answer)["delivery"],
+                "unknown",
+                "what was not sent moves on by itself: {answer}"
+            );
             assert!(runs <= 1, "{key} ran {runs} times");
         } else {
             assert_eq!((text(answer), runs), ("1".to_owned(), 1), "{key}");
@@ -319,7 +337,10 @@ fn scenario_12_a_call_that_its_client_cancels_is_cancelled_at_the_server_and_nev
     let began = Instant::now();
     client.cancel("mine");
     let wire = client.journal.request_ids("tools/call");
-    assert!(client.journal.wait(PATIENCE, |journal| journal.cancelled() == wire), "under the id that the server knows");
+    assert!(
+        client.journal.wait(PATIENCE, |journal| journal.cancelled() == wire),
+        "under the id that the server knows"
+    );
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 
     // Nothing is left of it: the same id serves again, and a death finds no call in flight.

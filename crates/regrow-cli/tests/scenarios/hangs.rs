@@ -24,7 +24,10 @@ fn scenario_09_a_stopped_server_is_found_out_and_replaced() {
         "chaos: the server gave no answer in the time allowed for this call (stop). \
          It may have run or may still be running; check before repeating it."
     );
-    assert_eq!(fault, json!({ "kind": "timeout", "server": "chaos", "delivery": "unknown", "tool": "stop", "epoch": 1 }));
+    assert_eq!(
+        fault,
+        json!({ "kind": "timeout", "server": "chaos", "delivery": "unknown", "tool": "stop", "epoch": 1 })
+    );
     client.wait_for_log(0, "a call got no answer; asking the server for a sign of life");
     let doubted = Instant::now();
 
@@ -53,7 +56,10 @@ fn scenario_09_calls_that_come_while_a_server_is_doubted_end_in_time_and_spare_i
             break began.elapsed();
         }
         failed += 1;
-        assert!(began.elapsed() < Duration::from_secs(15), "still not replaced after {failed} calls: {answer}");
+        assert!(
+            began.elapsed() < Duration::from_secs(15),
+            "still not replaced after {failed} calls: {answer}"
+        );
     };
     assert!(restored < Duration::from_secs(11), "{restored:?}, {failed} calls failed");
     assert_eq!(client.journal.starts(), 2);
@@ -81,7 +87,11 @@ fn scenario_09_calls_that_fill_the_pipe_of_a_stopped_server_all_end_and_none_run
         }
     }
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    assert!(not_sent > keys.len() / 2, "a pipe holds 64 KiB; of {} calls {not_sent} were not sent", keys.len());
+    assert!(
+        not_sent > keys.len() / 2,
+        "a pipe holds 64 KiB; of {} calls {not_sent} were not sent",
+        keys.len()
+    );
 
     client.wait_for_session(2);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
@@ -132,10 +142,17 @@ fn scenario_10_a_tool_that_is_slower_than_its_deadline_is_cancelled_and_disturbs
     let (text, fault) = client.failure(slow);
     let took = began.elapsed();
     assert!((Duration::from_millis(650)..Duration::from_secs(2)).contains(&took), "{took:?}");
-    assert!(text.starts_with("chaos: the server gave no answer in the time allowed for this call (slow)."), "{text}");
+    assert!(
+        text.starts_with("chaos: the server gave no answer in the time allowed for this call (slow)."),
+        "{text}"
+    );
     assert!(text.contains("It may have run or may still be running; check before repeating it."), "{text}");
     assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("timeout"), &json!("unknown")));
-    assert!(client.journal.wait(PATIENCE, |journal| journal.cancelled() == wire), "{:?}", client.journal.lines());
+    assert!(
+        client.journal.wait(PATIENCE, |journal| journal.cancelled() == wire),
+        "{:?}",
+        client.journal.lines()
+    );
 
     assert_eq!(client.call("count", json!({ "key": "after" })), "1");
     wait_until("the doubt was cleared by a ping", PATIENCE, || client.journal.requests("ping") == 1);
@@ -171,7 +188,8 @@ fn scenario_10_progress_gives_a_slow_tool_more_time() {
         }),
     );
     assert_eq!(text(&client.answer(id)), "slow");
-    let progress = client.seen().iter().filter(|message| message["method"] == "notifications/progress").count();
+    let progress =
+        client.seen().iter().filter(|message| message["method"] == "notifications/progress").count();
     assert!(progress >= 5, "{progress}");
     assert_eq!(client.journal.starts(), 1);
     client.leave_cleanly();
@@ -181,6 +199,9 @@ fn scenario_10_progress_gives_a_slow_tool_more_time() {
 fn begin_large_calls(client: &mut Client) -> (Vec<String>, Vec<u64>) {
     let padding = Value::from("x".repeat(2000));
     let keys: Vec<String> = (0..150).map(|number| format!("key-{number}")).collect();
-    let ids = keys.iter().map(|key| client.begin_call("count", json!({ "key": key, "padding": padding }))).collect();
+    let ids = keys
+        .iter()
+        .map(|key| client.begin_call("count", json!({ "key": key, "padding": padding })))
+        .collect();
     (keys, ids)
 }

@@ -91,7 +91,10 @@ fn scenario_13_a_call_that_runs_when_its_server_dies_under_a_helper_is_told_at_o
         let began = Instant::now();
         let (text, fault) = client.failing_call("die", json!({ "key": "a", "how": "kill" }));
         assert!(began.elapsed() < SOON, "{plan}: {:?}", began.elapsed());
-        assert!(text.contains("killed by SIGKILL while this call was running (die). It may have run"), "{text}");
+        assert!(
+            text.contains("killed by SIGKILL while this call was running (die). It may have run"),
+            "{text}"
+        );
         assert_eq!((&fault["delivery"], client.journal.runs("die")), (&json!("unknown"), 1));
         client.leave_cleanly();
     }
@@ -142,7 +145,10 @@ fn scenario_14_a_server_that_closes_its_input_is_replaced_and_the_next_call_reac
     usable_again(&mut client, server);
     assert_eq!(client.journal.requests("tools/call"), 2);
     let log = client.log();
-    assert!(log.iter().any(|line| line.contains("the server closed its input but is still running")), "{log:?}");
+    assert!(
+        log.iter().any(|line| line.contains("the server closed its input but is still running")),
+        "{log:?}"
+    );
 }
 
 #[test]
@@ -150,7 +156,10 @@ fn scenario_14_half_a_line_and_a_death_are_told_as_a_death() {
     let mut client = Setup::plan("").connect();
     let server = client.server_pid();
     let (text, fault) = client.failing_call("half", json!({}));
-    assert!(text.starts_with("chaos: the server process exited with code 1 while this call was running (half)."), "{text}");
+    assert!(
+        text.starts_with("chaos: the server process exited with code 1 while this call was running (half)."),
+        "{text}"
+    );
     assert_eq!((&fault["exitCode"], &fault["delivery"]), (&json!(1), &json!("unknown")));
     usable_again(&mut client, server);
 }
@@ -162,7 +171,11 @@ fn scenario_14_what_is_not_json_disturbs_nobody() {
         assert_eq!(client.call("garbage", json!({})), "garbage");
     }
     let said = |client: &Client| {
-        client.notices().iter().filter(|notice| notice.contains("wrote to stdout what is not a message")).count()
+        client
+            .notices()
+            .iter()
+            .filter(|notice| notice.contains("wrote to stdout what is not a message"))
+            .count()
     };
     assert_eq!(said(&client), 1, "once, and counted from then on: {:?}", client.notices());
     assert_eq!((client.journal.starts(), client.journal.runs("garbage")), (1, 3));
@@ -218,5 +231,6 @@ fn usable_again(client: &mut Client, earlier: u32) {
 fn wrapper(client: &Client) -> u32 {
     let children = children_of(client.pid());
     let shell = children.iter().find(|pid| command_line(**pid).starts_with("sh -c"));
-    *shell.unwrap_or_else(|| panic!("{:?}", children.iter().map(|pid| command_line(*pid)).collect::<Vec<_>>()))
+    *shell
+        .unwrap_or_else(|| panic!("{:?}", children.iter().map(|pid| command_line(*pid)).collect::<Vec<_>>()))
 }
