@@ -216,6 +216,11 @@ impl<R> Ledger<R> {
         self.live = Some(epoch);
     }
 
+    /// Whether new calls go to a session.
+    pub fn is_open(&self) -> bool {
+        self.live.is_some()
+    }
+
     /// New calls wait. What is in flight goes on.
     pub fn hold(&mut self, epoch: Epoch) {
         self.live = None;

@@ -723,6 +723,81 @@ fn close_is_reached_in_bounded_time_from_every_state() {
 }
 
 #[test]
+fn a_drain_to_close_is_bounded_however_often_it_is_asked_for() {
+    let mut world = World::new(200.0).start(0.0).answers_in(150.0).call(2.0);
+    for n in 0..20 {
+        world = world.then(3.0 + f64::from(n) * 5.0, Happening::Drain);
+    }
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        3.0s ready -> draining
+        33.0s call 1: failed, unknown: the connection was closed
+        33.0s draining -> closing: planned
+        33.0s closing -> closed
+        ",
+    );
+}
+
+#[test]
+fn calls_that_wait_for_the_end_of_a_drain_fail_when_it_becomes_a_close() {
+    let world = World::new(20.0)
+        .start(0.0)
+        .answers_in(6.0)
+        .call(2.0)
+        .then(3.0, Happening::Reconnect(Orderer::Person))
+        .call(4.0)
+        .then(5.0, Happening::Drain)
+        .call(6.0);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        3.0s ready -> draining
+        5.0s call 2: failed, not-sent: the connection was closed
+        6.0s call 3: refused: Closed
+        8.0s call 1: answered
+        8.0s draining -> closing: planned
+        8.0s closing -> closed
+        ",
+    );
+}
+
+#[test]
+fn a_hangup_only_ever_gets_faster() {
+    let mut owner = Owner::new(&exact(), 7);
+    owner.event(at(0.0), Event::Start);
+    for manner in [Manner::Planned, Manner::Told, Manner::ClientLeft, Manner::Planned] {
+        owner.event(at(1.0), Event::Close(manner));
+    }
+    owner.event(at(1.0), Event::Drain);
+    let hangups: Vec<_> = owner.told.iter().filter(|told| matches!(told, Told::Hangup(..))).collect();
+    let epoch = owner.epoch();
+    assert_eq!(hangups, [&Told::Hangup(epoch, Manner::Planned), &Told::Hangup(epoch, Manner::Told)]);
+}
+
+#[test]
+fn a_failed_slow_probe_is_known_to_park_before_its_process_is_gone() {
+    let mut policy = Policy { park_probe: secs(200.0), ..exact() };
+    policy.budget.charges = 1;
+    let mut owner = Owner::new(&policy, 7);
+    owner.event(at(0.0), Event::Start);
+    for (time, parks) in [(1.0, false), (2.0, true), (202.0, true)] {
+        owner.tick(at(time));
+        let epoch = owner.epoch();
+        owner.event(at(time), Event::Lost(epoch, exited(1), Pulse::default()));
+        assert_eq!(owner.lifecycle.parks(at(time)), parks, "at {time} s");
+        owner.event(at(time), Event::Gone(epoch));
+        assert_eq!(owner.lifecycle.state().name(), if parks { "parked" } else { "connecting" });
+    }
+}
+
+#[test]
 fn an_epoch_that_does_not_end_is_abandoned_two_seconds_after_sigkill() {
     let world = World::new(20.0).start(0.0).never_gone().then(3.0, Happening::Reconnect(Orderer::Person));
     let life = check(

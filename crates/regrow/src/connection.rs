@@ -16,7 +16,7 @@ use crate::frame::{self, Frame, RawId};
 use crate::inbox::{Inbox, IncomingMessages, Queue};
 use crate::mask::Mask;
 use crate::memory::{Greeting, Hello};
-use crate::notice::{Notices, Oddities, Status};
+use crate::notice::{Notice, Notices, Oddities, Status};
 use crate::owner::{Farewell, Owner};
 use crate::transport::Transport;
 
@@ -35,7 +35,8 @@ pub struct Connection {
 struct Handle {
     shared: Arc<Shared>,
     status: watch::Receiver<Status>,
-    notices: broadcast::Sender<crate::notice::Notice>,
+    /// The owner's, so that notices end with it.
+    notices: broadcast::WeakSender<Notice>,
     farewell: watch::Receiver<Option<Farewell>>,
     queue: Option<Arc<Queue>>,
     requests: AtomicU64,
@@ -164,12 +165,13 @@ impl Builder {
         });
         let (notices, _) = broadcast::channel(NOTICES);
         let (farewell, farewell_seen) = watch::channel(None);
-        let owner = Owner::new(shared.clone(), self.transport, lifecycle, status, notices.clone(), farewell);
+        let weak_notices = notices.downgrade();
+        let owner = Owner::new(shared.clone(), self.transport, lifecycle, status, notices, farewell);
         tokio::spawn(owner.run());
         let handle = Handle {
             shared: shared.clone(),
             status: status_seen,
-            notices,
+            notices: weak_notices,
             farewell: farewell_seen,
             queue,
             requests: AtomicU64::new(0),
@@ -286,8 +288,11 @@ impl Connection {
 
     /// Answers a request of the server. Dropped if that session is gone.
     pub fn respond(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
-        self.shared.desk().question(self.shared.now(), server_id.clone(), false);
-        self.shared.post(Some(epoch), answer)
+        let posted = self.shared.post(Some(epoch), answer);
+        if posted {
+            self.shared.question(server_id.clone(), false);
+        }
+        posted
     }
 
     /// What the server sends by itself. Only the first caller gets it, and only where no other inbox was given.
@@ -302,7 +307,9 @@ impl Connection {
 
     /// What happens to it from now on.
     pub fn notices(&self) -> Notices {
-        Notices(self.handle.notices.subscribe())
+        // When the owner is gone, so is this sender, at once: nothing happens any more.
+        let notices = self.handle.notices.upgrade().unwrap_or_else(|| broadcast::Sender::new(1));
+        Notices(notices.subscribe())
     }
 
     /// The last lines of the server's standard error, without the secrets that we know.

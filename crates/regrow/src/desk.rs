@@ -61,7 +61,8 @@ pub(crate) enum News {
     Begun(Epoch, Step),
     Connected(Epoch),
     Lost(Epoch, Fault),
-    Gone(Epoch, crate::transport::Ended),
+    /// Nothing is left of the epoch; how its process ended, if it had one, and how many helpers outside its group did.
+    Gone(Epoch, Option<crate::transport::Ended>, usize),
     Cancelled(Epoch),
     ProbeRefused(Epoch),
     Reconnect(Orderer),
@@ -76,6 +77,8 @@ pub(crate) struct Desk {
     pub(crate) news: VecDeque<News>,
     /// When the owner wakes by itself.
     pub(crate) armed: Option<Time>,
+    /// How many calls the status says are pending.
+    pub(crate) shown: usize,
     pub(crate) oddities: Oddities,
     /// How much of its input the last session can have read, once that is closed.
     pub(crate) read: Option<(Epoch, u64)>,
@@ -138,6 +141,7 @@ impl Shared {
                 session: None,
                 news: VecDeque::new(),
                 armed: None,
+                shown: 0,
                 oddities: Oddities::default(),
                 read: None,
                 questions: HashSet::new(),
@@ -172,6 +176,18 @@ impl Shared {
 
     pub(crate) fn tell(&self, news: News) {
         self.desk().news.push_back(news);
+        self.wake.notify_one();
+    }
+
+    /// A person is asked, or has answered.
+    pub(crate) fn question(&self, id: RawId, open: bool) {
+        self.desk().question(self.now(), id, open);
+        self.wake.notify_one(); // Deadlines that stood still are near again.
+    }
+
+    /// The client does not read, or reads again.
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.desk().set_blocked(self.now(), blocked);
         self.wake.notify_one();
     }
 
@@ -324,6 +340,17 @@ impl Shared {
         drop(desk);
         self.wake.notify_one(); // Its deadline may be the next.
         end
+    }
+
+    /// The server answered. Gives who waits, if this very session owes an answer.
+    pub(crate) fn answer(&self, epoch: Epoch, id: CallId, good: bool) -> Option<Pending> {
+        let mut desk = self.desk();
+        let pending = desk.ledger.answer(epoch, id, good)?;
+        // The owner need not hear of every answer; but a drain may wait for this one, and the status may be too high.
+        if !desk.ledger.is_open() || desk.ledger.len() < desk.shown {
+            self.wake.notify_one();
+        }
+        Some(pending)
     }
 
     /// Sends a line that wants no answer to this session, or to whichever is live. Says whether it could.
@@ -501,8 +528,7 @@ impl Desk {
         }
     }
 
-    /// A person is asked, or has answered.
-    pub(crate) fn question(&mut self, now: Time, id: RawId, open: bool) {
+    fn question(&mut self, now: Time, id: RawId, open: bool) {
         if open {
             self.questions.insert(id);
         } else {
@@ -511,8 +537,7 @@ impl Desk {
         self.set_clock(now);
     }
 
-    /// The client does not read, or reads again.
-    pub(crate) fn set_blocked(&mut self, now: Time, blocked: bool) {
+    fn set_blocked(&mut self, now: Time, blocked: bool) {
         self.blocked = blocked;
         self.set_clock(now);
     }

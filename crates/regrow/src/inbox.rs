@@ -1,6 +1,6 @@
 //! Where the messages go that a server sends by itself.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use regrow_core::Epoch;
 use tokio::sync::{Notify, mpsc};
@@ -36,11 +36,15 @@ pub trait Inbox: Send + Sync + 'static {
     fn lost(&self, epoch: Epoch) {
         let _ = epoch;
     }
+
+    /// The connection is over: nothing comes any more.
+    fn over(&self) {}
 }
 
 /// An inbox for a program: a bounded queue. Messages that nobody ever receives are dropped when it is full.
 pub(crate) struct Queue {
-    sender: mpsc::Sender<Incoming>,
+    /// None once the connection is over.
+    sender: Mutex<Option<mpsc::Sender<Incoming>>>,
     receiver: Mutex<Option<mpsc::Receiver<Incoming>>>,
     received: Arc<Notify>,
 }
@@ -50,29 +54,43 @@ const QUEUE: usize = 1024;
 impl Queue {
     pub(crate) fn new() -> Queue {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        Queue { sender, receiver: Mutex::new(Some(receiver)), received: Default::default() }
+        Queue {
+            sender: Mutex::new(Some(sender)),
+            receiver: Mutex::new(Some(receiver)),
+            received: Default::default(),
+        }
+    }
+
+    fn sender(&self) -> MutexGuard<'_, Option<mpsc::Sender<Incoming>>> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The receiving end, once.
     pub(crate) fn receiver(&self) -> Option<IncomingMessages> {
-        let receiver = self.receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()?;
+        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some(IncomingMessages { receiver, received: self.received.clone() })
     }
 
     fn is_read(&self) -> bool {
-        self.receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_none()
+        self.receiver.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 }
 
 impl Inbox for Queue {
     fn take(&self, incoming: Incoming) {
-        if self.sender.try_send(incoming).is_err() {
+        let sent = self.sender().as_ref().is_some_and(|sender| sender.try_send(incoming).is_ok());
+        if !sent {
             tracing::debug!("a message of the server was dropped: nobody receives them");
         }
     }
 
     fn has_room(&self) -> bool {
-        !self.is_read() || self.sender.is_closed() || self.sender.capacity() > QUEUE / 2
+        let fits = |sender: &mpsc::Sender<_>| sender.is_closed() || sender.capacity() > QUEUE / 2;
+        !self.is_read() || self.sender().as_ref().is_none_or(fits)
+    }
+
+    fn over(&self) {
+        *self.sender() = None;
     }
 
     fn room(self: Arc<Self>) -> BoxFuture<()> {

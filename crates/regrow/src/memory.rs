@@ -184,6 +184,13 @@ impl Memory {
         }
     }
 
+    /// We ended the server ourselves before it could tell its era. That says nothing about it.
+    pub(crate) fn forget_question(&mut self) {
+        if let Greeting::Asked(hello) = &self.greeting {
+            self.greeting = Greeting::Unknown(hello.clone());
+        }
+    }
+
     /// Whether the answer to this request is worth a look.
     pub(crate) fn is_notable(method: &str) -> bool {
         matches!(

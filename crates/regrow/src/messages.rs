@@ -42,7 +42,7 @@ impl Messages {
             Kind::Response { id } => self.response(id, &frame),
             Kind::Request { id, method } => {
                 if method == "elicitation/create" {
-                    self.shared.desk().question(self.shared.now(), id, true);
+                    self.shared.question(id, true);
                 }
                 self.hand_on(frame);
             }
@@ -64,7 +64,7 @@ impl Messages {
 
     fn response(&self, id: Option<RawId>, frame: &Frame) {
         let id = id.as_ref().and_then(call_id);
-        let pending = id.and_then(|id| self.shared.desk().ledger.answer(self.epoch, id, !frame.is_error()));
+        let pending = id.and_then(|id| self.shared.answer(self.epoch, id, !frame.is_error()));
         let Some(pending) = pending else {
             self.shared.desk().oddities.stray += 1;
             return;
@@ -99,7 +99,7 @@ impl Messages {
             }
             "notifications/cancelled" => {
                 if let Some(id) = frame.request_id() {
-                    self.shared.desk().question(self.shared.now(), id, false);
+                    self.shared.question(id, false);
                 }
                 true
             }
@@ -155,9 +155,9 @@ impl Messages {
         };
         *count += 1;
         let first = *count == 1;
-        let id = salvage.id.as_ref().filter(|_| !salvage.method).and_then(call_id);
-        let pending = id.and_then(|id| desk.ledger.answer(self.epoch, id, false));
         drop(desk);
+        let id = salvage.id.as_ref().filter(|_| !salvage.method).and_then(call_id);
+        let pending = id.and_then(|id| self.shared.answer(self.epoch, id, false));
         if first {
             let server = &*self.shared.settings.name;
             match kind {
@@ -197,9 +197,9 @@ impl Messages {
     }
 }
 
-/// Our ids are plain numbers.
+/// Our ids are plain numbers. Some servers write them back as text, and every client accepts that.
 fn call_id(id: &RawId) -> Option<CallId> {
-    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok().map(CallId)
+    std::str::from_utf8(id.as_bytes()).ok()?.trim_matches('"').parse().ok().map(CallId)
 }
 
 /// The end of a stream names its subscription, which is the client's id towards the client.

@@ -43,6 +43,8 @@ pub(crate) struct Owner {
     attempt: Option<JoinHandle<()>>,
     hangup: Option<JoinHandle<()>>,
     last_fault: Option<Arc<Fault>>,
+    /// Why there is no session; none where we meant it so, or nothing is known yet.
+    cause: Option<Arc<Fault>>,
     /// What the server said on stderr before it failed to start.
     last_words: Vec<String>,
     sessions: u64,
@@ -68,6 +70,7 @@ impl Owner {
             attempt: None,
             hangup: None,
             last_fault: None,
+            cause: None,
             last_words: vec![],
             sessions: 0,
             bye: Farewell::default(),
@@ -85,6 +88,7 @@ impl Owner {
             self.look();
             self.publish();
         }
+        self.shared.inbox.over();
         self.farewell.send_replace(Some(self.bye.clone()));
     }
 
@@ -115,8 +119,11 @@ impl Owner {
             News::Begun(epoch, step) => Event::Begun(epoch, step),
             News::Connected(epoch) => Event::Connected(epoch),
             News::Lost(epoch, fault) => Event::Lost(epoch, fault, self.shared.pulse(epoch)),
-            News::Gone(epoch, ended) => {
-                self.bye.ended = Some(ended);
+            News::Gone(epoch, ended, helpers) => {
+                if self.lifecycle.is_closing() && epoch == self.lifecycle.epoch() {
+                    self.bye.ended = ended;
+                    self.bye.helpers = helpers;
+                }
                 Event::Gone(epoch)
             }
             News::Cancelled(epoch) => Event::Cancelled(epoch, self.shared.pulse(epoch)),
@@ -129,16 +136,19 @@ impl Owner {
 
     fn step(&mut self, event: Event) {
         let now = self.shared.now();
-        if let Event::Lost(epoch, fault, _) = &event
-            && *epoch == self.lifecycle.epoch()
-        {
-            self.hear_last_words(fault);
-        }
-        for effect in self.lifecycle.step(now, event) {
-            self.start(now, effect);
+        let starting = matches!(self.lifecycle.state(), State::Connecting { .. });
+        let effects = self.lifecycle.step(now, event);
+        for effect in &effects {
+            if let Effect::Notice(What::Fault(_, fault, _) | What::Retired(_, fault)) = effect {
+                self.hear_last_words(fault, starting);
+            }
         }
         if self.lifecycle.is_closing() {
+            // Before the calls that wait are failed: none may come after.
             self.shared.desk().ledger.close();
+        }
+        for effect in effects {
+            self.start(now, effect);
         }
     }
 
@@ -193,7 +203,7 @@ impl Owner {
         for ended in expired {
             doubt |= is_ours(&ended);
             let fault = match ended.epoch {
-                None => self.last_fault.clone(),
+                None => self.cause.clone(),
                 Some(_) => unanswered.clone().filter(|_| ended.reply.is_greeting()),
             };
             self.fail(ended, ErrorKind::Timeout, fault);
@@ -237,7 +247,13 @@ impl Owner {
     }
 
     fn settle(&mut self, now: Time, epoch: Epoch, fault: Fault) {
-        let greeted = !matches!(self.shared.memory().greeting, Greeting::ByClient);
+        let greeted = {
+            let mut memory = self.shared.memory();
+            if fault == Fault::Replaced {
+                memory.forget_question();
+            }
+            !matches!(memory.greeting, Greeting::ByClient)
+        };
         let ended = {
             let mut desk = self.shared.desk();
             desk.forget_questions(now);
@@ -295,8 +311,7 @@ impl Owner {
     }
 
     /// What a server said before it failed to start tells the cause; what it says later may tell too much.
-    fn hear_last_words(&mut self, fault: &Fault) {
-        let starting = matches!(self.lifecycle.state(), State::Connecting { .. });
+    fn hear_last_words(&mut self, fault: &Fault, starting: bool) {
         self.last_words.clear();
         if starting || fault.is_at_start() || self.shared.settings.stderr_in_errors {
             let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
@@ -338,13 +353,17 @@ impl Owner {
     fn notify(&mut self, now: Time, what: What) {
         match &what {
             What::Fault(_, fault, _) | What::Late(_, fault) => {
-                self.last_fault = Some(Arc::new(fault.clone()))
+                self.last_fault = Some(Arc::new(fault.clone()));
+                self.cause = self.last_fault.clone();
             }
-            What::Ready(_) => self.sessions += 1,
+            What::Ready(_) => {
+                self.sessions += 1;
+                self.cause = None;
+            }
             _ => {}
         }
         let server = self.shared.settings.name.clone();
-        let notice = Notice { server, at: now - Time::ZERO, what };
+        let notice = Notice { server, at: now - Time::ZERO, what, again: self.sessions > 1 };
         let server = &*notice.server;
         match notice.is_bad() {
             true => tracing::warn!(server, "{}", notice.text()),
@@ -355,9 +374,10 @@ impl Owner {
 
     fn publish(&self) {
         let (pending, pid, oddities) = {
-            let desk = self.shared.desk();
+            let mut desk = self.shared.desk();
+            desk.shown = desk.ledger.len();
             let pid = desk.session.as_ref().filter(|session| !session.lost).and_then(|s| s.process.pid());
-            (desk.ledger.len(), pid, desk.oddities)
+            (desk.shown, pid, desk.oddities)
         };
         let status = Status {
             state: self.lifecycle.state().clone(),
@@ -396,9 +416,10 @@ async fn hang_up(
             (session.process.clone(), session.reader.take(), session.signals.clone())
         })
     };
-    let mut ended = transport::Ended::default();
+    let mut ended = None;
+    let mut helpers = 0;
     if let Some((process, reader, signals)) = session {
-        ended = process.end(ladder).await;
+        ended = Some(process.end(ladder).await);
         if let Some(mut reader) = reader {
             signals.finish.notify_one();
             if timeout(READER_ENDS, &mut reader).await.is_err() {
@@ -409,12 +430,12 @@ async fn hang_up(
         let sweep = process.sweep(ladder.kill_after);
         let closing = shared.desk().ledger.is_closed();
         if closing {
-            ended.helpers += sweep.await;
+            helpers = sweep.await;
         } else {
             tokio::spawn(sweep); // The next session need not wait for helpers outside the group.
         }
     }
-    shared.tell(News::Gone(epoch, ended));
+    shared.tell(News::Gone(epoch, ended, helpers));
 }
 
 /// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it.

@@ -151,14 +151,14 @@ impl Reader {
                 continue;
             }
             // The client does not read. That is not the server's fault, and its death must be seen all the same.
-            self.shared.desk().set_blocked(self.shared.now(), true);
+            self.shared.set_blocked(true);
             let end = tokio::select! {
                 () = self.shared.inbox.clone().room() => None,
                 fault = &mut exited => Some(End::Exited(fault)),
                 () = self.signals.finish.notified() => Some(End::Finished),
             };
             self.shared.hear();
-            self.shared.desk().set_blocked(self.shared.now(), false);
+            self.shared.set_blocked(false);
             if let Some(end) = end {
                 return end;
             }

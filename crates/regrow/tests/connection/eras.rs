@@ -1,0 +1,170 @@
+//! Which era does a server speak? Found out once, on a fresh process where the question spoils, and remembered.
+
+use regrow::core::{Fault, Orderer};
+use regrow::{Connection, Era};
+use serde_json::json;
+
+use crate::server::{Act, Plan, Server, Speaks};
+use crate::world::*;
+
+fn finding_out(server: &Server) -> Connection {
+    to(server).era(Era::Auto).build()
+}
+
+fn speaks(speaks: Speaks) -> Plan {
+    Plan { speaks, ..Plan::default() }
+}
+
+const HANDSHAKE: [&str; 2] = ["initialize", "notifications/initialized"];
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_server_is_asked_once_and_its_requests_carry_the_envelope() {
+    for era in [Speaks::Modern, Speaks::Both] {
+        let server = Server::always(speaks(era));
+        let connection = finding_out(&server);
+        work(&connection, json!({})).await.unwrap();
+        assert_eq!(server.told(1), ["server/discover", "tools/call"]);
+        for heard in server.heard() {
+            let meta = &heard.message["params"]["_meta"];
+            assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+            assert!(meta["io.modelcontextprotocol/clientCapabilities"].is_object());
+            assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "regrow");
+        }
+        assert!(connection.is_modern());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_server_that_refuses_the_question_is_started_afresh() {
+    let server = Server::always(speaks(Speaks::Legacy));
+    let connection = finding_out(&server);
+    let life = Life::of(&connection);
+    work(&connection, json!({})).await.unwrap();
+    assert_eq!(server.told(1), ["server/discover"]);
+    assert_eq!(server.told(2), [&HANDSHAKE[..], &["tools/call"]].concat());
+    life.check(
+        "0.0s starting the server (session 1)
+         0.0s the server speaks the other protocol era; that costs nothing
+         0.0s next attempt in 0.02 s
+         0.0s starting the server (session 2)
+         0.0s ready (session 2)",
+    );
+    assert_eq!(connection.status().borrow().budget_left, 5);
+    assert!(!connection.is_modern());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_dies_of_the_question_is_a_legacy_one() {
+    let server = Server::always(speaks(Speaks::LegacyDiesOfDiscover));
+    let connection = finding_out(&server);
+    work(&connection, json!({})).await.unwrap();
+    assert_eq!(server.told(1), ["server/discover"]);
+    assert_eq!(server.told(2), [&HANDSHAKE[..], &["tools/call"]].concat());
+    assert_eq!(connection.status().borrow().budget_left, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_to_the_question_is_a_legacy_one() {
+    let server = Server::always(speaks(Speaks::LegacySilentOnDiscover));
+    let connection = finding_out(&server);
+    work(&connection, json!({})).await.unwrap();
+    assert_eq!(server.told(1), ["server/discover"]);
+    assert_eq!(server.told(2), [&HANDSHAKE[..], &["tools/call"]].concat());
+    assert_eq!(server.starts()[1].as_secs(), 20, "a third of the connect timeout");
+    assert_eq!(connection.status().borrow().budget_left, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_start_of_15_s_is_ready_in_both_eras() {
+    for era in [Speaks::Modern, Speaks::Legacy, Speaks::LegacyDiesOfDiscover, Speaks::LegacySilentOnDiscover]
+    {
+        let server = Server::always(Plan { start_delay: secs(15), ..speaks(era) });
+        let connection = finding_out(&server);
+        work(&connection, json!({})).await.unwrap();
+        assert_eq!(connection.is_modern(), era == Speaks::Modern, "{era:?}");
+        assert!(server.heard().last().unwrap().at < secs(36), "{era:?}");
+        assert_eq!(connection.status().borrow().budget_left, 5, "{era:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_server_that_starts_slower_than_the_question_waits_is_found_all_the_same() {
+    let server = Server::always(Plan { start_delay: secs(25), ..speaks(Speaks::Modern) });
+    let connection = finding_out(&server);
+    work(&connection, json!({})).await.unwrap();
+    assert!(connection.is_modern());
+    assert_eq!(server.told(2), ["initialize"], "refused in words of the modern era");
+    assert_eq!(server.told(3), ["server/discover", "tools/call"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_era_is_remembered() {
+    for era in [Speaks::Modern, Speaks::LegacyDiesOfDiscover] {
+        let server = Server::always(speaks(era));
+        let connection = finding_out(&server);
+        work(&connection, json!({})).await.unwrap();
+        let starts = server.starts().len();
+        server.die(Fault::Killed { signal: 9 });
+        settle().await;
+        work(&connection, json!({})).await.unwrap();
+        connection.reconnect(Orderer::Person);
+        settle().await;
+        work(&connection, json!({})).await.unwrap();
+        assert_eq!(server.starts().len(), starts + 2);
+        for start in [starts + 1, starts + 2] {
+            let greeting = if era == Speaks::Modern { vec!["server/discover"] } else { HANDSHAKE.to_vec() };
+            assert_eq!(server.told(start), [greeting, vec!["tools/call"]].concat());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_to_the_question_is_no_error() {
+    let server = Server::always(speaks(Speaks::Legacy).on("server/discover", |message| {
+        let id = message["id"].clone();
+        vec![Act::Wait(secs(20)), Act::Say(crate::server::answer(&id, json!({ "supportedVersions": [] })))]
+    }));
+    let connection = finding_out(&server);
+    work(&connection, json!({})).await.unwrap();
+    assert_eq!(connection.status().borrow().budget_left, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_crashes_whatever_it_is_asked_parks() {
+    let server = Server::always(
+        Plan::default()
+            .on("server/discover", |_| vec![Act::Die(Fault::Exited { code: 1 })])
+            .on("initialize", |_| vec![Act::Die(Fault::Exited { code: 1 })]),
+    );
+    let connection = finding_out(&server);
+    connection.start();
+    until(&connection, |status| status.state.name() == "parked").await;
+    assert_eq!(server.starts().len(), 7, "one question, and six handshakes");
+    assert_eq!(server.heard_of("server/discover").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_handshake_says_with_which_words() {
+    let server = Server::always(Plan::default().on("initialize", |message| {
+        vec![Act::Say(crate::server::refusal(&message["id"], -32000, "no licence\u{1b}[2J"))]
+    }));
+    let connection = to(&server).build();
+    let error = work(&connection, json!({})).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("refused the handshake with error -32000: no licence\\u{1b}[2J"), "{text}");
+    assert!(text.contains("It did not run."), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconnect_while_the_question_is_open_does_not_decide_the_era() {
+    let server = Server::new(|start| match start {
+        1 => Plan { start_delay: secs(10), ..speaks(Speaks::Modern) },
+        _ => speaks(Speaks::Both),
+    });
+    let connection = finding_out(&server);
+    connection.start();
+    tokio::time::sleep(secs(1)).await;
+    connection.reconnect(Orderer::Person);
+    until(&connection, |status| status.is_ready()).await;
+    assert!(connection.is_modern());
+}

@@ -1,0 +1,10 @@
+//! Whole connections in simulated time: a real engine, in-memory pipes, and servers that misbehave to a plan.
+
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
+
+mod calls;
+mod eras;
+mod handle;
+mod process;
+mod server;
+mod world;

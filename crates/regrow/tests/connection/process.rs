@@ -1,0 +1,185 @@
+//! A process that never was: it exits, ignores signals and leaves bytes unread in simulated time.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use regrow::core::{Fault, Ladder};
+use regrow::transport::{BoxFuture, Ended, Input, Process};
+use tokio::io::{AsyncWrite, DuplexStream};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// What a process bears before it goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stubborn {
+    /// Leaves when its input ends.
+    #[default]
+    No,
+    /// Ignores the end of its input.
+    IgnoresEnd,
+    /// Ignores that and SIGTERM.
+    IgnoresTerm,
+    /// Cannot even be killed, like a process in uninterruptible sleep.
+    Immortal,
+}
+
+/// One process.
+pub struct Proc {
+    exit: watch::Sender<Option<Fault>>,
+    stubborn: Stubborn,
+    termed: AtomicBool,
+    killed: AtomicBool,
+    pub helpers: usize,
+    pub pid: u32,
+    /// How many bytes of its input it has read.
+    pub read: AtomicU64,
+    pub stderr: Mutex<Vec<String>>,
+}
+
+impl Proc {
+    pub fn new(pid: u32, stubborn: Stubborn, helpers: usize, stderr: Vec<String>) -> Arc<Proc> {
+        let (exit, _) = watch::channel(None);
+        Arc::new(Proc {
+            exit,
+            stubborn,
+            termed: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+            helpers,
+            pid,
+            read: AtomicU64::new(0),
+            stderr: Mutex::new(stderr),
+        })
+    }
+
+    /// The first cause stays.
+    pub fn die(&self, fault: Fault) {
+        self.exit.send_if_modified(|exit| match exit {
+            Some(_) => false,
+            None => {
+                *exit = Some(fault);
+                true
+            }
+        });
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.exit.borrow().is_some()
+    }
+
+    pub async fn death(&self) -> Fault {
+        let mut exit = self.exit.subscribe();
+        let fault = exit.wait_for(Option::is_some).await.unwrap();
+        fault.clone().unwrap()
+    }
+
+    /// Its input has ended.
+    pub fn end_of_input(&self) {
+        if self.stubborn < Stubborn::IgnoresEnd {
+            self.die(Fault::Exited { code: 0 });
+        }
+    }
+
+    fn term(&self) {
+        self.termed.store(true, Ordering::Relaxed);
+        if self.stubborn < Stubborn::IgnoresTerm {
+            self.die(Fault::Killed { signal: 15 });
+        }
+    }
+
+    fn kill(&self) {
+        self.killed.store(true, Ordering::Relaxed);
+        if self.stubborn < Stubborn::Immortal {
+            self.die(Fault::Killed { signal: 9 });
+        }
+    }
+
+    async fn climb(self: Arc<Proc>, ladder: Ladder) {
+        let steps = async {
+            sleep(ladder.term_after).await;
+            self.term();
+            sleep(ladder.kill_after).await;
+            self.kill();
+        };
+        tokio::select! {
+            _ = self.death() => {}
+            () = steps => {}
+        }
+    }
+}
+
+/// What a connection holds of it. The last handle kills.
+pub struct Handle(pub Arc<Proc>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.kill();
+    }
+}
+
+impl Process for Handle {
+    fn exited(&self) -> BoxFuture<Fault> {
+        let process = self.0.clone();
+        Box::pin(async move { process.death().await })
+    }
+
+    fn end(&self, ladder: Ladder) -> BoxFuture<Ended> {
+        let process = self.0.clone();
+        tokio::spawn(process.clone().climb(ladder));
+        Box::pin(async move {
+            let fault = process.death().await;
+            Ended {
+                fault: Some(fault),
+                termed: process.termed.load(Ordering::Relaxed),
+                killed: process.killed.load(Ordering::Relaxed),
+                helpers: 0,
+            }
+        })
+    }
+
+    fn sweep(&self, _: Duration) -> BoxFuture<usize> {
+        Box::pin(std::future::ready(self.0.helpers))
+    }
+
+    fn stderr_tail(&self) -> Vec<String> {
+        self.0.stderr.lock().unwrap().clone()
+    }
+
+    fn pid(&self) -> Option<u32> {
+        Some(self.0.pid)
+    }
+}
+
+/// The server's input, which can tell what a dead server has not read.
+pub struct Stdin {
+    pub stream: DuplexStream,
+    pub process: Arc<Proc>,
+    pub accepted: u64,
+    pub tells_unread: bool,
+}
+
+impl Input for Stdin {
+    fn unread(&self) -> Option<u64> {
+        let read = self.process.read.load(Ordering::Relaxed);
+        (self.tells_unread && self.process.is_dead()).then(|| self.accepted - read)
+    }
+}
+
+impl AsyncWrite for Stdin {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let taken = std::task::ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
+        self.accepted += taken as u64;
+        Poll::Ready(Ok(taken))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
