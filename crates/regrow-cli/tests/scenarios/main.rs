@@ -2,6 +2,7 @@
 //! misbehaves on command.
 
 #![allow(unreachable_pub)] // Modules of a test are seen by nobody else.
+#![allow(clippy::unwrap_used)] // A helper of a test may fail as loudly as the test.
 
 mod client;
 mod crash_loops;
