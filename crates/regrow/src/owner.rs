@@ -189,20 +189,21 @@ impl Owner {
         };
         let epoch = self.lifecycle.epoch();
         let ready = matches!(self.lifecycle.state(), State::Ready { .. });
-        let mut timed_out = false;
+        let tells = |ended: &Ended<Pending>| {
+            let counts = ready || ended.reply.is_handshake();
+            ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own && counts
+        };
+        // Before the callers are told: a client's next try must not reach a server that we are about to end.
+        if expired.iter().any(tells) {
+            self.step(Event::TimedOut(epoch, self.shared.pulse(epoch)));
+        }
         for ended in expired {
-            let tells = ended.reply.caller != Caller::Own && (ready || ended.reply.is_handshake());
-            timed_out |= ended.epoch == Some(epoch) && tells;
             let fault = match ended.epoch {
                 None => self.cause.clone(),
                 Some(_) if ended.reply.is_handshake() => Some(self.handshake_timeout()),
                 Some(_) => None,
             };
             self.fail(ended, ErrorKind::Timeout, fault);
-        }
-        if timed_out {
-            let pulse = self.shared.pulse(epoch);
-            self.step(Event::TimedOut(epoch, pulse));
         }
     }
 
