@@ -5,6 +5,11 @@
 mod calls;
 mod eras;
 mod handle;
+mod lists;
+mod panics;
+mod pressure;
 mod process;
+mod restore;
 mod server;
+mod streams;
 mod world;

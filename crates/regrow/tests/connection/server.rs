@@ -289,7 +289,7 @@ impl Server {
     }
 
     pub fn act(&self, act: Act) {
-        self.running().orders.send(act).unwrap();
+        let _ = self.running().orders.send(act); // A dead process does nothing.
     }
 
     fn running(&self) -> Running {
