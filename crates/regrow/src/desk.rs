@@ -191,6 +191,19 @@ impl Shared {
         self.wake.notify_one();
     }
 
+    /// The session ended, and not because we wanted it. Its first fault counts.
+    pub(crate) fn lost(&self, epoch: Epoch, fault: Fault) {
+        let mut desk = self.desk();
+        if let Some(session) = desk.session.as_mut().filter(|session| session.epoch == epoch)
+            && !session.hung_up
+            && !std::mem::replace(&mut session.lost, true)
+        {
+            desk.news.push_back(News::Lost(epoch, fault));
+            drop(desk);
+            self.wake.notify_one();
+        }
+    }
+
     /// Something was read from the server.
     pub(crate) fn hear(&self) {
         self.heard.store(self.now().as_millis(), Ordering::Relaxed);

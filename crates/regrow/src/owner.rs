@@ -8,7 +8,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
-use crate::call::{Caller, Outcome, Pending};
+use crate::call::{Caller, Outcome, Pending, shielded};
 use crate::desk::{News, Shared};
 use crate::error::{ErrorKind, Outlook};
 use crate::frame::Frame;
@@ -88,7 +88,7 @@ impl Owner {
             self.look();
             self.publish();
         }
-        self.shared.inbox.over();
+        shielded(|| self.shared.inbox.over());
         self.farewell.send_replace(Some(self.bye.clone()));
     }
 
@@ -237,7 +237,7 @@ impl Owner {
             let read = desk.read_of(epoch);
             desk.ledger.settle(now, epoch, read, greeted)
         };
-        self.shared.inbox.lost(epoch);
+        shielded(|| self.shared.inbox.lost(epoch));
         let kind = match fault {
             Fault::Closed => ErrorKind::Closed,
             Fault::HandshakeTimeout { .. } => ErrorKind::Timeout,
@@ -262,14 +262,14 @@ impl Owner {
     /// Tells a caller that there is no answer.
     fn fail(&self, ended: Ended<Pending>, kind: ErrorKind, fault: Option<Arc<Fault>>) {
         if ended.refused {
-            return ended.reply.reply.end(Outcome::Refused);
+            return shielded(|| ended.reply.reply.end(Outcome::Refused));
         }
         let mut error =
             self.shared.error(&ended.reply, kind, ended.delivery, ended.epoch, fault, self.outlook(kind));
         if kind != ErrorKind::Closed && error.fault.is_some() {
             error.stderr = self.last_words.clone();
         }
-        ended.reply.reply.end(Outcome::Failed(error));
+        shielded(|| ended.reply.reply.end(Outcome::Failed(error)));
     }
 
     fn outlook(&self, kind: ErrorKind) -> Outlook {

@@ -266,18 +266,3 @@ fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
         }
     }
 }
-
-impl Shared {
-    /// The attempt itself found a reason to end the session.
-    fn lost(&self, epoch: Epoch, fault: Fault) {
-        let mut desk = self.desk();
-        if let Some(session) = desk.session.as_mut().filter(|session| session.epoch == epoch)
-            && !session.hung_up
-            && !std::mem::replace(&mut session.lost, true)
-        {
-            desk.news.push_back(News::Lost(epoch, fault));
-            drop(desk);
-            self.wake.notify_one();
-        }
-    }
-}
