@@ -545,7 +545,7 @@ impl Desk {
         self.set_clock(now);
     }
 
-    fn set_blocked(&mut self, now: Time, blocked: bool) {
+    pub(crate) fn set_blocked(&mut self, now: Time, blocked: bool) {
         self.blocked = blocked;
         self.set_clock(now);
     }

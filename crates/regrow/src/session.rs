@@ -45,6 +45,7 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeted_by_c
         kept_back: None,
     };
     let mut desk = shared.desk();
+    desk.set_blocked(shared.now(), false); // The reader of an abandoned session cannot say so any more.
     let session = desk.session.insert(session);
     shared.hear();
     // Both take the lock, which is held here, so they find the session in its place.

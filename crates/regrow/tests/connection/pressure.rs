@@ -89,3 +89,22 @@ async fn messages_that_nobody_ever_asked_for_block_nothing() {
     drop(connection.incoming().unwrap());
     assert_eq!(said(&work(&connection, json!({})).await.unwrap()), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_go_on_after_a_session_that_had_to_be_abandoned_while_the_client_did_not_read() {
+    let server = Server::new(|start| match start {
+        1 => Plan { stubborn: Stubborn::Immortal, ..flooding() },
+        _ => Plan { start_delay: secs(5), ..Plan::default() },
+    });
+    let connection = ready(&server).await;
+    let mut incoming = connection.incoming().unwrap();
+    drop(begin(&connection, json!({})));
+    sleep(secs(10)).await;
+    connection.reconnect(Orderer::Person);
+    until(&connection, |status| status.epoch == Epoch(2)).await;
+    catch_up(&mut incoming).await;
+    until(&connection, |status| status.sessions == 2).await;
+    let before = Instant::now();
+    let late = work(&connection, json!({ "silent": true })).await.unwrap_err();
+    assert_eq!((late.kind, before.elapsed()), (ErrorKind::Timeout, secs(300)));
+}
