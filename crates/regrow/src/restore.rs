@@ -60,7 +60,8 @@ type Restored = Result<(), Option<Fault>>;
 async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
     match greeting {
         Greeting::Legacy { params, agreed } => {
-            let answer = ask(shared, epoch, "initialize", &params).await?;
+            let offer = agreed.as_ref().and_then(|agreed| agreed.offer(&params));
+            let answer = ask(shared, epoch, "initialize", offer.as_ref().unwrap_or(&params)).await?;
             let Some(now) = answer.result().and_then(Agreed::read) else {
                 if is_modern_error(&answer) && agreed.is_none() && become_modern(shared, &params) {
                     return Err(Some(Fault::WrongEra));

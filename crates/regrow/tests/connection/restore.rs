@@ -120,3 +120,17 @@ async fn a_refused_subscription_does_not_keep_the_session_from_serving() {
     assert_eq!((status.sessions, status.pending), (2, 0));
     assert!(status.is_ready());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_restarted_server_is_offered_the_version_that_was_agreed() {
+    let server = Server::always(Plan { version: "2025-06-18", ..Plan::default() });
+    let connection = ready(&server).await;
+    connection.reconnect(Orderer::Person);
+    until(&connection, |status| status.sessions == 2).await;
+    let offered: Vec<_> = server
+        .heard_of("initialize")
+        .iter()
+        .map(|h| h.message["params"]["protocolVersion"].clone())
+        .collect();
+    assert_eq!(offered, ["2025-11-25", "2025-06-18"]);
+}
