@@ -191,20 +191,18 @@ fn keep_changes_back(shared: &Shared, epoch: Epoch) {
 /// Tells the client of the lists that are not what it has seen, and of no other.
 async fn compare(shared: Arc<Shared>, epoch: Epoch, seen: BTreeMap<List, Vec<Page>>) {
     let mut changed = std::collections::BTreeSet::new();
-    let mut compared = std::collections::BTreeSet::new();
     for (list, pages) in seen {
-        match is_same(&shared, epoch, list, &pages).await {
-            Some(true) => compared.insert(list.changed().to_owned()),
-            Some(false) => changed.insert(list.changed().to_owned()),
-            None => continue, // It could not be listed now; what the server says of it is handed on.
-        };
+        // A list that could not be read now is no change; what the server says of it is handed on.
+        if is_same(&shared, epoch, list, &pages).await == Some(false) {
+            changed.insert(list.changed().to_owned());
+        }
     }
     let kept_back = {
         let mut desk = shared.desk();
         let session = desk.session.as_mut().filter(|session| session.epoch == epoch);
         session.and_then(|session| session.kept_back.take()).unwrap_or_default()
     };
-    changed.extend(kept_back.into_iter().filter(|method| !compared.contains(method)));
+    changed.extend(kept_back);
     for method in changed {
         tell_changed(&shared, epoch, &method);
     }

@@ -127,3 +127,26 @@ async fn a_burst_of_changes_is_handed_on_as_it_came() {
     assert_eq!(heard(&mut incoming, secs(1)).await.len(), 100);
     assert_eq!(server.heard_of("tools/list").len(), 1, "the client lists, not we");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_after_the_list_was_read_is_not_lost_among_the_comparisons() {
+    // The prompts take their time, and the tools change meanwhile.
+    let prompts = |wait: u64| {
+        move |message: &Value| {
+            vec![Act::Wait(secs(wait)), Act::Say(answer(&message["id"], json!({ "prompts": [] })))]
+        }
+    };
+    let server = Server::new(move |start| match start {
+        1 => Plan::default().on("prompts/list", prompts(0)),
+        _ => Plan::default().on("prompts/list", prompts(5)),
+    });
+    let connection = ready(&server).await;
+    let mut incoming = connection.incoming().unwrap();
+    connection.request("tools/list", None).await.unwrap();
+    connection.request("prompts/list", None).await.unwrap();
+    server.die(Fault::Killed { signal: 9 });
+    until(&connection, |status| status.sessions == 2).await;
+    tokio::time::sleep(secs(2)).await;
+    server.say(changed());
+    assert_eq!(heard(&mut incoming, secs(10)).await, [CHANGED]);
+}
