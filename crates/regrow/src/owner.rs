@@ -390,13 +390,15 @@ async fn hang_up(
         desk.close_input(epoch);
         desk.session.as_mut().map(|session| {
             session.hung_up = true;
-            (session.process.clone(), session.reader.take(), session.signals.clone())
+            (session.process.clone(), session.signals.clone())
         })
     };
     let mut ended = None;
     let mut helpers = 0;
-    if let Some((process, reader, signals)) = session {
+    if let Some((process, signals)) = session {
         ended = Some(process.end(ladder).await);
+        // Only now: if we are abandoned before, it goes with its session.
+        let reader = shared.desk().session.as_mut().and_then(|session| session.reader.take());
         if let Some(mut reader) = reader {
             signals.finish.notify_one();
             if timeout(READER_ENDS, &mut reader).await.is_err() {

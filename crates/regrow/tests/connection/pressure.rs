@@ -108,3 +108,24 @@ async fn deadlines_go_on_after_a_session_that_had_to_be_abandoned_while_the_clie
     let late = work(&connection, json!({ "silent": true })).await.unwrap_err();
     assert_eq!((late.kind, before.elapsed()), (ErrorKind::Timeout, secs(300)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_session_is_not_heard_any_more() {
+    let talkative = Plan {
+        stubborn: Stubborn::Immortal,
+        by_itself: vec![
+            Act::Wait(secs(100)),
+            Act::Say(json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {} })),
+        ],
+        ..Plan::default()
+    };
+    let server = Server::new(move |start| if start == 1 { talkative.clone() } else { Plan::default() });
+    let connection = ready(&server).await;
+    let mut incoming = connection.incoming().unwrap();
+    connection.reconnect(Orderer::Person);
+    until(&connection, |status| status.sessions == 2).await;
+    assert!(timeout(secs(200), incoming.next()).await.is_err());
+    connection.close().await;
+    settle().await;
+    assert_eq!(tasks(), 1, "only the process that cannot be ended");
+}
