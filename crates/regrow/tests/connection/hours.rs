@@ -212,3 +212,31 @@ async fn parked_holds_no_waiting_call() {
     until(&connection, |status| matches!(status.state, State::Parked { .. })).await;
     assert_eq!(connection.status().borrow().pending, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn eight_connections_do_not_reconnect_in_the_same_instant_after_the_machine_slept() {
+    let servers: Vec<Server> = (0..8)
+        .map(|_| {
+            Server::new(|start| match start {
+                1 => Plan::default().on("ping", |_| vec![]), // It will not have survived.
+                _ => Plan::default(),
+            })
+        })
+        .collect();
+    let mut connections = vec![];
+    for (seed, server) in servers.iter().enumerate() {
+        let connection = to(server).policy(Policy::default()).seed(seed as u64).build();
+        start(&connection).await;
+        connections.push(connection);
+    }
+    sleep(secs(30)).await;
+    advance(secs(3600)).await;
+    for connection in &connections {
+        until(connection, |status| status.sessions == 2).await;
+    }
+    let mut restarts: Vec<Duration> = servers.iter().map(|server| server.starts()[1]).collect();
+    restarts.sort();
+    restarts.dedup();
+    assert!(restarts.len() >= 6, "{restarts:?}");
+    assert!(restarts[restarts.len() - 1] - restarts[0] >= millis(200), "{restarts:?}");
+}
