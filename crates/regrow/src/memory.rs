@@ -133,7 +133,7 @@ impl List {
         }
     }
 
-    pub(crate) fn by_method(method: &str) -> Option<List> {
+    fn by_method(method: &str) -> Option<List> {
         List::ALL.into_iter().find(|list| list.method() == method)
     }
 }

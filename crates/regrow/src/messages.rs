@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, Outlook};
 use crate::frame::{self, Frame, Kind, RawId, Salvage, Salvaged};
 use crate::inbox::Incoming;
 use crate::lines::Line;
-use crate::memory::{List, Memory};
+use crate::memory::Memory;
 
 /// The messages of one session.
 pub(crate) struct Messages {
@@ -76,10 +76,8 @@ impl Messages {
         if pending.request.has_task() {
             self.shared.desk().remember_task(&pending.request);
         }
-        match pending.caller {
-            Caller::Own => self.note_comparison(&pending, frame),
-            _ if Memory::is_notable(method) => self.note(&pending, frame),
-            _ => {}
+        if Memory::is_notable(method) && pending.caller != Caller::Own {
+            self.note(&pending, frame);
         }
         pending.reply.end(Outcome::Answered(frame.clone()));
     }
@@ -89,20 +87,6 @@ impl Messages {
             self.shared.memory().observe(&pending.request, result);
         }
         self.shared.greeting_answered(self.epoch, &pending.request, frame.result());
-    }
-
-    /// A list that is being compared was read: what the server said of it before is in there, what it says from now on
-    /// is not. (Templates share their notification with resources, which are read before them.)
-    fn note_comparison(&self, pending: &Pending, frame: &Frame) {
-        let list = pending.request.method().and_then(List::by_method);
-        let Some(list) = list.filter(|list| *list != List::Templates) else { return };
-        if frame.is_error() || pending.request.cursor().is_some() {
-            return;
-        }
-        let mut desk = self.shared.desk();
-        if let Some(kept_back) = desk.session.as_mut().and_then(|session| session.kept_back.as_mut()) {
-            kept_back.remove(list.changed());
-        }
     }
 
     /// Whether a notification of the server concerns the client.
@@ -121,13 +105,11 @@ impl Messages {
             }
             _ if method.ends_with("/list_changed") => {
                 let mut desk = self.shared.desk();
-                match desk.session.as_mut().and_then(|session| session.kept_back.as_mut()) {
-                    Some(kept_back) => {
-                        kept_back.insert(method.to_owned());
-                        false
-                    }
-                    None => true,
-                }
+                let Some(session) = desk.session.as_mut() else { return true };
+                let Some(kept_back) = session.kept_back.as_mut() else { return true };
+                kept_back.insert(method.to_owned());
+                session.signals.kept_back.notify_one();
+                false
             }
             _ => true,
         }

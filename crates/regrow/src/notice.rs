@@ -15,6 +15,8 @@ pub struct Notice {
     pub at: Duration,
     /// What.
     pub what: regrow_core::Notice,
+    /// Whether the connection had a session before this.
+    pub again: bool,
 }
 
 impl Notice {
@@ -23,6 +25,9 @@ impl Notice {
         use regrow_core::Notice::*;
         match &self.what {
             Connecting(epoch) => format!("starting the server (session {epoch})"),
+            Ready(epoch) if self.again => {
+                format!("ready (session {epoch}); what the old server kept in its memory is lost")
+            }
             Ready(epoch) => format!("ready (session {epoch})"),
             Fault(_, fault, 0) => format!("{fault}"),
             Fault(_, fault, 1) => format!("{fault}, with 1 call in flight"),

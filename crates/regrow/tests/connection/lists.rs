@@ -1,5 +1,6 @@
 //! After a restart the lists are compared, and the client hears of a change only where there is one.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use regrow::core::Fault;
@@ -83,16 +84,6 @@ async fn what_cannot_be_listed_now_is_not_called_a_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_never_answered_keeps_nothing_back_for_ever_and_kills_nobody() {
-    let silent = Plan::default().on("tools/list", |_| vec![]);
-    let (server, connection, mut incoming) = after_restart(Plan::default(), silent).await;
-    server.say(changed());
-    assert_eq!(heard(&mut incoming, secs(61)).await, [CHANGED]);
-    assert_eq!(connection.status().borrow().sessions, 2);
-    work(&connection, json!({})).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn pages_are_compared_one_by_one() {
     let paged = |last: &'static str| {
         Plan::default().on("tools/list", move |message| {
@@ -131,14 +122,18 @@ async fn a_burst_of_changes_is_handed_on_as_it_came() {
 #[tokio::test(start_paused = true)]
 async fn a_change_after_the_list_was_read_is_not_lost_among_the_comparisons() {
     // The prompts take their time, and the tools change meanwhile.
-    let prompts = |wait: u64| {
-        move |message: &Value| {
-            vec![Act::Wait(secs(wait)), Act::Say(answer(&message["id"], json!({ "prompts": [] })))]
-        }
-    };
-    let server = Server::new(move |start| match start {
-        1 => Plan::default().on("prompts/list", prompts(0)),
-        _ => Plan::default().on("prompts/list", prompts(5)),
+    let tools = Arc::new(Mutex::new("old"));
+    let offered = tools.clone();
+    let server = Server::new(move |start| {
+        let (offered, wait) = (offered.clone(), if start == 1 { secs(0) } else { secs(5) });
+        Plan::default()
+            .on("tools/list", move |message| {
+                let tools = json!({ "tools": [{ "name": *offered.lock().unwrap() }] });
+                vec![Act::Say(answer(&message["id"], tools))]
+            })
+            .on("prompts/list", move |message| {
+                vec![Act::Wait(wait), Act::Say(answer(&message["id"], json!({ "prompts": [] })))]
+            })
     });
     let connection = ready(&server).await;
     let mut incoming = connection.incoming().unwrap();
@@ -147,6 +142,7 @@ async fn a_change_after_the_list_was_read_is_not_lost_among_the_comparisons() {
     server.die(Fault::Killed { signal: 9 });
     until(&connection, |status| status.sessions == 2).await;
     tokio::time::sleep(secs(2)).await;
+    *tools.lock().unwrap() = "new";
     server.say(changed());
     assert_eq!(heard(&mut incoming, secs(10)).await, [CHANGED]);
 }

@@ -1,0 +1,107 @@
+//! The examples in docs/errors.md are what the code says. `UPDATE=1 cargo test -p regrow --test errors_document`
+//! writes them anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use regrow::core::{Delivery, Epoch, Fault};
+use regrow::frame::RawId;
+use regrow::{CallError, ErrorKind, Outlook};
+use serde_json::Value;
+
+fn interrupted() -> CallError {
+    CallError {
+        server: "github".into(),
+        epoch: Some(Epoch(3)),
+        delivery: Delivery::Unknown,
+        kind: ErrorKind::Interrupted,
+        fault: Some(Arc::new(Fault::Killed { signal: 9 })),
+        outlook: Outlook::Restarting,
+        tool: Some("create_issue".into()),
+        stderr: vec![],
+    }
+}
+
+fn examples() -> Vec<(&'static str, Vec<u8>)> {
+    let id = RawId::from(7);
+    let unavailable = CallError {
+        epoch: None,
+        delivery: Delivery::NotSent,
+        kind: ErrorKind::Unavailable,
+        fault: Some(Arc::new(Fault::NotFound { program: "githubb-mcp".into() })),
+        outlook: Outlook::NeedsMending(Duration::from_secs(10)),
+        ..interrupted()
+    };
+    let timeout =
+        CallError { kind: ErrorKind::Timeout, fault: None, outlook: Outlook::Serving, ..interrupted() };
+    let too_large = CallError {
+        delivery: Delivery::Answered,
+        kind: ErrorKind::TooLarge { bytes: 83_886_080 },
+        fault: None,
+        outlook: Outlook::Serving,
+        tool: None,
+        ..interrupted()
+    };
+    vec![
+        ("interrupted", interrupted().tool_result(&id, false).to_vec()),
+        ("unavailable", unavailable.tool_result(&id, false).to_vec()),
+        ("timeout", timeout.tool_result(&id, false).to_vec()),
+        ("too-large", too_large.rpc_error(&id).to_vec()),
+        ("modern", interrupted().tool_result(&id, true).to_vec()),
+    ]
+}
+
+#[test]
+fn the_examples_in_the_document_are_what_the_code_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
+    let old = std::fs::read_to_string(path).unwrap();
+    let mut new = old.clone();
+    for (name, message) in examples() {
+        let message: Value = serde_json::from_slice(&message).unwrap();
+        let mark = format!("<!-- example: {name} -->\n");
+        let block = format!("```json\n{}\n```\n", serde_json::to_string_pretty(&message).unwrap());
+        let start = new.find(&mark).unwrap_or_else(|| panic!("{mark} is missing")) + mark.len();
+        let end = match new[start..].strip_prefix("```json\n") {
+            Some(rest) => start + "```json\n".len() + rest.find("```\n").unwrap() + "```\n".len(),
+            None => start,
+        };
+        new.replace_range(start..end, &block);
+    }
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, &new).unwrap();
+    }
+    assert!(old == new, "docs/errors.md is out of date: run this test with UPDATE=1");
+}
+
+#[test]
+fn every_kind_and_cause_is_in_the_document_with_its_code() {
+    let document =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md")).unwrap();
+    use ErrorKind::*;
+    for kind in [Interrupted, Unavailable, Timeout, Overloaded, TooLarge { bytes: 1 }, Malformed, Closed] {
+        let row = format!("| `{}` | {} |", kind.name(), kind.code());
+        assert!(document.contains(&row), "{row} is missing");
+    }
+    let text = String::new;
+    let causes = [
+        Fault::NotFound { program: text() },
+        Fault::NotExecutable { program: text(), reason: text() },
+        Fault::BadDirectory { path: text(), reason: text() },
+        Fault::SpawnFailed { program: text(), reason: text() },
+        Fault::HandshakeTimeout { after: Duration::ZERO },
+        Fault::HandshakeRefused { code: 0, message: text() },
+        Fault::VersionChanged { was: text(), is: text() },
+        Fault::CapabilityLost { name: text() },
+        Fault::Exited { code: 0 },
+        Fault::Killed { signal: 9 },
+        Fault::OutputClosed,
+        Fault::InputClosed,
+        Fault::Silent { after: Duration::ZERO },
+        Fault::Broken { reason: text() },
+        Fault::Replaced,
+        Fault::Closed,
+    ];
+    for cause in causes {
+        assert!(document.contains(&format!("`{}`", cause.name())), "{} is missing", cause.name());
+    }
+}
