@@ -146,3 +146,13 @@ async fn a_change_after_the_list_was_read_is_not_lost_among_the_comparisons() {
     server.say(changed());
     assert_eq!(heard(&mut incoming, secs(10)).await, [CHANGED]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_never_answered_keeps_nothing_back_for_ever_and_kills_nobody() {
+    let silent = Plan::default().on("tools/list", |_| vec![]);
+    let (server, connection, mut incoming) = after_restart(Plan::default(), silent).await;
+    server.say(changed());
+    assert_eq!(heard(&mut incoming, secs(61)).await, [CHANGED]);
+    assert_eq!(connection.status().borrow().sessions, 2);
+    work(&connection, json!({})).await.unwrap();
+}
