@@ -352,6 +352,9 @@ impl Shared {
         let pending =
             Pending { request, reply: Box::new(reply), caller_id, caller: Caller::Own, acknowledged: false };
         let mut desk = self.desk();
+        if desk.session.as_ref().is_none_or(|session| session.epoch != epoch || session.hung_up) {
+            return end; // Nobody would ever settle it, and another session must not be asked.
+        }
         let id = desk.ledger.admit_own(self.now(), epoch, timeout, pending);
         self.send(&mut desk, epoch, id);
         drop(desk);
@@ -485,7 +488,7 @@ impl Desk {
     pub(crate) fn read_of(&self, epoch: Epoch) -> u64 {
         match (&self.session, self.read) {
             (Some(Session { epoch: of, writer: Some(writer), .. }), _) if *of == epoch => {
-                writer.accepted() - writer.stream().unread().unwrap_or(0)
+                writer.accepted().saturating_sub(writer.stream().unread().unwrap_or(0))
             }
             (_, Some((of, read))) if of == epoch => read,
             _ => u64::MAX,
