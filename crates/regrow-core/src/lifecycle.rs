@@ -559,7 +559,9 @@ impl Lifecycle {
     }
 
     fn wake_jitter(&mut self, now: Time) -> Duration {
-        let just_woke = self.woke.is_some_and(|woke| now - woke < JUST_WOKE);
+        // Those that did not survive are found out by a probe, which takes its time.
+        let aftermath = self.policy.probe_timeout + JUST_WOKE;
+        let just_woke = self.woke.is_some_and(|woke| now - woke < aftermath);
         if just_woke { self.backoff.between_zero_and(self.policy.wake_spread) } else { Duration::ZERO }
     }
 

@@ -1,5 +1,6 @@
 //! One call: what was asked, who waits, and how it can end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -29,6 +30,11 @@ impl Reply for oneshot::Sender<Outcome> {
         // A caller that has stopped waiting has cancelled the call itself.
         let _ = self.send(outcome);
     }
+}
+
+/// Runs code of whoever uses the connection. If that panics, the owner must live on: the panic was reported already.
+pub(crate) fn shielded(run: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(run));
 }
 
 /// A call in the ledger.

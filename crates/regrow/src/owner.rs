@@ -8,7 +8,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
-use crate::call::{Caller, Outcome, Pending};
+use crate::call::{Caller, Outcome, Pending, shielded};
 use crate::desk::{News, Shared};
 use crate::error::{ErrorKind, Outlook};
 use crate::frame::Frame;
@@ -88,7 +88,7 @@ impl Owner {
             self.look();
             self.publish();
         }
-        self.shared.inbox.over();
+        shielded(|| self.shared.inbox.over());
         self.farewell.send_replace(Some(self.bye.clone()));
     }
 
@@ -247,7 +247,7 @@ impl Owner {
             let read = desk.read_of(epoch);
             desk.ledger.settle(now, epoch, read, greeted)
         };
-        self.shared.inbox.lost(epoch);
+        shielded(|| self.shared.inbox.lost(epoch));
         let kind = match fault {
             Fault::Closed => ErrorKind::Closed,
             Fault::HandshakeTimeout { .. } => ErrorKind::Timeout,
@@ -272,14 +272,14 @@ impl Owner {
     /// Tells a caller that there is no answer.
     fn fail(&self, ended: Ended<Pending>, kind: ErrorKind, fault: Option<Arc<Fault>>) {
         if ended.refused {
-            return ended.reply.reply.end(Outcome::Refused);
+            return shielded(|| ended.reply.reply.end(Outcome::Refused));
         }
         let mut error =
             self.shared.error(&ended.reply, kind, ended.delivery, ended.epoch, fault, self.outlook(kind));
         if kind != ErrorKind::Closed && error.fault.is_some() {
             error.stderr = self.last_words.clone();
         }
-        ended.reply.reply.end(Outcome::Failed(error));
+        shielded(|| ended.reply.reply.end(Outcome::Failed(error)));
     }
 
     fn outlook(&self, kind: ErrorKind) -> Outlook {
@@ -402,13 +402,15 @@ async fn hang_up(
         desk.session.as_mut().map(|session| {
             session.hung_up = true;
             session.grace = session.grace.min(ladder.kill_after);
-            (session.process.clone(), session.reader.take(), session.signals.clone())
+            (session.process.clone(), session.signals.clone())
         })
     };
     let mut ended = None;
     let mut helpers = 0;
-    if let Some((process, reader, signals)) = session {
+    if let Some((process, signals)) = session {
         let killed = ended.insert(process.end(ladder).await).killed;
+        // Only now: if we are abandoned before, it goes with its session.
+        let reader = shared.desk().session.as_mut().and_then(|session| session.reader.take());
         if let Some(mut reader) = reader {
             signals.finish.notify_one();
             if timeout(READER_ENDS, &mut reader).await.is_err() {
