@@ -139,6 +139,11 @@ impl Lifecycle {
             }
 
             (S::Ready { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
+            // A client's own handshake has the time of its attempt; its end is the attempt's.
+            (S::Connecting { .. }, E::TimedOut(_, pulse)) => {
+                let after = self.policy.connect_timeout;
+                self.lost(now, Fault::HandshakeTimeout { after }, pulse)
+            }
             (S::Ready { .. }, E::TimedOut(_, pulse)) => self.doubt(now, pulse),
             (S::Ready { .. }, E::Cancelled(_, pulse)) if now - pulse.heard >= self.policy.doubt_silence => {
                 self.doubt(now, pulse)

@@ -181,28 +181,37 @@ impl Owner {
             if desk.ledger.deadline().is_none_or(|deadline| deadline > now) {
                 return;
             }
-            let mut expired = desk.ledger.expire(now);
-            if expired.is_empty() {
-                // A person, or a client that does not read, has had all the time there is.
-                desk.ledger.start_clock(now);
-                expired = desk.ledger.expire(now);
-            }
+            let expired = desk.ledger.expire(now);
             for ended in &expired {
                 desk.withdraw(ended, None, "timed out");
             }
             expired
         };
         let epoch = self.lifecycle.epoch();
-        let mut doubt = false;
+        let ready = matches!(self.lifecycle.state(), State::Ready { .. });
+        let tells = |ended: &Ended<Pending>| {
+            let counts = ready || ended.reply.is_handshake();
+            ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own && counts
+        };
+        // Before the callers are told: a client's next try must not reach a server that we are about to end.
+        if expired.iter().any(tells) {
+            self.step(Event::TimedOut(epoch, self.shared.pulse(epoch)));
+        }
         for ended in expired {
-            doubt |= ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own;
-            let fault = ended.epoch.is_none().then(|| self.cause.clone()).flatten();
+            let fault = match ended.epoch {
+                None => self.cause.clone(),
+                Some(_) if ended.reply.is_handshake() => Some(self.handshake_timeout()),
+                Some(_) => None,
+            };
             self.fail(ended, ErrorKind::Timeout, fault);
         }
-        if doubt {
-            let pulse = self.shared.pulse(epoch);
-            self.step(Event::TimedOut(epoch, pulse));
-        }
+    }
+
+    /// A client's handshake has the time of the attempt. Whichever of the two ends first, this is what happened.
+    fn handshake_timeout(&mut self) -> Arc<Fault> {
+        let fault = Fault::HandshakeTimeout { after: self.shared.settings.policy.connect_timeout };
+        self.hear_last_words(&fault, true);
+        Arc::new(fault)
     }
 
     fn start(&mut self, now: Time, effect: Effect) {

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::evidence::{Marked, kill, wait_until, zombies_of};
+use crate::evidence::{Marked, is_running, kill, wait_until, zombies_of};
 
 /// No single wait of a test is longer, unless it says so.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -415,10 +415,12 @@ impl Client {
         self.wait_for_log(0, &format!("regrow: chaos: ready (session {number})"))
     }
 
-    /// Ends the server with SIGKILL; says when.
+    /// Ends the server with SIGKILL; says when. On return it is dead: one that is dying may still take what is in its
+    /// pipe, and nobody can tell that from a call that ran.
     pub fn kill_server(&self) -> Instant {
-        let at = Instant::now();
-        kill(self.server_pid(), Signal::KILL);
+        let (at, server) = (Instant::now(), self.server_pid());
+        kill(server, Signal::KILL);
+        wait_until("the server is dead", PATIENCE, || !is_running(server));
         at
     }
 

@@ -220,6 +220,18 @@ fn scenario_14_an_answer_in_a_batch_is_an_answer() {
     client.leave_cleanly();
 }
 
+#[test]
+fn security_16_every_server_gets_our_environment_and_nothing_open_but_its_pipes() {
+    let mut client = Setup::plan("").variable("CHAOS_CHOICE", "of the host").connect();
+    for life in 1..=2 {
+        assert_eq!(client.call("fds", json!({})), "", "life {life}");
+        assert_eq!(client.call("env", json!({ "name": "CHAOS_CHOICE" })), "of the host");
+        client.kill_server();
+    }
+    client.wait_for_session(3);
+    client.leave_cleanly();
+}
+
 fn usable_again(client: &mut Client, earlier: u32) {
     assert_eq!(client.call("count", json!({ "key": "a" })), "1");
     assert!(!is_running(earlier), "the earlier server must be gone before the next starts");
