@@ -307,6 +307,8 @@ impl Connection {
     }
 
     /// What the server sends by itself. Only the first caller gets it, and only where no other inbox was given.
+    ///
+    /// `ping` is answered for the program. As long as nobody has called this, other requests of the server are refused.
     pub fn incoming(&self) -> Option<IncomingMessages> {
         self.handle.queue.as_ref()?.receiver()
     }

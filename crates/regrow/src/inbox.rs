@@ -22,6 +22,16 @@ pub trait Inbox: Send + Sync + 'static {
     /// A message.
     fn take(&self, incoming: Incoming);
 
+    /// Whether anybody may answer the server's requests. While nobody may, they are refused.
+    fn answers(&self) -> bool {
+        true
+    }
+
+    /// Whether whoever answers also answers `ping`. Otherwise we do.
+    fn answers_ping(&self) -> bool {
+        true
+    }
+
     /// Whether the server may go on sending. While it may not, it is not read.
     fn has_room(&self) -> bool {
         true
@@ -82,6 +92,14 @@ impl Inbox for Queue {
         if !sent {
             tracing::debug!("a message of the server was dropped: nobody receives them");
         }
+    }
+
+    fn answers(&self) -> bool {
+        self.is_read() && self.sender().as_ref().is_some_and(|sender| !sender.is_closed())
+    }
+
+    fn answers_ping(&self) -> bool {
+        false
     }
 
     fn has_room(&self) -> bool {

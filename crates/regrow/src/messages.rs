@@ -40,6 +40,13 @@ impl Messages {
     fn take(&self, frame: Frame) {
         match frame.kind() {
             Kind::Response { id } => self.response(id, &frame),
+            Kind::Request { id, method: "ping" } if !self.shared.inbox.answers_ping() => {
+                self.shared.post(Some(self.epoch), frame::response(&id, b"{}"));
+            }
+            Kind::Request { id, .. } if !self.shared.inbox.answers() => {
+                let line = frame::error(Some(&id), -32601, "Method not found", None);
+                self.shared.post(Some(self.epoch), line);
+            }
             Kind::Request { id, method } => {
                 if method == "elicitation/create" {
                     self.shared.question(id, true);

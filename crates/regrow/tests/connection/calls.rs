@@ -234,6 +234,7 @@ async fn a_call_may_have_all_the_time_it_wants() {
 async fn a_person_has_an_hour_and_no_more() {
     let server = Server::always(Plan::default());
     let connection = ready(&server).await;
+    let _incoming = connection.incoming().unwrap();
     let before = Instant::now();
     let call = begin(&connection, json!({ "silent": true }));
     settle().await;

@@ -425,3 +425,27 @@ async fn what_comes_in_and_what_is_told_ends_with_the_connection() {
     assert!(told.is_ok(), "nothing will be told");
     assert!(timeout(secs(1), connection.notices().next()).await.expect("it is over").is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_ping_of_the_server_is_answered_and_what_nobody_can_answer_is_refused() {
+    let server = Server::always(Plan::default());
+    let connection = ready(&server).await;
+    let ask = |method: &str| {
+        server.say(json!({ "jsonrpc": "2.0", "id": method, "method": method }));
+        settle()
+    };
+    let last = || server.heard().pop().unwrap().message;
+    ask("ping").await;
+    assert_eq!(last(), json!({ "jsonrpc": "2.0", "id": "ping", "result": {} }));
+    ask("roots/list").await;
+    assert_eq!((&last()["id"], &last()["error"]["code"]), (&json!("roots/list"), &json!(-32601)));
+    let incoming = connection.incoming().unwrap();
+    ask("ping").await;
+    assert_eq!(last()["result"], json!({}));
+    let heard = server.heard().len();
+    ask("roots/list").await;
+    assert_eq!(server.heard().len(), heard, "somebody will answer that");
+    drop(incoming);
+    ask("roots/list").await;
+    assert_eq!(last()["error"]["code"], -32601);
+}

@@ -14,4 +14,5 @@ mod restore;
 mod server;
 mod storm;
 mod streams;
+mod threads;
 mod world;
