@@ -39,6 +39,7 @@ const ITEMS: &[(&str, Kind)] = &[
     ("version", Kind::Text("2025-06-18")),
     ("lose-capability", Kind::Text("")),
     ("log-secret", Kind::Text("CHAOS_SECRET")),
+    ("announce", Kind::Time(0)),
 ];
 
 /// What kind of value an item takes, with the value it has when none is written.

@@ -87,7 +87,10 @@ impl Server {
             Message::Notification { method, params } => {
                 self.evidence.note(&format!("notification {}", one_word(&method)));
                 match method.as_str() {
-                    "notifications/initialized" => self.become_ready(),
+                    "notifications/initialized" => {
+                        self.become_ready();
+                        self.announce();
+                    }
                     "notifications/cancelled" => self.cancel(&params["requestId"]),
                     _ => {}
                 }
@@ -165,6 +168,21 @@ impl Server {
                 thread::sleep(pause);
                 server.end("drop-after", Death::Exit(1))
             });
+        }
+    }
+
+    /// Some servers tell every new client that their tools have changed.
+    fn announce(self: &Arc<Self>) {
+        match self.orders().time("announce") {
+            Some(Duration::ZERO) => self.say_tools_changed(false),
+            Some(pause) => {
+                let server = Arc::clone(self);
+                self.spawn(move || {
+                    thread::sleep(pause);
+                    server.say_tools_changed(false);
+                });
+            }
+            None => {}
         }
     }
 

@@ -32,10 +32,9 @@ pub(crate) fn run(options: Wrap) -> u8 {
 }
 
 async fn wrap(options: Wrap) -> u8 {
-    let name: Arc<str> = match &options.name {
-        Some(name) => name.as_str().into(),
-        None => name_of(&options.command).into(),
-    };
+    // It stands in logs and in texts for models, so it must forge no line there.
+    let name = options.name.clone().unwrap_or_else(|| name_of(&options.command));
+    let name: Arc<str> = name.escape_debug().to_string().into();
     let environment = match environment_of(&options) {
         Ok(environment) => environment,
         Err(message) => return usage(&message),
@@ -115,6 +114,7 @@ fn connect(
     let mut stdio = Stdio::new(&*name, &options.command[0])
         .args(&options.command[1..])
         .environment(environment)
+        .mask(mask.clone())
         .guard(Arc::new(guard))
         .stderr(match options.stderr {
             arguments::Stderr::Pass => Stderr::Pass,

@@ -101,6 +101,8 @@ pub(crate) struct Session {
     pub(crate) tasks: Vec<JoinHandle<()>>,
     /// We are ending it: its end is no news.
     pub(crate) hung_up: bool,
+    /// Between asking its helpers to end and killing them; shorter when we are in a hurry.
+    pub(crate) grace: Duration,
     /// The fault was told.
     pub(crate) lost: bool,
     /// The client itself shook hands with it.
@@ -118,6 +120,8 @@ pub(crate) struct Signals {
     pub(crate) broken: Notify,
     /// The server is gone; read what is there, and end.
     pub(crate) finish: Notify,
+    /// A change of a list was kept back.
+    pub(crate) kept_back: Notify,
 }
 
 impl Drop for Session {

@@ -105,13 +105,11 @@ impl Messages {
             }
             _ if method.ends_with("/list_changed") => {
                 let mut desk = self.shared.desk();
-                match desk.session.as_mut().and_then(|session| session.kept_back.as_mut()) {
-                    Some(kept_back) => {
-                        kept_back.insert(method.to_owned());
-                        false
-                    }
-                    None => true,
-                }
+                let Some(session) = desk.session.as_mut() else { return true };
+                let Some(kept_back) = session.kept_back.as_mut() else { return true };
+                kept_back.insert(method.to_owned());
+                session.signals.kept_back.notify_one();
+                false
             }
             _ => true,
         }

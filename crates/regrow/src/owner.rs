@@ -252,7 +252,8 @@ impl Owner {
             if fault == Fault::Replaced {
                 memory.forget_question();
             }
-            !matches!(memory.greeting, Greeting::ByClient)
+            // A question for the era is not asked again of a server that the client greets in the other one.
+            memory.is_modern()
         };
         let ended = {
             let mut desk = self.shared.desk();
@@ -330,6 +331,7 @@ impl Owner {
             desk.close_input(epoch);
             desk.session.as_mut().map(|session| {
                 session.hung_up = true;
+                session.grace = session.grace.min(ladder.kill_after);
                 session.process.clone()
             })
         };
@@ -413,22 +415,27 @@ async fn hang_up(
         desk.close_input(epoch);
         desk.session.as_mut().map(|session| {
             session.hung_up = true;
+            session.grace = session.grace.min(ladder.kill_after);
             (session.process.clone(), session.reader.take(), session.signals.clone())
         })
     };
     let mut ended = None;
     let mut helpers = 0;
     if let Some((process, reader, signals)) = session {
-        ended = Some(process.end(ladder).await);
+        let killed = ended.insert(process.end(ladder).await).killed;
         if let Some(mut reader) = reader {
             signals.finish.notify_one();
             if timeout(READER_ENDS, &mut reader).await.is_err() {
                 reader.abort();
             }
         }
-        shared.desk().session = None;
-        let sweep = process.sweep(ladder.kill_after);
-        let closing = shared.desk().ledger.is_closed();
+        let (grace, closing) = {
+            let mut desk = shared.desk();
+            let grace = desk.session.take().map_or(ladder.kill_after, |session| session.grace);
+            (grace, desk.ledger.is_closed())
+        };
+        // Helpers of a server that used up all of its time get a part of it, so that we end in ours.
+        let sweep = process.sweep(if killed { grace / 2 } else { grace });
         if closing {
             helpers = sweep.await;
         } else {

@@ -55,6 +55,8 @@ struct Out {
     /// The server's requests to the client, by the id that the client knows them by.
     asked: HashMap<u64, (Epoch, RawId)>,
     last_asked: u64,
+    /// How many bytes of refusals of ours were added since the client last had room.
+    refused: usize,
     pump: Option<JoinHandle<()>>,
 }
 
@@ -71,6 +73,7 @@ impl Port {
             broken: false,
             asked: HashMap::new(),
             last_asked: 0,
+            refused: 0,
             pump: None,
         };
         let port = Arc::new(Port {
@@ -113,6 +116,21 @@ impl Port {
             Ok(false) => {}
             Ok(true) => self.pump.notify_one(),
             Err(_) => out.broken = true,
+        }
+    }
+
+    /// Tells the client that we do not take what it sent.
+    fn refuse(&self, line: Bytes) {
+        let mut out = self.out();
+        out.refused += line.len();
+        self.push(&mut out, line);
+    }
+
+    /// We never stop reading the client, except one that sends what we refuse and does not read that we do.
+    async fn bear(self: &Arc<Port>) {
+        if self.out().refused > ROOM {
+            self.clone().room().await;
+            self.out().refused = 0;
         }
     }
 
@@ -249,8 +267,10 @@ impl Reply for ToClient {
             Outcome::Failed(error) => self.port.failure(&self.asked, error),
             Outcome::Refused => frame::error(Some(&self.asked.id), -32601, "Method not found", None),
         };
+        let is_refused = matches!(&outcome, Outcome::Failed(error) if error.kind == ErrorKind::Overloaded);
         match &self.batch {
             Some(batch) => batch.add(line),
+            None if is_refused => self.port.refuse(line),
             None => self.port.send(line),
         }
     }
@@ -286,6 +306,7 @@ pub async fn relay(
     let mut lines = LineReader::new(port.max_line);
     while let Some(line) = lines.read_line(&mut input).await? {
         take_line(connection, port, line);
+        port.bear().await;
     }
     // A last line without an end may be whole all the same.
     if let Some(line) = lines.finish() {
@@ -307,7 +328,7 @@ fn take_line(connection: &Connection, port: &Arc<Port>, line: Line) {
                 }
             }
             Ok(frame) => take(connection, port, frame, None),
-            Err(error) => port.send(unreadable(&error)),
+            Err(error) => port.refuse(unreadable(&error)),
         },
         Line::TooLong { bytes, salvage } => {
             let error = CallError {
@@ -321,7 +342,7 @@ fn take_line(connection: &Connection, port: &Arc<Port>, line: Line) {
                 stderr: vec![],
             };
             match salvage.id.filter(|_| salvage.method) {
-                Some(id) => port.send(error.rpc_error(&id)),
+                Some(id) => port.refuse(error.rpc_error(&id)),
                 None => tracing::warn!(
                     server = &*port.name,
                     bytes,

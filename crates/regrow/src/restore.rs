@@ -1,11 +1,13 @@
 //! What a new session is told before it serves calls, and what its client is told after.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Step};
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
 
 use crate::call::Outcome;
 use crate::desk::{News, Shared};
@@ -187,35 +189,101 @@ fn keep_changes_back(shared: &Shared, epoch: Epoch) {
     }
 }
 
+/// Some servers tell every new client that their lists have changed, though nothing has. For so long after a restart we
+/// look for ourselves before we hand that on,
+const ANNOUNCEMENTS: Duration = Duration::from_millis(500);
+/// and so many times.
+const LOOKS: usize = 2;
+
 /// Tells the client of the lists that are not what it has seen, and of no other.
 async fn compare(shared: Arc<Shared>, epoch: Epoch, seen: BTreeMap<List, Vec<Page>>) {
-    let mut changed = std::collections::BTreeSet::new();
-    let mut compared = std::collections::BTreeSet::new();
-    for (list, pages) in seen {
-        match is_same(&shared, epoch, list, &pages).await {
-            Some(true) => compared.insert(list.changed().to_owned()),
-            Some(false) => changed.insert(list.changed().to_owned()),
-            None => continue, // It could not be listed now; what the server says of it is handed on.
-        };
+    let Some(signals) = shared.desk().session.as_ref().map(|session| session.signals.clone()) else { return };
+    let until = Instant::now() + ANNOUNCEMENTS;
+    let mut comparison = Comparison { shared, epoch, known: seen.clone(), seen };
+    comparison.look(|_| true).await;
+    for _ in 0..LOOKS {
+        if timeout_at(until, signals.kept_back.notified()).await.is_err() {
+            break;
+        }
+        let said = comparison.kept_back(true);
+        comparison.look(|list| said.contains(list.changed())).await;
+        comparison.hand_on_unknown(&said);
     }
-    let kept_back = {
-        let mut desk = shared.desk();
-        let session = desk.session.as_mut().filter(|session| session.epoch == epoch);
-        session.and_then(|session| session.kept_back.take()).unwrap_or_default()
-    };
-    changed.extend(kept_back.into_iter().filter(|method| !compared.contains(method)));
-    for method in changed {
-        tell_changed(&shared, epoch, &method);
+    let said = comparison.kept_back(false);
+    for method in &said {
+        tell_changed(&comparison.shared, epoch, method);
     }
 }
 
-async fn is_same(shared: &Shared, epoch: Epoch, list: List, pages: &[Page]) -> Option<bool> {
+/// What the client knows of a restarted server's lists.
+struct Comparison {
+    shared: Arc<Shared>,
+    epoch: Epoch,
+    /// What it had seen when the server was restarted.
+    seen: BTreeMap<List, Vec<Page>>,
+    /// What it has seen, or was told to look at.
+    known: BTreeMap<List, Vec<Page>>,
+}
+
+impl Comparison {
+    /// Tells of those of these lists that are not what the client knows.
+    async fn look(&mut self, wanted: impl Fn(List) -> bool) {
+        let mut changed = BTreeSet::new();
+        for list in self.known.keys().copied().filter(|list| wanted(*list)).collect::<Vec<_>>() {
+            self.catch_up(list);
+            let Some(known) = self.known.get_mut(&list) else { continue };
+            // One that cannot be listed now is left as it is.
+            let Some(now) = pages(&self.shared, self.epoch, list, known.len()).await else { continue };
+            let is_same = now.len() == known.len() && now.iter().zip(&*known).all(|(a, b)| a.is_same(b));
+            if !is_same {
+                *known = now;
+                changed.insert(list.changed());
+            }
+        }
+        for method in changed {
+            tell_changed(&self.shared, self.epoch, method);
+        }
+    }
+
+    /// The client may have listed again by itself.
+    fn catch_up(&mut self, list: List) {
+        let seen = self.shared.memory().seen().remove(&list);
+        if let Some(seen) = seen
+            && self.seen.get(&list) != Some(&seen)
+        {
+            self.seen.insert(list, seen.clone());
+            self.known.insert(list, seen);
+        }
+    }
+
+    /// What the server said has changed, of lists that the client never asked for: that we cannot judge.
+    fn hand_on_unknown(&self, said: &BTreeSet<String>) {
+        let is_known = |method: &str| self.known.keys().any(|list| list.changed() == method);
+        for method in said.iter().filter(|method| !is_known(method)) {
+            tell_changed(&self.shared, self.epoch, method);
+        }
+    }
+
+    /// What the server said has changed since we last asked; and whether to keep that back further.
+    fn kept_back(&self, further: bool) -> BTreeSet<String> {
+        let mut desk = self.shared.desk();
+        let session = desk.session.as_mut().filter(|session| session.epoch == self.epoch);
+        let Some(session) = session else { return BTreeSet::new() };
+        let kept_back = session.kept_back.take().unwrap_or_default();
+        session.kept_back = further.then(BTreeSet::new);
+        kept_back
+    }
+}
+
+/// The first pages of a list, as they are now.
+async fn pages(shared: &Shared, epoch: Epoch, list: List, count: usize) -> Option<Vec<Page>> {
     let envelope: Value = match &shared.memory().greeting {
         Greeting::Modern { meta } => serde_json::from_slice(meta).ok()?,
         _ => Value::Null,
     };
+    let mut pages = vec![];
     let mut cursor = None;
-    for seen in pages.iter().take(MAX_PAGES) {
+    while pages.len() < count.min(MAX_PAGES) {
         let mut params = json!({});
         if let Some(cursor) = cursor {
             params["cursor"] = Value::String(cursor);
@@ -227,15 +295,13 @@ async fn is_same(shared: &Shared, epoch: Epoch, list: List, pages: &[Page]) -> O
         let end = shared.own_call(epoch, list.method(), Some(params.to_string().as_bytes()), limit);
         let Ok(Outcome::Answered(answer)) = end.await else { return None };
         let page = Page::read(list, answer.result()?)?;
-        if !page.is_same(seen) {
-            return Some(false);
-        }
-        cursor = page.next;
+        cursor = page.next.clone();
+        pages.push(page);
         if cursor.is_none() {
             break;
         }
     }
-    Some(true)
+    Some(pages)
 }
 
 /// In the legacy era a plain notification; in the modern one, one on every stream that asked for it.

@@ -40,6 +40,7 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeted_by_c
         reader: None,
         tasks: vec![],
         hung_up: false,
+        grace: Duration::MAX,
         lost: false,
         greeted_by_client,
         kept_back: None,

@@ -9,12 +9,13 @@ use super::show::Show;
 use super::stage::CALL_TIMEOUT;
 use super::teller::length;
 
-/// A deadline is met if the call ends within so much more, on a busy machine.
-const TOLERANCE: Duration = Duration::from_millis(500);
-/// What happens within this is at once.
-const AT_ONCE: Duration = Duration::from_millis(500);
-/// A call that is to be interrupted would take so long.
-const LONG: Duration = Duration::from_millis(1500);
+/// A call is judged from outside, by the clock of a process that may itself be kept waiting: a machine that compiles
+/// beside us has been seen to stall for half a second.
+const TOLERANCE: Duration = Duration::from_secs(1);
+/// What happens within this is at once; the call itself would take longer.
+const AT_ONCE: Duration = Duration::from_secs(1);
+/// A call that is to be interrupted would take so long, which is more than its deadline allows.
+const LONG: Duration = Duration::from_secs(5);
 /// A call that is to be waited for.
 const SHORT: Duration = Duration::from_millis(600);
 /// Within this, `regrow wrap` has heard a signal. Nothing in its log says so.
@@ -98,9 +99,16 @@ async fn ten_at_once(show: &mut Show) {
         } else {
             told += 1;
             runs_fit &= runs == 0 || answer.text.contains("It may have run");
+            if told == 1 {
+                show.told(&answer); // The others are told the same.
+            }
         }
     }
     show.noticed(&death).await;
+    if first.is_none() {
+        // The dying server may have read all ten, so none of them was sent again.
+        first = show.echo("and now?").await;
+    }
     let recovered = show.recovered(&death, first.as_ref()).await;
     let how = format!(": {answered} answered, {told} told");
     show.promise(answered + told == 10 && runs_fit, "each has one end, and ran at most once", &how);
@@ -114,7 +122,7 @@ async fn hung(show: &mut Show) {
     let called = call.at;
     show.stage.journal_shows(|journal| journal.runs_with("count", &key) > 0).await;
     let from = show.freeze();
-    let told = show.answer(call).await;
+    let told = show.answer(call).await.filter(|told| !told.from_server);
     let told_after = told.as_ref().map(|told| told.at - called);
     let given_up = show.stage.logged(from, "no sign of life").await;
     let answer = show.echo("awake again?").await;

@@ -116,13 +116,18 @@ impl Show {
             Some(answer) if answer.from_server => {
                 self.teller.say(Voice::Answer, &format!("{} (after {})", answer.text, length(answer.at - at)))
             }
-            Some(answer) => self.teller.say(Voice::Told, &answer.text),
+            Some(answer) => self.told(answer),
             None => self.teller.say(Voice::Broken, "no answer"),
         }
         answer
     }
 
-    /// The same, and nothing is said about it.
+    /// Shows what a caller is told in place of an answer.
+    pub(super) fn told(&self, answer: &Answer) {
+        self.teller.say(Voice::Told, &answer.text);
+    }
+
+    /// The end of a call, about which nothing is said here.
     pub(super) async fn answer_quietly(&mut self, call: Call) -> Option<Answer> {
         let answer = timeout(PATIENCE, call.answer).await.ok()?.ok()?;
         match answer.from_server {

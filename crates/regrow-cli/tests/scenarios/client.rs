@@ -1,9 +1,10 @@
 //! A client that talks to `regrow wrap` as a host does, and sees everything that a host sees.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,17 +24,34 @@ pub struct Setup {
     plan: String,
     variables: Vec<(String, String)>,
     command: Option<Vec<String>>,
+    group: Option<u32>,
+    deaf_to_stderr: bool,
+    name: String,
 }
 
 impl Setup {
     /// With this plan for the server (see `regrow_chaos`).
     pub fn plan(plan: &str) -> Setup {
-        Setup { options: vec![], plan: plan.into(), variables: vec![], command: None }
+        Setup {
+            options: vec![],
+            plan: plan.into(),
+            variables: vec![],
+            command: None,
+            group: None,
+            deaf_to_stderr: false,
+            name: "chaos".into(),
+        }
     }
 
     /// With these options of `regrow wrap`.
     pub fn options(mut self, options: &[&str]) -> Setup {
         self.options.extend(options.iter().map(|option| option.to_string()));
+        self
+    }
+
+    /// With this name for the server, instead of `chaos`.
+    pub fn name(mut self, name: &str) -> Setup {
+        self.name = name.into();
         self
     }
 
@@ -51,13 +69,25 @@ impl Setup {
         self
     }
 
+    /// For a host that holds our standard error open and never reads it.
+    pub fn deaf_to_stderr(mut self) -> Setup {
+        self.deaf_to_stderr = true;
+        self
+    }
+
+    /// As a member of this process group, as hosts do that start us without a group of our own.
+    pub fn in_group(mut self, group: u32) -> Setup {
+        self.group = Some(group);
+        self
+    }
+
     /// Starts it, without a handshake.
     pub fn start(self) -> Client {
         let folder = TempDir::new().unwrap();
         let regrow = env!("CARGO_BIN_EXE_regrow");
         let mut command = Command::new(regrow);
         let server = self.command.unwrap_or_else(|| vec![regrow.into(), "chaos-server".into()]);
-        command.args(["wrap", "--name", "chaos"]).args(&self.options).arg("--").args(&server);
+        command.arg("wrap").arg(format!("--name={}", self.name)).args(&self.options).arg("--").args(&server);
         let marked = Marked::new();
         command
             .env(Marked::VARIABLE, marked.value())
@@ -68,11 +98,17 @@ impl Setup {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if let Some(group) = self.group {
+            command.process_group(group as i32);
+        }
         let mut child = command.spawn().unwrap();
+        let gate = Arc::new(Gate::default());
         let (lines, received) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
+        let open = gate.clone();
         thread::spawn(move || {
             for line in stdout.lines() {
+                open.pass();
                 let Ok(line) = line else { return };
                 if lines.send((Instant::now(), line)).is_err() {
                     return;
@@ -82,14 +118,29 @@ impl Setup {
         let log = Arc::new(Mutex::new(Vec::new()));
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let kept = log.clone();
+        let deaf = self.deaf_to_stderr;
         thread::spawn(move || {
+            if deaf {
+                thread::sleep(Duration::from_secs(120));
+            }
             for line in stderr.split(b'\n').map_while(Result::ok) {
                 kept.lock().unwrap().push((Instant::now(), String::from_utf8_lossy(&line).into_owned()));
             }
         });
         let stdin = child.stdin.take();
         let journal = Journal::new(folder.path());
-        Client { child, stdin, received, log, journal, marked, _folder: folder, seen: vec![], next_id: 0 }
+        Client {
+            child,
+            stdin,
+            received,
+            log,
+            journal,
+            marked,
+            gate,
+            _folder: folder,
+            seen: vec![],
+            next_id: 0,
+        }
     }
 
     /// Starts it and shakes hands in the legacy era.
@@ -110,6 +161,7 @@ pub struct Client {
     pub journal: Journal,
     /// Finds every process that descends from this `regrow`.
     pub marked: Marked,
+    gate: Arc<Gate>,
     _folder: TempDir,
     /// Messages that were received while waiting for another.
     seen: Vec<Value>,
@@ -125,6 +177,23 @@ impl Client {
     /// The process id of the server that runs now.
     pub fn server_pid(&self) -> u32 {
         *self.journal.pids().last().expect("a server was started")
+    }
+
+    /// Sends bytes as they are, without a line end.
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        let stdin = self.stdin.as_mut().expect("the client has not left");
+        stdin.write_all(bytes).unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// Reads nothing of our output any more, as a host does that is stuck.
+    pub fn stop_reading(&self) {
+        self.gate.set(true);
+    }
+
+    /// Reads again.
+    pub fn read_again(&self) {
+        self.gate.set(false);
     }
 
     /// Sends a line as it is.
@@ -156,6 +225,11 @@ impl Client {
     /// Starts a tool call and returns its id.
     pub fn begin_call(&mut self, tool: &str, arguments: Value) -> u64 {
         self.ask("tools/call", json!({ "name": tool, "arguments": arguments }))
+    }
+
+    /// The next line as it was written; none at the end of the output or when the time is over.
+    pub fn next_line(&mut self, limit: Duration) -> Option<String> {
+        self.received.recv_timeout(limit).ok().map(|(_, line)| line)
     }
 
     /// The next message, whatever it is; none at the end of the output or when the time is over.
@@ -257,6 +331,57 @@ impl Client {
         }
     }
 
+    /// Waits for a message for which this holds.
+    pub fn wait_where(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.seen.iter().position(&wanted) {
+            return self.seen.remove(at);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some(message) = self.next_message(left) else {
+                panic!("{what} did not come; log:\n{}", self.log().join("\n"))
+            };
+            if wanted(&message) {
+                return message;
+            }
+            self.seen.push(message);
+        }
+    }
+
+    /// A request of the modern era; returns its id.
+    pub fn ask_modern(&mut self, method: &str, mut params: Value) -> u64 {
+        let own = params["_meta"].take();
+        params["_meta"] = envelope();
+        for (key, value) in own.as_object().into_iter().flatten() {
+            params["_meta"][key] = value.clone();
+        }
+        self.ask(method, params)
+    }
+
+    /// A request of the modern era and its answer.
+    pub fn request_modern(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask_modern(method, params);
+        self.answer(id)
+    }
+
+    /// A tool call of the modern era and its answer.
+    pub fn call_modern(&mut self, tool: &str, arguments: Value) -> Value {
+        self.request_modern("tools/call", json!({ "name": tool, "arguments": arguments }))
+    }
+
+    /// How often this was logged so far.
+    pub fn logged(&self, part: &str) -> usize {
+        self.log().iter().filter(|line| line.contains(part)).count()
+    }
+
+    /// Restarts the server as planned, and waits until the next one serves.
+    pub fn restart(&mut self) {
+        let from = self.log().len();
+        kill(self.pid(), Signal::HUP);
+        self.wait_for_log(from, "ready (session");
+    }
+
     /// The log of `regrow wrap` so far, with the server's stderr in it.
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().iter().map(|(_, line)| line.clone()).collect()
@@ -350,6 +475,33 @@ impl Drop for Client {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.marked.end_all();
+    }
+}
+
+/// What every request of the modern era carries.
+pub fn envelope() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "scenario", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+/// Shut while the client does not read.
+#[derive(Default)]
+struct Gate {
+    shut: Mutex<bool>,
+    moved: Condvar,
+}
+
+impl Gate {
+    fn set(&self, shut: bool) {
+        *self.shut.lock().unwrap() = shut;
+        self.moved.notify_all();
+    }
+
+    fn pass(&self) {
+        drop(self.moved.wait_while(self.shut.lock().unwrap(), |shut| *shut).unwrap());
     }
 }
 

@@ -93,9 +93,26 @@ pub fn open_files(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map(Iterator::count).unwrap_or(0)
 }
 
-/// Resident memory in KiB.
-pub fn resident_kib(pid: u32) -> u64 {
-    status_field(pid, "VmRSS:").and_then(|value| value.parse().ok()).unwrap_or(0)
+/// Waits until these processes are gone; panics with those that are not.
+pub fn assert_gone(pids: &[u32], limit: Duration) {
+    let deadline = Instant::now() + limit;
+    for &pid in pids {
+        while !is_zombie(pid) {
+            assert!(Instant::now() < deadline, "still alive after {limit:?}: {pid} {}", command_line(pid));
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The most memory that a process ever had resident, in KiB.
+pub fn peak_kib(pid: u32) -> u64 {
+    status_field(pid, "VmHWM:").and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+/// How many bytes a process has read so far, from whatever.
+pub fn bytes_read(pid: u32) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap_or(0)
 }
 
 /// The processor time that a process has used.

@@ -15,6 +15,7 @@ use self::process::Server;
 use self::spawn::Spawned;
 use self::stderr::Drain;
 use super::{BoxFuture, Link, Transport};
+use crate::mask::Mask;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 compile_error!("regrow starts and ends server processes on Linux and macOS only");
@@ -54,6 +55,7 @@ pub struct Stdio {
     environment: Environment,
     directory: Option<PathBuf>,
     stderr: Stderr,
+    mask: Mask,
     guard: Option<Arc<Guard>>,
 }
 
@@ -81,6 +83,7 @@ impl Stdio {
             environment: environment::clean(),
             directory: None,
             stderr: Stderr::Keep,
+            mask: Mask::default(),
             guard: None,
         }
     }
@@ -115,6 +118,12 @@ impl Stdio {
         self
     }
 
+    /// Secrets to take out of its standard error before that is passed on.
+    pub fn mask(mut self, mask: Mask) -> Stdio {
+        self.mask = mask;
+        self
+    }
+
     /// Who ends it if we are killed.
     pub fn guard(mut self, guard: Arc<Guard>) -> Stdio {
         self.guard = Some(guard);
@@ -140,7 +149,7 @@ impl Transport for Stdio {
 fn link(server: &Stdio, spawned: Spawned) -> io::Result<Link> {
     let input = Box::new(Writer::new(spawned.input)?);
     let output = Box::new(Reader::new(spawned.output)?);
-    let drain = Drain::new(server.name.clone(), server.stderr.clone());
+    let drain = Drain::new(server.name.clone(), server.stderr.clone(), server.mask.clone());
     let process = Server::watch(spawned.group, Reader::new(spawned.stderr)?, drain)?;
     Ok(Link { input, output, process: Arc::new(process) })
 }

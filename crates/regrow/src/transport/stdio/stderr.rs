@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::text::escape;
 use super::{Stderr, pass};
+use crate::mask::Mask;
 
 /// Of a longer line the beginning is kept.
 const LINE_LIMIT: usize = 4 * 1024;
@@ -18,6 +19,7 @@ pub(super) struct Drain {
     tail: Arc<Tail>,
     name: String,
     stderr: Stderr,
+    mask: Mask,
 }
 
 /// The last lines.
@@ -25,8 +27,8 @@ pub(super) struct Drain {
 pub(super) struct Tail(Mutex<Lines>);
 
 impl Drain {
-    pub(super) fn new(name: String, stderr: Stderr) -> Drain {
-        Drain { tail: Arc::default(), name, stderr }
+    pub(super) fn new(name: String, stderr: Stderr, mask: Mask) -> Drain {
+        Drain { tail: Arc::default(), name, stderr, mask }
     }
 
     pub(super) fn tail(&self) -> Arc<Tail> {
@@ -38,10 +40,10 @@ impl Drain {
         let mut lines = self.tail.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &self.stderr {
             Stderr::Keep => lines.feed_for_tail(piece),
-            Stderr::Pass => lines.feed(piece, |line| pass::on(&self.name, &line.text())),
+            Stderr::Pass => lines.feed(piece, |line| pass::on(&self.name, &self.mask.apply(&line.text()))),
             Stderr::Call(function) => {
                 let mut texts = vec![];
-                lines.feed(piece, |line| texts.push(line.text()));
+                lines.feed(piece, |line| texts.push(self.mask.apply(&line.text())));
                 drop(lines); // The function may ask for the tail.
                 texts.iter().for_each(|text| function(text));
             }
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
 
     fn drain() -> Drain {
-        Drain::new("test".into(), Stderr::Keep)
+        Drain::new("test".into(), Stderr::Keep, Mask::default())
     }
 
     #[test]
@@ -214,7 +216,7 @@ mod tests {
         let heard = Arc::new(Mutex::new(vec![]));
         let sink = heard.clone();
         let call = move |line: &str| sink.lock().unwrap().push(line.to_owned());
-        let drain = Drain::new("test".into(), Stderr::Call(Arc::new(call)));
+        let drain = Drain::new("test".into(), Stderr::Call(Arc::new(call)), Mask::default());
         drain.feed(b"one\ntwo\x1b\nthr");
         drain.feed(b"ee");
         drain.finish();

@@ -1,0 +1,152 @@
+//! What a server gets of our surroundings, and what nobody gets to see of them.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::client::{Client, Setup};
+use crate::evidence::{children_of, command_line, kill};
+
+const SECRET: &str = "hunter2-correct-horse";
+
+/// Every line of ours so far, and every message that we wrote ourselves, without the secret.
+fn assert_unseen(client: &mut Client) {
+    let log = client.log();
+    assert!(log.iter().all(|line| !line.contains(SECRET)), "{log:#?}");
+    let seen = client.seen();
+    assert!(seen.iter().all(|message| !message.to_string().contains(SECRET)), "{seen:#?}");
+}
+
+#[test]
+fn a_secret_that_the_server_logs_at_a_failed_start_is_in_no_log_and_no_error() {
+    for options in [&["--stderr", "pass"][..], &["--stderr", "keep"], &["--log-format", "json"]] {
+        let mut client = Setup::plan("log-secret exit-at-start=3")
+            .variable("CHAOS_SECRET", SECRET)
+            .options(&["--connect-timeout", "1500ms", "--log-level", "debug"])
+            .options(options)
+            .start();
+        let answer = client.request("initialize", json!({ "protocolVersion": "2025-11-25" }));
+        let said = answer.to_string();
+        assert!(!said.contains(SECRET), "{said}");
+        assert!(said.contains("connecting with ***"), "its last words are told, without the secret: {said}");
+        assert_unseen(&mut client);
+    }
+}
+
+#[test]
+fn a_secret_that_the_server_logs_while_it_serves_is_in_no_log_and_no_error() {
+    for options in [&["--stderr-in-errors"][..], &["--stderr-in-errors", "--stderr", "keep"], &[]] {
+        let mut client = Setup::plan("log-secret")
+            .variable("CHAOS_SECRET", SECRET)
+            .options(&["--log-level", "debug"])
+            .options(options)
+            .connect();
+        let (text, fault) = client.failing_call("die", json!({ "how": "abort" }));
+        assert!(!text.contains(SECRET) && !fault.to_string().contains(SECRET), "{text} {fault}");
+        assert_eq!(text.contains("connecting with ***"), !options.is_empty(), "{text}");
+        client.wait_for_log(0, "ready (session 2)");
+        assert_unseen(&mut client);
+        client.leave();
+        assert_unseen(&mut client);
+    }
+}
+
+#[test]
+fn a_secret_given_with_e_is_masked_whatever_its_name() {
+    let variable = format!("PLAIN_NAME={SECRET}");
+    let mut client =
+        Setup::plan("log-secret=PLAIN_NAME").options(&["-e", &variable, "--stderr-in-errors"]).connect();
+    assert_eq!(client.call("env", json!({ "name": "PLAIN_NAME" })), SECRET, "the server itself gets it");
+    let (text, _) = client.failing_call("die", json!({}));
+    assert!(text.contains("connecting with ***"), "{text}");
+    assert_unseen(&mut client);
+}
+
+#[test]
+fn what_a_server_answers_is_handed_on_as_it_is_and_logged_nowhere() {
+    let mut client =
+        Setup::plan("").variable("CHAOS_SECRET", SECRET).options(&["--log-level", "debug"]).connect();
+    let answer = client.request("tools/call", json!({ "name": "secret", "arguments": {} }));
+    // A relay does not change what a server says to its client.
+    assert_eq!(answer["error"]["message"], format!("login refused for token {SECRET}"));
+    client.call("echo", json!({ "text": SECRET }));
+    client.failing_call("die", json!({ "key": SECRET }));
+    client.wait_for_log(0, "ready (session 2)");
+    assert_unseen(&mut client);
+}
+
+#[test]
+fn a_secret_in_the_environment_is_in_no_command_line_and_not_with_the_guard() {
+    let mut client = Setup::plan("helper").variable("CHAOS_SECRET", SECRET).connect();
+    client.call("echo", json!({ "text": "x" }));
+    let mut family = children_of(client.pid());
+    assert!(family.len() >= 2, "a server and a guard");
+    for pid in &family {
+        if command_line(*pid).trim().ends_with(" guard") {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
+            assert!(environment.is_empty(), "{:?}", String::from_utf8_lossy(&environment));
+        }
+    }
+    family.push(client.pid());
+    for pid in family {
+        assert!(!command_line(pid).contains(SECRET), "{}", command_line(pid));
+    }
+}
+
+#[test]
+fn a_server_gets_our_environment_as_the_host_chose_it() {
+    let mut client =
+        Setup::plan("").variable("CHOSEN", "by the host").options(&["-e", "EXTRA=more"]).connect();
+    assert_eq!(client.call("env", json!({ "name": "CHOSEN" })), "by the host");
+    assert_eq!(client.call("env", json!({ "name": "EXTRA" })), "more");
+    // Also after a restart.
+    kill(client.server_pid(), Signal::KILL);
+    client.wait_for_log(0, "ready (session 2)");
+    assert_eq!(client.call("env", json!({ "name": "CHOSEN" })), "by the host");
+    assert_eq!(client.call("env", json!({ "name": "EXTRA" })), "more");
+}
+
+#[test]
+fn a_clean_environment_has_only_what_is_harmless_or_named() {
+    let needed =
+        ["-e", "CHAOS_DIR", "-e", "CHAOS", "-e", "CHAOS_LIFE", "-e", "REGROW_SCENARIO", "-e", "NAMED"];
+    let mut client = Setup::plan("")
+        .variable("CHAOS_SECRET", SECRET)
+        .variable("NAMED", "copied")
+        .variable("LC_ALL", "C")
+        .options(&["--clean-env"])
+        .options(&needed)
+        .connect();
+    assert_eq!(client.call("env", json!({ "name": "NAMED" })), "copied");
+    assert_eq!(client.call("env", json!({ "name": "LC_ALL" })), "C");
+    assert!(!client.call("env", json!({ "name": "PATH" })).is_empty());
+    let id = client.begin_call("env", json!({ "name": "CHAOS_SECRET" }));
+    assert_eq!(client.answer(id)["result"]["content"][0]["text"], "not set");
+}
+
+#[test]
+fn a_server_has_no_file_of_ours_open_and_keeps_its_arguments_to_the_letter() {
+    let mut client = Setup::plan("").connect();
+    for _ in 0..2 {
+        assert_eq!(client.call("fds", json!({})), "", "nothing above 2");
+        let from = client.log().len();
+        kill(client.server_pid(), Signal::KILL);
+        client.wait_for_log(from, "ready (session");
+    }
+    drop(client);
+
+    // No shell touches the arguments.
+    let script = "printf '%s\\n' \"$@\" > \"$CHAOS_DIR/arguments\"; exec \"$0\" chaos-server";
+    let odd = ["$(touch /tmp/x)", "a b", "*", "--name", "-e", "`id`", ""];
+    let mut command = vec!["sh", "-c", script, "{server}"];
+    command.extend(odd);
+    let mut client = Setup::plan("").command(&command).connect();
+    client.call("echo", json!({ "text": "x" }));
+    let got = fs::read_to_string(client.journal.dir().join("arguments")).unwrap();
+    assert_eq!(got, odd.map(|argument| format!("{argument}\n")).concat());
+    let (code, _) = client.leave();
+    assert_eq!(code, Some(0));
+    client.marked.assert_none_left(Duration::from_secs(5));
+}
