@@ -22,7 +22,7 @@ pub enum Event {
     Gone(Epoch),
     /// The last call in flight of a draining session ended.
     Drained(Epoch),
-    /// A call reached its deadline.
+    /// A call reached its deadline. Before the session is ready: the client's handshake did.
     TimedOut(Epoch, Pulse),
     /// A client cancelled a call.
     Cancelled(Epoch, Pulse),

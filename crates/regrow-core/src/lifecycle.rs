@@ -139,6 +139,11 @@ impl Lifecycle {
             }
 
             (S::Ready { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
+            // A client's own handshake has the time of its attempt; its end is the attempt's.
+            (S::Connecting { .. }, E::TimedOut(_, pulse)) => {
+                let after = self.policy.connect_timeout;
+                self.lost(now, Fault::HandshakeTimeout { after }, pulse)
+            }
             (S::Ready { .. }, E::TimedOut(_, pulse)) => self.doubt(now, pulse),
             (S::Ready { .. }, E::Cancelled(_, pulse)) if now - pulse.heard >= self.policy.doubt_silence => {
                 self.doubt(now, pulse)
@@ -554,7 +559,9 @@ impl Lifecycle {
     }
 
     fn wake_jitter(&mut self, now: Time) -> Duration {
-        let just_woke = self.woke.is_some_and(|woke| now - woke < JUST_WOKE);
+        // Those that did not survive are found out by a probe, which takes its time.
+        let aftermath = self.policy.probe_timeout + JUST_WOKE;
+        let just_woke = self.woke.is_some_and(|woke| now - woke < aftermath);
         if just_woke { self.backoff.between_zero_and(self.policy.wake_spread) } else { Duration::ZERO }
     }
 

@@ -1,7 +1,9 @@
 //! One call: what was asked, who waits, and how it can end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use regrow_core::Epoch;
 use tokio::sync::oneshot;
 
 use crate::error::CallError;
@@ -31,6 +33,11 @@ impl Reply for oneshot::Sender<Outcome> {
     }
 }
 
+/// Runs code of whoever uses the connection. If that panics, the owner must live on: the panic was reported already.
+pub(crate) fn shielded(run: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(run));
+}
+
 /// A call in the ledger.
 pub(crate) struct Pending {
     /// The request as its caller wrote it; sent under an id of ours.
@@ -40,8 +47,8 @@ pub(crate) struct Pending {
     pub(crate) caller_id: RawId,
     /// Which caller: cancels are looked up among its own calls.
     pub(crate) caller: Caller,
-    /// A subscription stream that the server has acknowledged on some session.
-    pub(crate) acknowledged: bool,
+    /// A subscription stream: the newest session on which the server has acknowledged it.
+    pub(crate) acknowledged: Option<Epoch>,
 }
 
 /// Whose call it is.
@@ -56,13 +63,13 @@ pub(crate) enum Caller {
 }
 
 impl Pending {
+    /// Whether a client shakes hands with it.
+    pub(crate) fn is_handshake(&self) -> bool {
+        matches!(self.request.method(), Some("initialize" | "server/discover"))
+    }
+
     /// The tool that is called, if one is.
     pub(crate) fn tool(&self) -> Option<Arc<str>> {
         (self.request.method() == Some("tools/call")).then(|| self.request.name())?.map(Arc::from)
-    }
-
-    /// Whether it opens a session.
-    pub(crate) fn is_greeting(&self) -> bool {
-        matches!(self.request.method(), Some("initialize" | "server/discover"))
     }
 }

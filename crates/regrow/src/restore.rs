@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Step};
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::call::Outcome;
 use crate::desk::{News, Shared};
@@ -44,7 +44,7 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         Err(Some(fault)) => return shared.lost(epoch, fault),
         Err(None) => return, // The session is lost, and its reader told why.
     }
-    retell(&shared, epoch);
+    retell(&shared, epoch).await;
     let seen = shared.memory().seen();
     if !seen.is_empty() {
         keep_changes_back(&shared, epoch);
@@ -62,7 +62,8 @@ type Restored = Result<(), Option<Fault>>;
 async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
     match greeting {
         Greeting::Legacy { params, agreed } => {
-            let answer = ask(shared, epoch, "initialize", &params).await?;
+            let offer = agreed.as_ref().and_then(|agreed| agreed.offer(&params));
+            let answer = ask(shared, epoch, "initialize", offer.as_ref().unwrap_or(&params)).await?;
             let Some(now) = answer.result().and_then(Agreed::read) else {
                 if is_modern_error(&answer) && agreed.is_none() && become_modern(shared, &params) {
                     return Err(Some(Fault::WrongEra));
@@ -165,20 +166,33 @@ fn enveloped(meta: &[u8]) -> Bytes {
     [b"{\"_meta\":", meta, b"}"].concat().into()
 }
 
-/// Log level and subscriptions. They are on their way before any call is; a refusal is said.
-fn retell(shared: &Arc<Shared>, epoch: Epoch) {
+/// So long a server may take to confirm what it is told again; then calls leave all the same.
+const RETOLD: Duration = Duration::from_secs(2);
+
+/// Log level, subscriptions, streams. Servers work on requests side by side, so calls wait until each is confirmed: what
+/// they cause must not be missed. A refusal is said.
+async fn retell(shared: &Shared, epoch: Epoch) {
     let told: Vec<_> = shared.memory().retell();
-    for (method, params) in told {
-        let end = shared.own_call(epoch, method, Some(&params), shared.settings.policy.connect_timeout);
-        let shared = shared.clone();
-        tokio::spawn(async move {
+    let limit = shared.settings.policy.connect_timeout;
+    let ends: Vec<_> = told
+        .iter()
+        .map(|(method, params)| (method, shared.own_call(epoch, method, Some(params), limit)))
+        .collect();
+    let streams = shared.reopen_streams(epoch);
+    let confirmed = async {
+        for (method, end) in ends {
             if let Ok(Outcome::Answered(answer)) = end.await
                 && answer.is_error()
             {
                 let server = &*shared.settings.name;
                 tracing::warn!(server, method, "the restarted server refused what the client had set before");
             }
-        });
+        }
+        shared.acknowledged(epoch, streams).await;
+    };
+    if timeout(RETOLD, confirmed).await.is_err() {
+        let server = &*shared.settings.name;
+        tracing::warn!(server, "the restarted server did not confirm all that the client had set before");
     }
 }
 
@@ -200,14 +214,16 @@ async fn compare(shared: Arc<Shared>, epoch: Epoch, seen: BTreeMap<List, Vec<Pag
     let Some(signals) = shared.desk().session.as_ref().map(|session| session.signals.clone()) else { return };
     let until = Instant::now() + ANNOUNCEMENTS;
     let mut comparison = Comparison { shared, epoch, known: seen.clone(), seen };
-    comparison.look(|_| true).await;
+    let mut unread = comparison.look(|_| true).await;
     for _ in 0..LOOKS {
         if timeout_at(until, signals.kept_back.notified()).await.is_err() {
             break;
         }
         let said = comparison.kept_back(true);
-        comparison.look(|list| said.contains(list.changed())).await;
-        comparison.hand_on_unknown(&said);
+        let again = |list: List| said.contains(list.changed()) && !unread.contains(list.changed());
+        let unread_again = comparison.look(again).await;
+        unread.extend(unread_again);
+        comparison.hand_on_unknown(&said, &unread);
     }
     let said = comparison.kept_back(false);
     for method in &said {
@@ -226,14 +242,19 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Tells of those of these lists that are not what the client knows.
-    async fn look(&mut self, wanted: impl Fn(List) -> bool) {
+    /// Tells of those of these lists that are not what the client knows. Gives those that could not be read, by the
+    /// notification that tells of their change.
+    async fn look(&mut self, wanted: impl Fn(List) -> bool) -> BTreeSet<&'static str> {
         let mut changed = BTreeSet::new();
+        let mut unread = BTreeSet::new();
         for list in self.known.keys().copied().filter(|list| wanted(*list)).collect::<Vec<_>>() {
             self.catch_up(list);
             let Some(known) = self.known.get_mut(&list) else { continue };
             // One that cannot be listed now is left as it is.
-            let Some(now) = pages(&self.shared, self.epoch, list, known.len()).await else { continue };
+            let Some(now) = pages(&self.shared, self.epoch, list, known.len()).await else {
+                unread.insert(list.changed());
+                continue;
+            };
             let is_same = now.len() == known.len() && now.iter().zip(&*known).all(|(a, b)| a.is_same(b));
             if !is_same {
                 *known = now;
@@ -243,6 +264,7 @@ impl Comparison {
         for method in changed {
             tell_changed(&self.shared, self.epoch, method);
         }
+        unread
     }
 
     /// The client may have listed again by itself.
@@ -256,9 +278,11 @@ impl Comparison {
         }
     }
 
-    /// What the server said has changed, of lists that the client never asked for: that we cannot judge.
-    fn hand_on_unknown(&self, said: &BTreeSet<String>) {
-        let is_known = |method: &str| self.known.keys().any(|list| list.changed() == method);
+    /// What the server said has changed, of lists that the client never asked for or that could not be read: that we
+    /// cannot judge.
+    fn hand_on_unknown(&self, said: &BTreeSet<String>, unread: &BTreeSet<&str>) {
+        let is_known =
+            |method: &str| !unread.contains(method) && self.known.keys().any(|list| list.changed() == method);
         for method in said.iter().filter(|method| !is_known(method)) {
             tell_changed(&self.shared, self.epoch, method);
         }
@@ -329,21 +353,6 @@ fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
     for line in lines {
         if let Ok(frame) = Frame::parse(line) {
             shared.inbox.take(Incoming { epoch, frame });
-        }
-    }
-}
-
-impl Shared {
-    /// The attempt itself found a reason to end the session.
-    fn lost(&self, epoch: Epoch, fault: Fault) {
-        let mut desk = self.desk();
-        if let Some(session) = desk.session.as_mut().filter(|session| session.epoch == epoch)
-            && !session.hung_up
-            && !std::mem::replace(&mut session.lost, true)
-        {
-            desk.news.push_back(News::Lost(epoch, fault));
-            drop(desk);
-            self.wake.notify_one();
         }
     }
 }

@@ -46,7 +46,11 @@ pub(crate) fn a_call_said_to_be_not_sent_never_runs(caller: Caller, truth: &Trut
 /// P4: an epoch is charged if and only if it ended in a fault, once.
 pub(crate) fn p4_a_charge_is_a_fault(fault: &Fault, walk: &mut Walk) {
     let by_timer = matches!(fault, Fault::HandshakeTimeout { .. } | Fault::Silent { .. })
-        && matches!(walk.step, Some((State::Connecting { .. } | State::Ready { .. }, Event::Tick(_))));
+        && matches!(
+            walk.step,
+            Some((State::Connecting { .. } | State::Ready { .. }, Event::Tick(_)))
+                | Some((State::Connecting { .. }, Event::TimedOut(..)))
+        );
     if by_timer && !walk.account.charged {
         walk.account.charged = true;
         walk.charges.push(walk.now);
