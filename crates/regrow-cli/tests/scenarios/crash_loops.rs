@@ -117,6 +117,7 @@ fn cannot_run(setup: Setup, cause: &str, said: &[&str]) {
         );
         assert!(fault["retryAfterMs"].as_u64().is_some_and(|wait| wait <= 10_000), "{fault}");
     }
+    client.wait_for_log(0, "parked");
     let notices = client.notices();
     let count = |part: &str| notices.iter().filter(|notice| notice.contains(part)).count();
     assert_eq!((count("starting the server"), count("parked")), (1, 1), "{notices:?}");
