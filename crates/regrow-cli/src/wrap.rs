@@ -10,12 +10,15 @@ use regrow::core::{BudgetPolicy, Manner, Orderer, Policy};
 use regrow::transport::stdio::{Guard, Stderr, Stdio, environment};
 use regrow::{Connection, ErrorStyle, Mask, Port, relay};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 use wildmatch::WildMatch;
 
 use crate::arguments::{self, Wrap};
 use crate::watch::Watch;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, client, log};
 
+/// How long the calls of a client that has left may wait for the server to be started.
+const LAST_CALLS: Duration = Duration::from_millis(300);
 /// How long the client may take to read our last words.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
@@ -87,7 +90,7 @@ async fn serve(
         }
     };
     tokio::select! {
-        _ = connection.close_in(manner) => {}
+        _ = part(&connection, manner) => {}
         () = told_to_end.recv() => {
             connection.close_in(Manner::Told).await;
         }
@@ -95,6 +98,15 @@ async fn serve(
     port.finish(LAST_WORDS).await;
     let status = connection.status().borrow().clone();
     Ok(if status.sessions == 0 && status.last_fault.is_some() { SERVER_FAILED } else { DONE })
+}
+
+/// Ends the connection. What a client wrote before it left, such as a file on our input, is handed over first.
+async fn part(connection: &Connection, manner: Manner) {
+    if manner == Manner::ClientLeft {
+        // After that, those calls are told that they did not run.
+        let _ = timeout(LAST_CALLS, connection.all_handed_over()).await;
+    }
+    connection.close_in(manner).await;
 }
 
 fn connect(
