@@ -127,6 +127,14 @@ fn a_clean_environment_has_only_what_is_harmless_or_named() {
 }
 
 #[test]
+fn a_server_does_not_get_the_files_that_a_careless_host_left_open_for_us() {
+    let mut client = Setup::plan("").after("exec 7</dev/null 9>&2").connect();
+    assert_eq!(client.call("fds", json!({})), "", "nothing above 2");
+    let open: Vec<_> = fs::read_dir(format!("/proc/{}/fd", client.pid())).unwrap().flatten().collect();
+    assert!(open.iter().any(|entry| entry.file_name() == "9"), "we got it, and kept it to ourselves");
+}
+
+#[test]
 fn a_server_has_no_file_of_ours_open_and_keeps_its_arguments_to_the_letter() {
     let mut client = Setup::plan("").connect();
     for _ in 0..2 {
