@@ -17,26 +17,36 @@ class Process:
     started: int
 
     def alive(self) -> bool:
-        """A zombie is not alive."""
-        stat = _stat(self.pid)
-        return stat is not None and stat.started == self.started and stat.state not in "ZX"
+        """A zombie is not alive; but one whose other threads still end holds its pipes open, and is."""
+        return any(state not in "ZX" for state in self._threads())
 
     def stopped(self) -> bool:
         """Every thread of it: one that has not yet seen the signal would still take a call out of the pipe."""
+        states = self._threads()
+        return bool(states) and all(state == "T" for state in states)
+
+    def _threads(self) -> list[str]:
+        stat = _stat(self.pid)
+        if stat is None or stat.started != self.started:
+            return []
         try:
             threads = os.listdir(f"/proc/{self.pid}/task")
         except OSError:
-            return False
-        stats = [_stat(self.pid, f"task/{thread}/stat") for thread in threads]
-        return self.alive() and all(stat is not None and stat.state == "T" for stat in stats)
+            return []
+        return [stat.state for thread in threads if (stat := _stat(self.pid, f"task/{thread}/stat"))]
 
     def command(self) -> list[str]:
         return [word.decode(errors="replace") for word in _read(self.pid, "cmdline").split(b"\0")[:-1]]
 
     def signal(self, number: int) -> None:
-        if self not in descendants():
+        descendants()
+        if self not in _ours or not self.alive():
             raise RuntimeError(f"process {self.pid} is not one that this driver started")
         os.kill(self.pid, number)
+
+
+# Whatever was once seen below this process: an orphan is no longer, and is still ours.
+_ours: set["Process"] = set()
 
 
 def descendants(of: int | None = None) -> list[Process]:
@@ -51,11 +61,14 @@ def descendants(of: int | None = None) -> list[Process]:
         below = [process for parent in level for process in children.get(parent, [])]
         found += below
         level = [process.pid for process in below]
+    if of is None:
+        _ours.update(found)
     return found
 
 
 def marked(marker: str) -> list[Process]:
     """All living processes that have the marker in their environment, whosever children they are by now."""
+    descendants()
     return [
         Process(pid, stat.started)
         for pid in _pids()

@@ -42,6 +42,7 @@ if (positionals.length !== (options.bare ? 0 : 1) || ![1, 2].includes(sdk) || ![
 const require = createRequire(path.join(peers, "node", "package.json"));
 const { Client } = require(sdk === 1 ? "@modelcontextprotocol/sdk/client/index.js" : "@modelcontextprotocol/client");
 const { StdioClientTransport } = require(sdk === 1 ? "@modelcontextprotocol/sdk/client/stdio.js" : "@modelcontextprotocol/client/stdio");
+const { ElicitRequestSchema } = require("@modelcontextprotocol/sdk/types.js"); // SDK 2.x takes the name of the method instead.
 
 // One life of a connection: connect, what the server's steps do to it, close.
 
@@ -53,7 +54,7 @@ async function live(report, server) {
     const steps = options.bare ? server.bareSteps() : server.steps();
     let link;
     const connected = await report.case(`${server.name}: connects`, async () => {
-      link = await connect(place);
+      link = await connect(place, server.asking);
       await server.checkConnected(link);
     });
     for (const [name, step] of steps) {
@@ -84,15 +85,25 @@ async function checkClose(link) {
   expect(took < EXIT_WITHIN, `closing took ${seconds(took)}`);
 }
 
-async function connect(place) {
+async function connect(place, asking) {
   const [program, ...args] = place.command();
   const transport = new StdioClientTransport({ command: program, args, env: place.env(), stderr: place.log() });
   const negotiation = sdk === 2 ? { versionNegotiation: { mode: options.mode } } : {};
-  const client = new Client({ name: "regrow-peers", version: "1" }, negotiation);
+  const capabilities = asking ? { elicitation: {} } : {};
+  const client = new Client({ name: "regrow-peers", version: "1" }, { capabilities, ...negotiation });
   const link = new Link(place, client);
-  client.fallbackNotificationHandler = async ({ method }) => {
+  client.fallbackNotificationHandler = async ({ method, params }) => {
     if (method.endsWith("/list_changed")) link.listChanged.push(method);
+    if (method === "notifications/resources/updated") link.updated.push(params.uri);
   };
+  if (asking) {
+    const onQuestion = (_request, context) => {
+      const question = new Question(sdk === 1 ? context.signal : context.mcpReq.signal);
+      link.questions.push(question);
+      return question.answered;
+    };
+    client.setRequestHandler(sdk === 1 ? ElicitRequestSchema : "elicitation/create", onQuestion);
+  }
   await client.connect(transport);
   const deliver = transport.onmessage;
   transport.onmessage = (message, extra) => {
@@ -102,10 +113,22 @@ async function connect(place) {
   return link;
 }
 
+/** One that the server asked its user, until the test answers it. */
+class Question {
+  constructor(signal) {
+    this.signal = signal;
+    this.answered = new Promise((resolve) => {
+      this.answer = (name) => resolve({ action: "accept", content: { name } });
+    });
+  }
+}
+
 /** A client's session, the same for both SDKs. */
 class Link {
   received = []; // Every message since the connect, as it came.
   listChanged = [];
+  updated = [];
+  questions = [];
   deaths = 0;
 
   constructor(place, client) {
@@ -201,6 +224,8 @@ class Place {
 
 class Server {
   modern = false; // Whether it answers `server/discover`.
+  asking = false; // Whether its client lets itself be asked.
+  death = "killed by SIGKILL"; // What Regrow sees of it.
 
   /** What the server needs to find when it starts. */
   prepare() {}
@@ -245,12 +270,13 @@ class Server {
     } catch (wrong) {
       if (!(wrong instanceof WrongAnswer)) throw wrong;
       // In the moment of its death the server may still take the call out of the pipe. Then nobody can know.
-      expectInterrupted(this.name, wrong.answer);
+      expectInterrupted(this, wrong.answer);
       await this.read(link);
     }
   }
 
   async noChangeIsAnnounced(link) {
+    // Not even by everything, which itself says after every handshake that its tools changed.
     expect(link.listChanged.length === 0, `${link.deaths} deaths, and the client was told ${link.listChanged}`);
   }
 
@@ -273,15 +299,17 @@ class Everything extends Server {
     const steps = super.steps();
     const progress = ["progress comes before the answer", (link) => this.progressComesBeforeTheAnswer(link)];
     const ten = ["killed during ten calls", (link) => this.killedDuringTenCalls(link)];
-    return [steps[0], progress, ...steps.slice(1, 4), ten, ...steps.slice(4)];
+    const open = ["a call is left open", (link) => this.aCallIsLeftOpen(link)];
+    return [steps[0], progress, ...steps.slice(1, 4), ten, ...steps.slice(4), open];
   }
 
   bareSteps() {
-    return [
-      ...super.bareSteps(),
-      ["progress comes before the answer", (link) => this.progressComesBeforeTheAnswer(link)],
-      ["its death ends the session", (link) => this.deathEndsTheSession(link)],
-    ];
+    return [...super.bareSteps(), ["progress comes before the answer", (link) => this.progressComesBeforeTheAnswer(link)]];
+  }
+
+  async aCallIsLeftOpen(link) {
+    inFlight(link.call(this.tool, { duration: 30, steps: 1 })); // The close that follows ends it.
+    await this.read(link);
   }
 
   async progressComesBeforeTheAnswer(link) {
@@ -314,20 +342,88 @@ class Everything extends Server {
     await link.kill();
     for (const call of calls) {
       const { answer, at } = await call.ends;
-      expectInterrupted(this.name, answer);
+      expectInterrupted(this, answer);
       expectInTime(at - killed);
     }
   }
+}
 
-  async noChangeIsAnnounced(link) {
-    // This server itself says that its tools changed, after every handshake. Nobody may add to that.
-    expect(link.listChanged.length <= link.deaths, `${link.deaths} deaths, and the client was told ${link.listChanged}`);
+/** The same server, with a client that lets itself be asked and that subscribes. */
+class EverythingAsking extends Server {
+  name = "everything-asking";
+  tool = "trigger-elicitation-request";
+  asking = true;
+
+  steps() {
+    return [
+      ["a question ends with the server that asked it", (link) => this.aQuestionEndsWithItsServer(link)],
+      ["a subscription outlives its server", (link) => this.aSubscriptionOutlivesItsServer(link)],
+    ];
+  }
+
+  bareSteps() {
+    return [
+      ["a question is answered", (link) => this.aQuestionIsAnswered(link)],
+      ["a subscription is served", (link) => this.isServed(link)],
+    ];
+  }
+
+  async aQuestionIsAnswered(link) {
+    const asked = this.ask(link, "right");
+    await until(() => link.questions.length === 1, "the server asks");
+    link.questions[0].answer("right");
+    await asked;
+  }
+
+  async ask(link, name) {
+    const answer = await link.call(this.tool, {});
+    expectRight(answer, answer.text.includes(`Name: ${name}`));
+  }
+
+  async aQuestionEndsWithItsServer(link) {
+    const lost = inFlight(link.call(this.tool, {}));
+    await until(() => link.questions.length === 1, "the server asks");
+    const killed = await link.kill();
+    await until(() => !alive(killed), "the server is dead");
+    // The new server numbers its questions from the start again, so a late answer to the old question fits the new one.
+    const asked = inFlight(this.ask(link, "right"));
+    await until(() => link.questions.length === 2, "the new server asks");
+    expect(link.questions[0].signal.aborted, "the question of the dead server is still open");
+    link.questions[0].answer("late");
+    link.questions[1].answer("right");
+    await asked;
+    expectInterrupted(this, (await lost).answer);
+  }
+
+  async isServed(link) {
+    const uri = "demo://resource/dynamic/text/1";
+    await link.client.subscribeResource({ uri });
+    await this.hearsAnUpdate(link, uri);
+  }
+
+  async aSubscriptionOutlivesItsServer(link) {
+    await this.isServed(link);
+    const killed = await link.kill();
+    await until(() => !alive(killed), "the server is dead");
+    link.updated.length = 0;
+    await this.hearsAnUpdate(link, "demo://resource/dynamic/text/1");
+  }
+
+  async hearsAnUpdate(link, uri) {
+    // This turns updates on, one at once and then every 5 s, for whom is subscribed; and off again.
+    const started = await link.call("toggle-subscriber-updates", {});
+    expectRight(started, started.text.startsWith("Started"));
+    await until(() => link.updated.length > 0, "the update is heard", 4000);
+    const ended = await link.call("toggle-subscriber-updates", {});
+    expectRight(ended, ended.text.startsWith("Stopped"));
+    expect(link.updated.join() === uri, `heard ${link.updated}`);
   }
 }
 
 /** As most people start it. The process that we start is not the server, but its grandparent. */
 class EverythingByNpx extends Everything {
   name = "everything-npx";
+  death = "exited with code 137"; // So npm tells of a child that SIGKILL ended.
 
   steps() {
     return [
@@ -336,7 +432,23 @@ class EverythingByNpx extends Everything {
       ["its npm killed between calls", (link) => this.npmKilledBetweenCalls(link)],
       ["killed during a call", (link) => this.killedDuringACall(link)],
       ["works after that", (link) => this.read(link)],
+      ["Regrow itself killed", (link) => this.regrowKilled(link)],
     ];
+  }
+
+  bareSteps() {
+    return [
+      ["answers a call", (link) => this.read(link)],
+      ["its death ends the session", (link) => this.deathEndsTheSession(link)],
+    ];
+  }
+
+  async regrowKilled(link) {
+    const there = link.place.processes();
+    signal(there.find((known) => known.parent === process.pid), "SIGKILL");
+    await until(() => !there.some(alive), "all are gone", 5000).catch(() => {});
+    const left = there.filter(alive);
+    expect(left.length === 0, `still there: ${describe(left)}`);
   }
 
   async npmKilledBetweenCalls(link) {
@@ -470,7 +582,7 @@ class Git extends Server {
     const killed = performance.now();
     await link.kill();
     const { answer, at } = await interrupted;
-    expectInterrupted(this.name, answer);
+    expectInterrupted(this, answer);
     expectInTime(at - killed);
     fs.rmSync(place.file("slow"));
 
@@ -497,41 +609,60 @@ class Announcing extends Server {
   }
 
   steps() {
+    const listens = [["listens through a death", (link) => this.listensThroughADeath(link)]];
     return [
-      ["listens through a death", (link) => this.listensThroughADeath(link)],
+      ...(options.mode === "auto" ? listens : []),
+      ["answers a call", (link) => this.read(link)],
       ["killed during a call", (link) => this.killedDuringACall(link)],
-      ["works after that", (link) => this.read(link)],
       ["no change is announced", (link) => this.noChangeIsAnnounced(link)],
+      ["starts again with other tools", (link) => this.startsAgainWithOtherTools(link)],
     ];
   }
 
   bareSteps() {
-    return [["listens", (link) => this.listens(link)], ...super.bareSteps()];
+    const listens = [["listens", (link) => this.listens(link)]];
+    const death = ["its death ends the session", (link) => this.deathEndsTheSession(link)];
+    return [...(options.mode === "auto" ? listens : []), ...super.bareSteps(), death];
+  }
+
+  subscription(link) {
+    return link.client.listen({ toolsListChanged: true, resourceSubscriptions: ["note://today"] });
   }
 
   async listens(link) {
-    const subscription = await link.client.listen({ toolsListChanged: true });
-    await this.hearsOneChange(link, 1);
+    const subscription = await this.subscription(link);
+    await this.hearsAnUpdate(link, 1);
     await subscription.close();
   }
 
   async listensThroughADeath(link) {
-    const subscription = await link.client.listen({ toolsListChanged: true });
+    const subscription = await this.subscription(link);
     let ended = "";
     subscription.closed.then((cause) => (ended = cause));
-    await this.hearsOneChange(link, 1);
+    await this.hearsAnUpdate(link, 1);
     const killed = await link.kill();
     await until(() => !alive(killed), "the server is dead");
-    await this.hearsOneChange(link, 2);
+    await this.hearsAnUpdate(link, 2);
     expect(ended === "", `the subscription ended: ${ended}`);
     await subscription.close();
-    link.listChanged.length = 0;
   }
 
-  async hearsOneChange(link, changes) {
+  async hearsAnUpdate(link, updates) {
     await this.read(link);
-    await until(() => link.listChanged.length >= changes, "the change is heard", 5000);
-    expect(link.listChanged.length === changes, `${changes} changes, and the client was told ${link.listChanged}`);
+    await until(() => link.updated.length >= updates, "the update is heard", 5000);
+    expect(link.updated.length === updates, `${updates} updates, and the client was told ${link.updated}`);
+  }
+
+  async startsAgainWithOtherTools(link) {
+    const subscription = options.mode === "auto" ? await this.subscription(link) : undefined;
+    fs.writeFileSync(link.place.file("more"), "");
+    await link.kill();
+    await until(() => link.listChanged.length > 0, "the client is told");
+    const tools = await link.tools();
+    expect(tools.includes("more"), "the new tool is not listed");
+    await this.read(link);
+    expect(link.listChanged.join() === "notifications/tools/list_changed", `one change, and the client was told ${link.listChanged}`);
+    await subscription?.close();
   }
 
   async killedDuringACall(link) {
@@ -541,11 +672,28 @@ class Announcing extends Server {
     const killed = performance.now();
     await link.kill();
     const { answer, at } = await interrupted;
-    expectInterrupted(this.name, answer);
+    expectInterrupted(this, answer);
     expectInTime(at - killed);
     expectText(await link.call("work", { seconds: 0 }), "worked");
     const runs = linesOf(link.place.file("count"));
     expect(runs === 2, `two calls ran ${runs} times`);
+  }
+}
+
+/** It dies of the question which era it speaks. */
+class Impatient extends Server {
+  name = "impatient";
+  tool = "echo";
+
+  async read(link) {
+    expectText(await link.call("echo", { message: "hello" }), "hello");
+  }
+
+  steps() {
+    return [
+      ["answers a call", (link) => this.read(link)],
+      ["killed between calls", (link) => this.killedBetweenCalls(link)],
+    ];
   }
 }
 
@@ -571,13 +719,13 @@ function expectText(answer, text) {
 }
 
 /** A truthful end: which server, what happened, whether it may have run; for a model and for a program. */
-function expectInterrupted(name, answer) {
+function expectInterrupted(server, answer) {
   expect(answer.isError, `not an error: ${JSON.stringify(answer.text)}`);
-  for (const words of [`${name}: `, "killed by SIGKILL", "may have run"]) {
+  for (const words of [`${server.name}: `, server.death, "may have run"]) {
     expect(answer.text.includes(words), `"${words}" is not in ${JSON.stringify(answer.text)}`);
   }
   const fault = answer.meta["dev.regrow/fault"];
-  expect(fault?.server === name, `the fault in _meta is ${JSON.stringify(fault)}`);
+  expect(fault?.server === server.name, `the fault in _meta is ${JSON.stringify(fault)}`);
 }
 
 function expectInTime(took) {
@@ -634,9 +782,9 @@ class Report {
   }
 }
 
-const servers = [new Everything(), new Filesystem(), new Memory(), new Time(), new Git()];
+const servers = [new Everything(), new EverythingAsking(), new Filesystem(), new Memory(), new Time(), new Git(), new Announcing()];
 if (sdk === 1) servers.push(new EverythingByNpx());
-if (options.mode === "auto") servers.push(new Announcing());
+if (options.mode === "auto") servers.push(new Impatient());
 
 const report = new Report(`ts${sdk}-${options.mode}`);
 for (const server of servers) {

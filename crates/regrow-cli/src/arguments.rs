@@ -24,6 +24,18 @@ pub(crate) enum Command {
     /// the protocol, logs go to standard error. SIGHUP asks for a planned restart of the server.
     #[command(after_help = "Example: regrow wrap -- npx -y @modelcontextprotocol/server-everything")]
     Wrap(Box<Wrap>),
+
+    /// See what regrow does: a server dies, hangs and is restarted while it is called
+    ///
+    /// Takes a quarter of a minute and needs nothing. Exits 1 if a promise was broken, and says which.
+    Demo(Demo),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Demo {
+    /// Print the measured numbers as JSON; the story goes to standard error
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -172,7 +184,7 @@ mod tests {
     #[test]
     fn what_follows_the_dashes_is_the_servers_whatever_it_looks_like() {
         let arguments = Arguments::parse_from(["regrow", "wrap", "--", "server", "--name", "-x", "--"]);
-        let Command::Wrap(wrap) = arguments.command;
+        let Command::Wrap(wrap) = arguments.command else { panic!("{:?}", arguments.command) };
         assert_eq!(wrap.command, ["server", "--name", "-x", "--"]);
         assert_eq!(wrap.name, None);
     }

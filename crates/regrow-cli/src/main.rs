@@ -2,6 +2,7 @@
 
 mod arguments;
 mod client;
+mod demo;
 mod log;
 mod units;
 mod watch;
@@ -38,5 +39,6 @@ fn main() -> ExitCode {
     };
     ExitCode::from(match arguments.command {
         Command::Wrap(options) => wrap::run(*options),
+        Command::Demo(options) => demo::run(options),
     })
 }

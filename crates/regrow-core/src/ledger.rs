@@ -77,6 +77,7 @@ struct Call<R> {
     used: bool,
     bytes: usize,
     arrival: u64,
+    taken: Time,
     /// What progress gives it anew.
     timeout: Option<Duration>,
     deadline: Option<Time>,
@@ -189,7 +190,20 @@ impl<R> Ledger<R> {
         self.bytes += bytes;
         self.calls.insert(
             id,
-            Call { reply, nature, own, place, sends, used, bytes, arrival: id.0, timeout, deadline, limit },
+            Call {
+                reply,
+                nature,
+                own,
+                place,
+                sends,
+                used,
+                bytes,
+                arrival: id.0,
+                taken: now,
+                timeout,
+                deadline,
+                limit,
+            },
         );
         if waits {
             self.waiting.insert(id.0, id);
@@ -397,8 +411,19 @@ impl<R> Ledger<R> {
         self.count(|call| matches!(call.place, Place::On(on, Some(start)) if on == epoch && start < read))
     }
 
-    fn count(&self, mut wanted: impl FnMut(&Call<R>) -> bool) -> usize {
-        self.calls.values().filter(|call| !call.own && call.nature != Nature::Stream && wanted(call)).count()
+    /// When the oldest of the calls that have gone to this session was taken.
+    pub fn eldest(&self, epoch: Epoch) -> Option<Time> {
+        let gone = |call: &Call<R>| matches!(call.place, Place::On(on, Some(_)) if on == epoch);
+        self.clients(gone).map(|call| call.taken).min()
+    }
+
+    fn count(&self, wanted: impl Fn(&Call<R>) -> bool) -> usize {
+        self.clients(wanted).count()
+    }
+
+    /// The calls of clients for which this holds. Streams are none.
+    fn clients(&self, wanted: impl Fn(&Call<R>) -> bool) -> impl Iterator<Item = &Call<R>> {
+        self.calls.values().filter(move |call| !call.own && call.nature != Nature::Stream && wanted(call))
     }
 
     /// How many calls are pending in all.

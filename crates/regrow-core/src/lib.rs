@@ -7,6 +7,7 @@
 
 mod backoff;
 mod budget;
+mod event;
 mod fault;
 mod ledger;
 mod lifecycle;
@@ -14,12 +15,14 @@ mod nature;
 mod policy;
 mod state;
 mod time;
+mod watch;
 
 pub use backoff::Backoff;
 pub use budget::Budget;
+pub use event::{Effect, Event, Notice, Orderer, Pulse};
 pub use fault::{Fault, Phase, Remedy, Verdict, seconds, signal_name};
 pub use ledger::{Admission, CallId, Delivery, Ended, Ledger, Refusal};
-pub use lifecycle::{Effect, Event, Lifecycle, Notice, Orderer, Pulse};
+pub use lifecycle::Lifecycle;
 pub use nature::{Nature, ToolSafety};
 pub use policy::{BackoffPolicy, BudgetPolicy, Ladder, Ladders, Manner, Policy, Replay};
 pub use state::{Intent, State, Step, Watch};

@@ -1,122 +1,10 @@
 //! The life of a connection: `step(now, event) -> effects`. Every decision about attempts is made here.
 
+use crate::event::{Effect, Event, Notice, Orderer, Pulse};
 use crate::state::{Intent, State, Step, Watch};
+use crate::watch::{Sign, Trust};
 use crate::{Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Remedy, Time, Verdict};
 use std::time::Duration;
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Event {
-    /// Connect now, without waiting for a call.
-    Start,
-    /// Calls are waiting for a session.
-    Demand,
-    /// The attempt has a server; the client must speak first.
-    Opened(Epoch),
-    /// The handshake of the attempt went on to this step.
-    Begun(Epoch, Step),
-    /// The attempt became a session.
-    Connected(Epoch),
-    /// The attempt or session ended by itself, for this reason. Never sent for an epoch that was told to hang up.
-    Lost(Epoch, Fault, Pulse),
-    /// Nothing is left of the epoch.
-    Gone(Epoch),
-    /// The last call in flight of a draining session ended.
-    Drained(Epoch),
-    /// A call reached its deadline.
-    TimedOut(Epoch, Pulse),
-    /// A client cancelled a call.
-    Cancelled(Epoch, Pulse),
-    /// The server does not know the probe (but answered, which is a sign of life).
-    ProbeRefused(Epoch),
-    /// Somebody wants a fresh session.
-    Reconnect(Orderer, Pulse),
-    /// The connection must end, but the calls in flight may finish.
-    Drain,
-    /// The connection must end.
-    Close(Manner),
-    /// The state's deadline has come.
-    Tick(Pulse),
-}
-
-/// Who wants a reconnect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Orderer {
-    /// A person: signal, file watch, admin. Never taken for a fault.
-    Person,
-    /// A program. Many in a row without a good answer are.
-    Program,
-}
-
-/// What the ledger and the reader know when an event happens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Pulse {
-    /// When something was last read from the server.
-    pub heard: Time,
-    /// How many calls of clients are in flight.
-    pub calls: usize,
-    /// Whether a call of a client got a good answer in this epoch.
-    pub answered: bool,
-}
-
-/// What must be done.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Effect {
-    /// Start an attempt.
-    Connect(Epoch),
-    /// Ask the server for a sign of life.
-    Probe(Epoch),
-    /// Let no new call go to this session.
-    Hold(Epoch),
-    /// Decide, by the ledger, what becomes of the calls on this session.
-    Settle(Epoch, Fault),
-    /// Fail the calls that wait for a session.
-    FailWaiting(Fault),
-    /// End the session or attempt.
-    Hangup(Epoch, Manner),
-    /// Go on without waiting for the rest of this epoch.
-    Abandon(Epoch),
-    /// Tell observers.
-    Notice(Notice),
-}
-
-/// What observers are told.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Notice {
-    /// An attempt starts.
-    Connecting(Epoch),
-    /// A session serves calls.
-    Ready(Epoch),
-    /// A session or attempt ended in a fault, with so many calls in flight.
-    Fault(Epoch, Fault, usize),
-    /// A session was ended by the server in good order, and costs nothing.
-    Retired(Epoch, Fault),
-    /// A session is being ended because we want it so.
-    Planned(Epoch, Manner),
-    /// A fault surfaced after we had decided to end the session; it counts.
-    Late(Epoch, Fault),
-    /// The server is asked for a sign of life because a call got no answer.
-    Doubted(Epoch),
-    /// The next attempt starts after a pause.
-    Backoff(Duration),
-    /// Stopped trying at pace, for this reason.
-    Parked(Fault),
-    /// A process could not be ended in time; we go on without waiting.
-    Abandoned(Epoch),
-    /// A timer came so late that the machine must have slept.
-    Woke,
-    /// The connection ended; nothing is left.
-    Closed,
-}
-
-/// Whether silence to a probe tells anything about this server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Trust {
-    /// It has answered: the handshake, or a probe.
-    Answers,
-    /// It refused the probe as unknown; silence proves nothing.
-    Refused,
-}
 
 /// The pure state machine. Its owner reports events and carries out effects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -211,7 +99,7 @@ impl Lifecycle {
     pub fn parks(&self, now: Time) -> bool {
         match self.state {
             State::Parked { .. } | State::Closing { then: Intent::Replace(Remedy::Park), .. } => true,
-            State::Closing { then: Intent::Replace(Remedy::Retry), .. } => self.budget.is_over(now),
+            State::Closing { then: Intent::Replace(Remedy::Retry), .. } => self.has_spent(now),
             _ => false,
         }
     }
@@ -226,7 +114,7 @@ impl Lifecycle {
         match (&self.state, event) {
             (S::Closed, _) => vec![],
             (_, E::Close(manner)) => self.close(now, manner),
-            (S::Ready { .. } | S::Draining { .. }, E::Drain) => self.drain(now, Intent::Close),
+            (S::Ready { .. } | S::Draining { .. }, E::Drain) => self.drain_to_close(now),
             (_, E::Drain) => self.close(now, Manner::Planned),
             (S::Idle, E::Start | E::Demand | E::Reconnect(..)) => self.connect(now),
 
@@ -251,9 +139,14 @@ impl Lifecycle {
             }
 
             (S::Ready { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
-            (S::Ready { .. }, E::TimedOut(_, _)) => self.doubt(now),
+            // A client's own handshake has the time of its attempt; its end is the attempt's.
+            (S::Connecting { .. }, E::TimedOut(_, pulse)) => {
+                let after = self.policy.connect_timeout;
+                self.lost(now, Fault::HandshakeTimeout { after }, pulse)
+            }
+            (S::Ready { .. }, E::TimedOut(_, pulse)) => self.doubt(now, pulse),
             (S::Ready { .. }, E::Cancelled(_, pulse)) if now - pulse.heard >= self.policy.doubt_silence => {
-                self.doubt(now)
+                self.doubt(now, pulse)
             }
             (S::Ready { .. }, E::ProbeRefused(_)) => {
                 self.trust = Trust::Refused;
@@ -269,7 +162,7 @@ impl Lifecycle {
             (S::Draining { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
             (S::Draining { deadline, then }, E::Tick(_)) if now >= *deadline => {
                 let then = *then;
-                let mut effects = vec![Effect::Settle(self.epoch, Fault::Replaced)];
+                let mut effects = vec![Effect::Settle(self.epoch, meant(then))];
                 effects.extend(self.hangup(now, Manner::Planned, then));
                 effects
             }
@@ -331,7 +224,7 @@ impl Lifecycle {
         self.step = None;
         self.trust = Trust::Answers;
         self.probes = None;
-        self.state = State::Ready { since: now, watch: self.calm(now) };
+        self.state = State::Ready { since: now, watch: Watch::calm(now, &self.policy) };
         vec![Effect::Notice(Notice::Ready(self.epoch))]
     }
 
@@ -415,6 +308,12 @@ impl Lifecycle {
         }
     }
 
+    /// Whether the budget is spent. Charges grow old while it is parked; that alone is no reason to try at the old
+    /// pace again, only a session is.
+    fn has_spent(&self, now: Time) -> bool {
+        self.budget.is_over(now) || self.probes.is_some()
+    }
+
     fn is_charged(&self) -> bool {
         self.charged == Some(self.epoch)
     }
@@ -443,10 +342,20 @@ impl Lifecycle {
         effects
     }
 
+    /// The calls in flight may finish, in the time that a drain has, however often that is asked for.
+    fn drain_to_close(&mut self, now: Time) -> Vec<Effect> {
+        let mut effects = vec![Effect::FailWaiting(Fault::Closed)];
+        match &mut self.state {
+            State::Draining { then, .. } => *then = Intent::Close,
+            _ => effects.extend(self.drain(now, Intent::Close)),
+        }
+        effects
+    }
+
     /// Ends the session because we want it so. What it still has in flight is settled when it is gone.
     fn hangup(&mut self, now: Time, manner: Manner, then: Intent) -> Vec<Effect> {
         let mut effects = vec![Effect::Notice(Notice::Planned(self.epoch, manner))];
-        let fault = self.is_charged().then_some(Fault::Replaced);
+        let fault = (self.is_charged() && then != Intent::Close).then_some(Fault::Replaced);
         effects.extend(self.enter_closing(now, manner, then, fault));
         effects
     }
@@ -476,10 +385,7 @@ impl Lifecycle {
         let State::Closing { then, fault, .. } = &mut self.state else { return vec![] };
         let (then, fault) = (*then, fault.take());
         // Whatever was still on the session can be answered by nobody now.
-        let why = fault.clone().unwrap_or(match then {
-            Intent::Close => Fault::Closed,
-            Intent::Replace(_) => Fault::Replaced,
-        });
+        let why = fault.clone().unwrap_or(meant(then));
         let mut effects = vec![Effect::Settle(self.epoch, why)];
         effects.extend(match then {
             Intent::Close => self.closed(),
@@ -491,10 +397,7 @@ impl Lifecycle {
     fn replace(&mut self, now: Time, remedy: Remedy, fault: Option<Fault>) -> Vec<Effect> {
         match (remedy, fault) {
             (Remedy::Park, Some(fault)) => self.park(now, fault),
-            // Charges grow old while it is parked. That alone is no reason to try at the old pace again.
-            (Remedy::Retry, Some(fault)) if self.budget.is_over(now) || self.probes.is_some() => {
-                self.park(now, fault)
-            }
+            (Remedy::Retry, Some(fault)) if self.has_spent(now) => self.park(now, fault),
             (Remedy::Retry, fault) => {
                 let pause = self.backoff.pause() + self.wake_jitter(now);
                 self.pause(now, (now + pause).max(self.attempt_floor()), fault)
@@ -576,7 +479,10 @@ impl Lifecycle {
                 // Already ending. It may have to go faster now.
                 *then = Intent::Close;
                 let sooner = now + self.policy.ladders.ladder(manner).length() + self.policy.abandon_after;
-                *deadline = sooner.min(*deadline);
+                if sooner >= *deadline {
+                    return effects;
+                }
+                *deadline = sooner;
                 vec![Effect::Hangup(self.epoch, manner)]
             }
             _ => self.hangup(now, manner, Intent::Close),
@@ -590,75 +496,36 @@ impl Lifecycle {
     }
 
     /// A call got no answer: is the server still there?
-    fn doubt(&mut self, now: Time) -> Vec<Effect> {
-        let soon = now + self.policy.doubt_timeout;
-        match &mut self.state {
-            State::Ready { watch: Watch::Calm { .. }, .. } => {
-                self.probe(now, true);
-                vec![Effect::Notice(Notice::Doubted(self.epoch)), Effect::Probe(self.epoch)]
-            }
-            // Asked already, but then out of habit: a call in flight would have excused the silence.
-            State::Ready { watch: Watch::Probed { doubt: doubt @ false, deadline, .. }, .. } => {
-                *doubt = true;
-                *deadline = soon.min(*deadline);
-                vec![Effect::Notice(Notice::Doubted(self.epoch))]
-            }
-            _ => vec![],
-        }
+    fn doubt(&mut self, now: Time, pulse: Pulse) -> Vec<Effect> {
+        let State::Ready { watch, .. } = self.state else { return vec![] };
+        let Some(sign) = watch.doubt(now, &self.policy) else { return vec![] };
+        let mut effects = vec![Effect::Notice(Notice::Doubted(self.epoch))];
+        effects.extend(self.heed(now, sign, pulse));
+        effects
     }
 
     /// A tick while ready: has the server shown life?
     fn look(&mut self, now: Time, pulse: Pulse, slept: bool) -> Vec<Effect> {
         let State::Ready { watch, .. } = self.state else { return vec![] };
-        let busy = pulse.calls > 0 && !self.policy.probe_while_busy;
-        match watch {
-            Watch::Calm { look_at } if look_at.is_none_or(|at| now < at) => vec![],
-            Watch::Calm { .. } if busy => self.watch(self.calm(now)),
-            // In the same millisecond, too: a local server answers faster than that.
-            Watch::Probed { since, .. } | Watch::Spared { since, .. } if pulse.heard >= since => {
-                self.watch(self.calm(pulse.heard))
-            }
-            // Nobody could answer while the machine slept: ask before anything is charged.
-            _ if slept => {
-                let doubt = !matches!(watch, Watch::Calm { .. } | Watch::Probed { doubt: false, .. });
-                self.probe(now, doubt);
-                vec![Effect::Notice(Notice::Woke), Effect::Probe(self.epoch)]
-            }
-            Watch::Calm { .. } => match self.policy.idle_probe {
-                Some(idle) if now - pulse.heard >= idle => self.probe(now, false),
-                _ => self.watch(self.calm(pulse.heard)),
-            },
-            Watch::Probed { deadline, .. } if now < deadline => vec![],
-            Watch::Probed { .. } if self.trust == Trust::Refused => self.watch(self.calm(now)),
-            Watch::Probed { doubt: false, .. } if busy => self.watch(self.calm(now)),
-            Watch::Probed { since, doubt: true, .. } if pulse.calls > 0 => {
-                let until = now + self.policy.doubt_patience;
-                self.watch(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
-            }
-            Watch::Spared { since, until, .. } if pulse.calls > 0 && now < until => {
-                self.watch(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
-            }
-            Watch::Probed { .. } | Watch::Spared { .. } => {
-                self.lost(now, Fault::Silent { after: now - pulse.heard }, pulse)
-            }
+        let sign = watch.look(now, pulse, slept, self.trust, &self.policy);
+        let mut effects = vec![];
+        if slept {
+            effects.push(Effect::Notice(Notice::Woke));
         }
+        effects.extend(self.heed(now, sign, pulse));
+        effects
     }
 
-    fn probe(&mut self, now: Time, doubt: bool) -> Vec<Effect> {
-        let wait = if doubt { self.policy.doubt_timeout } else { self.policy.probe_timeout };
-        self.watch(Watch::Probed { since: now, deadline: now + wait, doubt });
-        vec![Effect::Probe(self.epoch)]
-    }
-
-    fn watch(&mut self, next: Watch) -> Vec<Effect> {
+    fn heed(&mut self, now: Time, sign: Sign, pulse: Pulse) -> Vec<Effect> {
+        let (next, effects) = match sign {
+            Sign::Wait(next) => (next, vec![]),
+            Sign::Ask(next) => (next, vec![Effect::Probe(self.epoch)]),
+            Sign::Silent => return self.lost(now, Fault::Silent { after: now - pulse.heard }, pulse),
+        };
         if let State::Ready { watch, .. } = &mut self.state {
             *watch = next;
         }
-        vec![]
-    }
-
-    fn calm(&self, heard: Time) -> Watch {
-        Watch::Calm { look_at: self.policy.idle_probe.map(|idle| heard + idle) }
+        effects
     }
 
     /// Whether our own timer is so late that the machine must have slept. Whoever wakes first tells.
@@ -692,7 +559,9 @@ impl Lifecycle {
     }
 
     fn wake_jitter(&mut self, now: Time) -> Duration {
-        let just_woke = self.woke.is_some_and(|woke| now - woke < JUST_WOKE);
+        // Those that did not survive are found out by a probe, which takes its time.
+        let aftermath = self.policy.probe_timeout + JUST_WOKE;
+        let just_woke = self.woke.is_some_and(|woke| now - woke < aftermath);
         if just_woke { self.backoff.between_zero_and(self.policy.wake_spread) } else { Duration::ZERO }
     }
 
@@ -707,21 +576,13 @@ impl Lifecycle {
     }
 }
 
-/// How often we look whether a silent server's last calls have ended.
-const SPARED_LOOK: Duration = Duration::from_millis(250);
+/// What callers are told when we end a session under their calls.
+fn meant(then: Intent) -> Fault {
+    match then {
+        Intent::Close => Fault::Closed,
+        Intent::Replace(_) => Fault::Replaced,
+    }
+}
 
 /// Faults so soon after a sleep are its aftermath.
 const JUST_WOKE: Duration = Duration::from_secs(10);
-
-impl Event {
-    fn epoch(&self) -> Option<Epoch> {
-        use Event::*;
-        match self {
-            Opened(epoch) | Begun(epoch, _) | Connected(epoch) | Lost(epoch, ..) | Gone(epoch) => {
-                Some(*epoch)
-            }
-            Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, _) | ProbeRefused(epoch) => Some(*epoch),
-            Start | Demand | Reconnect(..) | Drain | Close(_) | Tick(_) => None,
-        }
-    }
-}

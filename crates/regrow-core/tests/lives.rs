@@ -241,7 +241,7 @@ fn a_reconnect_that_counts_as_a_fault_parks_even_if_the_server_then_ends_in_good
     let id = owner.ledger.find(|&c| c == caller).expect("it is pending");
     owner.ledger.sent(id, 0);
     owner.reconnect(at(3.0), Orderer::Program);
-    let answered_meanwhile = Pulse { heard: at(4.0), calls: 0, answered: true };
+    let answered_meanwhile = Pulse { heard: at(4.0), calls: 0, answered: true, ..Pulse::default() };
     owner.event(at(4.0), Event::Lost(epoch, exited(0), answered_meanwhile));
     owner.event(at(4.0), Event::Gone(epoch));
     assert_eq!(owner.lifecycle.state().name(), "parked");
@@ -276,7 +276,7 @@ fn two_causes_of_one_end_are_one_fault_if_either_is() {
     owner.event(at(0.0), Event::Start);
     let epoch = owner.epoch();
     owner.event(at(1.0), Event::Connected(epoch));
-    let quiet = Pulse { heard: at(1.0), calls: 0, answered: true };
+    let quiet = Pulse { heard: at(1.0), calls: 0, answered: true, ..Pulse::default() };
     owner.event(at(9.0), Event::Lost(epoch, exited(0), quiet));
     assert_eq!(owner.lifecycle.budget_left(at(9.0)), 5);
     let broken = Fault::Broken { reason: "pipe".into() };
@@ -530,6 +530,17 @@ fn a_silent_server_is_spared_for_other_calls_but_not_for_more_than_60_s() {
 }
 
 #[test]
+fn a_silent_server_is_not_spared_for_calls_that_came_after_it_was_asked() {
+    // A client that calls on and on, a second each: the doubt of the first call decides.
+    let mut world = World::new(9.0).start(0.0).then(2.0, Happening::Hangs);
+    for second in 2..9 {
+        world = world.call_within(f64::from(second), 1.0);
+    }
+    let life = world.live(&exact());
+    assert_eq!(life.starts.get(1), Some(&at(3.0 + 5.0)), "{}", life.log);
+}
+
+#[test]
 fn a_server_that_does_not_know_ping_is_never_killed_for_silence() {
     let world = World::new(3000.0)
         .start(0.0)
@@ -708,6 +719,81 @@ fn close_is_reached_in_bounded_time_from_every_state() {
             let last = *life.fates.keys().last().expect("the call after the close was refused");
             assert!((1..=last).all(|call| life.fates.contains_key(&call)), "{state}: a call is pending");
         }
+    }
+}
+
+#[test]
+fn a_drain_to_close_is_bounded_however_often_it_is_asked_for() {
+    let mut world = World::new(200.0).start(0.0).answers_in(150.0).call(2.0);
+    for n in 0..20 {
+        world = world.then(3.0 + f64::from(n) * 5.0, Happening::Drain);
+    }
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        3.0s ready -> draining
+        33.0s call 1: failed, unknown: the connection was closed
+        33.0s draining -> closing: planned
+        33.0s closing -> closed
+        ",
+    );
+}
+
+#[test]
+fn calls_that_wait_for_the_end_of_a_drain_fail_when_it_becomes_a_close() {
+    let world = World::new(20.0)
+        .start(0.0)
+        .answers_in(6.0)
+        .call(2.0)
+        .then(3.0, Happening::Reconnect(Orderer::Person))
+        .call(4.0)
+        .then(5.0, Happening::Drain)
+        .call(6.0);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        3.0s ready -> draining
+        5.0s call 2: failed, not-sent: the connection was closed
+        6.0s call 3: refused: Closed
+        8.0s call 1: answered
+        8.0s draining -> closing: planned
+        8.0s closing -> closed
+        ",
+    );
+}
+
+#[test]
+fn a_hangup_only_ever_gets_faster() {
+    let mut owner = Owner::new(&exact(), 7);
+    owner.event(at(0.0), Event::Start);
+    for manner in [Manner::Planned, Manner::Told, Manner::ClientLeft, Manner::Planned] {
+        owner.event(at(1.0), Event::Close(manner));
+    }
+    owner.event(at(1.0), Event::Drain);
+    let hangups: Vec<_> = owner.told.iter().filter(|told| matches!(told, Told::Hangup(..))).collect();
+    let epoch = owner.epoch();
+    assert_eq!(hangups, [&Told::Hangup(epoch, Manner::Planned), &Told::Hangup(epoch, Manner::Told)]);
+}
+
+#[test]
+fn a_failed_slow_probe_is_known_to_park_before_its_process_is_gone() {
+    let mut policy = Policy { park_probe: secs(200.0), ..exact() };
+    policy.budget.charges = 1;
+    let mut owner = Owner::new(&policy, 7);
+    owner.event(at(0.0), Event::Start);
+    for (time, parks) in [(1.0, false), (2.0, true), (202.0, true)] {
+        owner.tick(at(time));
+        let epoch = owner.epoch();
+        owner.event(at(time), Event::Lost(epoch, exited(1), Pulse::default()));
+        assert_eq!(owner.lifecycle.parks(at(time)), parks, "at {time} s");
+        owner.event(at(time), Event::Gone(epoch));
+        assert_eq!(owner.lifecycle.state().name(), if parks { "parked" } else { "connecting" });
     }
 }
 

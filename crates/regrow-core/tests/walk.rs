@@ -4,10 +4,13 @@
 //! A failure prints its seed. `REGROW_SEED=7 cargo test -p regrow-core --test walk` lives that one again and tells it;
 //! `REGROW_LIVES=100000` walks further than usual.
 
+#[path = "walk/invariants.rs"]
+mod invariants;
 #[path = "world/owner.rs"]
 mod owner;
 
 use fastrand::Rng;
+use invariants::*;
 use owner::{Caller, Fate, Owner, Told};
 use regrow_core::{
     CallId, Delivery, Epoch, Event, Fault, Intent, Manner, Nature, Notice, Orderer, Policy, Pulse, Refusal,
@@ -59,7 +62,7 @@ fn equal_seeds_live_equal_lives() {
 }
 
 /// What all lives together must have reached.
-const WANTED: [&str; 42] = [
+const WANTED: [&str; 43] = [
     "idle",
     "connecting",
     "ready",
@@ -100,6 +103,7 @@ const WANTED: [&str; 42] = [
     "free end",
     "free ends over",
     "reconnect charged",
+    "drained to close",
     "wrong answer",
     "stopped clock",
 ];
@@ -120,6 +124,8 @@ struct Truth {
 struct Process {
     dead: bool,
     told_to_end: bool,
+    /// Until when it must be waited for.
+    patience: Option<Time>,
     written: u64,
     /// Calls in its input that it has not read yet: where each starts.
     pipe: BTreeMap<u64, Caller>,
@@ -139,6 +145,8 @@ struct Walk {
     policy: Policy,
     owner: Owner,
     now: Time,
+    /// Whether this life sees many sessions, each a short one.
+    hasty: bool,
     tell: bool,
     keep: bool,
     trace: Vec<String>,
@@ -173,6 +181,7 @@ impl Walk {
         Walk {
             owner: Owner::new(&policy, seed),
             policy,
+            hasty: rng.u32(0..4) == 0,
             rng,
             now: Time::ZERO,
             tell,
@@ -208,13 +217,15 @@ impl Walk {
             self.turn();
             self.look();
         }
-        let manner = self.some_manner();
         if self.closing_since.is_none() {
             self.jumped = false;
-            self.event(Event::Close(manner));
+            let manner = self.some_manner();
+            let last = if self.rng.bool() { Event::Close(manner) } else { Event::Drain };
+            self.event(last);
             self.look();
         }
-        let closed_by = self.now + self.policy.ladders.planned.length() + 2 * self.policy.abandon_after;
+        let ladder = self.policy.ladders.planned.length() + 2 * self.policy.abandon_after;
+        let closed_by = self.now + self.policy.drain_timeout + ladder;
         while !self.owner.lifecycle.is_closed() {
             let due = self.owner.lifecycle.deadline().expect("P6: a close that nothing ends");
             self.now = self.now.max(due);
@@ -231,7 +242,8 @@ impl Walk {
         let until = due - self.now;
         let some = |rng: &mut Rng, millis: u64| Duration::from_millis(rng.u64(0..=millis));
         match self.rng.u32(0..100) {
-            0..45 => self.now = self.now + some(&mut self.rng, 40).min(until),
+            0..15 => {}
+            15..45 => self.now = self.now + some(&mut self.rng, 40).min(until),
             45..65 => self.now = self.now + some(&mut self.rng, 5000).min(until),
             65..96 => self.now = due,
             _ => {
@@ -250,6 +262,9 @@ impl Walk {
     fn turn(&mut self) {
         let epoch = self.owner.epoch();
         let connecting = matches!(self.owner.lifecycle.state(), State::Connecting { .. });
+        if self.hasty && self.rng.bool() {
+            return if connecting { self.connect_further() } else { self.crash() };
+        }
         match self.rng.u32(0..1000) {
             0..170 => self.call(),
             170..300 => self.write(),
@@ -272,7 +287,8 @@ impl Walk {
                 let manner = self.some_manner();
                 self.event(Event::Close(manner));
             }
-            918..930 => self.own_call(),
+            918..921 => self.event(Event::Drain),
+            921..930 => self.own_call(),
             930..990 => self.say_old_news(),
             _ => {
                 let event = if self.rng.bool() { Event::Gone(epoch) } else { Event::Connected(epoch) };
@@ -323,10 +339,13 @@ impl Walk {
             _ => timeout.map(|timeout| self.now + timeout),
         };
         let truth = Truth { nature, own: false, ends_by, runs: 0, sends: 0, ended: None };
-        let caller = self.calls.keys().filter(|&&c| c < 1_000_000).last().map_or(1, |last| last + 1);
+        let caller = self.calls.keys().rfind(|&&c| c < 1_000_000).map_or(1, |last| last + 1);
         self.calls.insert(caller, truth);
         self.say(|_| format!("call {caller} {nature:?} {timeout:?}"));
+        let ready = matches!(self.owner.lifecycle.state(), State::Ready { .. });
         assert_eq!(self.owner.call(self.now, nature, timeout, bytes), caller);
+        let sent = self.owner.told.iter().any(|told| matches!(told, Told::Send(..)));
+        assert!(ready || !sent, "a call goes to a session that is not ready");
         if self.owner.ledger.find(|&c| c == caller).is_some() && self.stopped.is_some() {
             self.forgive(caller, timeout);
         }
@@ -526,6 +545,14 @@ impl Walk {
         }
     }
 
+    /// The server reads, runs, and is gone, all in one instant.
+    fn crash(&mut self) {
+        self.write();
+        self.read();
+        self.die();
+        self.vanish();
+    }
+
     /// More causes of an end that was told already, or of none.
     fn lose_by_chance(&mut self) {
         let (fault, pulse) = (self.some_fault(), self.owner.pulse());
@@ -608,13 +635,19 @@ impl Walk {
             match told {
                 Told::Step(state, event) => self.judge_step(state, event),
                 Told::Connect(epoch) => self.judge_attempt(epoch),
-                Told::Hangup(epoch, _) => {
-                    if let Some(process) = self.processes.get_mut(&epoch) {
-                        process.told_to_end = true;
-                    }
+                Told::Hangup(epoch, manner) => {
+                    let process = self.processes.get_mut(&epoch).expect("only what lives is hung up");
+                    process.told_to_end = true;
+                    let patience = self.policy.ladders.ladder(manner).length() + self.policy.abandon_after;
+                    let until = self.now + patience;
+                    process.patience = Some(process.patience.map_or(until, |sooner| until.min(sooner)));
                 }
                 Told::Abandon(epoch) => {
-                    assert!(self.processes.contains_key(&epoch), "only what is left can be abandoned");
+                    let patience = self.processes.get(&epoch).and_then(|process| process.patience);
+                    assert!(
+                        patience.is_some_and(|until| until <= self.now),
+                        "P1: {epoch} is abandoned too soon"
+                    );
                     self.abandoned.insert(epoch);
                 }
                 Told::Settled(epoch) => self.outstanding.retain(|&(on, _), _| on != epoch),
@@ -630,6 +663,9 @@ impl Walk {
 
     fn judge_step(&mut self, state: State, event: Event) {
         self.finish_step();
+        if event == Event::Demand {
+            p5_only_calls_are_demand(self);
+        }
         self.expected_charge = self.ends_in_a_fault(&state, &event);
         if self.expected_charge {
             self.account.charged = true;
@@ -642,8 +678,10 @@ impl Walk {
             Event::Opened(epoch) if *epoch == self.owner.epoch() && is_connecting(&state) => {
                 self.account.discovering = false;
             }
-            Event::Reconnect(Orderer::Person, _) => self.account.hurried = true,
-            Event::Close(_) => _ = self.closing_since.get_or_insert(self.now),
+            Event::Reconnect(Orderer::Person, _) => {
+                self.account.hurried = matches!(state, State::Closing { .. });
+            }
+            Event::Close(_) | Event::Drain => _ = self.closing_since.get_or_insert(self.now),
             _ => {}
         }
         self.step = Some((state, event));
@@ -653,6 +691,10 @@ impl Walk {
     fn finish_step(&mut self) {
         let Some((state, event)) = self.step.take() else { return };
         assert!(!self.expected_charge, "P4: a fault was not told: {event:?} in {state:?}");
+        if is_connecting(&state) && self.account.charged && matches!(event, Event::Lost(..) | Event::Tick(_))
+        {
+            p8_calls_fail_with_the_attempt_they_waited_for(self);
+        }
         if event == Event::Demand {
             p5_demand_makes_nothing_come_sooner_than_its_floor(&state, self);
         }
@@ -708,10 +750,17 @@ impl Walk {
     fn judge_attempt(&mut self, epoch: Epoch) {
         p1_at_most_one_process_lives(epoch, self);
         p5_an_attempt_has_a_reason(self);
+        if let Some((State::Closing { .. }, event)) = &self.step {
+            if matches!(event, Event::Tick(_)) {
+                self.seen.insert("abandoned while replaced");
+            }
+            p5_over_budget_it_parks(self);
+        }
         p10_epochs_rise_and_attempts_have_a_floor(epoch, self);
         self.attempts.push(self.now);
         self.account = Account::default();
-        let process = Process { dead: false, told_to_end: false, written: 0, pipe: BTreeMap::new() };
+        let process =
+            Process { dead: false, told_to_end: false, patience: None, written: 0, pipe: BTreeMap::new() };
         self.processes.insert(epoch, process);
     }
 
@@ -720,9 +769,11 @@ impl Walk {
         let truth = self.calls.get_mut(&caller).expect("only known calls are sent");
         assert_eq!(truth.ended, None, "P2: call {caller} is sent after its end");
         truth.sends += 1;
+        assert!(!truth.own || truth.sends == 1, "P3: our own calls never move");
         if truth.sends > 1 && !truth.own && truth.nature != Nature::Stream {
             self.seen.insert(if truth.runs == 0 { "call moved" } else { "call replayed" });
         }
+        assert!(!self.processes[&epoch].told_to_end, "a call goes to a session that was told to end");
         if !truth.own {
             let last = self.last_sent.insert(epoch, caller);
             assert!(last < Some(caller), "older calls leave before newer ones");
@@ -789,12 +840,7 @@ impl Walk {
     fn judge_move(&mut self, was: &'static str, is: &'static str) {
         self.seen.insert(is);
         match (was, is) {
-            ("closing", "backoff" | "connecting") => {
-                p5_over_budget_it_parks(self);
-                if matches!(self.step, Some((_, Event::Tick(_)))) {
-                    self.seen.insert("abandoned while replaced");
-                }
-            }
+            ("closing", "backoff") => p5_over_budget_it_parks(self),
             (_, "closed") => p6_closed_leaves_nothing(self),
             _ => {}
         }
@@ -806,6 +852,7 @@ impl Walk {
     /// After every turn.
     fn look(&mut self) {
         self.seen.insert(match self.owner.lifecycle.state() {
+            State::Draining { then: Intent::Close, .. } => "drained to close",
             State::Ready { watch: Watch::Probed { doubt: true, .. }, .. } => "doubted",
             State::Ready { watch: Watch::Probed { .. }, .. } => "probed",
             State::Ready { watch: Watch::Spared { .. }, .. } => "spared",
@@ -875,159 +922,4 @@ fn some_policy(rng: &mut Rng) -> Policy {
     }
     policy.probe_while_busy = rng.u32(0..5) == 0;
     policy
-}
-
-// The invariants of DESIGN.md, section 8.
-
-/// P1: at most one live process per connection, at any instant; only an abandoned one is excepted.
-fn p1_at_most_one_process_lives(epoch: Epoch, walk: &Walk) {
-    let alive: Vec<_> = walk.processes.keys().filter(|epoch| !walk.abandoned.contains(epoch)).collect();
-    assert!(alive.is_empty(), "P1: {epoch} starts while {alive:?} lives");
-}
-
-/// P2: every accepted call ends exactly once (see `judge_end`), by its deadline.
-fn p2_every_call_ends_by_its_deadline(walk: &Walk) {
-    if walk.owner.deadline().is_some_and(|due| due <= walk.now) {
-        return; // The timer is about to fire.
-    }
-    for (caller, truth) in walk.calls.iter().filter(|(_, truth)| truth.ended.is_none()) {
-        let late = truth.ends_by.is_some_and(|ends_by| ends_by < walk.now);
-        assert!(!late, "P2: call {caller} is pending after {:?}", truth.ends_by);
-    }
-}
-
-/// P3: a call runs at most once, unless safe; and never more than three times. A handshake runs nothing, and a
-/// stream is no call.
-fn p3_a_call_runs_at_most_once_unless_safe(caller: Caller, truth: &Truth, policy: &Policy) {
-    let most = match truth.nature {
-        Nature::Effect => 1,
-        Nature::Read | Nature::Discovery => u32::from(policy.max_sends),
-        Nature::Greeting | Nature::Stream => return,
-    };
-    assert!(truth.runs <= most, "P3: call {caller} ran {} times", truth.runs);
-}
-
-/// The other half of P3: whoever is told "not sent" may send again, so it must be true, then and later.
-fn a_call_said_to_be_not_sent_never_runs(caller: Caller, truth: &Truth) {
-    use Fate::{Cancelled, Failed, TimedOut};
-    let said = matches!(
-        truth.ended,
-        Some(Failed(Delivery::NotSent, _) | TimedOut(Delivery::NotSent) | Cancelled(Delivery::NotSent))
-    );
-    assert!(!said || truth.runs == 0, "call {caller} was said to be not sent, but ran");
-}
-
-/// P4: an epoch is charged if and only if it ended in a fault, once.
-fn p4_a_charge_is_a_fault(fault: &Fault, walk: &mut Walk) {
-    let by_timer = matches!(fault, Fault::HandshakeTimeout { .. } | Fault::Silent { .. })
-        && matches!(walk.step, Some((State::Connecting { .. } | State::Ready { .. }, Event::Tick(_))));
-    if by_timer && !walk.account.charged {
-        walk.account.charged = true;
-        walk.charges.push(walk.now);
-        walk.free_in_a_row = 0;
-        return;
-    }
-    assert!(walk.expected_charge, "P4: charged for no fault, or twice: {fault}");
-    walk.expected_charge = false;
-}
-
-/// P4, seen from the other side: the budget has lost exactly what was told as a fault.
-fn p4_the_budget_is_what_was_charged(walk: &Walk) {
-    let left = walk.policy.budget.charges.saturating_sub(walk.charged_within_window());
-    assert_eq!(walk.owner.lifecycle.budget_left(walk.now), left, "P4: {:?}", walk.charges);
-}
-
-/// P5: while pausing or parked, only a due timer, one demand per floor, or a person starts an attempt.
-fn p5_an_attempt_has_a_reason(walk: &Walk) {
-    let (state, event) = walk.step.as_ref().expect("effects come of steps");
-    let permanent = matches!(state, State::Parked { fault, .. } if fault.is_permanent());
-    let floor = if permanent { walk.policy.permanent_demand_floor } else { walk.policy.demand_floor };
-    let paced = walk.since_attempt().is_none_or(|since| since >= floor);
-    let due = state.deadline().is_some_and(|due| due <= walk.now);
-    let allowed = match (state, event) {
-        (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => true,
-        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(_) | Event::Tick(_)) => true,
-        (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
-        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
-        (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,
-        (State::Parked { .. }, Event::Demand | Event::Start | Event::Reconnect(..)) => paced,
-        _ => false,
-    };
-    assert!(allowed, "P5: {event:?} in {state:?} starts an attempt");
-}
-
-/// P5: demand brings the next attempt forward, but not before its floor.
-fn p5_demand_makes_nothing_come_sooner_than_its_floor(before: &State, walk: &Walk) {
-    let after = walk.owner.lifecycle.state();
-    if let (State::Backoff { .. } | State::Parked { .. }, Some(now_at)) = (after, after.deadline()) {
-        let floor = walk.attempts.last().map(|&last| last + walk.policy.demand_floor);
-        let kept = before.deadline().is_some_and(|was| was <= now_at);
-        assert!(kept || floor.is_none_or(|floor| now_at >= floor), "P5: {before:?} became {after:?}");
-    }
-}
-
-/// P5: a fault over budget parks, and so does every further one until there is a session.
-fn p5_over_budget_it_parks(walk: &Walk) {
-    let over = walk.account.charged && (walk.is_over_budget() || walk.slow);
-    assert!(!over || walk.account.hurried, "P5: over budget it goes on trying");
-}
-
-/// P6: closed means that nothing is left: no process but abandoned ones, no pending call; in bounded time.
-fn p6_closed_leaves_nothing(walk: &Walk) {
-    assert!(walk.owner.ledger.is_empty(), "P6: closed with calls pending");
-    let left: Vec<_> = walk.processes.keys().filter(|epoch| !walk.abandoned.contains(epoch)).collect();
-    assert!(left.is_empty(), "P6: closed while {left:?} lives");
-    let since = walk.closing_since.expect("somebody closed it");
-    let bound = walk.policy.ladders.planned.length() + walk.policy.abandon_after;
-    assert!(walk.jumped || walk.now - since <= bound, "P6: closing took {:?}", walk.now - since);
-}
-
-/// P7: an answer is delivered only to the outstanding call of the same epoch and id.
-fn p7_an_answer_reaches_only_its_own_call(got: Option<Caller>, owed: Option<Caller>) {
-    assert!(got.is_none() || got == owed, "P7: {got:?} got an answer for {owed:?}");
-}
-
-/// P8: Parked and Closed hold no waiting call, except calls that wait for the attempt they caused.
-fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
-    let waiting = walk.owner.ledger.waiting();
-    match walk.owner.lifecycle.state() {
-        State::Parked { probe_at, .. } if waiting > 0 => {
-            let floor = walk.attempts.last().map_or(walk.now, |&last| last + walk.policy.demand_floor);
-            let soon = floor.max(walk.now + walk.policy.wake_spread);
-            assert!(probe_at.is_some_and(|at| at <= soon), "P8: {waiting} calls wait in vain");
-        }
-        State::Closed => assert!(walk.owner.ledger.is_empty(), "P8: closed with calls pending"),
-        _ => {}
-    }
-}
-
-/// P9: no silent wait; whatever is pending has a timer armed.
-fn p9_whatever_is_pending_has_a_timer(walk: &Walk) {
-    let state = walk.owner.lifecycle.state();
-    let timed = match state {
-        State::Idle | State::Closed => true,
-        State::Connecting { step, deadline } => deadline.is_some() || *step == Step::ClientsTurn,
-        State::Ready { watch: Watch::Calm { look_at }, .. } => {
-            look_at.is_some() == walk.policy.idle_probe.is_some()
-        }
-        State::Parked { probe_at, fault, .. } => probe_at.is_some() || fault.is_permanent(),
-        _ => state.deadline().is_some(),
-    };
-    assert!(timed, "P9: {state:?} waits without a timer");
-    let due = walk.owner.ledger.deadline();
-    for (caller, truth) in walk.calls.iter().filter(|(_, truth)| truth.ended.is_none()) {
-        if let Some(ends_by) = truth.ends_by {
-            assert!(due.is_some_and(|due| due <= ends_by), "P9: no timer ends call {caller}");
-        }
-    }
-    let served = !matches!(state, State::Ready { .. } | State::Idle) || walk.owner.ledger.waiting() == 0;
-    assert!(served, "P9: calls wait though {state:?}");
-}
-
-/// P10: epochs rise, and attempts have a floor between them.
-fn p10_epochs_rise_and_attempts_have_a_floor(epoch: Epoch, walk: &Walk) {
-    assert!(walk.processes.keys().all(|&older| older < epoch), "P10: {epoch} is not new");
-    assert_eq!(epoch.0, walk.attempts.len() as u64 + 1, "P10");
-    let floor = walk.policy.attempt_floor;
-    assert!(walk.since_attempt().is_none_or(|since| since >= floor), "P10: attempts without a pause");
 }

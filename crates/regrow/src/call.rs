@@ -1,5 +1,6 @@
 //! One call: what was asked, who waits, and how it can end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -31,6 +32,11 @@ impl Reply for oneshot::Sender<Outcome> {
     }
 }
 
+/// Runs code of whoever uses the connection. If that panics, the owner must live on: the panic was reported already.
+pub(crate) fn shielded(run: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(run));
+}
+
 /// A call in the ledger.
 pub(crate) struct Pending {
     /// The request as its caller wrote it; sent under an id of ours.
@@ -56,6 +62,11 @@ pub(crate) enum Caller {
 }
 
 impl Pending {
+    /// Whether a client shakes hands with it.
+    pub(crate) fn is_handshake(&self) -> bool {
+        matches!(self.request.method(), Some("initialize" | "server/discover"))
+    }
+
     /// The tool that is called, if one is.
     pub(crate) fn tool(&self) -> Option<Arc<str>> {
         (self.request.method() == Some("tools/call")).then(|| self.request.name())?.map(Arc::from)

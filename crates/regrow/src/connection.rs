@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{Epoch, Lifecycle, Manner, Orderer, Policy, State};
+use regrow_core::{Delivery, Epoch, Lifecycle, Manner, Orderer, Policy, State};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::call::{Caller, Outcome, Reply};
 use crate::desk::{IsSafeTool, News, Settings, Shared};
-use crate::error::CallError;
+use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
 use crate::inbox::{Inbox, IncomingMessages, Queue};
 use crate::mask::Mask;
@@ -254,8 +254,19 @@ impl Connection {
         match outcome {
             Ok(Outcome::Answered(frame)) => Ok(Answer(frame)),
             Ok(Outcome::Failed(error)) => Err(error),
+            // Dropped without a word: something failed inside Regrow on the way of the answer.
+            Err(_) => Err(CallError {
+                server: self.shared.settings.name.clone(),
+                epoch: None,
+                delivery: Delivery::Unknown,
+                kind: ErrorKind::Interrupted,
+                fault: None,
+                outlook: Outlook::Restarting,
+                tool: None,
+                stderr: vec![],
+            }),
             // A program is told what a server that does not know the method would tell it.
-            Ok(Outcome::Refused) | Err(_) => {
+            Ok(Outcome::Refused) => {
                 let line = frame::error(Some(&RawId::from(0)), -32601, "Method not found", None);
                 Ok(Answer(Frame::parse(line).expect("a message that we wrote ourselves is one")))
             }

@@ -195,6 +195,19 @@ impl Shared {
         self.wake.notify_one();
     }
 
+    /// The session ended, and not because we wanted it. Its first fault counts.
+    pub(crate) fn lost(&self, epoch: Epoch, fault: Fault) {
+        let mut desk = self.desk();
+        if let Some(session) = desk.session.as_mut().filter(|session| session.epoch == epoch)
+            && !session.hung_up
+            && !std::mem::replace(&mut session.lost, true)
+        {
+            desk.news.push_back(News::Lost(epoch, fault));
+            drop(desk);
+            self.wake.notify_one();
+        }
+    }
+
     /// Something was read from the server.
     pub(crate) fn hear(&self) {
         self.heard.store(self.now().as_millis(), Ordering::Relaxed);
@@ -208,7 +221,12 @@ impl Shared {
             false => Time::from_millis(self.heard.load(Ordering::Relaxed)),
         };
         let read = desk.read_of(epoch);
-        Pulse { heard, calls: desk.ledger.seen(epoch, read), answered: desk.ledger.has_answered(epoch) }
+        Pulse {
+            heard,
+            calls: desk.ledger.seen(epoch, read),
+            eldest: desk.ledger.eldest(epoch),
+            answered: desk.ledger.has_answered(epoch),
+        }
     }
 
     /// Takes a call. Its end is told to `reply`.
@@ -334,6 +352,9 @@ impl Shared {
         let pending =
             Pending { request, reply: Box::new(reply), caller_id, caller: Caller::Own, acknowledged: false };
         let mut desk = self.desk();
+        if desk.session.as_ref().is_none_or(|session| session.epoch != epoch || session.hung_up) {
+            return end; // Nobody would ever settle it, and another session must not be asked.
+        }
         let id = desk.ledger.admit_own(self.now(), epoch, timeout, pending);
         self.send(&mut desk, epoch, id);
         drop(desk);
@@ -467,7 +488,7 @@ impl Desk {
     pub(crate) fn read_of(&self, epoch: Epoch) -> u64 {
         match (&self.session, self.read) {
             (Some(Session { epoch: of, writer: Some(writer), .. }), _) if *of == epoch => {
-                writer.accepted() - writer.stream().unread().unwrap_or(0)
+                writer.accepted().saturating_sub(writer.stream().unread().unwrap_or(0))
             }
             (_, Some((of, read))) if of == epoch => read,
             _ => u64::MAX,
@@ -536,7 +557,7 @@ impl Desk {
         self.set_clock(now);
     }
 
-    fn set_blocked(&mut self, now: Time, blocked: bool) {
+    pub(crate) fn set_blocked(&mut self, now: Time, blocked: bool) {
         self.blocked = blocked;
         self.set_clock(now);
     }

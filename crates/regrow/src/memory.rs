@@ -76,6 +76,13 @@ impl Agreed {
         let capabilities = result["capabilities"].as_object().map(|c| c.keys().cloned().collect());
         Some(Agreed { version, capabilities: capabilities.unwrap_or_default() })
     }
+
+    /// The client's parameters of `initialize`, with the version that its session runs on.
+    pub(crate) fn offer(&self, params: &[u8]) -> Option<Bytes> {
+        let mut params: Value = serde_json::from_slice(params).ok()?;
+        *params.get_mut("protocolVersion")? = self.version.clone().into();
+        Some(params.to_string().into())
+    }
 }
 
 /// The lists that a server offers.

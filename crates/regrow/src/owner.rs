@@ -8,7 +8,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
-use crate::call::{Caller, Outcome, Pending};
+use crate::call::{Caller, Outcome, Pending, shielded};
 use crate::desk::{News, Shared};
 use crate::error::{ErrorKind, Outlook};
 use crate::frame::Frame;
@@ -90,7 +90,7 @@ impl Owner {
             self.look();
             self.publish();
         }
-        self.shared.inbox.over();
+        shielded(|| self.shared.inbox.over());
         self.farewell.send_replace(Some(self.bye.clone()));
     }
 
@@ -183,28 +183,37 @@ impl Owner {
             if desk.ledger.deadline().is_none_or(|deadline| deadline > now) {
                 return;
             }
-            let mut expired = desk.ledger.expire(now);
-            if expired.is_empty() {
-                // A person, or a client that does not read, has had all the time there is.
-                desk.ledger.start_clock(now);
-                expired = desk.ledger.expire(now);
-            }
+            let expired = desk.ledger.expire(now);
             for ended in &expired {
                 desk.withdraw(ended, None, "timed out");
             }
             expired
         };
         let epoch = self.lifecycle.epoch();
-        let mut doubt = false;
+        let ready = matches!(self.lifecycle.state(), State::Ready { .. });
+        let tells = |ended: &Ended<Pending>| {
+            let counts = ready || ended.reply.is_handshake();
+            ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own && counts
+        };
+        // Before the callers are told: a client's next try must not reach a server that we are about to end.
+        if expired.iter().any(tells) {
+            self.step(Event::TimedOut(epoch, self.shared.pulse(epoch)));
+        }
         for ended in expired {
-            doubt |= ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own;
-            let fault = ended.epoch.is_none().then(|| self.cause.clone()).flatten();
+            let fault = match ended.epoch {
+                None => self.cause.clone(),
+                Some(_) if ended.reply.is_handshake() => Some(self.handshake_timeout()),
+                Some(_) => None,
+            };
             self.fail(ended, ErrorKind::Timeout, fault);
         }
-        if doubt {
-            let pulse = self.shared.pulse(epoch);
-            self.step(Event::TimedOut(epoch, pulse));
-        }
+    }
+
+    /// A client's handshake has the time of the attempt. Whichever of the two ends first, this is what happened.
+    fn handshake_timeout(&mut self) -> Arc<Fault> {
+        let fault = Fault::HandshakeTimeout { after: self.shared.settings.policy.connect_timeout };
+        self.hear_last_words(&fault, true);
+        Arc::new(fault)
     }
 
     fn start(&mut self, now: Time, effect: Effect) {
@@ -240,7 +249,7 @@ impl Owner {
             let read = desk.read_of(epoch);
             desk.ledger.settle(now, epoch, read, greeted)
         };
-        self.shared.inbox.lost(epoch);
+        shielded(|| self.shared.inbox.lost(epoch));
         let kind = match fault {
             Fault::Closed => ErrorKind::Closed,
             Fault::HandshakeTimeout { .. } => ErrorKind::Timeout,
@@ -265,14 +274,14 @@ impl Owner {
     /// Tells a caller that there is no answer.
     fn fail(&self, ended: Ended<Pending>, kind: ErrorKind, fault: Option<Arc<Fault>>) {
         if ended.refused {
-            return ended.reply.reply.end(Outcome::Refused);
+            return shielded(|| ended.reply.reply.end(Outcome::Refused));
         }
         let mut error =
             self.shared.error(&ended.reply, kind, ended.delivery, ended.epoch, fault, self.outlook(kind));
         if kind != ErrorKind::Closed && error.fault.is_some() {
             error.stderr = self.last_words.clone();
         }
-        ended.reply.reply.end(Outcome::Failed(error));
+        shielded(|| ended.reply.reply.end(Outcome::Failed(error)));
     }
 
     fn outlook(&self, kind: ErrorKind) -> Outlook {
@@ -395,13 +404,15 @@ async fn hang_up(
         desk.session.as_mut().map(|session| {
             session.hung_up = true;
             session.grace = session.grace.min(ladder.kill_after);
-            (session.process.clone(), session.reader.take(), session.signals.clone())
+            (session.process.clone(), session.signals.clone())
         })
     };
     let mut ended = None;
     let mut helpers = 0;
-    if let Some((process, reader, signals)) = session {
+    if let Some((process, signals)) = session {
         let killed = ended.insert(process.end(ladder).await).killed;
+        // Only now: if we are abandoned before, it goes with its session.
+        let reader = shared.desk().session.as_mut().and_then(|session| session.reader.take());
         if let Some(mut reader) = reader {
             signals.finish.notify_one();
             if timeout(READER_ENDS, &mut reader).await.is_err() {

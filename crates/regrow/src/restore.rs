@@ -62,7 +62,8 @@ type Restored = Result<(), Option<Fault>>;
 async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
     match greeting {
         Greeting::Legacy { params, agreed } => {
-            let answer = ask(shared, epoch, "initialize", &params).await?;
+            let offer = agreed.as_ref().and_then(|agreed| agreed.offer(&params));
+            let answer = ask(shared, epoch, "initialize", offer.as_ref().unwrap_or(&params)).await?;
             let Some(now) = answer.result().and_then(Agreed::read) else {
                 if is_modern_error(&answer) && agreed.is_none() && become_modern(shared, &params) {
                     return Err(Some(Fault::WrongEra));
@@ -200,14 +201,16 @@ async fn compare(shared: Arc<Shared>, epoch: Epoch, seen: BTreeMap<List, Vec<Pag
     let Some(signals) = shared.desk().session.as_ref().map(|session| session.signals.clone()) else { return };
     let until = Instant::now() + ANNOUNCEMENTS;
     let mut comparison = Comparison { shared, epoch, known: seen.clone(), seen };
-    comparison.look(|_| true).await;
+    let mut unread = comparison.look(|_| true).await;
     for _ in 0..LOOKS {
         if timeout_at(until, signals.kept_back.notified()).await.is_err() {
             break;
         }
         let said = comparison.kept_back(true);
-        comparison.look(|list| said.contains(list.changed())).await;
-        comparison.hand_on_unknown(&said);
+        let again = |list: List| said.contains(list.changed()) && !unread.contains(list.changed());
+        let unread_again = comparison.look(again).await;
+        unread.extend(unread_again);
+        comparison.hand_on_unknown(&said, &unread);
     }
     let said = comparison.kept_back(false);
     for method in &said {
@@ -226,14 +229,19 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Tells of those of these lists that are not what the client knows.
-    async fn look(&mut self, wanted: impl Fn(List) -> bool) {
+    /// Tells of those of these lists that are not what the client knows. Gives those that could not be read, by the
+    /// notification that tells of their change.
+    async fn look(&mut self, wanted: impl Fn(List) -> bool) -> BTreeSet<&'static str> {
         let mut changed = BTreeSet::new();
+        let mut unread = BTreeSet::new();
         for list in self.known.keys().copied().filter(|list| wanted(*list)).collect::<Vec<_>>() {
             self.catch_up(list);
             let Some(known) = self.known.get_mut(&list) else { continue };
             // One that cannot be listed now is left as it is.
-            let Some(now) = pages(&self.shared, self.epoch, list, known.len()).await else { continue };
+            let Some(now) = pages(&self.shared, self.epoch, list, known.len()).await else {
+                unread.insert(list.changed());
+                continue;
+            };
             let is_same = now.len() == known.len() && now.iter().zip(&*known).all(|(a, b)| a.is_same(b));
             if !is_same {
                 *known = now;
@@ -243,6 +251,7 @@ impl Comparison {
         for method in changed {
             tell_changed(&self.shared, self.epoch, method);
         }
+        unread
     }
 
     /// The client may have listed again by itself.
@@ -256,9 +265,11 @@ impl Comparison {
         }
     }
 
-    /// What the server said has changed, of lists that the client never asked for: that we cannot judge.
-    fn hand_on_unknown(&self, said: &BTreeSet<String>) {
-        let is_known = |method: &str| self.known.keys().any(|list| list.changed() == method);
+    /// What the server said has changed, of lists that the client never asked for or that could not be read: that we
+    /// cannot judge.
+    fn hand_on_unknown(&self, said: &BTreeSet<String>, unread: &BTreeSet<&str>) {
+        let is_known =
+            |method: &str| !unread.contains(method) && self.known.keys().any(|list| list.changed() == method);
         for method in said.iter().filter(|method| !is_known(method)) {
             tell_changed(&self.shared, self.epoch, method);
         }
@@ -329,21 +340,6 @@ fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
     for line in lines {
         if let Ok(frame) = Frame::parse(line) {
             shared.inbox.take(Incoming { epoch, frame });
-        }
-    }
-}
-
-impl Shared {
-    /// The attempt itself found a reason to end the session.
-    fn lost(&self, epoch: Epoch, fault: Fault) {
-        let mut desk = self.desk();
-        if let Some(session) = desk.session.as_mut().filter(|session| session.epoch == epoch)
-            && !session.hung_up
-            && !std::mem::replace(&mut session.lost, true)
-        {
-            desk.news.push_back(News::Lost(epoch, fault));
-            drop(desk);
-            self.wake.notify_one();
         }
     }
 }

@@ -8,7 +8,7 @@ use regrow_core::{Epoch, Fault};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
-use crate::desk::{News, Session, Shared, Signals};
+use crate::desk::{Session, Shared, Signals};
 use crate::lines::LineReader;
 use crate::messages::Messages;
 use crate::transport::{Link, Process};
@@ -46,6 +46,7 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeted_by_c
         kept_back: None,
     };
     let mut desk = shared.desk();
+    desk.set_blocked(shared.now(), false); // The reader of an abandoned session cannot say so any more.
     let session = desk.session.insert(session);
     shared.hear();
     // Both take the lock, which is held here, so they find the session in its place.
@@ -100,6 +101,15 @@ enum End {
     Finished,
 }
 
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // What its messages do is caught where they are taken; an inbox can also fail when asked for room.
+        if std::thread::panicking() {
+            self.shared.lost(self.epoch, panicked());
+        }
+    }
+}
+
 impl Reader {
     async fn run(mut self) {
         let end = self.read().await;
@@ -115,20 +125,9 @@ impl Reader {
             End::Eof => exit_or(&*self.process, Fault::OutputClosed).await,
             End::InputClosed => exit_or(&*self.process, Fault::InputClosed).await,
             End::Broken(error) => exit_or(&*self.process, Fault::Broken { reason: error.to_string() }).await,
-            End::Panicked => {
-                Fault::Broken { reason: "handling one of its messages failed inside Regrow".into() }
-            }
+            End::Panicked => panicked(),
         };
-        let mut desk = self.shared.desk();
-        let Some(session) = desk.session.as_mut().filter(|session| session.epoch == self.epoch) else {
-            return;
-        };
-        if session.hung_up || std::mem::replace(&mut session.lost, true) {
-            return;
-        }
-        desk.news.push_back(News::Lost(self.epoch, fault));
-        drop(desk);
-        self.shared.wake.notify_one();
+        self.shared.lost(self.epoch, fault);
     }
 
     async fn read(&mut self) -> End {
@@ -182,6 +181,10 @@ impl Reader {
             }
         }
     }
+}
+
+fn panicked() -> Fault {
+    Fault::Broken { reason: "handling one of its messages failed inside Regrow".into() }
 }
 
 /// The exit that follows the end of a pipe is the true cause. Without one, the server lives.

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::evidence::{Marked, kill};
+use crate::evidence::{Marked, is_running, kill, wait_until, zombies_of};
 
 /// No single wait of a test is longer, unless it says so.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -418,6 +418,50 @@ impl Client {
                 None => thread::sleep(Duration::from_millis(1)),
             }
         }
+    }
+
+    /// What `regrow wrap` itself said of the server, without the server's stderr.
+    pub fn notices(&self) -> Vec<String> {
+        self.log().iter().filter_map(|line| line.strip_prefix("regrow: chaos: ").map(str::to_owned)).collect()
+    }
+
+    /// Waits until the session of this number serves calls.
+    pub fn wait_for_session(&self, number: usize) -> Instant {
+        self.wait_for_log(0, &format!("regrow: chaos: ready (session {number})"))
+    }
+
+    /// Ends the server with SIGKILL; says when. On return it is dead: one that is dying may still take what is in its
+    /// pipe, and nobody can tell that from a call that ran.
+    pub fn kill_server(&self) -> Instant {
+        let (at, server) = (Instant::now(), self.server_pid());
+        kill(server, Signal::KILL);
+        wait_until("the server is dead", PATIENCE, || !is_running(server));
+        at
+    }
+
+    /// Tells that the answer to this request is no longer wanted.
+    pub fn cancel(&mut self, id: impl Into<Value>) {
+        self.notify(
+            "notifications/cancelled",
+            json!({ "requestId": id.into(), "reason": "changed my mind" }),
+        );
+    }
+
+    /// Every answer that has come and that nobody has looked at.
+    pub fn unclaimed_answers(&mut self) -> Vec<Value> {
+        self.seen().into_iter().filter(|message| message.get("method").is_none()).collect()
+    }
+
+    /// Leaves, and sees that everything is over soon and nothing is left.
+    pub fn leave_cleanly(&mut self) {
+        // A leader is reaped when its group is gone, which may take a moment.
+        wait_until("no zombies", PATIENCE, || zombies_of(self.pid()).is_empty());
+        let (code, took) = self.leave();
+        assert_eq!(code, Some(0), "log:\n{}", self.log().join("\n"));
+        assert!(took < Duration::from_secs(4), "{took:?}");
+        self.marked.assert_none_left(Duration::from_secs(5));
+        let unclaimed = self.unclaimed_answers();
+        assert!(unclaimed.is_empty(), "answers that nobody asked for: {unclaimed:?}");
     }
 
     /// Leaves as a host does: closes our input. Returns the exit code and how long it took.

@@ -57,6 +57,13 @@ pub fn kill(pid: u32, signal: Signal) {
     }
 }
 
+/// Stops a process and waits until it has: one that is about to stop may still take what is in its pipe.
+pub fn stop(pid: u32) {
+    kill(pid, Signal::STOP);
+    let is_stopped = || stat_fields(pid).first().is_some_and(|state| state == "T");
+    wait_until("it is stopped", Duration::from_secs(10), is_stopped);
+}
+
 /// The children of a process that are zombies.
 pub fn zombies_of(parent: u32) -> Vec<u32> {
     processes().filter(|pid| is_zombie(*pid) && parent_of(*pid) == Some(parent)).collect()
@@ -65,6 +72,20 @@ pub fn zombies_of(parent: u32) -> Vec<u32> {
 /// The children of a process.
 pub fn children_of(parent: u32) -> Vec<u32> {
     processes().filter(|pid| parent_of(*pid) == Some(parent)).collect()
+}
+
+/// Whether a process runs. Zombies are dead.
+pub fn is_running(pid: u32) -> bool {
+    !is_zombie(pid)
+}
+
+/// Waits for what must come.
+pub fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// How many files a process has open.
@@ -100,11 +121,6 @@ pub fn peak_kib(pid: u32) -> u64 {
 pub fn bytes_read(pid: u32) -> u64 {
     let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
     io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap_or(0)
-}
-
-/// Resident memory in KiB.
-pub fn resident_kib(pid: u32) -> u64 {
-    status_field(pid, "VmRSS:").and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
 /// The processor time that a process has used.

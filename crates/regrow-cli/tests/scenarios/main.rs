@@ -1,15 +1,19 @@
 //! The scenarios that users judge us by, against real processes: `regrow wrap` between a client and a server that
 //! misbehaves on command.
 
-#![allow(unreachable_pub)] // Modules of a test are seen by nobody else.
+#![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
 
 mod bad_input;
 mod client;
+mod crash_loops;
+mod deaths;
 mod endings;
 mod eras;
 mod evidence;
 mod floods;
+mod hangs;
 mod lists;
+mod pipes;
 mod planned;
 mod relaying;
 mod secrets;

@@ -44,6 +44,8 @@ pub(crate) enum Happening {
     /// It lives on but reads and says nothing more.
     Hangs,
     Reconnect(Orderer),
+    /// The connection must end when its calls have.
+    Drain,
     Close(Manner),
     /// A person is asked, and has answered.
     Asks,
@@ -329,6 +331,7 @@ impl Run<'_> {
                 }
             }
             Happening::Reconnect(orderer) => owner.reconnect(now, orderer),
+            Happening::Drain => owner.event(now, Event::Drain),
             Happening::Close(manner) => owner.event(now, Event::Close(manner)),
             Happening::Asks => owner.ledger.stop_clock(now),
             Happening::Replies => owner.ledger.start_clock(now),

@@ -79,6 +79,7 @@ impl Owner {
         Pulse {
             heard: self.heard,
             calls: self.ledger.in_flight(epoch),
+            eldest: self.ledger.eldest(epoch),
             answered: self.ledger.has_answered(epoch),
         }
     }
@@ -90,7 +91,7 @@ impl Owner {
 
     /// One event, and all that follows from it at once.
     pub(crate) fn event(&mut self, now: Time, event: Event) {
-        if matches!(event, Event::Close(_)) {
+        if matches!(event, Event::Close(_) | Event::Drain) {
             self.ledger.close();
         }
         self.step(now, event);

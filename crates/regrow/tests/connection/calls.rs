@@ -364,7 +364,7 @@ async fn closed_output_and_closed_input_of_a_living_server_are_its_end() {
     life.check(
         "0.1s the server closed its output but is still running
          0.1s starting the server (session 2)
-         0.1s ready (session 2)",
+         0.1s ready (session 2); what the old server kept in its memory is lost",
     );
 }
 

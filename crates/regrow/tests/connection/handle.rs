@@ -34,7 +34,7 @@ async fn the_first_call_starts_the_server_and_a_life_can_be_told() {
          0.0s ready (session 1)
          2.0s the server process was killed by SIGKILL
          2.0s starting the server (session 2)
-         2.0s ready (session 2)
+         2.0s ready (session 2); what the old server kept in its memory is lost
          2.0s ending the session as asked
          2.0s closed",
     );
@@ -308,7 +308,7 @@ async fn a_reconnect_lets_calls_finish_and_holds_new_ones() {
     life.check(
         "3.0s ending the session as asked
          3.0s starting the server (session 2)
-         3.0s ready (session 2)",
+         3.0s ready (session 2); what the old server kept in its memory is lost",
     );
     assert_eq!(connection.status().borrow().budget_left, 5, "that costs nothing");
 }

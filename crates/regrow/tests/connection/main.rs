@@ -5,6 +5,13 @@
 mod calls;
 mod eras;
 mod handle;
+mod hours;
+mod lists;
+mod panics;
+mod pressure;
 mod process;
+mod restore;
 mod server;
+mod storm;
+mod streams;
 mod world;

@@ -1,0 +1,112 @@
+//! `regrow demo`: a server dies in every way we know, behind `regrow wrap`, and you see what its caller notices.
+
+mod acts;
+mod processes;
+mod show;
+mod stage;
+mod summary;
+mod teller;
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::arguments::Demo;
+use crate::{DONE, SERVER_FAILED, WE_FAILED};
+use show::Show;
+use stage::Stage;
+use summary::Summary;
+use teller::Teller;
+
+/// What a shell reports for a program that a signal ended, above the signal's number.
+const ENDED_BY_SIGNAL: u8 = 128;
+
+pub(crate) fn run(options: Demo) -> u8 {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    runtime.block_on(demo(options)).unwrap_or_else(|error| failed(&error))
+}
+
+async fn demo(options: Demo) -> io::Result<u8> {
+    let told_to_end = told_to_end()?;
+    let teller = Arc::new(if options.json {
+        Teller::new(io::stderr(), io::stderr().is_terminal())
+    } else {
+        Teller::new(io::stdout(), io::stdout().is_terminal())
+    });
+    teller.prologue();
+    let mut show = Show::new(Stage::start(teller.clone())?, teller.clone());
+    let wrap_ended = show.stage.watch_end();
+    let left_early = tokio::select! {
+        () = acts::play(&mut show) => None,
+        () = wrap_ended => {
+            show.break_promise("`regrow wrap` outlives its servers");
+            None
+        }
+        () = teller.reader_left(), if !options.json => Some(DONE),
+        signal = told_to_end => Some(ENDED_BY_SIGNAL + signal),
+    };
+    let summary = show.end().await;
+    if let Some(code) = left_early {
+        return Ok(code);
+    }
+    teller.epilogue(&summary);
+    if options.json {
+        print(&summary)?;
+    }
+    Ok(code(&summary))
+}
+
+fn code(summary: &Summary) -> u8 {
+    if summary.broken().is_empty() { DONE } else { SERVER_FAILED }
+}
+
+/// A reader that has left is no failure.
+fn print(summary: &Summary) -> io::Result<()> {
+    match writeln!(io::stdout(), "{:#}", summary.json()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// Resolves with the number of the signal that asks us to end.
+fn told_to_end() -> io::Result<impl Future<Output = u8>> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = hangup.recv() => 1,
+            _ = interrupt.recv() => 2,
+            _ = terminate.recv() => 15,
+        }
+    })
+}
+
+fn failed(error: &io::Error) -> u8 {
+    eprintln!("regrow: the demo cannot be shown: {error}");
+    WE_FAILED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_promise_is_a_failure() {
+        let kept = Summary { calls: 3, answered: 2, told: 1, orphans: Some(0), ..Summary::default() };
+        assert_eq!(code(&kept), DONE);
+        let promise = vec!["it is answered".to_owned()];
+        for broken in [
+            Summary { calls: 4, ..kept.clone() },
+            Summary { ran_twice: 1, ..kept.clone() },
+            Summary { orphans: Some(1), ..kept.clone() },
+            Summary { broken_promises: promise, ..kept.clone() },
+        ] {
+            assert_eq!(code(&broken), SERVER_FAILED, "{broken:?}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Tells the story as it happens: a line for each event, with the time since the beginning, in 80 columns.
+
+use std::io::{ErrorKind, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::stage::OPTIONS;
+use super::summary::Summary;
+
+const WIDTH: usize = 80;
+/// What precedes the text of an event: its time and who speaks.
+const MARGIN: usize = 19;
+
+pub(super) struct Teller {
+    began: Instant,
+    colour: bool,
+    output: Mutex<Box<dyn Write + Send>>,
+    reader_left: watch::Sender<bool>,
+}
+
+/// Who speaks, or what is done.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Voice {
+    Call,
+    Answer,
+    /// What the caller is told in place of an answer.
+    Told,
+    Signal,
+    Regrow,
+    Server,
+    Kept,
+    Broken,
+}
+
+impl Voice {
+    fn name_and_colour(self) -> (&'static str, &'static str) {
+        match self {
+            Voice::Call => ("call", "36"),
+            Voice::Answer => ("answer", "36"),
+            Voice::Told => ("told", "33"),
+            Voice::Signal => ("signal", "31"),
+            Voice::Regrow => ("regrow", "2"),
+            Voice::Server => ("server", "2"),
+            Voice::Kept => ("kept", "32"),
+            Voice::Broken => ("BROKEN", "1;31"),
+        }
+    }
+}
+
+impl Teller {
+    pub(super) fn new(output: impl Write + Send + 'static, is_terminal: bool) -> Teller {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+        Teller {
+            began: Instant::now(),
+            colour: is_terminal && !refused,
+            output: Mutex::new(Box::new(output)),
+            reader_left: watch::channel(false).0,
+        }
+    }
+
+    pub(super) fn prologue(&self) {
+        self.print(&format!(
+            "{}\n\n\
+             We are a client. Between us and our server stands regrow, as it would in your\n\
+             configuration; only the options are made for a short demo:\n\n  \
+             regrow wrap {} \\\n    -- regrow chaos-server\n\n",
+            self.paint("1", "regrow demo: what a caller notices when its server dies"),
+            OPTIONS.join(" "),
+        ));
+    }
+
+    pub(super) fn act(&self, number: usize, title: &str) {
+        self.print(&format!("\n{}\n", self.paint("1", &format!("{number}  {title}"))));
+    }
+
+    /// One event, now.
+    pub(super) fn say(&self, voice: Voice, text: &str) {
+        let (name, colour) = voice.name_and_colour();
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        // The time is taken under the lock, so that it never runs backwards down the page.
+        let time = format!("{:8.3}s", self.began.elapsed().as_secs_f64());
+        let mut told = format!("{}  {}", self.paint("2", &time), self.paint(colour, &format!("{name:6}  ")));
+        let text = wrapped(text, WIDTH - MARGIN);
+        for (number, line) in text.iter().enumerate() {
+            let indent = if number == 0 { 0 } else { MARGIN };
+            let line = match voice {
+                Voice::Call | Voice::Answer => line.clone(),
+                _ => self.paint(colour, line),
+            };
+            told.push_str(&format!("{:indent$}{line}\n", ""));
+        }
+        self.write(&mut **output, &told);
+    }
+
+    /// A line of the log of `regrow wrap`, or of the server's stderr in it.
+    pub(super) fn log(&self, line: &str) {
+        match line.strip_prefix("regrow: ") {
+            Some(line) => self.say(Voice::Regrow, line.strip_prefix("demo: ").unwrap_or(line)),
+            None => self.say(Voice::Server, line),
+        }
+    }
+
+    pub(super) fn epilogue(&self, summary: &Summary) {
+        self.print(&format!("\n{}\n{}", self.paint("1", "Measured"), summary.text()));
+        let broken = summary.broken();
+        if broken.is_empty() {
+            self.print(&format!("\n{}\n", self.paint("32", "Every promise was kept.")));
+        } else {
+            self.print(&format!("\n{}\n", self.paint("1;31", "Broken:")));
+            broken.iter().for_each(|promise| self.print(&format!("  {promise}\n")));
+        }
+        self.print(&format!(
+            "\nNow yours. In the configuration of your MCP host, put `regrow wrap --` in front\n\
+             of a server's command:\n\n  {}\n\n\
+             Options: `regrow wrap --help`. Read on: README.md for the hosts you know, and\n\
+             docs/errors.md for what a caller is told.\n",
+            self.paint("1", "regrow wrap -- your-server its-arguments"),
+        ));
+    }
+
+    /// Resolves when nobody reads the story any more.
+    pub(super) async fn reader_left(&self) {
+        let mut reader_left = self.reader_left.subscribe();
+        let _ = reader_left.wait_for(|left| *left).await; // We hold the sender, so this cannot fail.
+    }
+
+    fn print(&self, text: &str) {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write(&mut **output, text);
+    }
+
+    fn write(&self, output: &mut dyn Write, text: &str) {
+        let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+        if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+            self.reader_left.send_replace(true);
+        }
+    }
+
+    fn paint(&self, colour: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// A length of time with as many digits as matter.
+pub(super) fn length(time: Duration) -> String {
+    match time.as_secs_f64() * 1000.0 {
+        millis if millis < 9.95 => format!("{millis:.1} ms"),
+        millis if millis < 999.5 => format!("{millis:.0} ms"),
+        millis => format!("{:.2} s", millis / 1000.0),
+    }
+}
+
+/// The text in lines of at most so many characters, broken between words.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is a first line, and none is taken away");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if last.chars().count() + 1 + word.chars().count() <= width {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_between_words() {
+        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("", 7), [""]);
+        assert_eq!(wrapped("unbreakable a", 4), ["unbreakable", "a"]);
+    }
+
+    #[test]
+    fn lengths_have_the_digits_that_matter() {
+        let lengths = [0.000_64, 0.0123, 0.9996, 7.104].map(|time| length(Duration::from_secs_f64(time)));
+        assert_eq!(lengths, ["0.6 ms", "12 ms", "1.00 s", "7.10 s"]);
+    }
+}

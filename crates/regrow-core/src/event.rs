@@ -1,0 +1,131 @@
+//! What goes into `step` and what comes out: events, effects, notices.
+
+use crate::{Epoch, Fault, Manner, Step, Time};
+use std::time::Duration;
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Connect now, without waiting for a call.
+    Start,
+    /// Calls are waiting for a session.
+    Demand,
+    /// The attempt has a server; the client must speak first.
+    Opened(Epoch),
+    /// The handshake of the attempt went on to this step.
+    Begun(Epoch, Step),
+    /// The attempt became a session.
+    Connected(Epoch),
+    /// The attempt or session ended by itself, for this reason. Never sent for an epoch that was told to hang up.
+    Lost(Epoch, Fault, Pulse),
+    /// Nothing is left of the epoch.
+    Gone(Epoch),
+    /// The last call in flight of a draining session ended.
+    Drained(Epoch),
+    /// A call reached its deadline. Before the session is ready: the client's handshake did.
+    TimedOut(Epoch, Pulse),
+    /// A client cancelled a call.
+    Cancelled(Epoch, Pulse),
+    /// The server does not know the probe (but answered, which is a sign of life).
+    ProbeRefused(Epoch),
+    /// Somebody wants a fresh session.
+    Reconnect(Orderer, Pulse),
+    /// The connection must end, but the calls in flight may finish.
+    Drain,
+    /// The connection must end.
+    Close(Manner),
+    /// The state's deadline has come.
+    Tick(Pulse),
+}
+
+/// Who wants a reconnect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Orderer {
+    /// A person: signal, file watch, admin. Never taken for a fault.
+    Person,
+    /// A program. Many in a row without a good answer are.
+    Program,
+}
+
+/// What the ledger and the reader know when an event happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pulse {
+    /// When something was last read from the server.
+    pub heard: Time,
+    /// How many calls of clients are in flight.
+    pub calls: usize,
+    /// When the oldest of those that have gone to the server was taken.
+    pub eldest: Option<Time>,
+    /// Whether a call of a client got a good answer in this epoch.
+    pub answered: bool,
+}
+
+impl Pulse {
+    pub(crate) fn has_call_from_before(&self, time: Time) -> bool {
+        self.eldest.is_some_and(|taken| taken <= time)
+    }
+}
+
+/// What must be done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Start an attempt.
+    Connect(Epoch),
+    /// Ask the server for a sign of life.
+    Probe(Epoch),
+    /// Let no new call go to this session.
+    Hold(Epoch),
+    /// Decide, by the ledger, what becomes of the calls on this session.
+    Settle(Epoch, Fault),
+    /// Fail the calls that wait for a session.
+    FailWaiting(Fault),
+    /// End the session or attempt.
+    Hangup(Epoch, Manner),
+    /// Go on without waiting for the rest of this epoch.
+    Abandon(Epoch),
+    /// Tell observers.
+    Notice(Notice),
+}
+
+/// What observers are told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Notice {
+    /// An attempt starts.
+    Connecting(Epoch),
+    /// A session serves calls.
+    Ready(Epoch),
+    /// A session or attempt ended in a fault, with so many calls in flight.
+    Fault(Epoch, Fault, usize),
+    /// A session was ended by the server in good order, and costs nothing.
+    Retired(Epoch, Fault),
+    /// A session is being ended because we want it so.
+    Planned(Epoch, Manner),
+    /// A fault surfaced after we had decided to end the session; it counts.
+    Late(Epoch, Fault),
+    /// The server is asked for a sign of life because a call got no answer.
+    Doubted(Epoch),
+    /// The next attempt starts after a pause.
+    Backoff(Duration),
+    /// Stopped trying at pace, for this reason.
+    Parked(Fault),
+    /// A process could not be ended in time; we go on without waiting.
+    Abandoned(Epoch),
+    /// A timer came so late that the machine must have slept.
+    Woke,
+    /// The connection ended; nothing is left.
+    Closed,
+}
+
+impl Event {
+    /// The epoch that it is news of, if it is of one.
+    pub(crate) fn epoch(&self) -> Option<Epoch> {
+        use Event::*;
+        match self {
+            Opened(epoch) | Begun(epoch, _) | Connected(epoch) | Lost(epoch, ..) | Gone(epoch) => {
+                Some(*epoch)
+            }
+            Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, _) | ProbeRefused(epoch) => Some(*epoch),
+            Start | Demand | Reconnect(..) | Drain | Close(_) | Tick(_) => None,
+        }
+    }
+}

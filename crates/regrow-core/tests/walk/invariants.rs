@@ -1,0 +1,184 @@
+//! The invariants P1 to P10 of DESIGN.md, section 8, each held against what the walk knows of the world.
+
+use super::owner::{Caller, Fate};
+use super::{Truth, Walk};
+use regrow_core::{Delivery, Epoch, Event, Fault, Intent, Nature, Orderer, Policy, State, Step, Watch};
+use std::collections::BTreeSet;
+
+/// P1: at most one live process per connection, at any instant; only an abandoned one is excepted.
+pub(crate) fn p1_at_most_one_process_lives(epoch: Epoch, walk: &Walk) {
+    let alive: Vec<_> = walk.processes.keys().filter(|epoch| !walk.abandoned.contains(epoch)).collect();
+    assert!(alive.is_empty(), "P1: {epoch} starts while {alive:?} lives");
+}
+
+/// P2: every accepted call ends exactly once (see `judge_end`), by its deadline.
+pub(crate) fn p2_every_call_ends_by_its_deadline(walk: &Walk) {
+    if walk.owner.deadline().is_some_and(|due| due <= walk.now) {
+        return; // The timer is about to fire.
+    }
+    for (caller, truth) in walk.calls.iter().filter(|(_, truth)| truth.ended.is_none()) {
+        let late = truth.ends_by.is_some_and(|ends_by| ends_by < walk.now);
+        assert!(!late, "P2: call {caller} is pending after {:?}", truth.ends_by);
+    }
+}
+
+/// P3: a call runs at most once, unless safe; and never more than three times. A handshake runs nothing, and a
+/// stream is no call.
+pub(crate) fn p3_a_call_runs_at_most_once_unless_safe(caller: Caller, truth: &Truth, policy: &Policy) {
+    let most = match truth.nature {
+        Nature::Effect => 1,
+        Nature::Read | Nature::Discovery => u32::from(policy.max_sends),
+        Nature::Greeting | Nature::Stream => return,
+    };
+    assert!(truth.runs <= most, "P3: call {caller} ran {} times", truth.runs);
+}
+
+/// The other half of P3: whoever is told "not sent" may send again, so it must be true, then and later.
+pub(crate) fn a_call_said_to_be_not_sent_never_runs(caller: Caller, truth: &Truth) {
+    use Fate::{Cancelled, Failed, TimedOut};
+    let said = matches!(
+        truth.ended,
+        Some(Failed(Delivery::NotSent, _) | TimedOut(Delivery::NotSent) | Cancelled(Delivery::NotSent))
+    );
+    assert!(!said || truth.runs == 0, "call {caller} was said to be not sent, but ran");
+}
+
+/// P4: an epoch is charged if and only if it ended in a fault, once.
+pub(crate) fn p4_a_charge_is_a_fault(fault: &Fault, walk: &mut Walk) {
+    let by_timer = matches!(fault, Fault::HandshakeTimeout { .. } | Fault::Silent { .. })
+        && matches!(
+            walk.step,
+            Some((State::Connecting { .. } | State::Ready { .. }, Event::Tick(_)))
+                | Some((State::Connecting { .. }, Event::TimedOut(..)))
+        );
+    if by_timer && !walk.account.charged {
+        walk.account.charged = true;
+        walk.charges.push(walk.now);
+        walk.free_in_a_row = 0;
+        return;
+    }
+    assert!(walk.expected_charge, "P4: charged for no fault, or twice: {fault}");
+    walk.expected_charge = false;
+}
+
+/// P4, seen from the other side: the budget has lost exactly what was told as a fault.
+pub(crate) fn p4_the_budget_is_what_was_charged(walk: &Walk) {
+    let left = walk.policy.budget.charges.saturating_sub(walk.charged_within_window());
+    assert_eq!(walk.owner.lifecycle.budget_left(walk.now), left, "P4: {:?}", walk.charges);
+}
+
+/// P5: while pausing or parked, only a due timer, one demand per floor, or a person starts an attempt.
+pub(crate) fn p5_an_attempt_has_a_reason(walk: &Walk) {
+    let (state, event) = walk.step.as_ref().expect("effects come of steps");
+    let permanent = matches!(state, State::Parked { fault, .. } if fault.is_permanent());
+    let floor = if permanent { walk.policy.permanent_demand_floor } else { walk.policy.demand_floor };
+    let paced = walk.since_attempt().is_none_or(|since| since >= floor);
+    let due = state.deadline().is_some_and(|due| due <= walk.now);
+    let allowed = match (state, event) {
+        (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => true,
+        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(_) | Event::Tick(_)) => true,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
+        (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,
+        (State::Parked { .. }, Event::Demand | Event::Start | Event::Reconnect(..)) => paced,
+        _ => false,
+    };
+    assert!(allowed, "P5: {event:?} in {state:?} starts an attempt");
+}
+
+/// P5: demand brings the next attempt forward, but not before its floor.
+pub(crate) fn p5_demand_makes_nothing_come_sooner_than_its_floor(before: &State, walk: &Walk) {
+    let after = walk.owner.lifecycle.state();
+    if let (State::Backoff { .. } | State::Parked { .. }, Some(now_at)) = (after, after.deadline()) {
+        let floor = walk.attempts.last().map(|&last| last + walk.policy.demand_floor);
+        let kept = before.deadline().is_some_and(|was| was <= now_at);
+        assert!(kept || floor.is_none_or(|floor| now_at >= floor), "P5: {before:?} became {after:?}");
+    }
+}
+
+/// P5: a stream waits for a session, but wakes none.
+pub(crate) fn p5_only_calls_are_demand(walk: &Walk) {
+    let placed: BTreeSet<Caller> = walk.outstanding.values().copied().collect();
+    let mut waiting = walk.calls.iter().filter(|(c, truth)| truth.ended.is_none() && !placed.contains(c));
+    assert!(waiting.any(|(_, truth)| truth.nature != Nature::Stream), "P5: a stream alone is no demand");
+}
+
+/// P5: a fault over budget parks, and so does every further one until there is a session.
+pub(crate) fn p5_over_budget_it_parks(walk: &Walk) {
+    let over = walk.account.charged && (walk.is_over_budget() || walk.slow);
+    assert!(!over || walk.account.hurried, "P5: over budget it goes on trying");
+    let permanent =
+        matches!(&walk.step, Some((State::Closing { fault: Some(f), .. }, _)) if f.is_permanent());
+    assert!(!permanent || walk.account.hurried, "P5: what cannot be mended is tried again");
+}
+
+/// P6: closed means that nothing is left: no process but abandoned ones, no pending call; in bounded time.
+pub(crate) fn p6_closed_leaves_nothing(walk: &Walk) {
+    assert!(walk.owner.ledger.is_empty(), "P6: closed with calls pending");
+    let left: Vec<_> = walk.processes.keys().filter(|epoch| !walk.abandoned.contains(epoch)).collect();
+    assert!(left.is_empty(), "P6: closed while {left:?} lives");
+    let since = walk.closing_since.expect("somebody closed it");
+    let ladder = walk.policy.ladders.planned.length() + walk.policy.abandon_after;
+    let bound = walk.policy.drain_timeout + ladder;
+    assert!(walk.jumped || walk.now - since <= bound, "P6: closing took {:?}", walk.now - since);
+}
+
+/// P7: an answer is delivered only to the outstanding call of the same epoch and id.
+pub(crate) fn p7_an_answer_reaches_only_its_own_call(got: Option<Caller>, owed: Option<Caller>) {
+    assert!(got.is_none() || got == owed, "P7: {got:?} got an answer for {owed:?}");
+}
+
+/// P8: Parked and Closed hold no waiting call, except calls that wait for the attempt they caused.
+pub(crate) fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
+    let waiting = walk.owner.ledger.waiting();
+    match walk.owner.lifecycle.state() {
+        State::Parked { probe_at, .. } if waiting > 0 => {
+            let floor = walk.attempts.last().map_or(walk.now, |&last| last + walk.policy.demand_floor);
+            let soon = floor.max(walk.now + walk.policy.wake_spread);
+            assert!(probe_at.is_some_and(|at| at <= soon), "P8: {waiting} calls wait in vain");
+        }
+        State::Draining { then: Intent::Close, .. } => {
+            assert_eq!(waiting, 0, "P8: nothing will come of waiting")
+        }
+        State::Closed => assert!(walk.owner.ledger.is_empty(), "P8: closed with calls pending"),
+        _ => {}
+    }
+}
+
+/// P8: calls that wait for an attempt fail with it, but for handshakes and streams, which are patient.
+pub(crate) fn p8_calls_fail_with_the_attempt_they_waited_for(walk: &Walk) {
+    let patient = |truth: &Truth| truth.own || matches!(truth.nature, Nature::Greeting | Nature::Stream);
+    let left = walk.calls.iter().find(|(_, truth)| truth.ended.is_none() && !patient(truth));
+    assert!(left.is_none(), "P8: call {:?} waits on", left.map(|(caller, _)| caller));
+}
+
+/// P9: no silent wait; whatever is pending has a timer armed.
+pub(crate) fn p9_whatever_is_pending_has_a_timer(walk: &Walk) {
+    let state = walk.owner.lifecycle.state();
+    let timed = match state {
+        State::Idle | State::Closed => true,
+        State::Connecting { step, deadline } => deadline.is_some() || *step == Step::ClientsTurn,
+        State::Ready { watch: Watch::Calm { look_at }, .. } => {
+            look_at.is_some() == walk.policy.idle_probe.is_some()
+        }
+        State::Parked { probe_at, fault, .. } => probe_at.is_some() || fault.is_permanent(),
+        _ => state.deadline().is_some(),
+    };
+    assert!(timed, "P9: {state:?} waits without a timer");
+    let due = walk.owner.ledger.deadline();
+    for (caller, truth) in walk.calls.iter().filter(|(_, truth)| truth.ended.is_none()) {
+        if let Some(ends_by) = truth.ends_by {
+            assert!(due.is_some_and(|due| due <= ends_by), "P9: no timer ends call {caller}");
+        }
+    }
+    let served = !matches!(state, State::Ready { .. } | State::Idle) || walk.owner.ledger.waiting() == 0;
+    assert!(served, "P9: calls wait though {state:?}");
+}
+
+/// P10: epochs rise, and attempts have a floor between them.
+pub(crate) fn p10_epochs_rise_and_attempts_have_a_floor(epoch: Epoch, walk: &Walk) {
+    assert!(walk.processes.keys().all(|&older| older < epoch), "P10: {epoch} is not new");
+    assert_eq!(epoch.0, walk.attempts.len() as u64 + 1, "P10");
+    let floor = walk.policy.attempt_floor;
+    assert!(walk.since_attempt().is_none_or(|since| since >= floor), "P10: attempts without a pause");
+}
