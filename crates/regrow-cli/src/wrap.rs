@@ -118,10 +118,14 @@ fn connect(
     let secrets = environment
         .iter()
         .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())));
-    let given = options.variables.iter().filter_map(|variable| variable.split_once('='));
-    let mask = Mask::new(
-        Mask::secrets_of(secrets).chain(given.map(|(_, value)| value.to_owned())).collect::<Vec<_>>(),
-    );
+    // What the operator names is not for everybody either, unless every program gets it anyway.
+    let harmless = environment::clean();
+    let named = options.variables.iter().filter_map(|variable| {
+        let name = variable.split_once('=').map_or(variable.as_str(), |(name, _)| name);
+        let value = environment.get(OsStr::new(name))?;
+        (!harmless.contains_key(OsStr::new(name))).then(|| value.to_str().map(str::to_owned))?
+    });
+    let mask = Mask::new(Mask::secrets_of(secrets).chain(named).collect::<Vec<_>>());
     let guard = Guard::start(&ourselves()?, &["guard"])?;
     let mut stdio = Stdio::new(&*name, &options.command[0])
         .args(&options.command[1..])
