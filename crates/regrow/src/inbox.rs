@@ -22,6 +22,11 @@ pub trait Inbox: Send + Sync + 'static {
     /// A message.
     fn take(&self, incoming: Incoming);
 
+    /// Whether one more request of the server can be taken. If not, the server is told so.
+    fn takes_requests(&self) -> bool {
+        true
+    }
+
     /// Whether the server may go on sending. While it may not, it is not read.
     fn has_room(&self) -> bool {
         true

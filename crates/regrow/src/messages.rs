@@ -40,6 +40,10 @@ impl Messages {
     fn take(&self, frame: Frame) {
         match frame.kind() {
             Kind::Response { id } => self.response(id, &frame),
+            Kind::Request { id, .. } if !self.shared.inbox.takes_requests() => {
+                let line = frame::error(Some(&id), -32000, "too many requests are unanswered already", None);
+                self.shared.post(Some(self.epoch), line);
+            }
             Kind::Request { id, method } => {
                 if method == "elicitation/create" {
                     self.shared.question(id, true);

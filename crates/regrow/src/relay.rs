@@ -181,13 +181,6 @@ impl Inbox for Port {
         let mut out = self.out();
         let line = match frame.kind() {
             Kind::Request { id, .. } => {
-                if out.asked.len() >= MAX_ASKED {
-                    tracing::warn!(
-                        server = &*self.name,
-                        "the server asks too much at once; a request was dropped"
-                    );
-                    return;
-                }
                 // Every session of a server counts from the same number: the client must never mix them up.
                 out.last_asked += 1;
                 let ours = out.last_asked;
@@ -204,6 +197,10 @@ impl Inbox for Port {
             _ => frame.to_line(),
         };
         self.push(&mut out, line);
+    }
+
+    fn takes_requests(&self) -> bool {
+        self.out().asked.len() < MAX_ASKED
     }
 
     fn has_room(&self) -> bool {
