@@ -236,6 +236,28 @@ impl<R> Ledger<R> {
     /// The next waiting call, now on this session, under the id it must be sent with.
     pub fn dispatch(&mut self, epoch: Epoch) -> Option<CallId> {
         let (_, id) = self.waiting.pop_first()?;
+        self.launch(epoch, id)
+    }
+
+    /// The waiting streams, now on this session: they are a part of what it is told before it takes calls.
+    pub fn dispatch_streams(&mut self, epoch: Epoch) -> Vec<CallId> {
+        let is_stream = |id: &CallId| self.calls.get(id).is_some_and(|call| call.nature == Nature::Stream);
+        let streams: Vec<(u64, CallId)> = self
+            .waiting
+            .iter()
+            .filter(|(_, id)| is_stream(id))
+            .map(|(&arrival, &id)| (arrival, id))
+            .collect();
+        streams
+            .into_iter()
+            .filter_map(|(arrival, id)| {
+                self.waiting.remove(&arrival);
+                self.launch(epoch, id)
+            })
+            .collect()
+    }
+
+    fn launch(&mut self, epoch: Epoch, id: CallId) -> Option<CallId> {
         let mut call = self.calls.remove(&id)?;
         let used = std::mem::replace(&mut call.used, true);
         call.place = Place::On(epoch, None);
@@ -576,6 +598,18 @@ mod tests {
         ledger.hold(Epoch(1));
         assert!(matches!(ledger.admit(at(0), Effect, MINUTE, 1, "c"), Ok(Admission::Wait(_))));
         assert_eq!((ledger.waiting(), ledger.in_flight(Epoch(1)), ledger.len()), (2, 1, 3));
+    }
+
+    #[test]
+    fn streams_leave_before_the_calls_that_are_older() {
+        let mut ledger = open();
+        for (nature, name) in [(Read, "a"), (Stream, "b"), (Read, "c")] {
+            call(&mut ledger, nature, name);
+        }
+        assert_eq!(ledger.settle(at(1), Epoch(1), u64::MAX, true), []);
+        let streams = ledger.dispatch_streams(Epoch(2));
+        assert_eq!(streams.iter().map(|&id| *ledger.reply(id).unwrap()).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(names(&dispatch(&mut ledger, 2)), ["a", "c"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use regrow_core::Epoch;
 use tokio::sync::oneshot;
 
 use crate::error::CallError;
@@ -46,8 +47,8 @@ pub(crate) struct Pending {
     pub(crate) caller_id: RawId,
     /// Which caller: cancels are looked up among its own calls.
     pub(crate) caller: Caller,
-    /// A subscription stream that the server has acknowledged on some session.
-    pub(crate) acknowledged: bool,
+    /// A subscription stream: the newest session on which the server has acknowledged it.
+    pub(crate) acknowledged: Option<Epoch>,
 }
 
 /// Whose call it is.

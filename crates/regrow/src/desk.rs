@@ -118,6 +118,8 @@ pub(crate) struct Signals {
     pub(crate) pump: Notify,
     /// Writing failed; the reader finds out why.
     pub(crate) broken: Notify,
+    /// The server has acknowledged a stream, or ended one.
+    pub(crate) acknowledged: Notify,
     /// The server is gone; read what is there, and end.
     pub(crate) finish: Notify,
     /// A change of a list was kept back.
@@ -246,7 +248,7 @@ impl Shared {
         };
         self.note_use(method);
         let bytes = request.bytes().len();
-        let pending = Pending { request, reply, caller_id, caller, acknowledged: false };
+        let pending = Pending { request, reply, caller_id, caller, acknowledged: None };
         let mut desk = self.desk();
         match desk.ledger.admit(self.now(), nature, timeout, bytes, pending) {
             Ok(Admission::Send(epoch, id)) => {
@@ -325,6 +327,39 @@ impl Shared {
         }
     }
 
+    /// Opens the client's streams on this session.
+    pub(crate) fn reopen_streams(&self, epoch: Epoch) -> Vec<CallId> {
+        let mut desk = self.desk();
+        if desk.session.as_ref().is_none_or(|session| session.epoch != epoch || session.hung_up) {
+            return vec![];
+        }
+        let streams = desk.ledger.dispatch_streams(epoch);
+        for &id in &streams {
+            self.send(&mut desk, epoch, id);
+        }
+        streams
+    }
+
+    /// Resolves when the server has acknowledged each of these streams on this session, or ended it.
+    pub(crate) async fn acknowledged(&self, epoch: Epoch, streams: Vec<CallId>) {
+        let Some(signals) = self.desk().session.as_ref().map(|session| session.signals.clone()) else {
+            return;
+        };
+        loop {
+            let next = signals.acknowledged.notified();
+            let open = {
+                let desk = self.desk();
+                streams
+                    .iter()
+                    .all(|&id| desk.ledger.reply(id).is_none_or(|stream| stream.acknowledged == Some(epoch)))
+            };
+            if open {
+                return;
+            }
+            next.await;
+        }
+    }
+
     /// Sessions take calls from now on; those that waited go first.
     pub(crate) fn open(&self, epoch: Epoch) {
         let mut desk = self.desk();
@@ -350,7 +385,7 @@ impl Shared {
         let caller_id = RawId::from(0);
         let Ok(request) = Frame::parse(frame::request(&caller_id, method, params)) else { return end };
         let pending =
-            Pending { request, reply: Box::new(reply), caller_id, caller: Caller::Own, acknowledged: false };
+            Pending { request, reply: Box::new(reply), caller_id, caller: Caller::Own, acknowledged: None };
         let mut desk = self.desk();
         if desk.session.as_ref().is_none_or(|session| session.epoch != epoch || session.hung_up) {
             return end; // Nobody would ever settle it, and another session must not be asked.
@@ -481,6 +516,13 @@ impl Desk {
             Ok(false) => {}
             Ok(true) => session.signals.pump.notify_one(),
             Err(_) => session.signals.broken.notify_one(),
+        }
+    }
+
+    /// A stream was acknowledged, or has ended.
+    pub(crate) fn stream_changed(&self) {
+        if let Some(session) = &self.session {
+            session.signals.acknowledged.notify_one();
         }
     }
 

@@ -75,6 +75,7 @@ impl Messages {
         };
         let method = pending.request.method().unwrap_or_default();
         if method == "subscriptions/listen" {
+            self.shared.desk().stream_changed();
             return pending.reply.end(Outcome::Answered(stream_end(frame, &pending.caller_id)));
         }
         if pending.request.has_task() {
@@ -125,14 +126,18 @@ impl Messages {
         let caller_id = {
             let mut desk = self.shared.desk();
             let stream = call_id(&wire).and_then(|id| desk.ledger.reply_mut(id));
-            let again = frame.method() == Some("notifications/subscriptions/acknowledged");
+            let acknowledges = frame.method() == Some("notifications/subscriptions/acknowledged");
             match stream {
-                // The client knows already that the stream is open.
-                Some(stream) if again && stream.acknowledged => return,
-                Some(stream) => {
-                    stream.acknowledged |= again;
-                    stream.caller_id.clone()
+                Some(stream) if acknowledges => {
+                    let before = stream.acknowledged.replace(self.epoch);
+                    let caller_id = stream.caller_id.clone();
+                    desk.stream_changed();
+                    if before.is_some() {
+                        return; // The client knows already that the stream is open.
+                    }
+                    caller_id
                 }
+                Some(stream) => stream.caller_id.clone(),
                 None => {
                     desk.oddities.stray += 1;
                     return;

@@ -52,6 +52,8 @@ struct Out {
     writer: Writer<Box<dyn AsyncWrite + Send + Unpin>, ()>,
     /// Writing failed: the client does not listen any more.
     broken: bool,
+    /// The client writes no more: it is leaving.
+    leaving: bool,
     /// The server's requests to the client, by the id that the client knows them by.
     asked: HashMap<u64, (Epoch, RawId)>,
     last_asked: u64,
@@ -71,6 +73,7 @@ impl Port {
         let out = Out {
             writer: Writer::new(Box::new(output)),
             broken: false,
+            leaving: false,
             asked: HashMap::new(),
             last_asked: 0,
             refused: 0,
@@ -261,6 +264,8 @@ impl Reply for ToClient {
     fn end(self: Box<Self>, outcome: Outcome) {
         let line = match &outcome {
             Outcome::Answered(frame) => frame.with_id(&self.asked.id),
+            // It knows that, having closed it; and some clients stumble over what they read while they close.
+            Outcome::Failed(error) if error.kind == ErrorKind::Closed && self.port.out().leaving => return,
             Outcome::Failed(error) => self.port.failure(&self.asked, error),
             Outcome::Refused => frame::error(Some(&self.asked.id), -32601, "Method not found", None),
         };
@@ -309,6 +314,7 @@ pub async fn relay(
     if let Some(line) = lines.finish() {
         take_line(connection, port, line);
     }
+    port.out().leaving = true;
     Ok(())
 }
 

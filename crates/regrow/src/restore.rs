@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Step};
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::call::Outcome;
 use crate::desk::{News, Shared};
@@ -44,7 +44,7 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         Err(Some(fault)) => return shared.lost(epoch, fault),
         Err(None) => return, // The session is lost, and its reader told why.
     }
-    retell(&shared, epoch);
+    retell(&shared, epoch).await;
     let seen = shared.memory().seen();
     if !seen.is_empty() {
         keep_changes_back(&shared, epoch);
@@ -166,20 +166,33 @@ fn enveloped(meta: &[u8]) -> Bytes {
     [b"{\"_meta\":", meta, b"}"].concat().into()
 }
 
-/// Log level and subscriptions. They are on their way before any call is; a refusal is said.
-fn retell(shared: &Arc<Shared>, epoch: Epoch) {
+/// So long a server may take to confirm what it is told again; then calls leave all the same.
+const RETOLD: Duration = Duration::from_secs(2);
+
+/// Log level, subscriptions, streams. Servers work on requests side by side, so calls wait until each is confirmed: what
+/// they cause must not be missed. A refusal is said.
+async fn retell(shared: &Shared, epoch: Epoch) {
     let told: Vec<_> = shared.memory().retell();
-    for (method, params) in told {
-        let end = shared.own_call(epoch, method, Some(&params), shared.settings.policy.connect_timeout);
-        let shared = shared.clone();
-        tokio::spawn(async move {
+    let limit = shared.settings.policy.connect_timeout;
+    let ends: Vec<_> = told
+        .iter()
+        .map(|(method, params)| (method, shared.own_call(epoch, method, Some(params), limit)))
+        .collect();
+    let streams = shared.reopen_streams(epoch);
+    let confirmed = async {
+        for (method, end) in ends {
             if let Ok(Outcome::Answered(answer)) = end.await
                 && answer.is_error()
             {
                 let server = &*shared.settings.name;
                 tracing::warn!(server, method, "the restarted server refused what the client had set before");
             }
-        });
+        }
+        shared.acknowledged(epoch, streams).await;
+    };
+    if timeout(RETOLD, confirmed).await.is_err() {
+        let server = &*shared.settings.name;
+        tracing::warn!(server, "the restarted server did not confirm all that the client had set before");
     }
 }
 
