@@ -10,12 +10,15 @@ use regrow::core::{BudgetPolicy, Manner, Orderer, Policy};
 use regrow::transport::stdio::{Guard, Stderr, Stdio, environment};
 use regrow::{Connection, ErrorStyle, Mask, Port, relay};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 use wildmatch::WildMatch;
 
 use crate::arguments::{self, Wrap};
 use crate::watch::Watch;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, client, log};
 
+/// How long the calls of a client that has left may wait for the server to be started.
+const LAST_CALLS: Duration = Duration::from_millis(300);
 /// How long the client may take to read our last words.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
@@ -87,7 +90,7 @@ async fn serve(
         }
     };
     tokio::select! {
-        _ = connection.close_in(manner) => {}
+        _ = part(&connection, manner) => {}
         () = told_to_end.recv() => {
             connection.close_in(Manner::Told).await;
         }
@@ -95,6 +98,15 @@ async fn serve(
     port.finish(LAST_WORDS).await;
     let status = connection.status().borrow().clone();
     Ok(if status.sessions == 0 && status.last_fault.is_some() { SERVER_FAILED } else { DONE })
+}
+
+/// Ends the connection. What a client wrote before it left, such as a file on our input, is handed over first.
+async fn part(connection: &Connection, manner: Manner) {
+    if manner == Manner::ClientLeft {
+        // After that, those calls are told that they did not run.
+        let _ = timeout(LAST_CALLS, connection.all_handed_over()).await;
+    }
+    connection.close_in(manner).await;
 }
 
 fn connect(
@@ -106,10 +118,14 @@ fn connect(
     let secrets = environment
         .iter()
         .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())));
-    let given = options.variables.iter().filter_map(|variable| variable.split_once('='));
-    let mask = Mask::new(
-        Mask::secrets_of(secrets).chain(given.map(|(_, value)| value.to_owned())).collect::<Vec<_>>(),
-    );
+    // What the operator names is not for everybody either, unless every program gets it anyway.
+    let harmless = environment::clean();
+    let named = options.variables.iter().filter_map(|variable| {
+        let name = variable.split_once('=').map_or(variable.as_str(), |(name, _)| name);
+        let value = environment.get(OsStr::new(name))?;
+        (!harmless.contains_key(OsStr::new(name))).then(|| value.to_str().map(str::to_owned))?
+    });
+    let mask = Mask::new(Mask::secrets_of(secrets).chain(named).collect::<Vec<_>>());
     let guard = Guard::start(&ourselves()?, &["guard"])?;
     let mut stdio = Stdio::new(&*name, &options.command[0])
         .args(&options.command[1..])

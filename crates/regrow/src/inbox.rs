@@ -17,19 +17,26 @@ pub struct Incoming {
     pub frame: Frame,
 }
 
+/// An answer to a request of the server that nobody is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unasked {
+    /// We are there.
+    Pong,
+    /// Nobody here knows the method.
+    UnknownMethod,
+    /// Too many of its requests are unanswered already.
+    TooMany,
+}
+
 /// Takes what a server sends by itself, in the order in which it was sent. Nothing here may block.
 pub trait Inbox: Send + Sync + 'static {
     /// A message.
     fn take(&self, incoming: Incoming);
 
-    /// Whether anybody may answer the server's requests. While nobody may, they are refused.
-    fn answers(&self) -> bool {
-        true
-    }
-
-    /// Whether whoever answers also answers `ping`. Otherwise we do.
-    fn answers_ping(&self) -> bool {
-        true
+    /// How a request of the server is answered without anybody being asked; none if it can be taken.
+    fn unasked(&self, method: &str) -> Option<Unasked> {
+        let _ = method;
+        None
     }
 
     /// Whether the server may go on sending. While it may not, it is not read.
@@ -94,12 +101,13 @@ impl Inbox for Queue {
         }
     }
 
-    fn answers(&self) -> bool {
-        self.is_read() && self.sender().as_ref().is_some_and(|sender| !sender.is_closed())
-    }
-
-    fn answers_ping(&self) -> bool {
-        false
+    /// A program need not care for pings. While nobody receives the others, nobody will answer them.
+    fn unasked(&self, method: &str) -> Option<Unasked> {
+        let received = self.is_read() && self.sender().as_ref().is_some_and(|sender| !sender.is_closed());
+        match method {
+            "ping" => Some(Unasked::Pong),
+            _ => (!received).then_some(Unasked::UnknownMethod),
+        }
     }
 
     fn has_room(&self) -> bool {

@@ -78,7 +78,7 @@ mod writer;
 pub use call::{Outcome, Reply};
 pub use connection::{Answer, Builder, Connection, Era, MAX_LINE};
 pub use error::{CallError, ErrorKind, FAULT_KEY, Outlook};
-pub use inbox::{Inbox, Incoming, IncomingMessages};
+pub use inbox::{Inbox, Incoming, IncomingMessages, Unasked};
 pub use mask::Mask;
 pub use memory::Hello;
 pub use notice::{Notice, Notices, Oddities, Status};

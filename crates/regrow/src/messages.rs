@@ -10,7 +10,7 @@ use crate::call::{Caller, Outcome, Pending};
 use crate::desk::Shared;
 use crate::error::{ErrorKind, Outlook};
 use crate::frame::{self, Frame, Kind, RawId, Salvage, Salvaged};
-use crate::inbox::Incoming;
+use crate::inbox::{Incoming, Unasked};
 use crate::lines::Line;
 use crate::memory::Memory;
 
@@ -40,19 +40,15 @@ impl Messages {
     fn take(&self, frame: Frame) {
         match frame.kind() {
             Kind::Response { id } => self.response(id, &frame),
-            Kind::Request { id, method: "ping" } if !self.shared.inbox.answers_ping() => {
-                self.shared.post(Some(self.epoch), frame::response(&id, b"{}"));
-            }
-            Kind::Request { id, .. } if !self.shared.inbox.answers() => {
-                let line = frame::error(Some(&id), -32601, "Method not found", None);
-                self.shared.post(Some(self.epoch), line);
-            }
-            Kind::Request { id, method } => {
-                if method == "elicitation/create" {
-                    self.shared.question(id, true);
+            Kind::Request { id, method } => match self.shared.inbox.unasked(method) {
+                Some(unasked) => self.answer_unasked(&id, unasked),
+                None => {
+                    if method == "elicitation/create" {
+                        self.shared.question(id, true);
+                    }
+                    self.hand_on(frame);
                 }
-                self.hand_on(frame);
-            }
+            },
             Kind::Notification { method } => {
                 if self.is_for_client(method, &frame) {
                     self.hand_on_notification(frame);
@@ -67,6 +63,17 @@ impl Messages {
                 }
             }
         }
+    }
+
+    fn answer_unasked(&self, id: &RawId, unasked: Unasked) {
+        let line = match unasked {
+            Unasked::Pong => frame::response(id, b"{}"),
+            Unasked::UnknownMethod => frame::error(Some(id), -32601, "Method not found", None),
+            Unasked::TooMany => {
+                frame::error(Some(id), -32000, "too many requests are unanswered already", None)
+            }
+        };
+        self.shared.post(Some(self.epoch), line);
     }
 
     fn response(&self, id: Option<RawId>, frame: &Frame) {

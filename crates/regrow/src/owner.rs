@@ -19,6 +19,8 @@ use crate::transport::{self, Transport};
 
 /// The lines of stderr that an error carries at most.
 const LAST_LINES: usize = 10;
+/// What the helpers of a stubborn server get to end by themselves.
+const MOMENT: Duration = Duration::from_millis(100);
 /// How long the reader of an ended process may take to read what is left.
 const READER_ENDS: Duration = Duration::from_secs(1);
 
@@ -422,8 +424,8 @@ async fn hang_up(
             let grace = desk.session.take().map_or(ladder.kill_after, |session| session.grace);
             (grace, desk.ledger.is_closed())
         };
-        // Helpers of a server that used up all of its time get a part of it, so that we end in ours.
-        let sweep = process.sweep(if killed { grace / 2 } else { grace });
+        // The helpers of a server that used up all of its time get a moment, so that we end in ours.
+        let sweep = process.sweep(if killed { grace.min(MOMENT) } else { grace });
         if closing {
             helpers = sweep.await;
         } else {

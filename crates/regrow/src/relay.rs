@@ -17,7 +17,7 @@ use crate::call::{Outcome, Reply};
 use crate::connection::Connection;
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
-use crate::inbox::{Inbox, Incoming};
+use crate::inbox::{Inbox, Incoming, Unasked};
 use crate::lines::{Line, LineReader};
 use crate::transport::BoxFuture;
 use crate::writer::Writer;
@@ -184,13 +184,6 @@ impl Inbox for Port {
         let mut out = self.out();
         let line = match frame.kind() {
             Kind::Request { id, .. } => {
-                if out.asked.len() >= MAX_ASKED {
-                    tracing::warn!(
-                        server = &*self.name,
-                        "the server asks too much at once; a request was dropped"
-                    );
-                    return;
-                }
                 // Every session of a server counts from the same number: the client must never mix them up.
                 out.last_asked += 1;
                 let ours = out.last_asked;
@@ -207,6 +200,10 @@ impl Inbox for Port {
             _ => frame.to_line(),
         };
         self.push(&mut out, line);
+    }
+
+    fn unasked(&self, _method: &str) -> Option<Unasked> {
+        (self.out().asked.len() >= MAX_ASKED).then_some(Unasked::TooMany)
     }
 
     fn has_room(&self) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::client::Setup;
-use crate::evidence::peak_kib;
+use crate::evidence::{peak_kib, wait_until};
 
 #[test]
 fn what_is_not_json_is_refused_and_the_relay_goes_on() {
@@ -195,6 +195,29 @@ fn what_is_no_message_on_the_servers_stdout_is_said_once_and_the_call_is_answere
     assert_eq!(client.logged("what is not a message"), 1, "{:#?}", client.log());
     assert_eq!(client.seen(), Vec::<Value>::new());
     assert_eq!(client.journal.starts(), 1);
+}
+
+#[test]
+fn a_server_that_asks_without_end_is_refused_and_not_left_waiting() {
+    let script = r#"
+        read -r hello
+        echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{}}}'
+        read -r initialized
+        seq 1 5000 | sed 's/.*/{"jsonrpc":"2.0","id":&,"method":"roots\/list"}/'
+        exec cat > "$CHAOS_DIR/answers"
+    "#;
+    let mut client = Setup::plan("").command(&["sh", "-c", script]).connect();
+    let answers = client.journal.dir().join("answers");
+    let refused = || std::fs::read_to_string(&answers).unwrap_or_default().matches("\"error\"").count();
+    wait_until("the rest is refused", Duration::from_secs(20), || refused() >= 5000 - 4096);
+    let asked = client.seen().iter().filter(|message| message["method"] == "roots/list").count();
+    assert_eq!(asked, 4096);
+    // An answer makes room for the next.
+    client.send(json!({ "jsonrpc": "2.0", "id": 1, "result": { "roots": [] } }));
+    wait_until("the answer arrives", Duration::from_secs(20), || {
+        std::fs::read_to_string(&answers).unwrap_or_default().contains("\"roots\"")
+    });
+    assert_eq!(refused(), 5000 - 4096);
 }
 
 #[test]

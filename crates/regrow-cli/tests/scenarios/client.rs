@@ -27,6 +27,7 @@ pub struct Setup {
     group: Option<u32>,
     deaf_to_stderr: bool,
     name: String,
+    shell: Option<String>,
 }
 
 impl Setup {
@@ -40,6 +41,7 @@ impl Setup {
             group: None,
             deaf_to_stderr: false,
             name: "chaos".into(),
+            shell: None,
         }
     }
 
@@ -69,6 +71,12 @@ impl Setup {
         self
     }
 
+    /// From a shell that first does this.
+    pub fn after(mut self, script: &str) -> Setup {
+        self.shell = Some(script.into());
+        self
+    }
+
     /// For a host that holds our standard error open and never reads it.
     pub fn deaf_to_stderr(mut self) -> Setup {
         self.deaf_to_stderr = true;
@@ -85,7 +93,14 @@ impl Setup {
     pub fn start(self) -> Client {
         let folder = TempDir::new().unwrap();
         let regrow = env!("CARGO_BIN_EXE_regrow");
-        let mut command = Command::new(regrow);
+        let mut command = match &self.shell {
+            None => Command::new(regrow),
+            Some(script) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("{script}; exec \"$@\""), "sh", regrow]);
+                shell
+            }
+        };
         let server = self.command.unwrap_or_else(|| vec![regrow.into(), "chaos-server".into()]);
         command.arg("wrap").arg(format!("--name={}", self.name)).args(&self.options).arg("--").args(&server);
         let marked = Marked::new();

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Setup, envelope};
-use crate::evidence::{bytes_read, kill, peak_kib};
+use crate::evidence::{bytes_read, kill, peak_kib, slack};
 
 const STREAM: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -264,15 +264,15 @@ fn of_token(messages: &[Value], token: u64) -> Vec<u64> {
 
 #[test]
 fn scenario_25_a_client_that_stops_reading_blocks_only_itself() {
-    const COUNT: u64 = 100_000;
-    let options = ["--call-timeout", "1s", "--idle-probe", "1s"];
+    const COUNT: u64 = 60_000;
+    let options = ["--call-timeout", "3s", "--idle-probe", "3s"];
     let mut client = Setup::plan("").options(&options).connect();
     client.call("echo", json!({ "text": "x" }));
     client.stop_reading();
     // Its progress gives it time for as long as that is read.
     let params = json!({ "name": "notify", "arguments": { "n": COUNT }, "_meta": { "progressToken": 1 } });
     let id = client.ask("tools/call", params);
-    // The server writes 15 MB and more; at some point nobody takes any more of it.
+    // The server writes 11 MB and more; at some point nobody takes any more of it.
     let (mut read, mut since) = (0, Instant::now());
     while read < 8 << 20 || since.elapsed() < Duration::from_millis(500) {
         let now = bytes_read(client.pid());
@@ -282,7 +282,7 @@ fn scenario_25_a_client_that_stops_reading_blocks_only_itself() {
         thread::sleep(Duration::from_millis(5));
     }
     // Far more than the call's time, and than the server's time to show life.
-    thread::sleep(Duration::from_secs(4));
+    thread::sleep(Duration::from_secs(7));
     let peak = peak_kib(client.pid());
     assert!(peak < 40 << 10, "{peak} KiB");
 
@@ -307,6 +307,6 @@ fn scenario_25_we_end_in_time_though_the_client_does_not_read() {
         thread::sleep(Duration::from_millis(5));
     }
     let (_, took) = client.leave();
-    assert!(took < Duration::from_millis(2300), "{took:?}");
+    assert!(took < Duration::from_millis(2300) + slack(), "{took:?}");
     client.marked.assert_none_left(Duration::from_secs(5));
 }

@@ -2,6 +2,7 @@
 //! are answers (20).
 
 use std::fs;
+use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -144,6 +145,36 @@ fn a_watched_file_that_changes_restarts_the_server_once_per_burst() {
     assert_eq!(client.journal.starts(), 6);
     assert_eq!(client.logged("a watched file has changed"), 5);
     assert_eq!(client.logged("parked"), 0);
+}
+
+#[test]
+fn a_watched_file_that_is_replaced_again_and_again_is_still_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("server.py");
+    fs::write(&file, "one").unwrap();
+    let mut client =
+        Setup::plan("").options(&["--watch", &format!("{}/./server.py", folder.path().display())]).connect();
+    for session in 2..=5 {
+        let from = client.log().len();
+        match session {
+            // As editors and compilers do it.
+            2 | 4 => {
+                fs::write(folder.path().join("draft"), "two").unwrap();
+                fs::rename(folder.path().join("draft"), &file).unwrap();
+            }
+            3 => fs::write(&file, "three").unwrap(),
+            _ => {
+                fs::remove_file(&file).unwrap();
+                fs::write(&file, "five").unwrap();
+            }
+        }
+        client.wait_for_log(from, &format!("ready (session {session})"));
+    }
+    // What lies beside it does not matter.
+    fs::write(folder.path().join("beside"), "x").unwrap();
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(client.call("echo", json!({ "text": "on" })), "on");
+    assert_eq!(client.journal.starts(), 5);
 }
 
 #[test]

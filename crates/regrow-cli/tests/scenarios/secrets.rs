@@ -55,13 +55,17 @@ fn a_secret_that_the_server_logs_while_it_serves_is_in_no_log_and_no_error() {
 
 #[test]
 fn a_secret_given_with_e_is_masked_whatever_its_name() {
-    let variable = format!("PLAIN_NAME={SECRET}");
-    let mut client =
-        Setup::plan("log-secret=PLAIN_NAME").options(&["-e", &variable, "--stderr-in-errors"]).connect();
-    assert_eq!(client.call("env", json!({ "name": "PLAIN_NAME" })), SECRET, "the server itself gets it");
-    let (text, _) = client.failing_call("die", json!({}));
-    assert!(text.contains("connecting with ***"), "{text}");
-    assert_unseen(&mut client);
+    // In words, and copied from our own environment, where no list of processes shows it.
+    for variable in [format!("PLAIN_NAME={SECRET}"), "PLAIN_NAME".to_owned()] {
+        let mut client = Setup::plan("log-secret=PLAIN_NAME")
+            .variable("PLAIN_NAME", SECRET)
+            .options(&["-e", &variable, "--stderr-in-errors"])
+            .connect();
+        assert_eq!(client.call("env", json!({ "name": "PLAIN_NAME" })), SECRET, "the server itself gets it");
+        let (text, _) = client.failing_call("die", json!({}));
+        assert!(text.contains("connecting with ***"), "{text}");
+        assert_unseen(&mut client);
+    }
 }
 
 #[test]
@@ -124,6 +128,14 @@ fn a_clean_environment_has_only_what_is_harmless_or_named() {
     assert!(!client.call("env", json!({ "name": "PATH" })).is_empty());
     let id = client.begin_call("env", json!({ "name": "CHAOS_SECRET" }));
     assert_eq!(client.answer(id)["result"]["content"][0]["text"], "not set");
+}
+
+#[test]
+fn a_server_does_not_get_the_files_that_a_careless_host_left_open_for_us() {
+    let mut client = Setup::plan("").after("exec 7</dev/null 9>&2").connect();
+    assert_eq!(client.call("fds", json!({})), "", "nothing above 2");
+    let open: Vec<_> = fs::read_dir(format!("/proc/{}/fd", client.pid())).unwrap().flatten().collect();
+    assert!(open.iter().any(|entry| entry.file_name() == "9"), "we got it, and kept it to ourselves");
 }
 
 #[test]
