@@ -165,6 +165,11 @@ impl Fault {
         self.class() == Class::Permanent
     }
 
+    /// Whether the process has ended with it, so that it reads nothing any more.
+    pub fn ends_process(&self) -> bool {
+        matches!(self.class(), Class::Orderly | Class::Death)
+    }
+
     /// Whether it happened before the server ever ran or shook hands, so that its stderr tells the cause.
     pub fn is_at_start(&self) -> bool {
         use Fault::*;
@@ -302,6 +307,18 @@ mod tests {
     fn a_kill_is_charged_whenever_the_server_was_more_than_asked_for_its_era() {
         let charged = PHASES.map(|phase| Fault::Killed { signal: 9 }.verdict(phase).charged);
         assert_eq!(charged, [false, true, true, true, true]);
+    }
+
+    #[test]
+    fn a_process_that_is_only_silent_or_deaf_may_still_read() {
+        assert!(Fault::Exited { code: 0 }.ends_process() && Fault::Killed { signal: 9 }.ends_process());
+        let living = [
+            Fault::Silent { after: Duration::ZERO },
+            Fault::OutputClosed,
+            Fault::InputClosed,
+            Fault::Broken { reason: String::new() },
+        ];
+        assert!(!living.iter().any(Fault::ends_process));
     }
 
     #[test]

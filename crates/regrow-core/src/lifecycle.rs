@@ -172,6 +172,7 @@ impl Lifecycle {
             }
             (S::Closing { then: Intent::Replace(_), .. }, E::Reconnect(Orderer::Person, _)) => self.hurry(),
             (S::Closing { .. }, E::Gone(_)) => self.gone(now),
+            (S::Closing { settle_at: Some(settle_at), .. }, E::Tick(_)) if now >= *settle_at => self.settle(),
             // The timers of the ladder slept, too: nobody may have sent SIGKILL yet.
             (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline && slept => {
                 self.extend(now + self.policy.abandon_after)
@@ -245,12 +246,30 @@ impl Lifecycle {
             _ => Intent::Replace(verdict.remedy),
         };
         let mut effects: Vec<Effect> = notice.map(Effect::Notice).into_iter().collect();
-        effects.push(Effect::Settle(self.epoch, fault.clone()));
+        // What a living process has not read, it may still read: that is known when it is gone. A handshake is sent
+        // again in any case, and fails with its attempt.
+        let settles = was_connecting || fault.ends_process();
+        if settles {
+            effects.push(Effect::Settle(self.epoch, fault.clone()));
+        }
         if was_connecting && verdict.charged {
             effects.push(Effect::FailWaiting(fault.clone()));
         }
         effects.extend(self.enter_closing(now, Manner::Failed, then, Some(fault)));
+        if let State::Closing { settle_at, deadline, .. } = &mut self.state
+            && !settles
+        {
+            let proven = now + self.policy.ladders.failed.length() + self.policy.settle_after;
+            *settle_at = Some(proven.min(*deadline));
+        }
         effects
+    }
+
+    /// What a closing session still has in flight waits no longer.
+    fn settle(&mut self) -> Vec<Effect> {
+        let State::Closing { settle_at, then, fault, .. } = &mut self.state else { return vec![] };
+        *settle_at = None;
+        vec![Effect::Settle(self.epoch, fault.clone().unwrap_or(meant(*then)))]
     }
 
     /// A fault that happened before our hangup reached the session, but was told after. It counts, even when
@@ -369,7 +388,7 @@ impl Lifecycle {
     ) -> Vec<Effect> {
         let ladder = self.policy.ladders.ladder(manner).length();
         let deadline = now + ladder + self.policy.abandon_after;
-        self.state = State::Closing { deadline, then, fault };
+        self.state = State::Closing { deadline, settle_at: None, then, fault };
         vec![Effect::Hold(self.epoch), Effect::Hangup(self.epoch, manner)]
     }
 
@@ -382,11 +401,9 @@ impl Lifecycle {
     }
 
     fn gone(&mut self, now: Time) -> Vec<Effect> {
+        let mut effects = self.settle(); // Nobody can answer it now.
         let State::Closing { then, fault, .. } = &mut self.state else { return vec![] };
         let (then, fault) = (*then, fault.take());
-        // Whatever was still on the session can be answered by nobody now.
-        let why = fault.clone().unwrap_or(meant(then));
-        let mut effects = vec![Effect::Settle(self.epoch, why)];
         effects.extend(match then {
             Intent::Close => self.closed(),
             Intent::Replace(remedy) => self.replace(now, remedy, fault),

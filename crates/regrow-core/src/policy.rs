@@ -57,6 +57,8 @@ pub struct Policy {
     pub ladders: Ladders,
     /// How long after SIGKILL we wait for a process to be gone before we go on without it.
     pub abandon_after: Duration,
+    /// How long after SIGKILL the calls on a failed session wait to learn that the server never read them.
+    pub settle_after: Duration,
     /// Which calls of unknown delivery may be sent again.
     pub replay: Replay,
     /// How often a call is sent at most.
@@ -97,6 +99,7 @@ impl Default for Policy {
             wake_spread: secs(1),
             ladders: Ladders::default(),
             abandon_after: secs(2),
+            settle_after: millis(100),
             replay: Replay::Safe,
             max_sends: 3,
             max_calls: 4096,
@@ -151,6 +154,14 @@ pub enum Manner {
     Failed,
 }
 
+impl Manner {
+    /// Whether the server's input is closed at once, which asks it to end. That of a failed session stays open until
+    /// its process is gone: only so can be told what it never read.
+    pub fn closes_input(self) -> bool {
+        self != Manner::Failed
+    }
+}
+
 /// The ladder for each manner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ladders {
@@ -187,10 +198,10 @@ impl Default for Ladders {
     }
 }
 
-/// Ending a process: its input is closed first, in every manner; then these steps, until it is gone.
+/// Ending a process: these steps, until it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ladder {
-    /// SIGTERM so long after its input was closed.
+    /// SIGTERM so long after the decision, with which its input is closed in most manners.
     pub term_after: Duration,
     /// SIGKILL so long after SIGTERM.
     pub kill_after: Duration,

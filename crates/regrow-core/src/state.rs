@@ -32,6 +32,8 @@ pub enum State {
     Closing {
         /// When it is abandoned.
         deadline: Time,
+        /// When its calls end although its process, which may still read, has not; none once they are settled.
+        settle_at: Option<Time>,
         /// What comes after it.
         then: Intent,
         /// Why it ended, if that was a fault.
@@ -114,7 +116,8 @@ impl State {
             State::Ready { watch: Watch::Calm { look_at }, .. } => look_at,
             State::Ready { watch: Watch::Probed { deadline, .. }, .. } => Some(deadline),
             State::Ready { watch: Watch::Spared { look_at, .. }, .. } => Some(look_at),
-            State::Draining { deadline, .. } | State::Closing { deadline, .. } => Some(deadline),
+            State::Draining { deadline, .. } => Some(deadline),
+            State::Closing { deadline, settle_at, .. } => Some(settle_at.unwrap_or(deadline)),
             State::Backoff { retry_at, .. } => Some(retry_at),
             State::Parked { probe_at, .. } => probe_at,
         }

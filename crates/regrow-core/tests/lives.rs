@@ -503,9 +503,10 @@ fn a_slow_tool_is_no_reason_to_replace_a_server_that_lives() {
 fn a_silent_server_is_spared_for_other_calls_but_not_for_more_than_60_s() {
     let world = World::new(200.0)
         .start(0.0)
-        .then(2.0, Happening::Hangs)
+        .answers_in(10.0)
         .call_within(3.0, 7.0)
-        .call_within(4.0, 190.0);
+        .call_within(4.0, 190.0)
+        .then(5.0, Happening::Hangs);
     let life = check(
         &exact(),
         world.clone(),
@@ -513,8 +514,8 @@ fn a_silent_server_is_spared_for_other_calls_but_not_for_more_than_60_s() {
         0.0s idle -> connecting
         1.0s connecting -> ready
         10.0s call 1: timed out, unknown
-        75.0s call 2: failed, unknown: the server gave no sign of life for 74 s
         75.0s ready -> closing: the server gave no sign of life for 74 s
+        75.0s call 2: failed, unknown: the server gave no sign of life for 74 s
         75.0s closing -> connecting
         76.0s connecting -> ready
         ",
@@ -527,6 +528,95 @@ fn a_silent_server_is_spared_for_other_calls_but_not_for_more_than_60_s() {
         .call_within(4.0, 20.0)
         .live(&exact());
     assert!(shorter.starts[1] <= at(24.0 + 0.25), "replaced as soon as the last call has ended");
+}
+
+/// A server that reads one call and then hangs, with two more in its input.
+fn hangs_after_one_of_three() -> World {
+    World::new(40.0)
+        .start(0.0)
+        .answers_in(5.0)
+        .call_within(2.0, 10.0)
+        .call_within(3.0, 100.0)
+        .then(4.0, Happening::Hangs)
+        .call_within(11.5, 100.0)
+        .call_within(12.5, 100.0)
+}
+
+#[test]
+fn calls_that_a_hung_server_never_read_move_to_the_next_session_once_it_is_gone() {
+    let mut policy = exact();
+    policy.doubt_patience = Duration::ZERO;
+    check(
+        &policy,
+        hangs_after_one_of_three().gone_in(0.1),
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        12.0s call 1: timed out, unknown
+        17.25s ready -> closing: the server gave no sign of life for 16.25 s
+        17.35s call 2: failed, unknown: the server gave no sign of life for 16.25 s
+        17.35s closing -> connecting
+        18.35s connecting -> ready
+        23.35s call 3: answered
+        23.35s call 4: answered
+        ",
+    );
+}
+
+#[test]
+fn calls_on_a_hung_server_that_cannot_be_killed_end_as_unknown_within_200_ms() {
+    let mut policy = exact();
+    policy.doubt_patience = Duration::ZERO;
+    check(
+        &policy,
+        hangs_after_one_of_three().never_gone(),
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        12.0s call 1: timed out, unknown
+        17.25s ready -> closing: the server gave no sign of life for 16.25 s
+        17.45s call 2: failed, unknown: the server gave no sign of life for 16.25 s
+        17.45s call 3: failed, unknown: the server gave no sign of life for 16.25 s
+        17.45s call 4: failed, unknown: the server gave no sign of life for 16.25 s
+        19.35s closing -> connecting: abandoned
+        20.35s connecting -> ready
+        ",
+    );
+}
+
+#[test]
+fn a_call_on_a_failed_session_still_ends_by_its_deadline() {
+    let mut policy = exact();
+    policy.doubt_patience = Duration::ZERO;
+    let world = World::new(40.0)
+        .start(0.0)
+        .then(2.0, Happening::Hangs)
+        .call_within(3.0, 10.0)
+        .call_within(4.0, 14.3)
+        .gone_in(0.1);
+    let life = world.live(&policy);
+    assert_eq!(life.fate(2), (18.3, &Fate::TimedOut(Delivery::Unknown)), "{}", life.log);
+    assert_eq!(life.starts.get(1), Some(&at(18.35)), "{}", life.log);
+}
+
+#[test]
+fn a_session_whose_process_lives_on_settles_when_that_is_gone_and_a_dead_one_at_once() {
+    let broken = Fault::Broken { reason: String::new() };
+    for fault in [Fault::OutputClosed, Fault::InputClosed, broken, killed(), exited(1)] {
+        let mut owner = Owner::new(&exact(), 1);
+        owner.event(at(0.0), Event::Start);
+        let epoch = owner.epoch();
+        owner.event(at(1.0), Event::Connected(epoch));
+        let caller = owner.call(at(2.0), Nature::Effect, Some(secs(60.0)), 1);
+        let id = owner.ledger.find(|&c| c == caller).unwrap();
+        owner.ledger.sent(id, 0);
+        owner.event(at(3.0), Event::Lost(epoch, fault.clone(), owner.pulse()));
+        assert_eq!(owner.ledger.is_empty(), fault.ends_process(), "{fault}");
+        owner.event(at(3.1), Event::Gone(epoch));
+        assert!(owner.ledger.is_empty(), "{fault}");
+        let ended = Told::Ended(caller, Fate::Failed(Delivery::Unknown, fault));
+        assert!(owner.told.contains(&ended), "{:?}", owner.told);
+    }
 }
 
 #[test]

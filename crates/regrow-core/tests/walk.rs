@@ -126,6 +126,8 @@ struct Process {
     told_to_end: bool,
     /// Until when it must be waited for.
     patience: Option<Time>,
+    /// When its calls have ended, if it has failed.
+    settled_by: Option<Time>,
     written: u64,
     /// Calls in its input that it has not read yet: where each starts.
     pipe: BTreeMap<u64, Caller>,
@@ -533,15 +535,20 @@ impl Walk {
         let epoch = self.owner.epoch();
         let Some(process) = self.processes.get_mut(&epoch).filter(|process| !process.dead) else { return };
         process.dead = true;
-        // On a dead process it is known what it never read.
-        if self.rng.bool() {
-            let read = process.pipe.keys().next().copied().unwrap_or(process.written);
-            self.owner.read.insert(epoch, read);
-        }
         let told_to_end = process.told_to_end;
+        self.learn_what_was_read(epoch);
         if !told_to_end || self.rng.u32(0..3) == 0 {
             let (fault, pulse) = (self.some_fault(), self.owner.pulse());
             self.event(Event::Lost(epoch, fault, pulse));
+        }
+    }
+
+    /// On a dead process it may be known what it never read.
+    fn learn_what_was_read(&mut self, epoch: Epoch) {
+        if self.rng.bool() {
+            let process = &self.processes[&epoch];
+            let read = process.pipe.keys().next().copied().unwrap_or(process.written);
+            self.owner.read.insert(epoch, read);
         }
     }
 
@@ -567,6 +574,7 @@ impl Walk {
         if !self.processes[&epoch].told_to_end {
             return;
         }
+        self.learn_what_was_read(epoch);
         self.processes.remove(&epoch);
         self.event(Event::Gone(epoch));
     }
@@ -640,6 +648,10 @@ impl Walk {
                     process.told_to_end = true;
                     let patience = self.policy.ladders.ladder(manner).length() + self.policy.abandon_after;
                     let until = self.now + patience;
+                    if manner == Manner::Failed {
+                        let wait = self.policy.ladders.failed.length() + self.policy.settle_after;
+                        process.settled_by = Some(self.now + wait);
+                    }
                     process.patience = Some(process.patience.map_or(until, |sooner| until.min(sooner)));
                 }
                 Told::Abandon(epoch) => {
@@ -759,8 +771,14 @@ impl Walk {
         p10_epochs_rise_and_attempts_have_a_floor(epoch, self);
         self.attempts.push(self.now);
         self.account = Account::default();
-        let process =
-            Process { dead: false, told_to_end: false, patience: None, written: 0, pipe: BTreeMap::new() };
+        let process = Process {
+            dead: false,
+            told_to_end: false,
+            patience: None,
+            settled_by: None,
+            written: 0,
+            pipe: BTreeMap::new(),
+        };
         self.processes.insert(epoch, process);
     }
 
@@ -861,6 +879,7 @@ impl Walk {
             state => state.name(),
         });
         p2_every_call_ends_by_its_deadline(self);
+        p2_the_calls_of_a_failed_session_end_soon(self);
         p4_the_budget_is_what_was_charged(self);
         p8_parked_and_closed_hold_no_waiting_call(self);
         p9_whatever_is_pending_has_a_timer(self);

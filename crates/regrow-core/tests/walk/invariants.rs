@@ -22,6 +22,18 @@ pub(crate) fn p2_every_call_ends_by_its_deadline(walk: &Walk) {
     }
 }
 
+/// P2: a call whose session has failed ends, or moves on, within a moment.
+pub(crate) fn p2_the_calls_of_a_failed_session_end_soon(walk: &Walk) {
+    if walk.owner.deadline().is_some_and(|due| due <= walk.now) {
+        return; // The timer is about to fire.
+    }
+    for (epoch, id) in walk.outstanding.keys() {
+        let settled_by = walk.processes.get(epoch).and_then(|process| process.settled_by);
+        let late = settled_by.is_some_and(|settled_by| settled_by <= walk.now);
+        assert!(!late, "P2: {id:?} is still on the failed session {epoch}");
+    }
+}
+
 /// P3: a call runs at most once, unless safe; and never more than three times. A handshake runs nothing, and a
 /// stream is no call.
 pub(crate) fn p3_a_call_runs_at_most_once_unless_safe(caller: Caller, truth: &Truth, policy: &Policy) {

@@ -254,6 +254,8 @@ struct Session {
     told_to_end: bool,
     answers: u32,
     sent: u64,
+    /// Where in its input it stopped reading.
+    read: Option<u64>,
 }
 
 struct Run<'a> {
@@ -328,6 +330,7 @@ impl Run<'_> {
             Happening::Hangs => {
                 if let Some(session) = &mut self.session {
                     session.hung = true;
+                    session.read = Some(session.sent);
                 }
             }
             Happening::Reconnect(orderer) => owner.reconnect(now, orderer),
@@ -381,8 +384,9 @@ impl Run<'_> {
                 }
             }
             Happening::Vanishes(epoch) => {
-                if self.session.as_ref().is_some_and(|s| s.epoch == epoch) {
-                    self.session = None;
+                if let Some(session) = self.session.take_if(|session| session.epoch == epoch) {
+                    // Only now it is known what it never read.
+                    owner.read.extend(session.read.map(|read| (epoch, read)));
                 }
                 owner.event(now, Event::Gone(epoch));
             }
@@ -484,8 +488,15 @@ impl Run<'_> {
         let now = self.now;
         assert!(self.session.is_none(), "P1: an attempt starts while a session lives:\n{}", self.life.log);
         self.life.starts.push(now);
-        self.session =
-            Some(Session { epoch, alive: true, hung: false, told_to_end: false, answers: 0, sent: 0 });
+        self.session = Some(Session {
+            epoch,
+            alive: true,
+            hung: false,
+            told_to_end: false,
+            answers: 0,
+            sent: 0,
+            read: None,
+        });
         if let Some(step) = self.world.first_step {
             self.later(now, Happening::Steps(epoch, step));
         }
