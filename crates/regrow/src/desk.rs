@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{
-    Admission, CallId, Delivery, Ended, Epoch, Fault, Ledger, Manner, Nature, Orderer, Policy, Pulse,
+    Admission, CallId, Delivery, Ended, Epoch, Fault, Ladder, Ledger, Manner, Nature, Orderer, Policy, Pulse,
     Refusal, Step, Time, ToolSafety,
 };
 use tokio::sync::{Notify, oneshot};
@@ -93,7 +93,7 @@ pub(crate) struct Desk {
 /// One live exchange with the server.
 pub(crate) struct Session {
     pub(crate) epoch: Epoch,
-    /// None once we have closed the server's input.
+    /// None once we have closed the server's input. See [`Session::input`].
     pub(crate) writer: Option<Writer<Box<dyn Input>, Option<CallId>>>,
     pub(crate) process: Arc<dyn Process>,
     pub(crate) signals: Arc<Signals>,
@@ -124,6 +124,13 @@ pub(crate) struct Signals {
     pub(crate) finish: Notify,
     /// A change of a list was kept back.
     pub(crate) kept_back: Notify,
+}
+
+impl Session {
+    /// What can be written to: none once we are ending it, though its input may stay open to tell what was never read.
+    pub(crate) fn input(&mut self) -> Option<&mut Writer<Box<dyn Input>, Option<CallId>>> {
+        self.writer.as_mut().filter(|_| !self.hung_up)
+    }
 }
 
 impl Drop for Session {
@@ -411,13 +418,11 @@ impl Shared {
     /// Sends a line that wants no answer to this session, or to whichever is live. Says whether it could.
     pub(crate) fn post(&self, epoch: Option<Epoch>, line: Bytes) -> bool {
         let mut desk = self.desk();
-        let fits = desk.session.as_ref().is_some_and(|session| {
-            epoch.is_none_or(|epoch| epoch == session.epoch)
-                && session
-                    .writer
-                    .as_ref()
-                    .is_some_and(|w| w.queued() <= self.settings.policy.max_pending_bytes)
-        });
+        let session =
+            desk.session.as_mut().filter(|session| epoch.is_none_or(|epoch| epoch == session.epoch));
+        let fits = session
+            .and_then(|session| session.input())
+            .is_some_and(|input| input.queued() <= self.settings.policy.max_pending_bytes);
         if fits {
             desk.write(None, line);
         } else {
@@ -511,8 +516,8 @@ impl Desk {
     /// Writes a line to the session: here and now if the stream takes it.
     pub(crate) fn write(&mut self, key: Option<CallId>, line: Bytes) {
         let Desk { ledger, session: Some(session), .. } = self else { return };
-        let Some(writer) = &mut session.writer else { return };
-        match writer.push(key, line, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at))) {
+        let Some(input) = session.input() else { return };
+        match input.push(key, line, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at))) {
             Ok(false) => {}
             Ok(true) => session.signals.pump.notify_one(),
             Err(_) => session.signals.broken.notify_one(),
@@ -537,7 +542,24 @@ impl Desk {
         }
     }
 
-    /// Closes the server's input.
+    /// From here on nothing is written to the session, and its end is no news. Gives what ends it.
+    pub(crate) fn hang_up(
+        &mut self,
+        epoch: Epoch,
+        manner: Manner,
+        ladder: Ladder,
+    ) -> Option<(Arc<dyn Process>, Arc<Signals>)> {
+        if manner.closes_input() {
+            self.close_input(epoch);
+        }
+        self.session.as_mut().map(|session| {
+            session.hung_up = true;
+            session.grace = session.grace.min(ladder.kill_after);
+            (session.process.clone(), session.signals.clone())
+        })
+    }
+
+    /// Closes the server's input, and keeps in mind what it can have read.
     pub(crate) fn close_input(&mut self, epoch: Epoch) {
         let read = self.read_of(epoch);
         if let Some(session) = &mut self.session
@@ -550,8 +572,8 @@ impl Desk {
     /// A call has ended without an answer: the server is told to stop, or never told to start.
     pub(crate) fn withdraw(&mut self, ended: &Ended<Pending>, notification: Option<&Frame>, reason: &str) {
         if ended.delivery == Delivery::NotSent {
-            if let Some(writer) = self.session.as_mut().and_then(|session| session.writer.as_mut()) {
-                writer.revoke(Some(ended.id));
+            if let Some(input) = self.session.as_mut().and_then(Session::input) {
+                input.revoke(Some(ended.id));
             }
             return;
         }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use regrow_core::{Effect, Ended, Epoch, Event, Fault, Lifecycle, Manner, Notice as What, State, Time};
+use regrow_core::{
+    Effect, Ended, Epoch, Event, Fault, Ladder, Lifecycle, Manner, Notice as What, State, Time,
+};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
@@ -311,25 +313,17 @@ impl Owner {
         }
     }
 
-    /// Ends a session. Its input is closed here and now; the rest goes on beside us.
+    /// Ends a session. Nothing is written to it from here on; the rest goes on beside us.
     fn hang_up(&mut self, epoch: Epoch, manner: Manner) {
         let ladder = self.shared.settings.policy.ladders.ladder(manner);
-        let process = {
-            let mut desk = self.shared.desk();
-            desk.close_input(epoch);
-            desk.session.as_mut().map(|session| {
-                session.hung_up = true;
-                session.grace = session.grace.min(ladder.kill_after);
-                session.process.clone()
-            })
-        };
+        let process = self.shared.desk().hang_up(epoch, manner, ladder).map(|(process, _)| process);
         if self.hangup.as_ref().is_some_and(|hangup| !hangup.is_finished()) {
             // It is being ended already; from now on the faster times hold.
             drop(process.map(|process| process.end(ladder)));
             return;
         }
         let attempt = self.attempt.take();
-        self.hangup = Some(tokio::spawn(hang_up(self.shared.clone(), epoch, attempt, ladder)));
+        self.hangup = Some(tokio::spawn(hang_up(self.shared.clone(), epoch, attempt, manner, ladder)));
     }
 
     fn abandon(&mut self, _epoch: Epoch) {
@@ -392,21 +386,15 @@ async fn hang_up(
     shared: Arc<Shared>,
     epoch: Epoch,
     attempt: Option<JoinHandle<()>>,
-    ladder: regrow_core::Ladder,
+    manner: Manner,
+    ladder: Ladder,
 ) {
     if let Some(attempt) = attempt {
         attempt.abort();
         let _ = attempt.await; // Aborted, or done; either way nothing of it runs.
     }
-    let session = {
-        let mut desk = shared.desk();
-        desk.close_input(epoch);
-        desk.session.as_mut().map(|session| {
-            session.hung_up = true;
-            session.grace = session.grace.min(ladder.kill_after);
-            (session.process.clone(), session.signals.clone())
-        })
-    };
+    // Again: the attempt may have put its session there since we were told to.
+    let session = shared.desk().hang_up(epoch, manner, ladder);
     let mut ended = None;
     let mut helpers = 0;
     if let Some((process, signals)) = session {
@@ -421,6 +409,7 @@ async fn hang_up(
         }
         let (grace, closing) = {
             let mut desk = shared.desk();
+            desk.close_input(epoch);
             let grace = desk.session.take().map_or(ladder.kill_after, |session| session.grace);
             (grace, desk.ledger.is_closed())
         };

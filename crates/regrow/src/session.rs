@@ -61,12 +61,11 @@ async fn pump(shared: Arc<Shared>, epoch: Epoch, signals: Arc<Signals>) {
         let flushed = std::future::poll_fn(|cx| {
             let desk = &mut *shared.desk();
             let (ledger, session) = (&mut desk.ledger, desk.session.as_mut());
-            match session.filter(|session| session.epoch == epoch).and_then(|session| session.writer.as_mut())
-            {
-                Some(writer) => {
-                    writer.poll_flush(cx, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at)))
+            match session.filter(|session| session.epoch == epoch).and_then(|session| session.input()) {
+                Some(input) => {
+                    input.poll_flush(cx, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at)))
                 }
-                None => Poll::Ready(Ok(())), // We have closed it.
+                None => Poll::Ready(Ok(())), // We are ending it.
             }
         });
         if flushed.await.is_err() {

@@ -57,7 +57,7 @@ pub trait Process: Send + Sync {
 
     /// Ends it by the steps of the ladder, and resolves when nothing of its group runs and the leader is reaped.
     ///
-    /// The caller has closed the input before. The work starts with this call, not with the first poll, and goes
+    /// The caller has closed the input before, or keeps it open to ask what was never read. The work starts with this call, not with the first poll, and goes
     /// on when the future is dropped: to abandon a process is to stop waiting for it. Called again, the earlier
     /// of the times hold, and both calls resolve with the same result.
     fn end(&self, ladder: Ladder) -> BoxFuture<Ended>;
