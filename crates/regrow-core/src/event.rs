@@ -61,8 +61,9 @@ pub struct Pulse {
 }
 
 impl Pulse {
+    /// Clients often call again in the very millisecond in which a call of theirs has timed out: that is after.
     pub(crate) fn has_call_from_before(&self, time: Time) -> bool {
-        self.eldest.is_some_and(|taken| taken <= time)
+        self.eldest.is_some_and(|taken| taken < time)
     }
 }
 

@@ -631,6 +631,20 @@ fn a_silent_server_is_not_spared_for_calls_that_came_after_it_was_asked() {
 }
 
 #[test]
+fn a_call_in_the_very_millisecond_in_which_the_server_was_asked_came_after_that() {
+    let world = World::new(12.0)
+        .start(0.0)
+        .then(2.0, Happening::Hangs)
+        .call_within(2.0, 1.0)
+        .call_within(3.0, 100.0)
+        .gone_in(0.1);
+    let life = world.live(&exact());
+    assert_eq!(life.fate(1), (3.0, &Fate::TimedOut(Delivery::Unknown)), "{}", life.log);
+    assert_eq!(life.starts.get(1), Some(&at(3.0 + 5.0 + 0.1)), "{}", life.log);
+    assert_eq!(life.fate(2).1, &Fate::Answered, "{}", life.log);
+}
+
+#[test]
 fn a_server_that_does_not_know_ping_is_never_killed_for_silence() {
     let world = World::new(3000.0)
         .start(0.0)

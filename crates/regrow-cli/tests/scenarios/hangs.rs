@@ -119,6 +119,55 @@ fn scenario_09_calls_that_a_stopped_server_never_read_move_to_the_next_when_it_i
     client.leave_cleanly();
 }
 
+/// Stops the server and makes a call that times out of that. While the doubt lasts, later calls are made in vain.
+fn stop_until_doubted(client: &mut Client) {
+    stop(client.server_pid());
+    let (_, fault) = client.failing_call("echo", json!({ "text": "?" }));
+    assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("timeout"), &json!("unknown")));
+    client.wait_for_log(0, "a call got no answer; asking the server for a sign of life");
+}
+
+#[test]
+fn scenario_09_calls_that_a_stopped_server_never_read_move_to_the_next_when_it_is_found_out() {
+    let mut client = Setup::plan("").options(&["--call-timeout", "8s"]).connect();
+    stop_until_doubted(&mut client);
+    let keys: Vec<String> = (0..20).map(|number| format!("key-{number}")).collect();
+    let ids: Vec<u64> = keys.iter().map(|key| client.begin_call("count", json!({ "key": key }))).collect();
+    for (key, id) in keys.iter().zip(&ids) {
+        let answer = client.answer(*id);
+        assert_eq!((is_failure(&answer), text(&answer)), (false, "1".to_owned()), "{key}: {answer}");
+        assert_eq!(client.journal.runs_with("count", key), 1);
+    }
+    assert_eq!(client.logged("the server gave no sign of life for"), 1);
+    // SIGTERM ended it before it read anything: no call ran there.
+    assert_eq!((client.journal.requests("tools/call"), client.journal.starts()), (keys.len(), 2));
+    client.leave_cleanly();
+}
+
+#[test]
+fn scenario_09_what_a_stopped_server_reads_while_it_is_ended_is_told_truly() {
+    // It ignores SIGTERM, so it goes on for 0.1 s when it is continued to be ended.
+    let mut client = Setup::plan("ignore-term@1").options(&["--call-timeout", "8s"]).connect();
+    stop_until_doubted(&mut client);
+    let (keys, ids) = begin_large_calls(&mut client);
+    let mut answered = 0;
+    for (key, id) in keys.iter().zip(&ids) {
+        let answer = client.answer(*id);
+        let runs = client.journal.runs_with("count", key);
+        if is_failure(&answer) {
+            assert_eq!(fault(&answer)["delivery"], "unknown", "{key}: {answer}");
+            assert!(runs <= 1, "{key} ran {runs} times");
+        } else {
+            answered += 1;
+            assert_eq!((text(&answer), runs), ("1".to_owned(), 1), "{key}");
+        }
+    }
+    // What no longer fitted into its pipe went to the next session, and a server that goes on answers some of the rest.
+    assert!(answered > keys.len() / 2, "{answered} of {}", keys.len());
+    assert_eq!(client.journal.starts(), 2);
+    client.leave_cleanly();
+}
+
 #[test]
 fn scenario_09_a_server_that_reads_nothing_is_no_reason_to_stay_when_the_client_leaves() {
     let mut client = Setup::plan("").connect();

@@ -1,12 +1,14 @@
 //! What becomes of calls: every one ends once, in time, with a truthful answer.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use regrow::core::{Delivery, Fault, Orderer, Replay};
-use regrow::{Connection, ErrorKind, Outlook};
+use regrow::core::{Delivery, Fault, Orderer, Policy, Replay, State};
+use regrow::{Connection, ErrorKind, Outlook, Status};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::process::Stubborn;
 use crate::server::{Act, Plan, Server, answer};
 use crate::world::*;
 
@@ -107,6 +109,84 @@ async fn a_call_that_the_dead_server_never_read_moves_and_nobody_notices() {
         assert_eq!(server.effects(&n.to_string()), 1);
     }
     assert_eq!(server.effects("read"), 1);
+}
+
+/// A server that took one call, which has timed out, and reads no more. It is doubted, and soon ended.
+async fn hung(plan: Plan) -> (Server, Connection) {
+    let server = Server::new(move |_| Plan { tells_unread: true, ..plan.clone() });
+    let policy = Policy { doubt_patience: Duration::ZERO, ..policy() };
+    let connection = to(&server).policy(policy).build();
+    start(&connection).await;
+    let params = json!({ "name": "work", "arguments": { "effect": "hang", "hangs": true } });
+    let hung = connection.request_within("tools/call", Some(params), Some(secs(2))).await;
+    assert_eq!(hung.unwrap_err().kind, ErrorKind::Timeout);
+    (server, connection)
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_a_hung_server_never_read_move_when_it_is_ended() {
+    let (server, connection) = hung(Plan::default()).await;
+    let unread: Vec<_> = (0..5).map(|n| begin(&connection, json!({ "effect": n.to_string() }))).collect();
+    for call in unread {
+        call.await.unwrap().unwrap();
+    }
+    for n in 0..5 {
+        assert_eq!(server.effects(&n.to_string()), 1);
+    }
+    assert_eq!((server.starts().len(), server.effects("hang"), server.most_alive()), (2, 1, 1));
+    let fault = connection.status().borrow().last_fault.clone();
+    assert!(matches!(fault.as_deref(), Some(Fault::Silent { .. })), "{fault:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_a_server_without_output_never_read_move_when_it_is_ended() {
+    let server = Server::new(|_| Plan { tells_unread: true, ..Plan::default() });
+    let connection = ready(&server).await;
+    let read = begin(&connection, json!({ "hangs": true }));
+    settle().await;
+    let unread = begin(&connection, json!({ "effect": "unread" }));
+    settle().await;
+    server.act(Act::CloseOutput);
+    assert_eq!(read.await.unwrap().unwrap_err().delivery, Delivery::Unknown);
+    unread.await.unwrap().unwrap();
+    assert_eq!((server.effects("unread"), server.starts().len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_on_a_hung_server_that_cannot_be_killed_end_as_unknown_within_200_ms() {
+    let (server, connection) = hung(Plan { stubborn: Stubborn::Immortal, ..Plan::default() }).await;
+    let call = begin(&connection, json!({ "effect": "unread" }));
+    until(&connection, |status| matches!(status.state, State::Closing { .. })).await;
+    let failed = Instant::now();
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!((error.delivery, error.kind), (Delivery::Unknown, ErrorKind::Interrupted));
+    assert!(failed.elapsed() <= millis(201), "{:?}", failed.elapsed());
+    until(&connection, Status::is_ready).await;
+    assert_eq!(server.effects("unread"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_hung_server_reads_while_it_is_ended_counts_and_nothing_more_is_written_to_it() {
+    let plan = Plan { stubborn: Stubborn::IgnoresTerm, pipe: 2048, ..Plan::default() };
+    let (server, connection) = hung(plan).await;
+    let small = begin(&connection, json!({ "effect": "small" }));
+    let silent = begin(&connection, json!({ "effect": "silent", "silent": true }));
+    settle().await;
+    // The first fills the pipe, the second finds no room.
+    let large = begin(&connection, json!({ "effect": "large", "text": "x".repeat(8000) }));
+    settle().await;
+    let last = begin(&connection, json!({ "effect": "last" }));
+    until(&connection, |status| matches!(status.state, State::Closing { .. })).await;
+    server.act(Act::ReadOn);
+    small.await.unwrap().unwrap();
+    assert_eq!(silent.await.unwrap().unwrap_err().delivery, Delivery::Unknown);
+    assert_eq!(large.await.unwrap().unwrap_err().delivery, Delivery::Unknown, "it read half of it");
+    last.await.unwrap().unwrap();
+    let effects = ["small", "silent", "large", "last"].map(|key| server.effects(key));
+    assert_eq!(effects, [1, 1, 0, 1]);
+    let heard = server.heard_of("tools/call");
+    let keys: Vec<_> = heard.iter().map(|h| (h.start, &h.message["params"]["arguments"]["effect"])).collect();
+    assert_eq!(keys, [(1, &json!("hang")), (1, &json!("small")), (1, &json!("silent")), (2, &json!("last"))]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -355,7 +435,7 @@ async fn tool_errors_and_json_rpc_errors_never_cost_anything() {
 
 #[tokio::test(start_paused = true)]
 async fn closed_output_and_closed_input_of_a_living_server_are_its_end() {
-    let server = Server::new(|_| Plan { stubborn: crate::process::Stubborn::IgnoresTerm, ..Plan::default() });
+    let server = Server::new(|_| Plan { stubborn: Stubborn::IgnoresTerm, ..Plan::default() });
     let connection = ready(&server).await;
     let life = Life::of(&connection);
     server.act(Act::CloseOutput);

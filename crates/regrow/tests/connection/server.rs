@@ -31,6 +31,8 @@ pub enum Act {
     CloseOutput,
     /// Reads nothing any more, from here on.
     StopReading,
+    /// Reads again.
+    ReadOn,
 }
 
 /// Which questions about its era a server understands.
@@ -415,6 +417,7 @@ impl Body {
                     self.stopped.0.store(true, Ordering::Relaxed);
                     self.stopped.1.notify_one();
                 }
+                Act::ReadOn => self.stopped.0.store(false, Ordering::Relaxed),
             }
         }
     }
