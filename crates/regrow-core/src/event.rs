@@ -24,8 +24,8 @@ pub enum Event {
     Drained(Epoch),
     /// A call reached its deadline. Before the session is ready: the client's handshake did.
     TimedOut(Epoch, Pulse),
-    /// A client cancelled a call.
-    Cancelled(Epoch, Pulse),
+    /// A client cancelled a call that was taken at this time.
+    Cancelled(Epoch, Time, Pulse),
     /// The server does not know the probe (but answered, which is a sign of life).
     ProbeRefused(Epoch),
     /// Somebody wants a fresh session.
@@ -125,7 +125,7 @@ impl Event {
             Opened(epoch) | Begun(epoch, _) | Connected(epoch) | Lost(epoch, ..) | Gone(epoch) => {
                 Some(*epoch)
             }
-            Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, _) | ProbeRefused(epoch) => Some(*epoch),
+            Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, ..) | ProbeRefused(epoch) => Some(*epoch),
             Start | Demand | Reconnect(..) | Drain | Close(_) | Tick(_) => None,
         }
     }

@@ -59,6 +59,8 @@ pub struct Ended<R> {
     pub delivery: Delivery,
     /// The epoch that had it, if one had.
     pub epoch: Option<Epoch>,
+    /// When it was taken.
+    pub taken: Time,
     /// Whether the server left because it did not know this question: answer "method not found".
     pub refused: bool,
 }
@@ -341,7 +343,7 @@ impl<R> Ledger<R> {
                 self.waiting.insert(call.arrival, id);
             } else if let Some(call) = self.remove(id) {
                 let delivery = delivery_after(call.sends);
-                over.push(Ended { id, reply: call.reply, delivery, epoch: Some(epoch), refused });
+                over.push(Ended { delivery, refused, ..ended(id, call) });
             }
         }
         over
@@ -538,7 +540,7 @@ fn ended<R>(id: CallId, call: Call<R>) -> Ended<R> {
         Place::Waiting => None,
         Place::On(epoch, _) => Some(epoch),
     };
-    Ended { id, delivery: call.delivery(), reply: call.reply, epoch, refused: false }
+    Ended { id, delivery: call.delivery(), taken: call.taken, reply: call.reply, epoch, refused: false }
 }
 
 #[cfg(test)]

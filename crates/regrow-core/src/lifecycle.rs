@@ -145,7 +145,10 @@ impl Lifecycle {
                 self.lost(now, Fault::HandshakeTimeout { after }, pulse)
             }
             (S::Ready { .. }, E::TimedOut(_, pulse)) => self.doubt(now, pulse),
-            (S::Ready { .. }, E::Cancelled(_, pulse)) if now - pulse.heard >= self.policy.doubt_silence => {
+            // A server that has just been asked is not silent, however long nothing was read before.
+            (S::Ready { .. }, E::Cancelled(_, taken, pulse))
+                if now - pulse.heard.max(taken) >= self.policy.doubt_silence =>
+            {
                 self.doubt(now, pulse)
             }
             (S::Ready { .. }, E::ProbeRefused(_)) => {

@@ -662,6 +662,13 @@ fn a_cancelled_call_raises_a_doubt_only_after_ten_silent_seconds() {
     assert_eq!(quick.live(&exact()).probes, []);
     let slow = World::new(40.0).start(0.0).answers_in(99.0).call(2.0).then(20.0, Happening::Cancel(1));
     assert_eq!(slow.live(&exact()).probes, [at(20.0)]);
+    let after_idling =
+        World::new(58.0).start(0.0).answers_in(99.0).call(50.0).then(50.5, Happening::Cancel(1));
+    assert_eq!(
+        after_idling.live(&exact()).probes,
+        [],
+        "the server was silent because nobody asked it anything"
+    );
 }
 
 // Sleep.

@@ -54,7 +54,7 @@ pub(crate) struct Shared {
 }
 
 /// What happened, for the owner.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum News {
     Start,
     Opened(Epoch),
@@ -63,7 +63,8 @@ pub(crate) enum News {
     Lost(Epoch, Fault),
     /// Nothing is left of the epoch; how its process ended, if it had one, and how many helpers outside its group did.
     Gone(Epoch, Option<crate::transport::Ended>, usize),
-    Cancelled(Epoch),
+    /// A call that was taken at this time.
+    Cancelled(Epoch, Time),
     ProbeRefused(Epoch),
     Reconnect(Orderer),
     Drain,
@@ -188,7 +189,7 @@ impl Shared {
     }
 
     pub(crate) fn tell(&self, news: News) {
-        self.desk().news.push_back(news);
+        self.desk().tell(news);
         self.wake.notify_one();
     }
 
@@ -437,9 +438,8 @@ impl Shared {
         let Some(id) = desk.ledger.find(wanted) else { return false };
         let Some(ended) = desk.ledger.cancel(id) else { return false };
         desk.withdraw(&ended, notification, "the caller gave up");
-        let news = ended.epoch.map(News::Cancelled);
-        if !matches!(desk.news.back(), Some(News::Cancelled(_))) {
-            desk.news.extend(news);
+        if let Some(epoch) = ended.epoch {
+            desk.tell(News::Cancelled(epoch, ended.taken));
         }
         drop(desk);
         self.wake.notify_one();
@@ -513,6 +513,24 @@ const CAPABILITIES: [(&str, &str); 5] = [
 ];
 
 impl Desk {
+    /// News for the owner. What programs can say as often as they like is kept once, so that it stays few.
+    pub(crate) fn tell(&mut self, news: News) {
+        match news {
+            News::Start | News::Reconnect(_) | News::Drain | News::Close(_) if self.news.contains(&news) => {}
+            News::Cancelled(epoch, taken) => {
+                let known = self.news.iter_mut().find_map(|known| match known {
+                    News::Cancelled(of, eldest) if *of == epoch => Some(eldest),
+                    _ => None,
+                });
+                match known {
+                    Some(eldest) => *eldest = taken.min(*eldest),
+                    None => self.news.push_back(News::Cancelled(epoch, taken)),
+                }
+            }
+            news => self.news.push_back(news),
+        }
+    }
+
     /// Writes a line to the session: here and now if the stream takes it.
     pub(crate) fn write(&mut self, key: Option<CallId>, line: Bytes) {
         let Desk { ledger, session: Some(session), .. } = self else { return };
@@ -637,5 +655,38 @@ impl Desk {
             true => self.ledger.stop_clock(now),
             false => self.ledger.start_clock(now),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inbox::Queue;
+
+    fn shared() -> Shared {
+        let settings = Settings {
+            name: "fake".into(),
+            policy: Policy::default(),
+            max_line: 1 << 20,
+            mask: Mask::default(),
+            stderr_in_errors: false,
+            is_safe_tool: None,
+        };
+        Shared::new(settings, Arc::new(Queue::new()), Greeting::ByClient)
+    }
+
+    #[test]
+    fn what_programs_may_say_in_a_loop_does_not_pile_up() {
+        let shared = shared();
+        for millis in 0..1000 {
+            shared.tell(News::Start);
+            shared.tell(News::Reconnect(Orderer::Program));
+            shared.tell(News::Cancelled(Epoch(1), Time::from_millis(1000 - millis)));
+            shared.tell(News::Close(Manner::Planned));
+        }
+        let desk = shared.desk();
+        assert_eq!(desk.news.len(), 4);
+        let eldest = News::Cancelled(Epoch(1), Time::from_millis(1));
+        assert!(desk.news.contains(&eldest), "a doubt is raised by the one that waited longest");
     }
 }

@@ -130,7 +130,7 @@ impl Owner {
                 }
                 Event::Gone(epoch)
             }
-            News::Cancelled(epoch) => Event::Cancelled(epoch, self.shared.pulse(epoch)),
+            News::Cancelled(epoch, taken) => Event::Cancelled(epoch, taken, self.shared.pulse(epoch)),
             News::ProbeRefused(epoch) => Event::ProbeRefused(epoch),
             News::Reconnect(orderer) => Event::Reconnect(orderer, self.shared.pulse(self.lifecycle.epoch())),
             News::Drain => Event::Drain,

@@ -124,7 +124,7 @@ impl Owner {
         self.told.push(Told::Ended(caller, Fate::Cancelled(ended.delivery)));
         if let Some(epoch) = ended.epoch {
             let pulse = self.pulse();
-            self.step(now, Event::Cancelled(epoch, pulse));
+            self.step(now, Event::Cancelled(epoch, ended.taken, pulse));
         }
         self.follow(now);
         true
