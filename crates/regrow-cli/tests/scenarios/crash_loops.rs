@@ -115,7 +115,10 @@ fn cannot_run(setup: Setup, cause: &str, said: &[&str]) {
             (&json!(cause), &json!("not-sent")),
             "request {round}"
         );
-        assert!(fault["retryAfterMs"].as_u64().is_some_and(|wait| (8_000..=10_000).contains(&wait)), "{fault}");
+        assert!(
+            fault["retryAfterMs"].as_u64().is_some_and(|wait| (8_000..=10_000).contains(&wait)),
+            "{fault}"
+        );
     }
     client.wait_for_log(0, "parked");
     let notices = client.notices();
