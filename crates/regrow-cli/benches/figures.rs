@@ -49,6 +49,52 @@ fn main() {
     let beyond = |percent| show(p(&recovered, percent).saturating_sub(p(&starts, percent)));
     println!("| recovered, beyond the server's own start | {} | {} | |", beyond(50), beyond(99));
     row3("start of `regrow wrap` to the first answer", &of(|life| life.started));
+
+    at_rest();
+}
+
+/// What it costs when nothing happens.
+fn at_rest() {
+    let mut peer = Peer::wrapped();
+    peer.shake_hands();
+    for _ in 0..1_000 {
+        peer.echo();
+    }
+    let pid = peer.child.id();
+    let guard =
+        children(pid).into_iter().find(|child| command(*child).contains("guard")).expect("there is a guard");
+    let before = processor_ticks(pid) + processor_ticks(guard);
+    thread::sleep(Duration::from_secs(5));
+    let used = processor_ticks(pid) + processor_ticks(guard) - before;
+    let memory = resident_kib(pid) + resident_kib(guard);
+    let size = std::fs::metadata(REGROW).map_or(0, |file| file.len());
+    println!("\n| at rest, after 1,000 calls | |");
+    println!("|---|---|");
+    println!("| resident memory, with the guard | {:.1} MiB |", memory as f64 / 1024.0);
+    println!("| processor time in 5 s | {} ms |", used * 10);
+    println!("| size of the executable | {:.1} MiB |", size as f64 / (1024.0 * 1024.0));
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+fn command(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default()
+}
+
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).unwrap_or(0)
+}
+
+/// In hundredths of a second.
+fn processor_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    [11, 12].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
 }
 
 /// One death while idle and one during a call, each of a fresh connection: the first death heals without a pause.

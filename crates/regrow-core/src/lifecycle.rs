@@ -90,7 +90,9 @@ impl Lifecycle {
     pub fn next_attempt(&self) -> Option<Time> {
         match self.state {
             State::Backoff { retry_at, .. } => Some(retry_at),
-            State::Parked { .. } => Some(self.demand_floor()),
+            State::Parked { .. } | State::Closing { then: Intent::Replace(_), .. } => {
+                Some(self.demand_floor())
+            }
             _ => None,
         }
     }
@@ -590,7 +592,10 @@ impl Lifecycle {
     }
 
     fn demand_floor(&self) -> Time {
-        let permanent = matches!(&self.state, State::Parked { fault, .. } if fault.is_permanent());
+        let permanent = match &self.state {
+            State::Parked { fault, .. } | State::Closing { fault: Some(fault), .. } => fault.is_permanent(),
+            _ => false,
+        };
         let floor = if permanent { self.policy.permanent_demand_floor } else { self.policy.demand_floor };
         self.attempted.map_or(Time::ZERO, |attempted| attempted + floor.max(self.policy.attempt_floor))
     }

@@ -293,9 +293,7 @@ impl Owner {
         match self.lifecycle.state() {
             _ if kind == ErrorKind::Closed || self.lifecycle.is_closing() => Outlook::Closed,
             State::Ready { .. } | State::Draining { .. } => Outlook::Serving,
-            _ if self.lifecycle.parks(now) && permanent => {
-                Outlook::NeedsMending(wait().max(Duration::from_secs(1)))
-            }
+            _ if self.lifecycle.parks(now) && permanent => Outlook::NeedsMending(wait()),
             _ if self.lifecycle.parks(now) => Outlook::Parked(wait()),
             _ => Outlook::Restarting,
         }

@@ -14,11 +14,13 @@ pub(crate) struct Writer<S, K> {
     queue: VecDeque<(K, Bytes, bool)>,
     queued: usize,
     accepted: u64,
+    /// The pump waits for the stream, or has been told to. Only one can wait for a stream, so nobody else may ask it.
+    pumping: bool,
 }
 
 impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> Writer<S, K> {
     pub(crate) fn new(stream: S) -> Writer<S, K> {
-        Writer { stream, queue: VecDeque::new(), queued: 0, accepted: 0 }
+        Writer { stream, queue: VecDeque::new(), queued: 0, accepted: 0, pumping: false }
     }
 
     /// The stream itself.
@@ -36,18 +38,20 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> Writer<S, K> {
         self.queued
     }
 
-    /// Adds a line. If nothing is queued, writes it here and now as far as the stream takes it, without a hop to
+    /// Adds a line. If the pump is not at work, writes it here and now as far as the stream takes it, without a hop to
     /// another task; says whether the pump must be woken for the rest. `begun` hears which lines begin where.
     pub(crate) fn push(&mut self, key: K, line: Bytes, begun: impl FnMut(K, u64)) -> io::Result<bool> {
-        let idle = self.queue.is_empty();
         self.queued += line.len();
         self.queue.push_back((key, line, false));
-        if !idle {
-            return Ok(false); // The pump is at work already.
+        if self.pumping {
+            return Ok(false); // Also where all that it waited for was taken back.
         }
         match self.poll_flush(&mut Context::from_waker(Waker::noop()), begun) {
             Poll::Ready(done) => done.map(|()| false),
-            Poll::Pending => Ok(true),
+            Poll::Pending => {
+                self.pumping = true;
+                Ok(true)
+            }
         }
     }
 
@@ -87,14 +91,28 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> Writer<S, K> {
                 self.queue.pop_front();
             }
         }
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.pumping &= flushed.is_pending();
+        flushed
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
     use tokio::io::{AsyncReadExt, duplex};
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 
     #[tokio::test]
     async fn a_line_that_the_stream_takes_leaves_at_once_and_the_rest_waits_in_order() {
@@ -126,5 +144,25 @@ mod tests {
         std::future::poll_fn(|cx| writer.poll_flush(cx, |k, at| begun.push((k, at)))).await.unwrap();
         assert_eq!(begun, [('a', 0), ('c', 4)]);
         assert_eq!(writer.accepted(), 8);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_comes_while_the_pump_waits_for_the_stream_does_not_take_its_place() {
+        let (near, mut far) = duplex(4);
+        let mut writer = Writer::new(near);
+        assert!(writer.push('a', Bytes::from_static(b"one\n"), |_, _| {}).is_ok_and(|wake| !wake));
+        assert!(writer.push('b', Bytes::from_static(b"two\n"), |_, _| {}).is_ok_and(|wake| wake));
+        let mut read = [0; 4];
+        let pump = Arc::new(Woken::default());
+        let waker = Waker::from(pump.clone());
+        let mut cx = Context::from_waker(&waker);
+        assert!(writer.poll_flush(&mut cx, |_, _| {}).is_pending());
+        writer.revoke('b');
+        assert!(writer.push('c', Bytes::from_static(b"six\n"), |_, _| {}).is_ok_and(|wake| !wake));
+        far.read_exact(&mut read).await.unwrap();
+        assert!(pump.0.load(Ordering::Relaxed), "the pump still hears of room");
+        assert!(writer.poll_flush(&mut cx, |_, _| {}).is_ready());
+        far.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"six\n");
     }
 }

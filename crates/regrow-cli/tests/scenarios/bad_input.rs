@@ -204,7 +204,7 @@ fn a_server_that_asks_without_end_is_refused_and_not_left_waiting() {
         echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{}}}'
         read -r initialized
         seq 1 5000 | sed 's/.*/{"jsonrpc":"2.0","id":&,"method":"roots\/list"}/'
-        exec cat > "$CHAOS_DIR/answers"
+        cat > "$CHAOS_DIR/answers"; true # The shell keeps its own stdout.
     "#;
     let mut client = Setup::plan("").command(&["sh", "-c", script]).connect();
     let answers = client.journal.dir().join("answers");

@@ -115,7 +115,10 @@ fn cannot_run(setup: Setup, cause: &str, said: &[&str]) {
             (&json!(cause), &json!("not-sent")),
             "request {round}"
         );
-        assert!(fault["retryAfterMs"].as_u64().is_some_and(|wait| wait <= 10_000), "{fault}");
+        assert!(
+            fault["retryAfterMs"].as_u64().is_some_and(|wait| (8_000..=10_000).contains(&wait)),
+            "{fault}"
+        );
     }
     client.wait_for_log(0, "parked");
     let notices = client.notices();
@@ -130,17 +133,8 @@ fn cannot_run(setup: Setup, cause: &str, said: &[&str]) {
 }
 
 #[test]
-fn scenario_08_a_handshake_that_is_never_answered_ends_at_its_limit_and_leaves_nothing() {
-    never_answered(10);
-}
-
-#[test]
-#[ignore = "takes a minute: such attempts are a second apart"]
-fn scenario_08_fifty_handshakes_that_are_never_answered_leave_nothing() {
-    never_answered(50);
-}
-
-fn never_answered(attempts: usize) {
+fn scenario_08_fifty_handshakes_that_are_never_answered_end_at_their_limit_and_leave_nothing() {
+    let attempts = 50;
     let mut client =
         Setup::plan("never-answer").options(&["--connect-timeout", "300ms", "--budget", "1000/180"]).start();
     let began = Instant::now();

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Setup};
-use crate::evidence::kill;
+use crate::evidence::{kill, stop};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -232,6 +232,36 @@ fn a_call_that_waits_for_a_session_and_is_cancelled_never_runs() {
     assert_eq!(client.journal.runs_with("count", "dropped"), 0);
     assert_eq!(client.journal.runs_with("count", "kept"), 1);
     assert_eq!(client.seen(), Vec::<Value>::new());
+}
+
+/// What the client has sent so far was read by now.
+fn all_was_read(client: &mut Client) {
+    client.send_line("x");
+    client.wait_where("the refusal", |message| message["error"]["code"] == -32700);
+}
+
+#[test]
+fn a_call_after_one_that_was_cancelled_before_it_fitted_into_the_pipe_is_sent() {
+    let mut client = Setup::plan("").connect();
+    client.call("echo", json!({ "text": "ready" }));
+    let server = client.server_pid();
+    stop(server);
+    // Sixteen such lines fill a pipe of sixteen pages; the next one waits with us.
+    let long = "x".repeat(2900);
+    let call =
+        |client: &mut Client, key: &str| client.begin_call("count", json!({ "key": key, "padding": long }));
+    let taken: Vec<u64> = (0..16).map(|n| call(&mut client, &format!("taken-{n}"))).collect();
+    let cancelled = call(&mut client, "cancelled");
+    all_was_read(&mut client);
+    client.notify("notifications/cancelled", json!({ "requestId": cancelled }));
+    let last = call(&mut client, "last");
+    all_was_read(&mut client);
+    kill(server, Signal::CONT);
+    for id in taken.into_iter().chain([last]) {
+        assert_eq!(text_of(&client.answer(id)), "1");
+    }
+    assert_eq!(client.journal.runs_with("count", "cancelled"), 0);
+    assert_eq!(client.journal.starts(), 1);
 }
 
 #[test]
