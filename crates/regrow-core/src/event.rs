@@ -18,8 +18,8 @@ pub enum Event {
     Connected(Epoch),
     /// The attempt or session ended by itself, for this reason. Never sent for an epoch that was told to hang up.
     Lost(Epoch, Fault, Pulse),
-    /// Nothing is left of the epoch.
-    Gone(Epoch),
+    /// Nothing is left of the epoch. How its process ended, where that was not in good order.
+    Gone(Epoch, Option<Fault>),
     /// The last call in flight of a draining session ended.
     Drained(Epoch),
     /// A call reached its deadline. Before the session is ready: the client's handshake did.
@@ -101,6 +101,8 @@ pub enum Notice {
     Retired(Epoch, Fault),
     /// A session is being ended because we want it so.
     Planned(Epoch, Manner),
+    /// A session that we ended did not end in good order; that costs nothing.
+    Untidy(Epoch, Fault),
     /// A fault surfaced after we had decided to end the session; it counts.
     Late(Epoch, Fault),
     /// The server is asked for a sign of life because a call got no answer.
@@ -122,7 +124,7 @@ impl Event {
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         use Event::*;
         match self {
-            Opened(epoch) | Begun(epoch, _) | Connected(epoch) | Lost(epoch, ..) | Gone(epoch) => {
+            Opened(epoch) | Begun(epoch, _) | Connected(epoch) | Lost(epoch, ..) | Gone(epoch, _) => {
                 Some(*epoch)
             }
             Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, ..) | ProbeRefused(epoch) => Some(*epoch),

@@ -176,7 +176,11 @@ impl Lifecycle {
                 self.lost_while_closing(now, fault, pulse)
             }
             (S::Closing { then: Intent::Replace(_), .. }, E::Reconnect(Orderer::Person, _)) => self.hurry(),
-            (S::Closing { .. }, E::Gone(_)) => self.gone(now),
+            (S::Closing { .. }, E::Gone(_, ended)) => {
+                let mut effects = self.untidy(ended);
+                effects.extend(self.gone(now));
+                effects
+            }
             (S::Closing { settle_at: Some(settle_at), .. }, E::Tick(_)) if now >= *settle_at => self.settle(),
             // The timers of the ladder slept, too: nobody may have sent SIGKILL yet.
             (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline && slept => {
@@ -403,6 +407,13 @@ impl Lifecycle {
             *then = Intent::Replace(Remedy::AtOnce);
         }
         vec![]
+    }
+
+    /// Where we meant the end, every way of ending is benign, but it is said.
+    fn untidy(&self, ended: Option<Fault>) -> Vec<Effect> {
+        let meant = matches!(self.state, State::Closing { fault: None, .. });
+        let notice = ended.filter(|_| meant).map(|fault| Notice::Untidy(self.epoch, fault));
+        notice.map(Effect::Notice).into_iter().collect()
     }
 
     fn gone(&mut self, now: Time) -> Vec<Effect> {

@@ -177,6 +177,7 @@ fn twenty_planned_reconnects_with_noisy_teardown_cost_nothing() {
         let life = world.live(&Policy::default());
         assert_eq!((life.answered(), life.charges(), life.starts.len()), (20, 0, 21), "{orderer:?}");
         assert_eq!(life.budget_left, 5);
+        assert_eq!(count(&life, |notice| matches!(notice, Notice::Untidy(..))), 20, "but it is said");
     }
 }
 
@@ -243,7 +244,7 @@ fn a_reconnect_that_counts_as_a_fault_parks_even_if_the_server_then_ends_in_good
     owner.reconnect(at(3.0), Orderer::Program);
     let answered_meanwhile = Pulse { heard: at(4.0), calls: 0, answered: true, ..Pulse::default() };
     owner.event(at(4.0), Event::Lost(epoch, exited(0), answered_meanwhile));
-    owner.event(at(4.0), Event::Gone(epoch));
+    owner.event(at(4.0), Event::Gone(epoch, None));
     assert_eq!(owner.lifecycle.state().name(), "parked");
 }
 
@@ -356,7 +357,7 @@ fn what_a_person_mends_while_the_failed_attempt_still_ends_is_tried_at_once() {
     let epoch = owner.epoch();
     owner.event(at(0.1), Event::Lost(epoch, missing, Pulse::default()));
     owner.reconnect(at(0.15), Orderer::Person);
-    owner.event(at(0.2), Event::Gone(epoch));
+    owner.event(at(0.2), Event::Gone(epoch, None));
     assert_eq!(owner.lifecycle.state().name(), "connecting");
 }
 
@@ -612,7 +613,7 @@ fn a_session_whose_process_lives_on_settles_when_that_is_gone_and_a_dead_one_at_
         owner.ledger.sent(id, 0);
         owner.event(at(3.0), Event::Lost(epoch, fault.clone(), owner.pulse()));
         assert_eq!(owner.ledger.is_empty(), fault.ends_process(), "{fault}");
-        owner.event(at(3.1), Event::Gone(epoch));
+        owner.event(at(3.1), Event::Gone(epoch, None));
         assert!(owner.ledger.is_empty(), "{fault}");
         let ended = Told::Ended(caller, Fate::Failed(Delivery::Unknown, fault));
         assert!(owner.told.contains(&ended), "{:?}", owner.told);
@@ -903,7 +904,7 @@ fn a_failed_slow_probe_is_known_to_park_before_its_process_is_gone() {
         let epoch = owner.epoch();
         owner.event(at(time), Event::Lost(epoch, exited(1), Pulse::default()));
         assert_eq!(owner.lifecycle.parks(at(time)), parks, "at {time} s");
-        owner.event(at(time), Event::Gone(epoch));
+        owner.event(at(time), Event::Gone(epoch, None));
         assert_eq!(owner.lifecycle.state().name(), if parks { "parked" } else { "connecting" });
     }
 }

@@ -62,7 +62,7 @@ fn equal_seeds_live_equal_lives() {
 }
 
 /// What all lives together must have reached.
-const WANTED: [&str; 43] = [
+const WANTED: [&str; 44] = [
     "idle",
     "connecting",
     "ready",
@@ -83,6 +83,7 @@ const WANTED: [&str; 43] = [
     "notice fault",
     "notice retired",
     "notice planned",
+    "notice untidy",
     "notice late",
     "notice doubted",
     "notice backoff",
@@ -293,9 +294,9 @@ impl Walk {
             921..930 => self.own_call(),
             930..990 => self.say_old_news(),
             _ => {
-                let event = if self.rng.bool() { Event::Gone(epoch) } else { Event::Connected(epoch) };
+                let event = if self.rng.bool() { Event::Gone(epoch, None) } else { Event::Connected(epoch) };
                 // Nobody reports the end of what has not ended.
-                if !matches!(event, Event::Gone(_)) {
+                if !matches!(event, Event::Gone(..)) {
                     self.event(event);
                 }
             }
@@ -511,6 +512,9 @@ impl Walk {
             4..7 if step == Step::ClientsTurn && first.is_some_and(|caller| handshake(self, caller)) => {
                 assert!(self.owner.dispatch(epoch), "the handshake was waiting");
                 self.event(Event::Begun(epoch, Step::Greeting));
+                if self.rng.u32(0..8) == 0 {
+                    self.crash(); // Some die of it.
+                }
             }
             7.. => self.event(Event::Connected(epoch)),
             _ => {}
@@ -576,7 +580,9 @@ impl Walk {
         }
         self.learn_what_was_read(epoch);
         self.processes.remove(&epoch);
-        self.event(Event::Gone(epoch));
+        let crash = Fault::Killed { signal: 11 };
+        let crash = (self.rng.u32(0..3) == 0).then_some(crash);
+        self.event(Event::Gone(epoch, crash));
     }
 
     fn reconnect(&mut self, orderer: Orderer) {
@@ -593,7 +599,7 @@ impl Walk {
             | Event::Begun(e, _)
             | Event::Connected(e)
             | Event::Lost(e, ..)
-            | Event::Gone(e) => e,
+            | Event::Gone(e, _) => e,
             _ => return,
         };
         if old == self.owner.epoch() {
@@ -824,6 +830,7 @@ impl Walk {
             Notice::Fault(..) => "notice fault",
             Notice::Retired(..) => "notice retired",
             Notice::Planned(..) => "notice planned",
+            Notice::Untidy(..) => "notice untidy",
             Notice::Late(..) => "notice late",
             Notice::Doubted(_) => "notice doubted",
             Notice::Backoff(_) => "notice backoff",

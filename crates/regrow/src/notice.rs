@@ -39,6 +39,7 @@ impl Notice {
                 Manner::Told => "told to end; ending the server".into(),
                 Manner::Failed => "ending the failed session".into(),
             },
+            Untidy(_, fault) => format!("{fault} when it was ended; that costs nothing"),
             Late(_, fault) => format!("{fault}, just before the planned end"),
             Doubted(_) => "a call got no answer; asking the server for a sign of life".into(),
             Backoff(pause) => format!("next attempt in {}", seconds(*pause)),

@@ -52,6 +52,8 @@ pub(crate) struct Owner {
     /// What the server said on stderr before it failed to start.
     last_words: Vec<String>,
     sessions: u64,
+    /// A pause began, and observers have not been told how long it is.
+    pausing: bool,
     bye: Farewell,
 }
 
@@ -77,6 +79,7 @@ impl Owner {
             cause: None,
             last_words: vec![],
             sessions: 0,
+            pausing: false,
             bye: Farewell::default(),
         }
     }
@@ -90,6 +93,7 @@ impl Owner {
                 self.step(event);
             }
             self.look();
+            self.tell_pause();
             self.publish();
         }
         shielded(|| self.shared.inbox.over());
@@ -124,11 +128,12 @@ impl Owner {
             News::Connected(epoch) => Event::Connected(epoch),
             News::Lost(epoch, fault) => Event::Lost(epoch, fault, self.shared.pulse(epoch)),
             News::Gone(epoch, ended, helpers) => {
+                let disorder = ended.as_ref().and_then(|ended| ended.disorder()).cloned();
                 if self.lifecycle.is_closing() && epoch == self.lifecycle.epoch() {
                     self.bye.ended = ended;
                     self.bye.helpers = helpers;
                 }
-                Event::Gone(epoch)
+                Event::Gone(epoch, disorder)
             }
             News::Cancelled(epoch, taken) => Event::Cancelled(epoch, taken, self.shared.pulse(epoch)),
             News::ProbeRefused(epoch) => Event::ProbeRefused(epoch),
@@ -232,7 +237,18 @@ impl Owner {
             Effect::FailWaiting(fault) => self.fail_waiting(fault),
             Effect::Hangup(epoch, manner) => self.hang_up(epoch, manner),
             Effect::Abandon(epoch) => self.abandon(epoch),
+            Effect::Notice(What::Backoff(_)) => self.pausing = true,
             Effect::Notice(what) => self.notify(now, what),
+        }
+    }
+
+    /// How long a pause is shows when the calls that wait have been looked at: they make it shorter, or end it.
+    fn tell_pause(&mut self) {
+        let now = self.shared.now();
+        if std::mem::take(&mut self.pausing)
+            && let State::Backoff { retry_at, .. } = self.lifecycle.state()
+        {
+            self.notify(now, What::Backoff(*retry_at - now));
         }
     }
 

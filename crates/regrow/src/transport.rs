@@ -89,3 +89,16 @@ pub struct Ended {
     /// How many others of the group outlived the leader and had to be ended.
     pub helpers: usize,
 }
+
+impl Ended {
+    /// How the leader ended, unless that was in good order: by itself with code 0, or of being asked by SIGTERM.
+    pub fn disorder(&self) -> Option<&Fault> {
+        self.fault.as_ref().filter(|fault| match fault {
+            Fault::Exited { code } => *code != 0 && !self.termed,
+            Fault::Killed { signal } => *signal != SIGTERM || !self.termed,
+            _ => true,
+        })
+    }
+}
+
+const SIGTERM: i32 = 15;

@@ -88,7 +88,7 @@ pub(crate) fn p5_an_attempt_has_a_reason(walk: &Walk) {
     let due = state.deadline().is_some_and(|due| due <= walk.now);
     let allowed = match (state, event) {
         (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => true,
-        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(_) | Event::Tick(_)) => true,
+        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(..) | Event::Tick(_)) => true,
         (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
         (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
         (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,

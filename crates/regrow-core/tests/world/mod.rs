@@ -256,6 +256,8 @@ struct Session {
     sent: u64,
     /// Where in its input it stopped reading.
     read: Option<u64>,
+    /// How it ended while it was being ended.
+    crash: Option<Fault>,
 }
 
 struct Run<'a> {
@@ -384,11 +386,12 @@ impl Run<'_> {
                 }
             }
             Happening::Vanishes(epoch) => {
-                if let Some(session) = self.session.take_if(|session| session.epoch == epoch) {
-                    // Only now it is known what it never read.
-                    owner.read.extend(session.read.map(|read| (epoch, read)));
-                }
-                owner.event(now, Event::Gone(epoch));
+                let session = self.session.take_if(|session| session.epoch == epoch);
+                // Only now it is known what it never read.
+                let read = session.as_ref().and_then(|session| session.read);
+                owner.read.extend(read.map(|read| (epoch, read)));
+                let crash = session.and_then(|session| session.crash);
+                owner.event(now, Event::Gone(epoch, crash));
             }
         }
     }
@@ -411,6 +414,7 @@ impl Run<'_> {
         session.alive = false;
         let (epoch, meant) = (session.epoch, session.told_to_end);
         if meant {
+            session.crash = Some(fault);
             self.later(self.now, Happening::Vanishes(epoch));
         } else {
             let pulse = self.owner.pulse();
@@ -496,6 +500,7 @@ impl Run<'_> {
             answers: 0,
             sent: 0,
             read: None,
+            crash: None,
         });
         if let Some(step) = self.world.first_step {
             self.later(now, Happening::Steps(epoch, step));

@@ -111,6 +111,27 @@ async fn a_call_that_the_dead_server_never_read_moves_and_nobody_notices() {
     assert_eq!(server.effects("read"), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn no_pause_is_told_where_a_waiting_call_allows_of_none() {
+    let server = Server::new(|start| match start {
+        1 | 2 => Plan::default().dies_after(secs(2), killed()),
+        _ => Plan::default(),
+    });
+    let connection = safe(&server);
+    let life = Life::of(&connection);
+    work(&connection, json!({ "ms": 5000 })).await.unwrap();
+    life.check(
+        "0.0s starting the server (session 1)
+         0.0s ready (session 1)
+         2.0s the server process was killed by SIGKILL, with 1 call in flight
+         2.0s starting the server (session 2)
+         2.0s ready (session 2); what the old server kept in its memory is lost
+         4.0s the server process was killed by SIGKILL, with 1 call in flight
+         4.0s starting the server (session 3)
+         4.0s ready (session 3); what the old server kept in its memory is lost",
+    );
+}
+
 /// A server that took one call, which has timed out, and reads no more. It is doubted, and soon ended.
 async fn hung(plan: Plan) -> (Server, Connection) {
     let server = Server::new(move |_| Plan { tells_unread: true, ..plan.clone() });

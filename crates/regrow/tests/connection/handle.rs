@@ -358,9 +358,13 @@ async fn close_says_what_it_had_to_do() {
     for (stubborn, seconds, ended) in cases {
         let server = Server::always(Plan { stubborn, helpers: 2, ..Plan::default() });
         let connection = ready(&server).await;
+        let life = Life::of(&connection);
         let before = Instant::now();
         let farewell = connection.close().await;
         assert_eq!(before.elapsed().as_secs(), seconds);
+        settle().await;
+        let said = life.text().contains("killed by SIGKILL when it was ended; that costs nothing");
+        assert_eq!(said, stubborn == Stubborn::IgnoresTerm, "{}", life.text());
         assert_eq!(farewell, Farewell { ended: Some(ended), helpers: 2, abandoned: false });
         assert_eq!(server.alive(), 0);
     }
