@@ -61,6 +61,8 @@ pub struct Ended<R> {
     pub epoch: Option<Epoch>,
     /// When it was taken.
     pub taken: Time,
+    /// What it was to us.
+    pub nature: Nature,
     /// Whether the server left because it did not know this question: answer "method not found".
     pub refused: bool,
 }
@@ -295,7 +297,7 @@ impl<R> Ledger<R> {
         if call.nature == Nature::Stream && epoch <= self.held {
             return None;
         }
-        if good && !call.own && !matches!(call.nature, Nature::Greeting | Nature::Discovery) {
+        if good && !call.own && !call.nature.is_handshake() {
             self.answered = Some(epoch);
         }
         self.remove(id).map(|call| call.reply)
@@ -540,7 +542,8 @@ fn ended<R>(id: CallId, call: Call<R>) -> Ended<R> {
         Place::Waiting => None,
         Place::On(epoch, _) => Some(epoch),
     };
-    Ended { id, delivery: call.delivery(), taken: call.taken, reply: call.reply, epoch, refused: false }
+    let (delivery, taken, nature) = (call.delivery(), call.taken, call.nature);
+    Ended { id, reply: call.reply, delivery, epoch, taken, nature, refused: false }
 }
 
 #[cfg(test)]

@@ -143,6 +143,8 @@ impl Drop for Session {
 }
 
 const TASK_TOKENS: usize = 1024;
+/// A program need not answer what it is asked.
+const MAX_QUESTIONS: usize = 4096;
 
 impl Shared {
     pub(crate) fn new(settings: Settings, inbox: Arc<dyn Inbox>, greeting: Greeting) -> Shared {
@@ -250,9 +252,9 @@ impl Shared {
     ) {
         let method = request.method().unwrap_or_default();
         let nature = Nature::of(method, self.tool_safety(&request), self.settings.policy.replay);
-        let timeout = match nature {
-            Nature::Greeting | Nature::Discovery => Some(self.settings.policy.connect_timeout),
-            _ => timeout,
+        let timeout = match nature.is_handshake() {
+            true => Some(self.settings.policy.connect_timeout),
+            false => timeout,
         };
         self.note_use(method);
         let bytes = request.bytes().len();
@@ -463,6 +465,7 @@ impl Shared {
             kind,
             fault,
             outlook,
+            repeatable: false,
             tool: pending.tool(),
             stderr: vec![],
         }
@@ -632,7 +635,10 @@ impl Desk {
 
     fn question(&mut self, now: Time, id: RawId, open: bool) {
         if open {
-            self.questions.insert(id);
+            // One is enough for the clock to stand.
+            if self.questions.len() < MAX_QUESTIONS {
+                self.questions.insert(id);
+            }
         } else {
             self.questions.remove(&id);
         }
