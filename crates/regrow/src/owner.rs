@@ -280,9 +280,8 @@ impl Owner {
     }
 
     fn fail_waiting(&mut self, fault: Fault) {
-        let closing = self.lifecycle.is_closing() || fault == Fault::Closed;
-        let ended = self.shared.desk().ledger.fail_waiting(closing || fault.is_permanent());
-        let kind = if closing { ErrorKind::Closed } else { ErrorKind::Unavailable };
+        let ended = self.shared.desk().ledger.fail_waiting(&fault);
+        let kind = if self.lifecycle.is_closing() { ErrorKind::Closed } else { ErrorKind::Unavailable };
         let fault = Arc::new(fault);
         for ended in ended {
             self.fail(ended, kind, Some(fault.clone()));
