@@ -340,7 +340,7 @@ impl Shared {
     /// Opens the client's streams on this session.
     pub(crate) fn reopen_streams(&self, epoch: Epoch) -> Vec<CallId> {
         let mut desk = self.desk();
-        if desk.session.as_ref().is_none_or(|session| session.epoch != epoch || session.hung_up) {
+        if !desk.is_live(epoch) {
             return vec![];
         }
         let streams = desk.ledger.dispatch_streams(epoch);
@@ -373,7 +373,7 @@ impl Shared {
     /// Sessions take calls from now on; those that waited go first.
     pub(crate) fn open(&self, epoch: Epoch) {
         let mut desk = self.desk();
-        if desk.session.as_ref().is_none_or(|session| session.epoch != epoch || session.hung_up) {
+        if !desk.is_live(epoch) {
             return;
         }
         desk.ledger.open(epoch);
@@ -397,7 +397,7 @@ impl Shared {
         let pending =
             Pending { request, reply: Box::new(reply), caller_id, caller: Caller::Own, acknowledged: None };
         let mut desk = self.desk();
-        if desk.session.as_ref().is_none_or(|session| session.epoch != epoch || session.hung_up) {
+        if !desk.is_live(epoch) {
             return end; // Nobody would ever settle it, and another session must not be asked.
         }
         let id = desk.ledger.admit_own(self.now(), epoch, timeout, pending);
@@ -532,6 +532,11 @@ impl Desk {
             }
             news => self.news.push_back(news),
         }
+    }
+
+    /// Whether this is the session that we have, and we are not ending it.
+    fn is_live(&self, epoch: Epoch) -> bool {
+        self.session.as_ref().is_some_and(|session| session.epoch == epoch && !session.hung_up)
     }
 
     /// Writes a line to the session: here and now if the stream takes it.
