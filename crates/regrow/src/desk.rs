@@ -1,7 +1,7 @@
 //! What callers, reader and owner of a connection share: the ledger and the live session, behind one short lock.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::call::{Caller, Outcome, Pending, Reply};
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
+use crate::handshake::Handshake;
 use crate::inbox::Inbox;
 use crate::mask::Mask;
 use crate::memory::{Greeting, Memory};
@@ -47,10 +48,7 @@ pub(crate) struct Shared {
     /// Wakes the owner.
     pub(crate) wake: Notify,
     heard: AtomicU64,
-    /// The client has not greeted yet, and its requests tell how far its handshake is.
-    greeting_open: AtomicBool,
-    /// Which capabilities the client has used: a bit each.
-    used: AtomicU8,
+    pub(crate) handshake: Handshake,
 }
 
 /// What happened, for the owner.
@@ -148,7 +146,7 @@ const MAX_QUESTIONS: usize = 4096;
 
 impl Shared {
     pub(crate) fn new(settings: Settings, inbox: Arc<dyn Inbox>, greeting: Greeting) -> Shared {
-        let greeting_open = AtomicBool::new(matches!(greeting, Greeting::ByClient));
+        let handshake = Handshake::new(matches!(greeting, Greeting::ByClient));
         Shared {
             inbox,
             began: Instant::now(),
@@ -168,8 +166,7 @@ impl Shared {
             memory: Mutex::new(Memory::new(greeting)),
             wake: Notify::new(),
             heard: AtomicU64::new(0),
-            greeting_open,
-            used: AtomicU8::new(0),
+            handshake,
         }
     }
 
@@ -256,7 +253,7 @@ impl Shared {
             true => Some(self.settings.policy.connect_timeout),
             false => timeout,
         };
-        self.note_use(method);
+        self.handshake.note_use(method);
         let bytes = request.bytes().len();
         let pending = Pending { request, reply, caller_id, caller, acknowledged: None };
         let mut desk = self.desk();
@@ -296,45 +293,12 @@ impl Shared {
             Caller::Program => self.memory().envelop(&pending.request, &wire_id),
             Caller::Client | Caller::Own => pending.request.with_id(&wire_id),
         };
-        if pending.caller != Caller::Own && self.greeting_open.load(Ordering::Relaxed) {
+        if pending.caller != Caller::Own && self.handshake.is_open() {
             let news = self.greeting_step(epoch, &pending.request);
             desk.news.extend(news);
             self.wake.notify_one();
         }
         desk.write(Some(id), line);
-    }
-
-    /// The client's first requests tell how far its handshake is.
-    fn greeting_step(&self, epoch: Epoch, request: &Frame) -> Option<News> {
-        match request.method()? {
-            "initialize" => Some(News::Begun(epoch, Step::Greeting)),
-            "server/discover" => Some(News::Begun(epoch, Step::Discovering)),
-            "ping" => None,
-            _ => {
-                if request.protocol_version().is_some() {
-                    self.memory().observe_modern(request);
-                    self.greeting_open.store(false, Ordering::Relaxed);
-                }
-                Some(News::Connected(epoch))
-            }
-        }
-    }
-
-    /// The client's own handshake was answered; says what that means for the session.
-    pub(crate) fn greeting_answered(&self, epoch: Epoch, request: &Frame, result: Option<&[u8]>) {
-        let method = request.method().unwrap_or_default();
-        if !matches!(method, "initialize" | "server/discover") {
-            return;
-        }
-        match result {
-            Some(_) => {
-                self.greeting_open.store(false, Ordering::Relaxed);
-                self.tell(News::Connected(epoch));
-            }
-            // The client decides what to ask next.
-            None if self.greeting_open.load(Ordering::Relaxed) => self.tell(News::Opened(epoch)),
-            None => {}
-        }
     }
 
     /// Opens the client's streams on this session.
@@ -485,35 +449,7 @@ impl Shared {
             ToolSafety::Unknown
         }
     }
-
-    fn note_use(&self, method: &str) {
-        let bit = CAPABILITIES.iter().position(|(prefix, _)| method.starts_with(prefix));
-        if let Some(bit) = bit
-            && self.used.load(Ordering::Relaxed) & (1 << bit) == 0
-        {
-            self.used.fetch_or(1 << bit, Ordering::Relaxed);
-        }
-    }
-
-    /// The capabilities that the client has used.
-    pub(crate) fn used(&self) -> impl Iterator<Item = &'static str> {
-        let used = self.used.load(Ordering::Relaxed);
-        CAPABILITIES
-            .iter()
-            .enumerate()
-            .filter(move |(bit, _)| used & (1 << bit) != 0)
-            .map(|(_, (_, name))| *name)
-    }
 }
-
-/// Methods, and the capability that a client relies on when it uses them.
-const CAPABILITIES: [(&str, &str); 5] = [
-    ("tools/", "tools"),
-    ("prompts/", "prompts"),
-    ("resources/", "resources"),
-    ("completion/", "completions"),
-    ("logging/", "logging"),
-];
 
 impl Desk {
     /// News for the owner. What programs can say as often as they like is kept once, so that it stays few.

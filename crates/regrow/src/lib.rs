@@ -64,6 +64,7 @@ mod call;
 mod connection;
 mod desk;
 mod error;
+mod handshake;
 mod inbox;
 mod mask;
 mod memory;

@@ -134,8 +134,10 @@ fn check(shared: &Shared, before: &Agreed, now: &Agreed) -> Restored {
         let (was, is) = (before.version.clone(), Plain(&now.version).to_string());
         return Err(Some(Fault::VersionChanged { was, is }));
     }
-    let lost =
-        shared.used().find(|name| before.capabilities.contains(*name) && !now.capabilities.contains(*name));
+    let lost = shared
+        .handshake
+        .used()
+        .find(|name| before.capabilities.contains(*name) && !now.capabilities.contains(*name));
     match lost {
         Some(name) => Err(Some(Fault::CapabilityLost { name: name.into() })),
         None => Ok(()),
