@@ -22,7 +22,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let number: f64 = number.parse().map_err(|_| "write a number and a unit, such as 300ms, 6s or 10m")?;
     let total = number * f64::from(millis);
     if !(1.0..=1e12).contains(&total) {
-        return Err("it must be at least 1ms".into());
+        return Err("it must be at least 1ms and less than 30 years".into());
     }
     Ok(Duration::from_millis(total as u64))
 }

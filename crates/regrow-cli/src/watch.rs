@@ -18,9 +18,7 @@ impl Watch {
     pub(crate) fn new(paths: &[PathBuf]) -> notify::Result<Watch> {
         let (changed, changes) = mpsc::channel(1);
         if paths.is_empty() {
-            // Nothing will ever change; the sender must live for `next` to wait.
-            std::mem::forget(changed);
-            return Ok(Watch { _watcher: None, changes });
+            return Ok(Watch { _watcher: None, changes }); // Nothing will ever change.
         }
         // Events come with absolute paths.
         let paths = paths.iter().map(std::path::absolute).collect::<Result<Vec<_>, _>>()?;

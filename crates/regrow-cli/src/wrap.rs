@@ -58,14 +58,16 @@ async fn serve(
     environment: environment::Environment,
     mut watch: Watch,
 ) -> io::Result<u8> {
-    let mut told_to_end = ToldToEnd::new()?;
-    let mut told_to_restart = signal(SignalKind::hangup())?;
-    let input = client::input()?;
+    let mut told_to_end = ToldToEnd::new().map_err(|error| because("cannot listen to signals", error))?;
+    let mut told_to_restart =
+        signal(SignalKind::hangup()).map_err(|error| because("cannot listen to signals", error))?;
+    let input = client::input().map_err(|error| because("cannot read standard input", error))?;
+    let output = client::output().map_err(|error| because("cannot write to standard output", error))?;
     let style = match options.errors {
         arguments::Errors::Tool => ErrorStyle::Tool,
         arguments::Errors::Protocol => ErrorStyle::Protocol,
     };
-    let port = Port::new(name.clone(), client::output()?, style, options.max_line);
+    let port = Port::new(name.clone(), output, style, options.max_line);
     let connection = connect(&options, name, environment, port.clone())?;
     connection.start();
 
@@ -126,7 +128,9 @@ fn connect(
         (!harmless.contains_key(OsStr::new(name))).then(|| value.to_str().map(str::to_owned))?
     });
     let mask = Mask::new(Mask::secrets_of(secrets).chain(named).collect::<Vec<_>>());
-    let guard = Guard::start(&ourselves()?, &["guard"])?;
+    let guard = ourselves().and_then(|program| Guard::start(&program, &["guard"]));
+    let guard = guard
+        .map_err(|error| because("cannot start the guard, which ends servers if we are killed", error))?;
     let mut stdio = Stdio::new(&*name, &options.command[0])
         .args(&options.command[1..])
         .environment(environment)
@@ -148,6 +152,11 @@ fn connect(
         .safe_tools(move |tool| safe_tools.iter().any(|glob| glob.matches(tool)))
         .relay_to(port)
         .build())
+}
+
+/// What the operating system says, with what we were about to do.
+fn because(what: &str, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 /// Our own executable, also after an upgrade has put another in its place.

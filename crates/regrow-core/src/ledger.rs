@@ -1,6 +1,6 @@
 //! The calls in flight on a connection, how far each got, and what becomes of each when a session is lost.
 
-use crate::{Epoch, Nature, Policy, Time};
+use crate::{Epoch, Fault, Nature, Policy, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ pub struct Ended<R> {
     pub epoch: Option<Epoch>,
     /// When it was taken.
     pub taken: Time,
+    /// What it was to us.
+    pub nature: Nature,
     /// Whether the server left because it did not know this question: answer "method not found".
     pub refused: bool,
 }
@@ -295,7 +297,7 @@ impl<R> Ledger<R> {
         if call.nature == Nature::Stream && epoch <= self.held {
             return None;
         }
-        if good && !call.own && !matches!(call.nature, Nature::Greeting | Nature::Discovery) {
+        if good && !call.own && !call.nature.is_handshake() {
             self.answered = Some(epoch);
         }
         self.remove(id).map(|call| call.reply)
@@ -349,9 +351,10 @@ impl<R> Ledger<R> {
         over
     }
 
-    /// The attempt that these calls waited for has failed. A client's first handshake and streams go on waiting,
-    /// unless nothing will come (`for_good`).
-    pub fn fail_waiting(&mut self, for_good: bool) -> Vec<Ended<R>> {
+    /// The attempt that these calls waited for has failed, for this reason. A client's first handshake and streams go on
+    /// waiting, unless trying again cannot mend it or nothing will come any more.
+    pub fn fail_waiting(&mut self, fault: &Fault) -> Vec<Ended<R>> {
+        let for_good = self.closed || fault.is_permanent();
         let waiting: Vec<CallId> = self.waiting.values().copied().collect();
         let patient = |call: &Call<R>| matches!(call.nature, Nature::Greeting | Nature::Stream);
         let mut over = vec![];
@@ -540,7 +543,8 @@ fn ended<R>(id: CallId, call: Call<R>) -> Ended<R> {
         Place::Waiting => None,
         Place::On(epoch, _) => Some(epoch),
     };
-    Ended { id, delivery: call.delivery(), taken: call.taken, reply: call.reply, epoch, refused: false }
+    let (delivery, taken, nature) = (call.delivery(), call.taken, call.nature);
+    Ended { id, reply: call.reply, delivery, epoch, taken, nature, refused: false }
 }
 
 #[cfg(test)]
@@ -765,11 +769,14 @@ mod tests {
         for (nature, name) in [(Greeting, "hello"), (Stream, "stream"), (Effect, "a"), (Read, "b")] {
             call(&mut ledger, nature, name);
         }
-        let over = ledger.fail_waiting(false);
+        let over = ledger.fail_waiting(&Fault::Exited { code: 1 });
         assert_eq!(fates(&over), [("a", Delivery::NotSent), ("b", Delivery::NotSent)]);
         assert_eq!(ledger.waiting(), 1, "and a stream alone wakes nobody");
-        assert_eq!(ledger.fail_waiting(true).len(), 2);
+        let mut closed = ledger.clone();
+        assert_eq!(ledger.fail_waiting(&Fault::NotFound { program: "x".into() }).len(), 2);
         assert!(ledger.is_empty());
+        closed.close();
+        assert_eq!(closed.fail_waiting(&Fault::Closed).len(), 2);
     }
 
     #[test]
@@ -778,7 +785,7 @@ mod tests {
         let id = call(&mut ledger, Read, "a");
         ledger.sent(id, 0);
         ledger.settle(at(1), Epoch(1), ALL, true);
-        assert_eq!(fates(&ledger.fail_waiting(false)), [("a", Delivery::Unknown)]);
+        assert_eq!(fates(&ledger.fail_waiting(&Fault::Exited { code: 1 })), [("a", Delivery::Unknown)]);
     }
 
     #[test]

@@ -29,6 +29,11 @@ pub enum ToolSafety {
 }
 
 impl Nature {
+    /// Whether a client shakes hands with it.
+    pub fn is_handshake(self) -> bool {
+        matches!(self, Nature::Greeting | Nature::Discovery)
+    }
+
     /// The nature of a request. `tool` is looked at for tool calls alone.
     pub fn of(method: &str, tool: ToolSafety, replay: Replay) -> Nature {
         let safe = match method {

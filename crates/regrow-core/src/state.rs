@@ -1,4 +1,4 @@
-//! The states of a connection; each carries its data and at most one deadline.
+//! The states of a connection; each carries its data and waits for at most one deadline at a time.
 
 use crate::{Fault, Remedy, Time};
 

@@ -63,11 +63,6 @@ pub(crate) enum Caller {
 }
 
 impl Pending {
-    /// Whether a client shakes hands with it.
-    pub(crate) fn is_handshake(&self) -> bool {
-        matches!(self.request.method(), Some("initialize" | "server/discover"))
-    }
-
     /// The tool that is called, if one is.
     pub(crate) fn tool(&self) -> Option<Arc<str>> {
         (self.request.method() == Some("tools/call")).then(|| self.request.name())?.map(Arc::from)

@@ -262,6 +262,7 @@ impl Connection {
                 kind: ErrorKind::Interrupted,
                 fault: None,
                 outlook: Outlook::Restarting,
+                repeatable: false,
                 tool: None,
                 stderr: vec![],
             }),

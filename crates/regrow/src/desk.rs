@@ -143,6 +143,8 @@ impl Drop for Session {
 }
 
 const TASK_TOKENS: usize = 1024;
+/// A program need not answer what it is asked.
+const MAX_QUESTIONS: usize = 4096;
 
 impl Shared {
     pub(crate) fn new(settings: Settings, inbox: Arc<dyn Inbox>, greeting: Greeting) -> Shared {
@@ -250,9 +252,9 @@ impl Shared {
     ) {
         let method = request.method().unwrap_or_default();
         let nature = Nature::of(method, self.tool_safety(&request), self.settings.policy.replay);
-        let timeout = match nature {
-            Nature::Greeting | Nature::Discovery => Some(self.settings.policy.connect_timeout),
-            _ => timeout,
+        let timeout = match nature.is_handshake() {
+            true => Some(self.settings.policy.connect_timeout),
+            false => timeout,
         };
         self.note_use(method);
         let bytes = request.bytes().len();
@@ -338,7 +340,7 @@ impl Shared {
     /// Opens the client's streams on this session.
     pub(crate) fn reopen_streams(&self, epoch: Epoch) -> Vec<CallId> {
         let mut desk = self.desk();
-        if desk.session.as_ref().is_none_or(|session| session.epoch != epoch || session.hung_up) {
+        if !desk.is_live(epoch) {
             return vec![];
         }
         let streams = desk.ledger.dispatch_streams(epoch);
@@ -371,7 +373,7 @@ impl Shared {
     /// Sessions take calls from now on; those that waited go first.
     pub(crate) fn open(&self, epoch: Epoch) {
         let mut desk = self.desk();
-        if desk.session.as_ref().is_none_or(|session| session.epoch != epoch || session.hung_up) {
+        if !desk.is_live(epoch) {
             return;
         }
         desk.ledger.open(epoch);
@@ -395,7 +397,7 @@ impl Shared {
         let pending =
             Pending { request, reply: Box::new(reply), caller_id, caller: Caller::Own, acknowledged: None };
         let mut desk = self.desk();
-        if desk.session.as_ref().is_none_or(|session| session.epoch != epoch || session.hung_up) {
+        if !desk.is_live(epoch) {
             return end; // Nobody would ever settle it, and another session must not be asked.
         }
         let id = desk.ledger.admit_own(self.now(), epoch, timeout, pending);
@@ -463,6 +465,7 @@ impl Shared {
             kind,
             fault,
             outlook,
+            repeatable: false,
             tool: pending.tool(),
             stderr: vec![],
         }
@@ -529,6 +532,11 @@ impl Desk {
             }
             news => self.news.push_back(news),
         }
+    }
+
+    /// Whether this is the session that we have, and we are not ending it.
+    fn is_live(&self, epoch: Epoch) -> bool {
+        self.session.as_ref().is_some_and(|session| session.epoch == epoch && !session.hung_up)
     }
 
     /// Writes a line to the session: here and now if the stream takes it.
@@ -632,7 +640,10 @@ impl Desk {
 
     fn question(&mut self, now: Time, id: RawId, open: bool) {
         if open {
-            self.questions.insert(id);
+            // One is enough for the clock to stand.
+            if self.questions.len() < MAX_QUESTIONS {
+                self.questions.insert(id);
+            }
         } else {
             self.questions.remove(&id);
         }

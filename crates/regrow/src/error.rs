@@ -28,6 +28,8 @@ pub struct CallError {
     pub fault: Option<Arc<Fault>>,
     /// What the connection does now.
     pub outlook: Outlook,
+    /// Whether it may be sent again although it may have run: a handshake, or what only reads.
+    pub repeatable: bool,
     /// The tool that was called, if one was.
     pub tool: Option<Arc<str>>,
     /// The last lines of the server's standard error, where the contract lets them out.
@@ -209,6 +211,7 @@ impl CallError {
                 say(fault.to_string(), ", so there is no session for this call")
             }
             (ErrorKind::Unavailable, None) => say("there is no session".into(), " for this call"),
+            (ErrorKind::Timeout, Some(fault @ Fault::HandshakeTimeout { .. })) => say(fault.to_string(), ""),
             (ErrorKind::Timeout, Some(fault)) => say(fault.to_string(), "; the time for this call is over"),
             (ErrorKind::Timeout, None) => {
                 say("the server gave no answer in the time".into(), " allowed for this call")
@@ -232,6 +235,10 @@ impl CallError {
     fn may_have_run(&self) -> &'static str {
         match (self.delivery, self.kind) {
             (Delivery::NotSent, _) => "It did not run.",
+            // Not said of tools: one that the server may have died of should not be called on and on.
+            (Delivery::Unknown, _) if self.repeatable && self.tool.is_none() => {
+                "This call can safely be repeated."
+            }
             (Delivery::Unknown, ErrorKind::Timeout) => {
                 "It may have run or may still be running; check before repeating it."
             }
@@ -244,11 +251,11 @@ impl CallError {
         match self.outlook {
             Outlook::Serving => None,
             Outlook::Restarting => Some("The connection is already restarting.".into()),
-            Outlook::Parked(wait) if wait.is_zero() => {
-                Some("It has failed too often to be restarted at once; the next call tries again.".into())
-            }
+            Outlook::Parked(wait) if wait.is_zero() => Some(
+                "The server has failed too often to be restarted at once; the next call tries again.".into(),
+            ),
             Outlook::Parked(wait) => Some(format!(
-                "It has failed too often to be restarted at once; a call in {} tries again.",
+                "The server has failed too often to be restarted at once; a call in {} tries again.",
                 seconds(wait)
             )),
             Outlook::NeedsMending(_) => {
@@ -289,6 +296,7 @@ mod tests {
             kind: ErrorKind::Interrupted,
             fault: Some(Arc::new(Fault::Killed { signal: 9 })),
             outlook: Outlook::Restarting,
+            repeatable: false,
             tool: Some("create_issue".into()),
             stderr: vec![],
         }
@@ -307,6 +315,23 @@ mod tests {
     fn a_call_that_was_never_read_is_said_not_to_have_run() {
         let error = CallError { delivery: Delivery::NotSent, ..killed() };
         assert!(error.to_string().contains("before it could read this call (create_issue). It did not run."));
+    }
+
+    #[test]
+    fn a_handshake_that_got_no_answer_is_not_said_to_have_run() {
+        let after = Duration::from_secs(60);
+        let error = CallError {
+            kind: ErrorKind::Timeout,
+            fault: Some(Arc::new(Fault::HandshakeTimeout { after })),
+            repeatable: true,
+            tool: None,
+            ..killed()
+        };
+        assert_eq!(
+            error.to_string(),
+            "github: the server did not answer the handshake within 60 s. This call can safely be repeated. \
+             The connection is already restarting."
+        );
     }
 
     #[test]

@@ -170,6 +170,8 @@ pub(crate) struct Memory {
     pub(crate) greeting: Greeting,
     log_level: Option<Bytes>,
     subscriptions: BTreeMap<String, Bytes>,
+    /// What these hold together.
+    subscribed_bytes: usize,
     lists: BTreeMap<List, Vec<Page>>,
     /// Tools whose annotations say that they may be repeated.
     hinted: BTreeSet<String>,
@@ -178,6 +180,7 @@ pub(crate) struct Memory {
 /// More pages than this are neither remembered nor compared.
 pub(crate) const MAX_PAGES: usize = 100;
 const MAX_SUBSCRIPTIONS: usize = 10_000;
+const MAX_SUBSCRIBED_BYTES: usize = 16 << 20;
 const MAX_HINTED: usize = 10_000;
 
 impl Memory {
@@ -186,6 +189,7 @@ impl Memory {
             greeting,
             log_level: None,
             subscriptions: BTreeMap::new(),
+            subscribed_bytes: 0,
             lists: BTreeMap::new(),
             hinted: BTreeSet::new(),
         }
@@ -210,8 +214,8 @@ impl Memory {
         ) || List::by_method(method).is_some()
     }
 
-    /// A client's request was answered with a result.
-    pub(crate) fn observe(&mut self, request: &Frame, result: &[u8]) {
+    /// A client's request was answered with a result. Says whether there was room to remember what must be told again.
+    pub(crate) fn observe(&mut self, request: &Frame, result: &[u8]) -> bool {
         let params = || request.params().map(Bytes::copy_from_slice);
         match request.method().unwrap_or_default() {
             "initialize" => {
@@ -221,15 +225,14 @@ impl Memory {
             "server/discover" => self.observe_modern(request),
             "logging/setLevel" => self.log_level = params(),
             "resources/subscribe" => {
-                if let (Some(uri), Some(params)) = (request.uri(), params())
-                    && self.subscriptions.len() < MAX_SUBSCRIPTIONS
-                {
-                    self.subscriptions.insert(uri.into_owned(), params);
+                if let (Some(uri), Some(params)) = (request.uri(), params()) {
+                    self.unsubscribe(&uri);
+                    return self.subscribe(uri.into_owned(), params);
                 }
             }
             "resources/unsubscribe" => {
                 if let Some(uri) = request.uri() {
-                    self.subscriptions.remove(&*uri);
+                    self.unsubscribe(&uri);
                 }
             }
             method => {
@@ -237,6 +240,23 @@ impl Memory {
                     self.observe_page(list, request.cursor().is_none(), result);
                 }
             }
+        }
+        true
+    }
+
+    fn subscribe(&mut self, uri: String, params: Bytes) -> bool {
+        let bytes = self.subscribed_bytes + params.len();
+        let fits = self.subscriptions.len() < MAX_SUBSCRIPTIONS && bytes <= MAX_SUBSCRIBED_BYTES;
+        if fits {
+            self.subscribed_bytes = bytes;
+            self.subscriptions.insert(uri, params);
+        }
+        fits
+    }
+
+    fn unsubscribe(&mut self, uri: &str) {
+        if let Some(params) = self.subscriptions.remove(uri) {
+            self.subscribed_bytes -= params.len();
         }
     }
 
@@ -341,6 +361,22 @@ mod tests {
         assert_eq!(told[0], ("logging/setLevel", Bytes::from_static(br#"{"level":"debug"}"#)));
         assert_eq!(told[1], ("resources/subscribe", Bytes::from_static(br#"{"uri":"a://2"}"#)));
         assert_eq!(told.len(), 2);
+    }
+
+    #[test]
+    fn subscriptions_are_bounded_in_bytes_and_room_comes_back() {
+        let long = "x".repeat(MAX_SUBSCRIBED_BYTES / 3);
+        let request = |method: &str, uri: u32| {
+            frame(&format!(
+                r#"{{"id":1,"method":"resources/{method}","params":{{"uri":"{uri}","pad":"{long}"}}}}"#
+            ))
+        };
+        let mut memory = Memory::new(Greeting::ByClient);
+        let remembered = [1, 2, 2, 3].map(|uri| memory.observe(&request("subscribe", uri), b"{}"));
+        assert_eq!(remembered, [true, true, true, false]);
+        memory.observe(&request("unsubscribe", 1), b"{}");
+        memory.observe(&request("subscribe", 3), b"{}");
+        assert_eq!(memory.retell().len(), 2);
     }
 
     #[test]

@@ -99,7 +99,14 @@ impl Messages {
 
     fn note(&self, pending: &Pending, frame: &Frame) {
         if let Some(result) = frame.result() {
-            self.shared.memory().observe(&pending.request, result);
+            let remembered = self.shared.memory().observe(&pending.request, result);
+            if !remembered {
+                let server = &*self.shared.settings.name;
+                tracing::warn!(
+                    server,
+                    "too many subscriptions: one will not outlive a restart of the server"
+                );
+            }
         }
         self.shared.greeting_answered(self.epoch, &pending.request, frame.result());
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow_core::{
-    Effect, Ended, Epoch, Event, Fault, Ladder, Lifecycle, Manner, Notice as What, State, Time,
+    Effect, Ended, Epoch, Event, Fault, Ladder, Lifecycle, Manner, Nature, Notice as What, State, Time,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -199,7 +199,7 @@ impl Owner {
         let epoch = self.lifecycle.epoch();
         let ready = matches!(self.lifecycle.state(), State::Ready { .. });
         let tells = |ended: &Ended<Pending>| {
-            let counts = ready || ended.reply.is_handshake();
+            let counts = ready || ended.nature.is_handshake();
             ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own && counts
         };
         // Before the callers are told: a client's next try must not reach a server that we are about to end.
@@ -209,7 +209,7 @@ impl Owner {
         for ended in expired {
             let fault = match ended.epoch {
                 None => self.cause.clone(),
-                Some(_) if ended.reply.is_handshake() => Some(self.handshake_timeout()),
+                Some(_) if ended.nature.is_handshake() => Some(self.handshake_timeout()),
                 Some(_) => None,
             };
             self.fail(ended, ErrorKind::Timeout, fault);
@@ -280,9 +280,8 @@ impl Owner {
     }
 
     fn fail_waiting(&mut self, fault: Fault) {
-        let closing = self.lifecycle.is_closing() || fault == Fault::Closed;
-        let ended = self.shared.desk().ledger.fail_waiting(closing || fault.is_permanent());
-        let kind = if closing { ErrorKind::Closed } else { ErrorKind::Unavailable };
+        let ended = self.shared.desk().ledger.fail_waiting(&fault);
+        let kind = if self.lifecycle.is_closing() { ErrorKind::Closed } else { ErrorKind::Unavailable };
         let fault = Arc::new(fault);
         for ended in ended {
             self.fail(ended, kind, Some(fault.clone()));
@@ -296,6 +295,7 @@ impl Owner {
         }
         let mut error =
             self.shared.error(&ended.reply, kind, ended.delivery, ended.epoch, fault, self.outlook(kind));
+        error.repeatable = ended.nature != Nature::Effect;
         if kind != ErrorKind::Closed && error.fault.is_some() {
             error.stderr = self.last_words.clone();
         }

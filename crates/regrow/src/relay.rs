@@ -24,6 +24,8 @@ use crate::writer::Writer;
 
 /// While more than this waits for the client to read it, the server is not read.
 const ROOM: usize = 8 << 20;
+/// A call may wait for long. A shorter one than this must not keep the buffer alive that it was read into.
+const SHORT: usize = 64 << 10;
 /// More unanswered requests of a server to the client than this are refused.
 const MAX_ASKED: usize = 4096;
 
@@ -341,6 +343,7 @@ fn take_line(connection: &Connection, port: &Arc<Port>, line: Line) {
                 kind: ErrorKind::TooLarge { bytes },
                 fault: None,
                 outlook: Outlook::Serving,
+                repeatable: false,
                 tool: None,
                 stderr: vec![],
             };
@@ -356,7 +359,10 @@ fn take_line(connection: &Connection, port: &Arc<Port>, line: Line) {
     }
 }
 
-fn take(connection: &Connection, port: &Arc<Port>, frame: Frame, batch: Option<&Arc<Batch>>) {
+fn take(connection: &Connection, port: &Arc<Port>, mut frame: Frame, batch: Option<&Arc<Batch>>) {
+    if frame.bytes().len() < SHORT {
+        frame.compact();
+    }
     match frame.kind() {
         Kind::Request { id, .. } => {
             let asked = Asked::of(&frame, id.clone());

@@ -17,6 +17,7 @@ fn interrupted() -> CallError {
         kind: ErrorKind::Interrupted,
         fault: Some(Arc::new(Fault::Killed { signal: 9 })),
         outlook: Outlook::Restarting,
+        repeatable: false,
         tool: Some("create_issue".into()),
         stderr: vec![],
     }

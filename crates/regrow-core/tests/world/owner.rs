@@ -203,8 +203,7 @@ impl Owner {
                 self.fail(over, &fault);
             }
             Effect::FailWaiting(fault) => {
-                let for_good = self.lifecycle.is_closing() || fault.is_permanent();
-                let over = self.ledger.fail_waiting(for_good);
+                let over = self.ledger.fail_waiting(&fault);
                 self.fail(over, &fault);
             }
             Effect::Notice(notice) => {
