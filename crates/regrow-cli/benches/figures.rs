@@ -21,8 +21,10 @@ fn main() {
     println!("| one call after the other, {calls} calls | p50 | p99 |");
     println!("|---|---|---|");
     let bare = sequential(Peer::bare(), calls);
+    let piped = sequential(Peer::piped(), calls);
     let wrapped = sequential(Peer::wrapped(), calls);
     row("the server alone", &bare);
+    row("between two bare pipes (`cat`)", &piped);
     row("through `regrow wrap`", &wrapped);
     let added: Vec<Duration> = [(p(&wrapped, 50), p(&bare, 50)), (p(&wrapped, 99), p(&bare, 99))]
         .map(|(with, without)| with.saturating_sub(without))
@@ -32,8 +34,10 @@ fn main() {
     println!("\n| 64 calls in flight, {calls} calls | calls per second |");
     println!("|---|---|");
     let bare = pipelined(Peer::bare(), calls, 64);
+    let piped = pipelined(Peer::piped(), calls, 64);
     let wrapped = pipelined(Peer::wrapped(), calls, 64);
     println!("| the server alone | {bare:.0} |");
+    println!("| between two bare pipes (`cat`) | {piped:.0} ({:.0} %) |", 100.0 * piped / bare);
     println!("| through `regrow wrap` | {wrapped:.0} ({:.0} %) |", 100.0 * wrapped / bare);
 
     println!("\n| over {kills} kills | p50 | p99 | worst |");
@@ -183,16 +187,20 @@ struct Peer {
 
 impl Peer {
     fn bare() -> Peer {
-        Peer::start(&["chaos-server"])
+        Peer::start(Command::new(REGROW).arg("chaos-server"))
+    }
+
+    /// What any relay costs that does nothing but copy.
+    fn piped() -> Peer {
+        Peer::start(Command::new("sh").args(["-c", "cat | \"$0\" chaos-server | cat", REGROW]))
     }
 
     fn wrapped() -> Peer {
-        Peer::start(&["wrap", "--name", "chaos", "--", REGROW, "chaos-server"])
+        Peer::start(Command::new(REGROW).args(["wrap", "--name", "chaos", "--", REGROW, "chaos-server"]))
     }
 
-    fn start(arguments: &[&str]) -> Peer {
-        let mut child = Command::new(REGROW)
-            .args(arguments)
+    fn start(command: &mut Command) -> Peer {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

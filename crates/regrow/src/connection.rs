@@ -13,7 +13,7 @@ use crate::call::{Caller, Outcome, Reply};
 use crate::desk::{IsSafeTool, News, Settings, Shared};
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
-use crate::inbox::{Inbox, IncomingMessages, Queue};
+use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
 use crate::mask::Mask;
 use crate::memory::{Greeting, Hello};
 use crate::notice::{Notice, Notices, Oddities, Status};
@@ -289,7 +289,13 @@ impl Connection {
     }
 
     /// Sends a notification. Says whether there was a session to send it to; a later one is not told.
-    pub fn notify(&self, notification: &Frame) -> bool {
+    pub fn notify(&self, method: &str, params: Option<Value>) -> bool {
+        let params = params.map(|params| params.to_string());
+        self.shared.post(None, frame::notification(method, params.as_ref().map(|p| p.as_bytes())))
+    }
+
+    /// Hands on a notification of a client that the program relays for, like [`Connection::notify`].
+    pub fn forward(&self, notification: &Frame) -> bool {
         let repeated = notification.method() == Some("notifications/initialized") && {
             // A session that we greeted ourselves has been told already.
             let desk = self.shared.desk();
@@ -298,8 +304,21 @@ impl Connection {
         repeated || self.shared.post(None, notification.to_line())
     }
 
-    /// Answers a request of the server. Dropped if that session is gone.
-    pub fn respond(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
+    /// Answers a request of the server (see [`Connection::incoming`]) with this result. Says whether its session still
+    /// lives; a later one must not get the answer.
+    pub fn respond(&self, request: &Incoming, result: &Value) -> bool {
+        let Some(id) = request.frame.id() else { return false };
+        self.hand_over(request.epoch, &id, frame::response(&id, result.to_string().as_bytes()))
+    }
+
+    /// Refuses a request of the server, like [`Connection::respond`].
+    pub fn refuse(&self, request: &Incoming, code: i64, message: &str) -> bool {
+        let Some(id) = request.frame.id() else { return false };
+        self.hand_over(request.epoch, &id, frame::error(Some(&id), code, message, None))
+    }
+
+    /// Hands on the answer of a client that the program relays for to the server's request of this id.
+    pub fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
         let posted = self.shared.post(Some(epoch), answer);
         if posted {
             self.shared.question(server_id.clone(), false);

@@ -376,7 +376,7 @@ fn take(connection: &Connection, port: &Arc<Port>, mut frame: Frame, batch: Opti
             }
         }
         Kind::Notification { .. } => {
-            connection.notify(&frame);
+            connection.forward(&frame);
         }
         Kind::Response { id } => {
             let ours =
@@ -384,7 +384,7 @@ fn take(connection: &Connection, port: &Arc<Port>, mut frame: Frame, batch: Opti
             let asked = ours.and_then(|ours| port.out().asked.remove(&ours));
             match asked {
                 Some((epoch, server_id)) => {
-                    connection.respond(epoch, &server_id, frame.with_id(&server_id));
+                    connection.hand_over(epoch, &server_id, frame.with_id(&server_id));
                 }
                 None => tracing::debug!(server = &*port.name, "the client answered what was not asked"),
             }

@@ -191,7 +191,7 @@ fn demand_a_server_that_can_start_again_is_back_with_the_next_call() {
     client.journal.set_control("exit-at-start=3").unwrap();
     client.kill_server();
     let broken = Instant::now();
-    while broken.elapsed() < Duration::from_secs(4) {
+    while broken.elapsed() < Duration::from_secs(8) {
         let began = Instant::now();
         let (text, fault) = client.failing_call("count", json!({ "key": "a" }));
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
@@ -203,7 +203,7 @@ fn demand_a_server_that_can_start_again_is_back_with_the_next_call() {
         thread::sleep(Duration::from_millis(300)); // The pace of a patient caller.
     }
     let starts = client.journal.starts();
-    assert!(starts <= 12, "{starts} starts in {:?}", broken.elapsed());
+    assert!(starts <= 16, "{starts} starts in {:?}", broken.elapsed());
     client.journal.set_control("").unwrap();
     let mended = Instant::now();
     loop {

@@ -577,8 +577,7 @@ async fn the_time_that_a_person_needs_does_not_count() {
         drop(timeout(secs(1), work(&connection, json!({ "silent": true }))).await);
         sleep(secs(999)).await;
         assert!(!call.is_finished());
-        let id = asked.frame.id().unwrap();
-        connection.respond(asked.epoch, &id, regrow::frame::response(&id, b"{}"));
+        connection.respond(&asked, &json!({}));
         assert_eq!(call.await.unwrap().unwrap_err().kind, ErrorKind::Timeout);
         assert_eq!(before.elapsed(), secs(1300), "300 s, and 1000 s of a person");
     }
@@ -598,8 +597,7 @@ async fn an_answer_to_the_question_of_a_dead_session_does_not_answer_this_one() 
     settle().await;
     server.say(elicitation(7));
     incoming.next().await.unwrap();
-    let id = old.frame.id().unwrap();
-    connection.respond(old.epoch, &id, regrow::frame::response(&id, b"{}"));
+    connection.respond(&old, &json!({}));
     sleep(secs(1000)).await;
     assert!(!call.is_finished(), "a person is still being asked");
 }

@@ -3,7 +3,6 @@
 use std::task::{Context, Waker};
 
 use regrow::core::{Delivery, Fault, Manner, Orderer};
-use regrow::frame::{self, Frame};
 use regrow::transport::Ended;
 use regrow::{ErrorKind, Farewell};
 use serde_json::json;
@@ -12,10 +11,6 @@ use tokio::time::{Instant, timeout};
 use crate::process::Stubborn;
 use crate::server::{Act, Plan, Server};
 use crate::world::*;
-
-fn notification(method: &str) -> Frame {
-    Frame::parse(frame::notification(method, None)).unwrap()
-}
 
 #[tokio::test(start_paused = true)]
 async fn the_first_call_starts_the_server_and_a_life_can_be_told() {
@@ -55,16 +50,16 @@ async fn an_error_of_the_server_is_an_answer() {
 async fn a_notification_needs_a_session_and_says_so() {
     let server = Server::always(Plan::default());
     let connection = to(&server).build();
-    assert!(!connection.notify(&notification("notifications/roots/list_changed")));
+    assert!(!connection.notify("notifications/roots/list_changed", None));
     start(&connection).await;
-    assert!(connection.notify(&notification("notifications/roots/list_changed")));
+    assert!(connection.notify("notifications/roots/list_changed", None));
     settle().await;
     assert_eq!(
         server.told(1),
         ["initialize", "notifications/initialized", "notifications/roots/list_changed"]
     );
     connection.close().await;
-    assert!(!connection.notify(&notification("notifications/roots/list_changed")));
+    assert!(!connection.notify("notifications/roots/list_changed", None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,14 +73,14 @@ async fn requests_of_the_server_come_in_and_are_answered_to_the_session_that_ask
     let asked = incoming.next().await.unwrap();
     let id = asked.frame.id().unwrap();
     assert_eq!(id.as_bytes(), br#""q""#);
-    assert!(connection.respond(asked.epoch, &id, frame::response(&id, b"{}")));
+    assert!(connection.respond(&asked, &json!({})));
     settle().await;
     assert_eq!(server.told(1).last().unwrap(), "answer");
 
     server.die(Fault::Killed { signal: 9 });
     settle().await;
     until(&connection, |status| status.sessions == 2).await;
-    assert!(!connection.respond(asked.epoch, &id, frame::response(&id, b"{}")), "that session is gone");
+    assert!(!connection.respond(&asked, &json!({})), "that session is gone");
     settle().await;
     assert_eq!(server.told(2), ["initialize", "notifications/initialized"]);
 }

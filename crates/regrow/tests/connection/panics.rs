@@ -98,7 +98,7 @@ async fn an_inbox_that_panics_ends_no_connection() {
         let connection = to(&server).era(Era::Auto).relay_to(Arc::new(Bomb(place))).build();
         for _ in 0..3 {
             let _ = connection.request("initialize", Some(json!({ "protocolVersion": "2025-11-25" }))).await;
-            connection.notify(&frame(json!({ "method": "notifications/initialized" })));
+            connection.forward(&frame(json!({ "method": "notifications/initialized" })));
             let _ = work(&connection, json!({})).await;
             server.say(json!({ "method": "notifications/message" }));
             settle().await;
