@@ -207,7 +207,7 @@ impl Shared {
     /// The session ended, and not because we wanted it. Its first fault counts.
     pub(crate) fn lost(&self, epoch: Epoch, fault: Fault) {
         let mut desk = self.desk();
-        if let Some(session) = desk.session.as_mut().filter(|session| session.epoch == epoch)
+        if let Some(session) = desk.session_of(epoch)
             && !session.hung_up
             && !std::mem::replace(&mut session.lost, true)
         {
@@ -470,6 +470,11 @@ impl Desk {
         }
     }
 
+    /// The session, if it is that of this epoch.
+    pub(crate) fn session_of(&mut self, epoch: Epoch) -> Option<&mut Session> {
+        self.session.as_mut().filter(|session| session.epoch == epoch)
+    }
+
     /// Whether this is the session that we have, and we are not ending it.
     fn is_live(&self, epoch: Epoch) -> bool {
         self.session.as_ref().is_some_and(|session| session.epoch == epoch && !session.hung_up)
@@ -514,7 +519,7 @@ impl Desk {
         if manner.closes_input() {
             self.close_input(epoch);
         }
-        self.session.as_mut().map(|session| {
+        self.session_of(epoch).map(|session| {
             session.hung_up = true;
             session.grace = session.grace.min(ladder.kill_after);
             (session.process.clone(), session.signals.clone())
@@ -524,7 +529,7 @@ impl Desk {
     /// Closes the server's input, and keeps in mind what it can have read.
     pub(crate) fn close_input(&mut self, epoch: Epoch) {
         let read = self.read_of(epoch);
-        if let Some(session) = &mut self.session
+        if let Some(session) = self.session_of(epoch)
             && session.writer.take().is_some()
         {
             self.read = Some((epoch, read));

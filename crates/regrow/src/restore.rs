@@ -200,7 +200,7 @@ async fn retell(shared: &Shared, epoch: Epoch) {
 
 fn keep_changes_back(shared: &Shared, epoch: Epoch) {
     let mut desk = shared.desk();
-    if let Some(session) = desk.session.as_mut().filter(|session| session.epoch == epoch) {
+    if let Some(session) = desk.session_of(epoch) {
         session.kept_back = Some(Default::default());
     }
 }
@@ -293,8 +293,7 @@ impl Comparison {
     /// What the server said has changed since we last asked; and whether to keep that back further.
     fn kept_back(&self, further: bool) -> BTreeSet<String> {
         let mut desk = self.shared.desk();
-        let session = desk.session.as_mut().filter(|session| session.epoch == self.epoch);
-        let Some(session) = session else { return BTreeSet::new() };
+        let Some(session) = desk.session_of(self.epoch) else { return BTreeSet::new() };
         let kept_back = session.kept_back.take().unwrap_or_default();
         session.kept_back = further.then(BTreeSet::new);
         kept_back
