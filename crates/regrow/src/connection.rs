@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::call::{Caller, Outcome, Reply};
-use crate::desk::{IsSafeTool, News, Settings, Shared};
+use crate::desk::News;
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
 use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
@@ -18,6 +18,7 @@ use crate::mask::Mask;
 use crate::memory::{Greeting, Hello};
 use crate::notice::{Notice, Notices, Oddities, Status};
 use crate::owner::{Farewell, Owner};
+use crate::shared::{IsSafeTool, Settings, Shared};
 use crate::transport::Transport;
 
 /// Longer lines of a server are refused, unless told otherwise.

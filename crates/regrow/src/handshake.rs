@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use regrow_core::{Epoch, Step};
 
-use crate::desk::{News, Shared};
+use crate::desk::News;
 use crate::frame::Frame;
+use crate::shared::Shared;
 
 /// What the client's requests tell about it.
 pub(crate) struct Handshake {

@@ -74,6 +74,7 @@ mod owner;
 mod relay;
 mod restore;
 mod session;
+mod shared;
 mod writer;
 
 pub use call::{Outcome, Reply};

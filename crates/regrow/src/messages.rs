@@ -7,12 +7,12 @@ use regrow_core::{CallId, Delivery, Epoch};
 use serde_json::Value;
 
 use crate::call::{Caller, Outcome, Pending};
-use crate::desk::Shared;
 use crate::error::{ErrorKind, Outlook};
 use crate::frame::{self, Frame, Kind, RawId, Salvage, Salvaged};
 use crate::inbox::{Incoming, Unasked};
 use crate::lines::Line;
 use crate::memory::Memory;
+use crate::shared::Shared;
 
 /// The messages of one session.
 pub(crate) struct Messages {

@@ -11,12 +11,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
 use crate::call::{Caller, Outcome, Pending, shielded};
-use crate::desk::{News, Shared};
+use crate::desk::News;
 use crate::error::{ErrorKind, Outlook};
 use crate::frame::Frame;
 use crate::memory::Greeting;
 use crate::notice::{Notice, Status};
 use crate::restore;
+use crate::shared::Shared;
 use crate::transport::{self, Transport};
 
 /// The lines of stderr that an error carries at most.

@@ -10,12 +10,13 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::call::Outcome;
-use crate::desk::{News, Shared};
+use crate::desk::News;
 use crate::error::Plain;
 use crate::frame::{self, Frame};
 use crate::inbox::Incoming;
 use crate::memory::{Agreed, Greeting, Hello, List, MAX_PAGES, Page};
 use crate::session;
+use crate::shared::Shared;
 use crate::transport::Transport;
 
 /// One attempt: starts the server and brings it to where the last session was.

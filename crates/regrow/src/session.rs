@@ -8,9 +8,10 @@ use regrow_core::{Epoch, Fault};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
-use crate::desk::{Session, Shared, Signals};
+use crate::desk::{Session, Signals};
 use crate::lines::LineReader;
 use crate::messages::Messages;
+use crate::shared::Shared;
 use crate::transport::{Link, Process};
 use crate::writer::Writer;
 

@@ -1,0 +1,403 @@
+//! The ledger's promises, one by one.
+
+use super::*;
+use Nature::{Discovery, Effect, Greeting, Read, Stream};
+
+const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
+const ALL: u64 = u64::MAX;
+
+fn at(seconds: u64) -> Time {
+    Time::from_millis(seconds * 1000)
+}
+
+fn ledger() -> Ledger<&'static str> {
+    Ledger::new(Policy::default())
+}
+
+/// A ledger whose first session is open.
+fn open() -> Ledger<&'static str> {
+    let mut ledger = ledger();
+    ledger.open(Epoch(1));
+    ledger
+}
+
+/// Makes a call at 0 s with a minute's time; gives its id.
+fn call(ledger: &mut Ledger<&'static str>, nature: Nature, name: &'static str) -> CallId {
+    match ledger.admit(at(0), nature, MINUTE, 1, name).expect("there is room") {
+        Admission::Send(_, id) | Admission::Wait(id) => id,
+    }
+}
+
+/// The names of the waiting calls as they leave to this session, with their ids.
+fn dispatch(ledger: &mut Ledger<&'static str>, epoch: u64) -> Vec<(&'static str, CallId)> {
+    ledger.open(Epoch(epoch));
+    std::iter::from_fn(|| ledger.dispatch(Epoch(epoch)))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .map(|id| (*ledger.reply(id).expect("a dispatched call is known"), id))
+        .collect()
+}
+
+fn names(calls: &[(&'static str, CallId)]) -> Vec<&'static str> {
+    calls.iter().map(|&(name, _)| name).collect()
+}
+
+fn fates(over: &[Ended<&'static str>]) -> Vec<(&'static str, Delivery)> {
+    over.iter().map(|ended| (ended.reply, ended.delivery)).collect()
+}
+
+#[test]
+fn a_call_goes_to_the_live_session_and_waits_where_there_is_none() {
+    let mut ledger = ledger();
+    assert!(matches!(ledger.admit(at(0), Effect, MINUTE, 1, "a"), Ok(Admission::Wait(_))));
+    ledger.open(Epoch(1));
+    assert!(matches!(ledger.admit(at(0), Effect, MINUTE, 1, "b"), Ok(Admission::Send(Epoch(1), _))));
+    ledger.hold(Epoch(1));
+    assert!(matches!(ledger.admit(at(0), Effect, MINUTE, 1, "c"), Ok(Admission::Wait(_))));
+    assert_eq!((ledger.waiting(), ledger.in_flight(Epoch(1)), ledger.len()), (2, 1, 3));
+}
+
+#[test]
+fn streams_leave_before_the_calls_that_are_older() {
+    let mut ledger = open();
+    for (nature, name) in [(Read, "a"), (Stream, "b"), (Read, "c")] {
+        call(&mut ledger, nature, name);
+    }
+    assert_eq!(ledger.settle(at(1), Epoch(1), u64::MAX, true), []);
+    let streams = ledger.dispatch_streams(Epoch(2));
+    assert_eq!(streams.iter().map(|&id| *ledger.reply(id).unwrap()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(names(&dispatch(&mut ledger, 2)), ["a", "c"]);
+}
+
+#[test]
+fn calls_that_move_leave_in_arrival_order_and_before_newer_ones() {
+    let mut ledger = open();
+    for name in ["a", "b", "c"] {
+        call(&mut ledger, Effect, name);
+    }
+    assert_eq!(ledger.settle(at(1), Epoch(1), ALL, true), []);
+    call(&mut ledger, Effect, "d");
+    // Twice, so that ids and arrivals no longer agree.
+    assert_eq!(names(&dispatch(&mut ledger, 2)), ["a", "b", "c", "d"]);
+    call(&mut ledger, Effect, "e");
+    ledger.settle(at(2), Epoch(2), ALL, true);
+    call(&mut ledger, Effect, "f");
+    assert_eq!(names(&dispatch(&mut ledger, 3)), ["a", "b", "c", "d", "e", "f"]);
+}
+
+#[test]
+fn only_calls_that_lie_wholly_in_what_the_server_never_read_are_not_sent() {
+    let mut ledger = open();
+    for (name, position) in [("read", 0), ("half read", 100), ("unread", 200)] {
+        let id = call(&mut ledger, Effect, name);
+        ledger.sent(id, position);
+    }
+    call(&mut ledger, Effect, "unwritten");
+    let over = ledger.settle(at(1), Epoch(1), 200, true);
+    assert_eq!(fates(&over), [("read", Delivery::Unknown), ("half read", Delivery::Unknown)]);
+    assert_eq!(names(&dispatch(&mut ledger, 2)), ["unread", "unwritten"]);
+}
+
+#[test]
+fn the_first_position_of_a_call_counts() {
+    let mut ledger = open();
+    let id = call(&mut ledger, Effect, "a");
+    ledger.sent(id, 10);
+    ledger.sent(id, 500);
+    assert_eq!(fates(&ledger.settle(at(1), Epoch(1), 100, true)), [("a", Delivery::Unknown)]);
+}
+
+#[test]
+fn a_read_is_sent_at_most_three_times() {
+    let mut ledger = open();
+    let mut id = call(&mut ledger, Read, "a");
+    for epoch in 1..=2 {
+        ledger.sent(id, 0);
+        assert_eq!(ledger.settle(at(1), Epoch(epoch), ALL, true), []);
+        id = dispatch(&mut ledger, epoch + 1)[0].1;
+    }
+    ledger.sent(id, 0);
+    assert_eq!(fates(&ledger.settle(at(1), Epoch(3), ALL, true)), [("a", Delivery::Unknown)]);
+    assert!(ledger.is_empty());
+}
+
+#[test]
+fn a_send_that_never_arrived_is_not_counted() {
+    let mut ledger = open();
+    call(&mut ledger, Effect, "a");
+    for epoch in 1..=20 {
+        assert_eq!(ledger.settle(at(1), Epoch(epoch), ALL, true), []);
+        assert_eq!(names(&dispatch(&mut ledger, epoch + 1)), ["a"]);
+    }
+}
+
+#[test]
+fn one_deadline_holds_over_all_sends() {
+    let mut ledger = open();
+    let id = call(&mut ledger, Read, "a");
+    ledger.sent(id, 0);
+    ledger.settle(at(50), Epoch(1), ALL, true);
+    assert_eq!(ledger.deadline(), Some(at(60)));
+    dispatch(&mut ledger, 2);
+    assert_eq!(ledger.deadline(), Some(at(60)));
+    assert_eq!(ledger.expire(at(59)), []);
+    assert_eq!(ledger.expire(at(60)).len(), 1);
+    assert_eq!(ledger.deadline(), None);
+}
+
+#[test]
+fn a_call_whose_time_is_over_does_not_move() {
+    let mut ledger = open();
+    call(&mut ledger, Effect, "a");
+    assert_eq!(fates(&ledger.settle(at(60), Epoch(1), ALL, true)), [("a", Delivery::NotSent)]);
+}
+
+#[test]
+fn an_answer_reaches_only_the_outstanding_call_of_its_session_and_id() {
+    let mut ledger = open();
+    let old = call(&mut ledger, Read, "a");
+    ledger.sent(old, 0);
+    assert_eq!(ledger.answer(Epoch(2), old, true), None, "another session");
+    assert_eq!(ledger.answer(Epoch(1), CallId(99), true), None, "another id");
+    ledger.settle(at(1), Epoch(1), ALL, true);
+    assert_eq!(ledger.answer(Epoch(1), old, true), None, "it waits");
+    let new = dispatch(&mut ledger, 2)[0].1;
+    assert_eq!(ledger.answer(Epoch(1), old, true), None, "late");
+    assert_eq!(ledger.answer(Epoch(2), old, true), None, "the id of the first send");
+    assert_eq!(ledger.answer(Epoch(1), new, true), None, "the session of the first send");
+    assert_eq!(ledger.answer(Epoch(2), new, true), Some("a"));
+    assert_eq!(ledger.answer(Epoch(2), new, true), None, "twice");
+}
+
+#[test]
+fn only_a_result_of_a_clients_request_proves_a_server() {
+    let mut ledger = open();
+    let own = ledger.admit_own(at(0), Epoch(1), Duration::from_secs(9), "own");
+    ledger.answer(Epoch(1), own, true);
+    for nature in [Greeting, Discovery] {
+        let id = call(&mut ledger, nature, "handshake");
+        ledger.answer(Epoch(1), id, true);
+    }
+    let error = call(&mut ledger, Effect, "error");
+    ledger.answer(Epoch(1), error, false);
+    assert!(!ledger.has_answered(Epoch(1)));
+    let result = call(&mut ledger, Effect, "result");
+    ledger.answer(Epoch(1), result, true);
+    assert!(ledger.has_answered(Epoch(1)) && !ledger.has_answered(Epoch(2)));
+}
+
+#[test]
+fn calls_over_the_bounds_are_refused_at_once() {
+    let policy = Policy { max_calls: 3, max_pending_bytes: 100, ..Policy::default() };
+    let mut ledger = Ledger::new(policy);
+    ledger.open(Epoch(1));
+    let Ok(Admission::Send(_, huge)) = ledger.admit(at(0), Effect, MINUTE, 1000, "huge") else {
+        panic!("one call is always taken, whatever its size")
+    };
+    assert_eq!(ledger.admit(at(0), Effect, MINUTE, 1, "a"), Err((Refusal::Overloaded, "a")));
+    ledger.answer(Epoch(1), huge, true);
+    for name in ["a", "b", "c"] {
+        assert!(ledger.admit(at(0), Effect, MINUTE, 1, name).is_ok(), "its bytes were given back");
+    }
+    assert_eq!(ledger.admit(at(0), Effect, MINUTE, 1, "d"), Err((Refusal::Overloaded, "d")));
+}
+
+#[test]
+fn a_closed_ledger_takes_and_moves_nothing() {
+    let mut ledger = open();
+    call(&mut ledger, Effect, "a");
+    call(&mut ledger, Stream, "stream");
+    ledger.close();
+    assert_eq!(ledger.admit(at(0), Effect, MINUTE, 1, "b"), Err((Refusal::Closed, "b")));
+    let over = ledger.settle(at(1), Epoch(1), ALL, true);
+    assert_eq!(fates(&over), [("a", Delivery::NotSent), ("stream", Delivery::NotSent)]);
+    assert!(ledger.is_empty());
+}
+
+#[test]
+fn when_an_attempt_fails_handshakes_and_streams_go_on_waiting_unless_it_is_for_good() {
+    let mut ledger = ledger();
+    for (nature, name) in [(Greeting, "hello"), (Stream, "stream"), (Effect, "a"), (Read, "b")] {
+        call(&mut ledger, nature, name);
+    }
+    let over = ledger.fail_waiting(&Fault::Exited { code: 1 });
+    assert_eq!(fates(&over), [("a", Delivery::NotSent), ("b", Delivery::NotSent)]);
+    assert_eq!(ledger.waiting(), 1, "and a stream alone wakes nobody");
+    let mut closed = ledger.clone();
+    assert_eq!(ledger.fail_waiting(&Fault::NotFound { program: "x".into() }).len(), 2);
+    assert!(ledger.is_empty());
+    closed.close();
+    assert_eq!(closed.fail_waiting(&Fault::Closed).len(), 2);
+}
+
+#[test]
+fn a_waiting_call_that_was_sent_before_may_have_run() {
+    let mut ledger = open();
+    let id = call(&mut ledger, Read, "a");
+    ledger.sent(id, 0);
+    ledger.settle(at(1), Epoch(1), ALL, true);
+    assert_eq!(fates(&ledger.fail_waiting(&Fault::Exited { code: 1 })), [("a", Delivery::Unknown)]);
+}
+
+#[test]
+fn our_own_calls_never_move_and_do_not_make_a_session_busy() {
+    let mut ledger = open();
+    ledger.admit_own(at(0), Epoch(1), Duration::from_secs(9), "probe");
+    assert_eq!(ledger.in_flight(Epoch(1)), 0);
+    assert_eq!(ledger.deadline(), Some(at(9)));
+    assert_eq!(fates(&ledger.settle(at(1), Epoch(1), ALL, true)), [("probe", Delivery::NotSent)]);
+}
+
+#[test]
+fn a_stream_has_no_deadline_no_limit_of_sends_and_does_not_make_a_session_busy() {
+    let mut ledger = open();
+    let mut id = call(&mut ledger, Stream, "stream");
+    assert_eq!((ledger.deadline(), ledger.in_flight(Epoch(1))), (None, 0));
+    for epoch in 1..=1000 {
+        ledger.sent(id, 0);
+        assert_eq!(ledger.settle(at(epoch * 3600), Epoch(epoch), ALL, true), []);
+        id = dispatch(&mut ledger, epoch + 1)[0].1;
+    }
+}
+
+#[test]
+fn a_stream_that_ends_because_its_session_is_hung_up_goes_on() {
+    let mut ledger = open();
+    let id = call(&mut ledger, Stream, "stream");
+    ledger.sent(id, 0);
+    ledger.hold(Epoch(1));
+    assert_eq!(ledger.answer(Epoch(1), id, true), None);
+    assert_eq!(ledger.settle(at(1), Epoch(1), ALL, true), []);
+    let id = dispatch(&mut ledger, 2)[0].1;
+    assert_eq!(ledger.answer(Epoch(2), id, true), Some("stream"), "here the server itself ended it");
+}
+
+#[test]
+fn a_server_that_leaves_at_a_discover_it_has_read_does_not_know_it() {
+    let refused = |position: Option<u64>, greeted| {
+        let mut ledger = open();
+        let id = call(&mut ledger, Discovery, "discover");
+        if let Some(position) = position {
+            ledger.sent(id, position);
+        }
+        ledger.settle(at(1), Epoch(1), 100, greeted).first().is_some_and(|ended| ended.refused)
+    };
+    assert!(refused(Some(0), false));
+    assert!(!refused(Some(0), true), "after the handshake it is a read like any other");
+    assert!(!refused(Some(100), false) && !refused(None, false), "it never saw the question");
+}
+
+#[test]
+fn a_cancelled_call_leaves_nothing_behind() {
+    let mut ledger = open();
+    let id = call(&mut ledger, Effect, "a");
+    ledger.sent(id, 0);
+    let ended = ledger.cancel(id).expect("it was pending");
+    assert_eq!((ended.delivery, ended.epoch), (Delivery::Unknown, Some(Epoch(1))));
+    assert_eq!((ledger.cancel(id), ledger.answer(Epoch(1), id, true)), (None, None));
+    assert_eq!((ledger.len(), ledger.deadline()), (0, None));
+    ledger.hold(Epoch(1));
+    let id = call(&mut ledger, Effect, "b");
+    assert_eq!(ledger.cancel(id).map(|ended| ended.delivery), Some(Delivery::NotSent));
+    assert_eq!((ledger.waiting(), ledger.dispatch(Epoch(2))), (0, None));
+}
+
+#[test]
+fn progress_starts_a_deadline_anew_but_never_past_the_limit() {
+    let mut ledger = open();
+    let id = call(&mut ledger, Effect, "a");
+    ledger.extend(at(0), id);
+    let mut now = 0;
+    while ledger.deadline() < Some(at(3600)) {
+        now += 30;
+        ledger.extend(at(now), id);
+    }
+    assert_eq!(ledger.deadline(), Some(at(3600)));
+    ledger.extend(at(3590), id);
+    assert_eq!(ledger.deadline(), Some(at(3600)));
+}
+
+#[test]
+fn a_call_that_an_earlier_session_may_have_run_is_never_said_to_be_not_sent() {
+    let moved = || {
+        let mut ledger = open();
+        let id = call(&mut ledger, Read, "a");
+        ledger.sent(id, 0);
+        ledger.settle(at(1), Epoch(1), ALL, true);
+        dispatch(&mut ledger, 2);
+        ledger
+    };
+    let mut ledger = moved();
+    assert_eq!(
+        fates(&ledger.expire(at(60))),
+        [("a", Delivery::Unknown)],
+        "nothing of the second send was written"
+    );
+    let mut ledger = moved();
+    ledger.close();
+    assert_eq!(fates(&ledger.settle(at(2), Epoch(2), ALL, true)), [("a", Delivery::Unknown)]);
+}
+
+#[test]
+fn no_id_is_used_on_two_sessions() {
+    let mut ledger = open();
+    let old = call(&mut ledger, Effect, "a");
+    ledger.sent(old, 900);
+    ledger.settle(at(1), Epoch(1), 100, true);
+    let new = dispatch(&mut ledger, 2)[0].1;
+    assert_ne!(old, new);
+    // The first session's writer is late with its news, which would pass for a position on the second.
+    ledger.sent(old, 900);
+    ledger.sent(new, 0);
+    assert_eq!(fates(&ledger.settle(at(2), Epoch(2), 500, true)), [("a", Delivery::Unknown)]);
+}
+
+#[test]
+fn progress_gives_a_call_its_own_timeout_anew() {
+    let mut ledger = open();
+    let id = call(&mut ledger, Effect, "a");
+    ledger.extend(at(30), id);
+    assert_eq!(ledger.deadline(), Some(at(90)), "its own minute, not the default of five");
+}
+
+#[test]
+fn deadlines_stand_still_while_the_clock_is_stopped() {
+    let mut ledger = open();
+    call(&mut ledger, Effect, "a");
+    ledger.stop_clock(at(10));
+    ledger.stop_clock(at(20));
+    assert_eq!(ledger.expire(at(1000)), []);
+    ledger.start_clock(at(1010));
+    assert_eq!(ledger.deadline(), Some(at(1060)));
+    assert_eq!(ledger.expire(at(1060)).len(), 1);
+}
+
+#[test]
+fn a_call_made_while_the_clock_is_stopped_gains_only_what_it_stood_itself() {
+    let mut ledger = open();
+    ledger.stop_clock(at(0));
+    ledger.admit(at(100), Effect, MINUTE, 1, "a").expect("there is room");
+    ledger.start_clock(at(110));
+    assert_eq!(ledger.deadline(), Some(at(170)));
+}
+
+#[test]
+fn a_call_moves_even_if_its_time_would_be_over_had_the_clock_not_stopped() {
+    let mut ledger = open();
+    call(&mut ledger, Effect, "a");
+    ledger.stop_clock(at(10));
+    assert_eq!(ledger.settle(at(500), Epoch(1), ALL, true), []);
+}
+
+#[test]
+fn no_stopped_clock_keeps_a_call_beyond_its_limit() {
+    let mut ledger = open();
+    call(&mut ledger, Effect, "a");
+    ledger.stop_clock(at(50));
+    ledger.admit(at(3000), Effect, MINUTE, 1, "b").expect("there is room");
+    assert_eq!(ledger.deadline(), Some(at(3600)));
+    assert_eq!(fates(&ledger.expire(at(3600))), [("a", Delivery::NotSent)]);
+    assert_eq!(ledger.deadline(), Some(at(3650)), "then the clock goes on by itself");
+    assert_eq!(ledger.expire(at(3650)), []);
+    assert_eq!(ledger.deadline(), Some(at(3710)), "the minute of b began to count");
+}

@@ -1,0 +1,377 @@
+//! What the parts of a connection share, and the way of a call through it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use regrow_core::{
+    Admission, CallId, Delivery, Epoch, Fault, Nature, Policy, Pulse, Refusal, Time, ToolSafety,
+};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use crate::call::{Caller, Outcome, Pending, Reply};
+use crate::desk::{Desk, News};
+use crate::error::{CallError, ErrorKind, Outlook};
+use crate::frame::{self, Frame, RawId};
+use crate::handshake::Handshake;
+use crate::inbox::Inbox;
+use crate::mask::Mask;
+use crate::memory::{Greeting, Memory};
+
+/// What does not change over the life of a connection.
+pub(crate) struct Settings {
+    pub(crate) name: Arc<str>,
+    pub(crate) policy: Policy,
+    pub(crate) max_line: usize,
+    pub(crate) mask: Mask,
+    pub(crate) stderr_in_errors: bool,
+    pub(crate) is_safe_tool: Option<IsSafeTool>,
+}
+
+/// Whether the operator declared a tool safe to repeat.
+pub(crate) type IsSafeTool = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// What the parts of a connection share.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) inbox: Arc<dyn Inbox>,
+    began: Instant,
+    desk: Mutex<Desk>,
+    memory: Mutex<Memory>,
+    /// Wakes the owner.
+    pub(crate) wake: Notify,
+    heard: AtomicU64,
+    pub(crate) handshake: Handshake,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: Settings, inbox: Arc<dyn Inbox>, greeting: Greeting) -> Shared {
+        let handshake = Handshake::new(matches!(greeting, Greeting::ByClient));
+        Shared {
+            inbox,
+            began: Instant::now(),
+            desk: Mutex::new(Desk::new(settings.policy.clone())),
+            settings,
+            memory: Mutex::new(Memory::new(greeting)),
+            wake: Notify::new(),
+            heard: AtomicU64::new(0),
+            handshake,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO + self.began.elapsed()
+    }
+
+    pub(crate) fn instant(&self, time: Time) -> Instant {
+        self.began + Duration::from_millis(time.as_millis())
+    }
+
+    // A panic is caught at the message that caused it, between whole changes, so the state is sound.
+    pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tell(&self, news: News) {
+        self.desk().tell(news);
+        self.wake.notify_one();
+    }
+
+    /// A person is asked, or has answered.
+    pub(crate) fn question(&self, id: RawId, open: bool) {
+        self.desk().question(self.now(), id, open);
+        self.wake.notify_one(); // Deadlines that stood still are near again.
+    }
+
+    /// The client does not read, or reads again.
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.desk().set_blocked(self.now(), blocked);
+        self.wake.notify_one();
+    }
+
+    /// The session ended, and not because we wanted it. Its first fault counts.
+    pub(crate) fn lost(&self, epoch: Epoch, fault: Fault) {
+        let mut desk = self.desk();
+        if let Some(session) = desk.session_of(epoch)
+            && !session.hung_up
+            && !std::mem::replace(&mut session.lost, true)
+        {
+            desk.news.push_back(News::Lost(epoch, fault));
+            drop(desk);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Something was read from the server.
+    pub(crate) fn hear(&self) {
+        self.heard.store(self.now().as_millis(), Ordering::Relaxed);
+    }
+
+    /// What the lifecycle must know about the session of this epoch; counts the calls that it may have seen.
+    pub(crate) fn pulse(&self, epoch: Epoch) -> Pulse {
+        let desk = self.desk();
+        let heard = match desk.blocked {
+            true => self.now(), // Its silence is our own doing.
+            false => Time::from_millis(self.heard.load(Ordering::Relaxed)),
+        };
+        let read = desk.read_of(epoch);
+        Pulse {
+            heard,
+            calls: desk.ledger.seen(epoch, read),
+            eldest: desk.ledger.eldest(epoch),
+            answered: desk.ledger.has_answered(epoch),
+        }
+    }
+
+    /// Takes a call. Its end is told to `reply`.
+    pub(crate) fn submit(
+        &self,
+        request: Frame,
+        caller: Caller,
+        caller_id: RawId,
+        timeout: Option<Duration>,
+        reply: Box<dyn Reply>,
+    ) {
+        let method = request.method().unwrap_or_default();
+        let nature = Nature::of(method, self.tool_safety(&request), self.settings.policy.replay);
+        let timeout = match nature.is_handshake() {
+            true => Some(self.settings.policy.connect_timeout),
+            false => timeout,
+        };
+        self.handshake.note_use(method);
+        let bytes = request.bytes().len();
+        let pending = Pending { request, reply, caller_id, caller, acknowledged: None };
+        let mut desk = self.desk();
+        match desk.ledger.admit(self.now(), nature, timeout, bytes, pending) {
+            Ok(Admission::Send(epoch, id)) => {
+                self.send(&mut desk, epoch, id);
+                let earlier = match (desk.ledger.deadline(), desk.armed) {
+                    (Some(deadline), Some(armed)) => deadline < armed,
+                    (deadline, armed) => deadline.is_some() && armed.is_none(),
+                };
+                drop(desk);
+                if earlier {
+                    self.wake.notify_one();
+                }
+            }
+            Ok(Admission::Wait(_)) => {
+                drop(desk);
+                self.wake.notify_one();
+            }
+            Err((refusal, pending)) => {
+                drop(desk);
+                let (kind, outlook) = match refusal {
+                    Refusal::Overloaded => (ErrorKind::Overloaded, Outlook::Serving),
+                    Refusal::Closed => (ErrorKind::Closed, Outlook::Closed),
+                };
+                let error = self.error(&pending, kind, Delivery::NotSent, None, None, outlook);
+                pending.reply.end(Outcome::Failed(error));
+            }
+        }
+    }
+
+    /// Hands a call of the ledger to the session.
+    fn send(&self, desk: &mut Desk, epoch: Epoch, id: CallId) {
+        let Some(pending) = desk.ledger.reply(id) else { return };
+        let wire_id = RawId::from(id.0);
+        let line = match pending.caller {
+            Caller::Program => self.memory().envelop(&pending.request, &wire_id),
+            Caller::Client | Caller::Own => pending.request.with_id(&wire_id),
+        };
+        if pending.caller != Caller::Own && self.handshake.is_open() {
+            let news = self.greeting_step(epoch, &pending.request);
+            desk.news.extend(news);
+            self.wake.notify_one();
+        }
+        desk.write(Some(id), line);
+    }
+
+    /// Opens the client's streams on this session.
+    pub(crate) fn reopen_streams(&self, epoch: Epoch) -> Vec<CallId> {
+        let mut desk = self.desk();
+        if !desk.is_live(epoch) {
+            return vec![];
+        }
+        let streams = desk.ledger.dispatch_streams(epoch);
+        for &id in &streams {
+            self.send(&mut desk, epoch, id);
+        }
+        streams
+    }
+
+    /// Resolves when the server has acknowledged each of these streams on this session, or ended it.
+    pub(crate) async fn acknowledged(&self, epoch: Epoch, streams: Vec<CallId>) {
+        let Some(signals) = self.desk().session.as_ref().map(|session| session.signals.clone()) else {
+            return;
+        };
+        loop {
+            let next = signals.acknowledged.notified();
+            let open = {
+                let desk = self.desk();
+                streams
+                    .iter()
+                    .all(|&id| desk.ledger.reply(id).is_none_or(|stream| stream.acknowledged == Some(epoch)))
+            };
+            if open {
+                return;
+            }
+            next.await;
+        }
+    }
+
+    /// Sessions take calls from now on; those that waited go first.
+    pub(crate) fn open(&self, epoch: Epoch) {
+        let mut desk = self.desk();
+        if !desk.is_live(epoch) {
+            return;
+        }
+        desk.ledger.open(epoch);
+        while let Some(id) = desk.ledger.dispatch(epoch) {
+            self.send(&mut desk, epoch, id);
+        }
+        self.wake.notify_one();
+    }
+
+    /// A call of our own on this session; resolves with its end. `params` is raw JSON.
+    pub(crate) fn own_call(
+        &self,
+        epoch: Epoch,
+        method: &str,
+        params: Option<&[u8]>,
+        timeout: Duration,
+    ) -> oneshot::Receiver<Outcome> {
+        let (reply, end) = oneshot::channel();
+        let caller_id = RawId::from(0);
+        let Ok(request) = Frame::parse(frame::request(&caller_id, method, params)) else { return end };
+        let pending =
+            Pending { request, reply: Box::new(reply), caller_id, caller: Caller::Own, acknowledged: None };
+        let mut desk = self.desk();
+        if !desk.is_live(epoch) {
+            return end; // Nobody would ever settle it, and another session must not be asked.
+        }
+        let id = desk.ledger.admit_own(self.now(), epoch, timeout, pending);
+        self.send(&mut desk, epoch, id);
+        drop(desk);
+        self.wake.notify_one(); // Its deadline may be the next.
+        end
+    }
+
+    /// The server answered. Gives who waits, if this very session owes an answer.
+    pub(crate) fn answer(&self, epoch: Epoch, id: CallId, good: bool) -> Option<Pending> {
+        let mut desk = self.desk();
+        let pending = desk.ledger.answer(epoch, id, good)?;
+        // The owner need not hear of every answer; but a drain may wait for this one, and the status may be too high.
+        if !desk.ledger.is_open() || desk.ledger.len() < desk.shown {
+            self.wake.notify_one();
+        }
+        Some(pending)
+    }
+
+    /// Sends a line that wants no answer to this session, or to whichever is live. Says whether it could.
+    pub(crate) fn post(&self, epoch: Option<Epoch>, line: Bytes) -> bool {
+        let mut desk = self.desk();
+        let session =
+            desk.session.as_mut().filter(|session| epoch.is_none_or(|epoch| epoch == session.epoch));
+        let fits = session
+            .and_then(|session| session.input())
+            .is_some_and(|input| input.queued() <= self.settings.policy.max_pending_bytes);
+        if fits {
+            desk.write(None, line);
+        } else {
+            desk.oddities.undelivered += 1;
+        }
+        fits
+    }
+
+    /// Ends the newest call for which this holds, without an answer; a call that is not sent yet never is.
+    pub(crate) fn cancel(&self, wanted: impl Fn(&Pending) -> bool, notification: Option<&Frame>) -> bool {
+        let mut desk = self.desk();
+        let Some(id) = desk.ledger.find(wanted) else { return false };
+        let Some(ended) = desk.ledger.cancel(id) else { return false };
+        desk.withdraw(&ended, notification, "the caller gave up");
+        if let Some(epoch) = ended.epoch {
+            desk.tell(News::Cancelled(epoch, ended.taken));
+        }
+        drop(desk);
+        self.wake.notify_one();
+        true
+    }
+
+    /// Who waits, told why there is no answer.
+    pub(crate) fn error(
+        &self,
+        pending: &Pending,
+        kind: ErrorKind,
+        delivery: Delivery,
+        epoch: Option<Epoch>,
+        fault: Option<Arc<Fault>>,
+        outlook: Outlook,
+    ) -> CallError {
+        CallError {
+            server: self.settings.name.clone(),
+            epoch,
+            delivery,
+            kind,
+            fault,
+            outlook,
+            repeatable: false,
+            tool: pending.tool(),
+            stderr: vec![],
+        }
+    }
+
+    fn tool_safety(&self, request: &Frame) -> ToolSafety {
+        if request.method() != Some("tools/call") || request.has_task() {
+            return ToolSafety::Unknown;
+        }
+        let Some(name) = request.name() else { return ToolSafety::Unknown };
+        if self.settings.is_safe_tool.as_ref().is_some_and(|is_safe| is_safe(&name)) {
+            ToolSafety::Declared
+        } else if self.settings.policy.replay == regrow_core::Replay::Hints && self.memory().is_hinted(&name)
+        {
+            ToolSafety::Hinted
+        } else {
+            ToolSafety::Unknown
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inbox::Queue;
+    use regrow_core::{Manner, Orderer};
+
+    fn shared() -> Shared {
+        let settings = Settings {
+            name: "fake".into(),
+            policy: Policy::default(),
+            max_line: 1 << 20,
+            mask: Mask::default(),
+            stderr_in_errors: false,
+            is_safe_tool: None,
+        };
+        Shared::new(settings, Arc::new(Queue::new()), Greeting::ByClient)
+    }
+
+    #[test]
+    fn what_programs_may_say_in_a_loop_does_not_pile_up() {
+        let shared = shared();
+        for millis in 0..1000 {
+            shared.tell(News::Start);
+            shared.tell(News::Reconnect(Orderer::Program));
+            shared.tell(News::Cancelled(Epoch(1), Time::from_millis(1000 - millis)));
+            shared.tell(News::Close(Manner::Planned));
+        }
+        let desk = shared.desk();
+        assert_eq!(desk.news.len(), 4);
+        let eldest = News::Cancelled(Epoch(1), Time::from_millis(1));
+        assert!(desk.news.contains(&eldest), "a doubt is raised by the one that waited longest");
+    }
+}
