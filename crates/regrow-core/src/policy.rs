@@ -15,6 +15,8 @@ const fn millis(millis: u64) -> Duration {
 pub struct Policy {
     /// How long a server may take from its start to the end of the handshake.
     pub connect_timeout: Duration,
+    /// How long it may take of that to say which era it speaks, where we ask; then it is taken for a legacy one.
+    pub discover_timeout: Duration,
     /// How long a call may take; progress starts it anew. `None`: as long as it likes.
     pub call_timeout: Option<Duration>,
     /// How long a call may take in all, whatever progress it reports or a person is asked.
@@ -73,6 +75,7 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             connect_timeout: secs(60),
+            discover_timeout: secs(20),
             call_timeout: Some(secs(300)),
             call_limit: secs(3600),
             drain_timeout: secs(30),

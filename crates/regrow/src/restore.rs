@@ -98,7 +98,8 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
     let Greeting::Modern { meta } = hello.modern() else { return Ok(()) };
     shared.memory().greeting = Greeting::Asked(hello.clone());
     shared.tell(News::Begun(epoch, Step::Discovering));
-    let limit = shared.settings.policy.connect_timeout / 3;
+    let policy = &shared.settings.policy;
+    let limit = policy.discover_timeout.min(policy.connect_timeout / 2);
     let params = enveloped(&meta);
     let asked = ask(shared, epoch, "server/discover", &params);
     let era = match tokio::time::timeout(limit, asked).await {
