@@ -1,7 +1,7 @@
 //! The invariants P1 to P10 of the design, each held against what the model knows of the world, and the goals that
 //! show that it does not hold them by doing nothing.
 
-use crate::scope::Scope;
+use crate::scope::{HORIZON, Scope};
 use crate::world::{Caller, End, World};
 use regrow_core::{
     CallId, Epoch, Event, Fault, Intent, Nature, Notice, Orderer, Policy, State, Step, Time, Watch,
@@ -435,6 +435,9 @@ pub(crate) fn look(world: &mut World, scope: &Scope) {
 fn forget_the_past(world: &mut World, policy: &Policy) {
     let now = world.now;
     world.truth.charges.retain(|&charged| now - charged < policy.budget.window);
+    // How long a silence was is said in its fault; beyond the horizon all are alike.
+    let horizon = Time::from_millis(now.as_millis() - HORIZON.as_millis() as u64);
+    world.truth.heard = world.truth.heard.max(horizon);
     let calm = match world.lifecycle.state() {
         State::Connecting { .. } => true,
         State::Ready { watch, .. } => matches!(watch, Watch::Calm { .. }),

@@ -13,6 +13,9 @@ pub(crate) const fn units(number: u64) -> Duration {
     Duration::from_millis(250 * number)
 }
 
+/// Longer ago than this is all the same: no length of the policy that is held against the past is longer.
+pub(crate) const HORIZON: Duration = units(6);
+
 /// What may happen, and how often.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {

@@ -1,7 +1,7 @@
 //! A state of the model: the real lifecycle, the real ledger, and the truth about the server and the callers.
 
 use crate::properties::{Broken, Goal};
-use crate::scope::{BIRTH, Scope, units};
+use crate::scope::{BIRTH, HORIZON, Scope};
 use regrow_core::{CallId, Epoch, Fault, Ledger, Lifecycle, Nature, Time};
 use std::hash::{Hash, Hasher};
 
@@ -190,16 +190,13 @@ struct FromNow<'a, H> {
     hasher: &'a mut H,
 }
 
-/// Longer ago than this is all the same.
-const HORIZON: i64 = units(6).as_millis() as i64;
-
 impl<H: Hasher> Hasher for FromNow<'_, H> {
     fn write_u64(&mut self, number: u64) {
         let birth = BIRTH.as_millis();
         match number {
             number if number < birth / 2 => self.hasher.write_u64(number),
             number if number < birth * 2 => {
-                self.hasher.write_i64((number as i64 - self.now as i64).max(-HORIZON))
+                self.hasher.write_i64((number as i64 - self.now as i64).max(-(HORIZON.as_millis() as i64)))
             }
             _ => {}
         }
