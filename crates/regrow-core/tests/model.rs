@@ -1,0 +1,146 @@
+//! All orders of events, not some: a model checker steps the real `Lifecycle::step` and the real `Ledger` through every
+//! state that a small world can reach, and holds P1 to P10 of the design against each.
+//!
+//! **What is real.** Every decision: `model/world.rs` holds a `Lifecycle` and a `Ledger` as they are, and
+//! `model/owner.rs` hands on events and carries out effects as the owner in `regrow` does. What is made up is the world
+//! (`model/moves.rs`): a server that starts, reads, runs, answers, fails and ends; callers; people; the clock; and news,
+//! which comes late, twice, or out of turn. What the world knows to be true is kept apart and never asked of the core.
+//!
+//! **Time** passes in units, and every length of the policy is a few of them. Timers that are due fire before time goes on,
+//! but other news may come before they do. Two states are the same if they differ only in when they are.
+//!
+//! **Scopes** bound what may happen, each on another side; within its bounds each is looked at whole (but for `everything`,
+//! whose first moves alone are). The attempt after
+//! the last epoch of a scope is still judged, and then left.
+//!
+//! ```text
+//! cargo test -p regrow-core --test model                          the usual scopes
+//! REGROW_MODEL=full cargo test -p regrow-core --test model        the same, larger: three epochs with two calls
+//! REGROW_MODEL=calls cargo test -p regrow-core --test model       one scope
+//! cargo test -p regrow-core --test model -- --ignored             the seeded bugs of `model/mutants.rs`
+//! ```
+//!
+//! **A counterexample** is told as a life, one line a move: the time since the start, the state before the move, the move.
+//! The last line is what broke. It is (nearly) the shortest there is. To make a test of it, tell the same
+//! life in `lives.rs`.
+
+#[path = "model/moves.rs"]
+mod moves;
+#[path = "model/mutants.rs"]
+mod mutants;
+#[path = "model/owner.rs"]
+mod owner;
+#[path = "model/properties.rs"]
+mod properties;
+#[path = "model/scope.rs"]
+mod scope;
+#[path = "model/world.rs"]
+mod world;
+
+use moves::Move;
+use properties::{Goal, Property};
+use scope::{BIRTH, Scope};
+use stateright::{Checker, HasDiscoveries, Model, Path, Property as Claim};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use world::World;
+
+#[test]
+fn no_order_of_events_breaks_an_invariant() {
+    let wanted = std::env::var("REGROW_MODEL").unwrap_or_default();
+    let full = wanted == "full";
+    let scopes = if full { scope::full() } else { scope::usual() };
+    let all = wanted.is_empty() || full;
+    let chosen: Vec<Scope> = scopes.into_iter().filter(|scope| all || scope.name == wanted).collect();
+    assert!(!chosen.is_empty(), "REGROW_MODEL names no scope: {wanted}");
+    let reached = Arc::new(AtomicU64::new(0));
+    for scope in chosen {
+        check(scope, &reached);
+    }
+    let reached = reached.load(Ordering::Relaxed);
+    let missing: Vec<Goal> = Goal::ALL.into_iter().filter(|&goal| reached & goal.bit() == 0).collect();
+    assert!(!all || missing.is_empty(), "no life reached {missing:?}: the check proves nothing about it");
+}
+
+fn check(scope: Scope, reached: &Arc<AtomicU64>) {
+    let (name, most) = (scope.name, scope.most);
+    let checker = Lives { scope, reached: reached.clone() }
+        .checker()
+        .threads(std::thread::available_parallelism().map_or(2, usize::from))
+        .finish_when(HasDiscoveries::AnyFailures)
+        .target_state_count(most.unwrap_or(usize::MAX))
+        .spawn_bfs()
+        .join();
+    let (unique, generated) = (checker.unique_state_count(), checker.state_count());
+    let depth = checker.max_depth();
+    println!("{name}: {unique} states, {generated} moves, at most {depth} in a row");
+    if let Some((_, path)) = checker.discoveries().into_iter().next() {
+        tell(path);
+        panic!("{name}: an invariant does not hold");
+    }
+}
+
+/// A life that ends badly.
+fn tell(path: Path<World, Move>) {
+    for (world, happening) in path.into_vec() {
+        match (happening, &world.truth.broken) {
+            (_, Some(broken)) => println!("broken: {:?}: {}", broken.property, broken.how),
+            (Some(happening), None) => {
+                let (since, state) = ((world.now - BIRTH).as_secs_f64(), world.lifecycle.state().name());
+                println!("{since:6.2}s {state:<10} {happening:?}");
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+struct Lives {
+    scope: Scope,
+    /// Which goals some life has reached.
+    reached: Arc<AtomicU64>,
+}
+
+impl Model for Lives {
+    type State = World;
+    type Action = Move;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(&self.scope)]
+    }
+
+    fn actions(&self, world: &World, moves: &mut Vec<Move>) {
+        moves::moves(world, &self.scope, moves);
+    }
+
+    fn next_state(&self, last: &World, happening: Move) -> Option<World> {
+        let mut world = last.clone();
+        world.reached = 0;
+        world.make(&self.scope, happening);
+        if world.reached & !self.reached.load(Ordering::Relaxed) != 0 {
+            self.reached.fetch_or(world.reached, Ordering::Relaxed);
+        }
+        Some(world)
+    }
+
+    fn properties(&self) -> Vec<Claim<Lives>> {
+        macro_rules! holds {
+            ($property:ident, $name:literal) => {
+                Claim::always($name, |_, world: &World| {
+                    world.truth.broken.as_ref().is_none_or(|broken| broken.property != Property::$property)
+                })
+            };
+        }
+        vec![
+            holds!(P1, "P1 at most one process lives"),
+            holds!(P2, "P2 every call ends exactly once, by its deadline"),
+            holds!(P3, "P3 a call runs at most once unless safe"),
+            holds!(P4, "P4 an epoch is charged if and only if it ended in a fault, once"),
+            holds!(P5, "P5 over budget, an attempt has a reason and a pace"),
+            holds!(P6, "P6 closed leaves nothing, in bounded time"),
+            holds!(P7, "P7 an answer reaches only the call that it is owed to"),
+            holds!(P8, "P8 parked and closed hold no waiting call"),
+            holds!(P9, "P9 whatever is pending has a timer"),
+            holds!(P10, "P10 epochs rise, attempts have a floor, late news does nothing"),
+        ]
+    }
+}

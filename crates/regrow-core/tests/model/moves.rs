@@ -1,0 +1,325 @@
+//! What may happen next in a world, and what it comes to.
+
+use crate::properties::{self, Goal, Property, require};
+use crate::scope::{Scope, death, units};
+use crate::world::{Caller, World};
+use regrow_core::{CallId, Epoch, Event, Fault, Manner, Nature, Orderer, State, Step, Watch};
+
+/// One thing that happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    /// Time passes.
+    Wait,
+    /// The machine sleeps until its next timer is much too late.
+    Sleep,
+    /// The lifecycle's timer fires.
+    Tick,
+    /// The ledger's timer fires.
+    Expire,
+    Start,
+    Call(Nature),
+    Cancel(Caller),
+    /// The OS accepts the first byte of a call.
+    Write(Caller),
+    /// The server reads the next call in its input, and runs it.
+    Run(Epoch),
+    Answer(Epoch, CallId, bool),
+    /// Something else is read from the server, such as the answer to a probe.
+    Hear,
+    RefuseProbe,
+    /// The handshake goes on to this step.
+    Begin(Step),
+    /// The handshake is done: calls go to the session, though its owner does not know yet.
+    Greet,
+    /// The owner hears of that, perhaps again.
+    Connected,
+    /// The server ends, or fails, by itself.
+    Fail(Fault),
+    /// The owner hears why, perhaps again.
+    Lost(Fault),
+    /// The last of what was told to end disappears.
+    Vanish(Epoch),
+    /// News that is old when it comes.
+    Late(Event),
+    Reconnect(Orderer),
+    Drain,
+    Close(Manner),
+}
+
+pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
+    let truth = &world.truth;
+    let epoch = world.epoch();
+    if truth.broken.is_some() || epoch.0 > scope.epochs {
+        return;
+    }
+    let state = world.lifecycle.state();
+    let over = *state == State::Closed;
+    let due = world.is_due();
+    if !due && !over {
+        moves.push(Move::Wait);
+        if truth.sleeps < scope.sleeps && world.deadline().is_some() {
+            moves.push(Move::Sleep);
+        }
+    }
+    let abandons = matches!(state, State::Closing { .. }) && truth.abandons == scope.abandons;
+    if world.lifecycle.deadline().is_some_and(|deadline| deadline <= world.now) && !abandons {
+        moves.push(Move::Tick);
+    }
+    if world.ledger.deadline().is_some_and(|deadline| deadline <= world.now) {
+        moves.push(Move::Expire);
+    }
+    if matches!(state, State::Idle | State::Parked { .. }) {
+        moves.push(Move::Start);
+    }
+    if truth.calls.len() < scope.calls {
+        moves.extend(scope.natures.iter().map(|&nature| Move::Call(nature)));
+    }
+    for (caller, call) in truth.calls.iter().enumerate() {
+        if scope.cancels && call.end.is_none() {
+            moves.push(Move::Cancel(caller));
+        }
+    }
+    for owed in &truth.owed {
+        let process = world.process(owed.epoch);
+        let takes_input = process.is_some_and(|process| process.alive && process.patience.is_none());
+        if !owed.written && takes_input {
+            moves.push(Move::Write(owed.caller));
+        }
+        if owed.ran {
+            moves.push(Move::Answer(owed.epoch, owed.id, true));
+            if scope.errors {
+                moves.push(Move::Answer(owed.epoch, owed.id, false));
+            }
+        }
+    }
+    let connecting = matches!(state, State::Connecting { .. });
+    for process in &truth.processes {
+        if process.alive && !process.pipe.is_empty() {
+            moves.push(Move::Run(process.epoch));
+        }
+        if process.patience.is_some() {
+            moves.push(Move::Vanish(process.epoch));
+        }
+        if process.epoch != epoch || process.abandoned {
+            continue;
+        }
+        let kept = process.patience.is_none();
+        if process.alive && kept && connecting && !process.greeted {
+            // Only the first session is the client's to greet.
+            match (state, truth.greeting_open) {
+                (State::Connecting { step: Step::Greeting, .. }, true) => {
+                    moves.push(Move::Begin(Step::ClientsTurn))
+                }
+                (_, true) => {}
+                (State::Connecting { step: Step::Greeting, .. }, _) => {
+                    moves.push(Move::Greet);
+                    if scope.discovers && !truth.account.discovering {
+                        moves.push(Move::Begin(Step::Discovering));
+                    }
+                }
+                (State::Connecting { step: Step::Discovering, .. }, _) => {
+                    moves.push(Move::Greet);
+                    moves.push(Move::Begin(Step::Greeting));
+                }
+                _ => {}
+            }
+        }
+        if process.greeted && !truth.greeting_open {
+            moves.push(Move::Connected);
+        }
+        let probed = matches!(state, State::Ready { watch: Watch::Probed { .. } | Watch::Spared { .. }, .. });
+        if probed && process.alive && truth.heard < world.now {
+            moves.push(Move::Hear);
+        }
+        if scope.errors && probed && process.alive && !truth.account.probe_refused {
+            moves.push(Move::RefuseProbe);
+        }
+        let most = if scope.second_causes { 2 } else { 1 };
+        if kept && process.causes.len() < most && process.causes_told == process.causes.len() {
+            for fault in &scope.faults {
+                let at_start = fault.is_permanent() || *fault == Fault::WrongEra;
+                let again = process.causes.contains(fault);
+                if (connecting || !at_start) && !again && (process.alive || !outlives(fault)) {
+                    moves.push(Move::Fail(fault.clone()));
+                }
+            }
+        }
+        moves.extend(process.causes.iter().map(|cause| Move::Lost(cause.clone())));
+    }
+    if truth.orders < scope.orders && !over {
+        moves.extend(scope.orderers.iter().map(|&orderer| Move::Reconnect(orderer)));
+    }
+    if !over {
+        moves.extend(scope.manners.iter().map(|&manner| Move::Close(manner)));
+        if scope.drains {
+            moves.push(Move::Drain);
+        }
+    }
+    if scope.late_news {
+        late_news(world, moves);
+    }
+}
+
+/// The newest epoch of which nothing can be new any more may still be spoken of.
+fn late_news(world: &World, moves: &mut Vec<Move>) {
+    let epoch = world.epoch();
+    let left = if world.process(epoch).is_some() { Epoch(epoch.0.saturating_sub(1)) } else { epoch };
+    if left == Epoch(0) {
+        return;
+    }
+    let pulse = world.pulse(left);
+    let lives = world.process(left).is_some();
+    let late = [
+        Event::Lost(left, death(), pulse),
+        Event::Connected(left),
+        Event::TimedOut(left, pulse),
+        Event::Drained(left),
+    ];
+    moves.extend(late.into_iter().map(Move::Late));
+    if !lives {
+        moves.push(Move::Late(Event::Gone(left)));
+    }
+}
+
+/// Whether the process lives on with this fault.
+fn outlives(fault: &Fault) -> bool {
+    matches!(fault, Fault::OutputClosed | Fault::WrongEra)
+}
+
+impl World {
+    pub(crate) fn make(&mut self, scope: &Scope, happening: Move) {
+        let epoch = self.epoch();
+        match happening {
+            Move::Wait => self.now = self.now + units(1),
+            Move::Sleep => {
+                let due = self.deadline().unwrap_or(self.now);
+                self.now = due + scope.policy.clock_jump;
+                self.truth.sleeps += 1;
+                self.truth.closed_by = None;
+                for call in &mut self.truth.calls {
+                    // Nobody ends a call while the machine sleeps.
+                    call.ends_by = call.ends_by.map(|ends_by| ends_by.max(self.now));
+                }
+            }
+            Move::Tick => {
+                let before = self.lifecycle.clone();
+                let pulse = self.pulse(epoch);
+                self.step(scope, Event::Tick(pulse));
+                let again = self.lifecycle == before;
+                require(self, Property::P9, !again, "a timer fires and fires");
+            }
+            Move::Expire => self.expire(scope),
+            Move::Start => self.step(scope, Event::Start),
+            Move::Call(nature) => self.call(scope, nature),
+            Move::Cancel(caller) => self.cancel(scope, caller),
+            Move::Write(caller) => self.write(caller),
+            Move::Run(epoch) => self.run(scope, epoch),
+            Move::Answer(epoch, id, good) => self.answer(scope, epoch, id, good),
+            Move::Hear => self.truth.heard = self.now,
+            Move::RefuseProbe => {
+                self.truth.heard = self.now;
+                self.truth.account.probe_refused = true;
+                self.step(scope, Event::ProbeRefused(epoch));
+            }
+            Move::Begin(Step::ClientsTurn) => {
+                self.greeted(epoch);
+                self.step(scope, Event::Opened(epoch));
+                self.open(scope, epoch);
+                self.reach(Goal::ClientsTurn);
+            }
+            Move::Begin(step) => {
+                self.step(scope, Event::Begun(epoch, step));
+                self.reach(Goal::Discovering);
+            }
+            Move::Greet => {
+                self.greeted(epoch);
+                self.truth.heard = self.now;
+                self.open(scope, epoch);
+            }
+            Move::Connected => self.step(scope, Event::Connected(epoch)),
+            Move::Fail(fault) => {
+                if let Some(process) = self.process_mut(epoch) {
+                    process.alive &= outlives(&fault);
+                    process.causes.push(fault);
+                }
+            }
+            Move::Lost(fault) => {
+                let pulse = self.pulse(epoch);
+                if let Some(process) = self.process_mut(epoch) {
+                    process.causes_told = process.causes.len();
+                }
+                self.step(scope, Event::Lost(epoch, fault, pulse));
+            }
+            Move::Vanish(epoch) => {
+                if let Some(process) = self.process_mut(epoch) {
+                    process.alive = false;
+                    process.gone = true;
+                }
+                self.step(scope, Event::Gone(epoch));
+                self.truth.processes.retain(|process| process.epoch != epoch);
+            }
+            Move::Late(event) => {
+                let before = (self.lifecycle.state().clone(), self.epoch());
+                self.step(scope, event);
+                let same = before == (self.lifecycle.state().clone(), self.epoch());
+                require(self, Property::P10, same, "late news of an epoch that is over did something");
+            }
+            Move::Reconnect(orderer) => {
+                self.truth.orders += 1;
+                let pulse = self.pulse(epoch);
+                self.step(scope, Event::Reconnect(orderer, pulse));
+            }
+            Move::Drain => {
+                let drain = scope.policy.drain_timeout;
+                let ladder = scope.policy.ladders.planned.length() + scope.policy.abandon_after;
+                self.must_close_by(drain + ladder);
+                self.step(scope, Event::Drain);
+            }
+            Move::Close(manner) => {
+                let ladder = scope.policy.ladders.ladder(manner).length() + scope.policy.abandon_after;
+                self.must_close_by(ladder);
+                self.step(scope, Event::Close(manner));
+            }
+        }
+        self.follow(scope);
+        properties::look(self, scope);
+    }
+
+    fn greeted(&mut self, epoch: Epoch) {
+        if let Some(process) = self.process_mut(epoch) {
+            process.greeted = true;
+        }
+    }
+
+    pub(crate) fn write(&mut self, caller: Caller) {
+        let Some(owed) = self.truth.owed.iter_mut().find(|owed| owed.caller == caller) else { return };
+        owed.written = true;
+        let (epoch, id) = (owed.epoch, owed.id);
+        let Some(process) = self.process_mut(epoch) else { return };
+        let position = process.written;
+        process.written += 1;
+        process.pipe.push(caller);
+        self.ledger.sent(id, position);
+    }
+
+    fn run(&mut self, scope: &Scope, epoch: Epoch) {
+        let Some(process) = self.process_mut(epoch) else { return };
+        process.read += 1;
+        let caller = process.pipe.remove(0);
+        if let Some(owed) =
+            self.truth.owed.iter_mut().find(|owed| owed.epoch == epoch && owed.caller == caller)
+        {
+            owed.ran = true;
+        }
+        self.truth.calls[caller].runs += 1;
+        properties::judge_run(self, scope, caller);
+    }
+
+    fn must_close_by(&mut self, within: std::time::Duration) {
+        let by = self.now + within;
+        // After a sleep nothing is promised for what had begun before.
+        if self.truth.sleeps == 0 || !self.lifecycle.is_closing() {
+            self.truth.closed_by = Some(self.truth.closed_by.map_or(by, |sooner| sooner.min(by)));
+        }
+    }
+}

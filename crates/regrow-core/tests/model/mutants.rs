@@ -1,0 +1,251 @@
+//! Seeded bugs: each is one line of the real source, changed. The checker must find every one of them.
+//!
+//! No switch in the source helps with that: a copy of the crate is changed, built, and checked.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+struct Mutant {
+    bug: &'static str,
+    file: &'static str,
+    line: &'static str,
+    becomes: &'static str,
+    /// The scope that finds it.
+    scope: &'static str,
+    /// What must be found broken: this, or one of these.
+    breaks: &'static str,
+}
+
+const fn mutant(
+    bug: &'static str,
+    file: &'static str,
+    line: &'static str,
+    becomes: &'static str,
+    scope: &'static str,
+    breaks: &'static str,
+) -> Mutant {
+    Mutant { bug, file, line, becomes, scope, breaks }
+}
+
+const MUTANTS: [Mutant; 20] = [
+    mutant(
+        "no epoch check",
+        "lifecycle.rs",
+        "if event.epoch().is_some_and(|epoch| epoch != self.epoch) {",
+        "if false {",
+        "ends",
+        "P10",
+    ),
+    mutant(
+        "a charge per event",
+        "lifecycle.rs",
+        "if charged && !self.is_charged() {",
+        "if charged {",
+        "orders",
+        "P4",
+    ),
+    mutant(
+        "a fault told per event",
+        "lifecycle.rs",
+        "(S::Closing { .. }, E::Lost(_, fault, pulse)) if !self.is_charged() => {",
+        "(S::Closing { .. }, E::Lost(_, fault, pulse)) => {",
+        "ends",
+        "P4",
+    ),
+    mutant(
+        "an unsafe call is replayed",
+        "ledger.rs",
+        "Nature::Effect => false,",
+        "Nature::Effect => true,",
+        "calls",
+        "P3",
+    ),
+    mutant(
+        "a safe call is replayed without a limit",
+        "ledger.rs",
+        "Nature::Read | Nature::Discovery => self.sends < policy.max_sends,",
+        "Nature::Read | Nature::Discovery => true,",
+        "one call",
+        "P3",
+    ),
+    mutant(
+        "what may have run is said to be not sent",
+        "ledger.rs",
+        "Place::On(_, Some(_)) | Place::Waiting => delivery_after(self.sends),",
+        "Place::On(_, Some(_)) | Place::Waiting => delivery_after(self.sends.saturating_sub(1)),",
+        "calls",
+        "P3",
+    ),
+    mutant(
+        "a new epoch before the old one is gone",
+        "lifecycle.rs",
+        "E::Reconnect(Orderer::Person, _)) => self.hurry(),",
+        "E::Reconnect(Orderer::Person, _)) => self.gone(now),",
+        "orders",
+        "P1",
+    ),
+    mutant(
+        "abandoned too soon",
+        "lifecycle.rs",
+        "let deadline = now + ladder + self.policy.abandon_after;",
+        "let deadline = now + ladder;",
+        "ends",
+        "P1",
+    ),
+    mutant(
+        "benign noise is charged",
+        "fault.rs",
+        "(Class::Orderly, Proven) => (AtOnce, false),",
+        "(Class::Orderly, Proven) => (Retry, true),",
+        "one call",
+        "P4",
+    ),
+    mutant("mixed noise is not charged", "lifecycle.rs", "if !verdict.charged {", "if true {", "ends", "P4"),
+    mutant(
+        "the budget is reset when a session is ready",
+        "lifecycle.rs",
+        "self.probes = None;",
+        "self.probes = None; self.budget = Budget::new(self.policy.budget);",
+        "ends",
+        "P4",
+    ),
+    mutant(
+        "over budget it goes on trying",
+        "lifecycle.rs",
+        "(Remedy::Retry, Some(fault)) if self.has_spent(now) => self.park(now, fault),",
+        "(Remedy::Retry, Some(fault)) if false => self.park(now, fault),",
+        "ends",
+        "P5",
+    ),
+    mutant(
+        "a call hurries a parked connection",
+        "lifecycle.rs",
+        "*probe_at = Some(floor);",
+        "*probe_at = Some(now);",
+        "one call",
+        "P5",
+    ),
+    mutant(
+        "an answer reaches a call of another epoch",
+        "ledger.rs",
+        "if !matches!(call.place, Place::On(on, _) if on == epoch) {",
+        "if false {",
+        "calls",
+        "P7",
+    ),
+    mutant(
+        "a call is dropped without an end",
+        "ledger.rs",
+        "over.push(Ended { id, reply: call.reply, delivery, epoch: Some(epoch), refused });",
+        "drop((call.reply, delivery, refused));",
+        "calls",
+        "P2",
+    ),
+    mutant(
+        "a call that may move is forgotten",
+        "ledger.rs",
+        "self.waiting.insert(call.arrival, id);",
+        "",
+        "calls",
+        "P8 P9",
+    ),
+    mutant(
+        "no floor between attempts",
+        "lifecycle.rs",
+        "self.pause(now, start.max(self.attempt_floor()), fault)",
+        "self.pause(now, start, fault)",
+        "orders",
+        "P10",
+    ),
+    mutant(
+        "a waiting call is kept when closed",
+        "ledger.rs",
+        "if !for_good && self.calls.get(&id).is_some_and(patient) {",
+        "if self.calls.get(&id).is_some_and(patient) {",
+        "relay",
+        "P6",
+    ),
+    mutant(
+        "streams are counted as calls",
+        "ledger.rs",
+        "!call.own && call.nature != Nature::Stream && wanted(call))",
+        "!call.own && wanted(call))",
+        "relay",
+        "P4",
+    ),
+    mutant(
+        "a machine that slept blames the server",
+        "watch.rs",
+        "_ if slept => Sign::Ask(",
+        "_ if false => Sign::Ask(",
+        "liveness",
+        "P4",
+    ),
+];
+
+#[test]
+#[ignore = "builds the crate twenty times over; run with --ignored"]
+fn every_seeded_bug_is_found() {
+    let copy = copy_of_the_crate();
+    let mut missed = vec![];
+    for Mutant { bug, file, line, becomes, scope, breaks } in MUTANTS {
+        let path = copy.join("crates/regrow-core/src").join(file);
+        let sound = fs::read_to_string(&path).expect("the copy is there");
+        assert!(sound.matches(line).count() >= 1, "{bug}: {file} has no line {line:?} any more");
+        fs::write(&path, sound.replacen(line, becomes, 1)).expect("the copy can be written");
+        let built = cargo(&copy, &["--no-run"], scope);
+        assert!(built.status.success(), "{bug} does not build:\n{}", text(&built));
+        let checked = cargo(&copy, &["no_order_of_events", "--", "--nocapture"], scope);
+        fs::write(&path, sound).expect("the copy can be written");
+        let found = text(&checked);
+        let verdict = found.lines().find(|line| line.starts_with("broken: ") || line.starts_with("P10:"));
+        let as_expected = verdict.is_some_and(|verdict| {
+            breaks.split(' ').any(|property| verdict.contains(&format!("{property}:")))
+        });
+        println!("{bug}: {}", verdict.unwrap_or("MISSED"));
+        if checked.status.success() || !as_expected {
+            missed.push(bug);
+        }
+    }
+    assert!(missed.is_empty(), "not found, or not as what they are: {missed:?}");
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn cargo(copy: &Path, arguments: &[&str], scope: &str) -> Output {
+    Command::new(env!("CARGO"))
+        .current_dir(copy)
+        .args(["test", "--offline", "--quiet", "-p", "regrow-core", "--test", "model"])
+        .args(arguments)
+        .env("CARGO_TARGET_DIR", copy.join("target"))
+        .env("REGROW_MODEL", scope)
+        .env("RUSTFLAGS", "-Awarnings")
+        .output()
+        .expect("cargo runs, for it runs us")
+}
+
+/// A workspace of this one crate, beside what is built.
+fn copy_of_the_crate() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let workspace = here.join("../..");
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mutants");
+    for folder in ["src", "tests", "tests/model"] {
+        let (from, to) = (here.join(folder), copy.join("crates/regrow-core").join(folder));
+        fs::create_dir_all(&to).expect("the target folder can be written");
+        for entry in fs::read_dir(from).expect("the crate is here") {
+            let file = entry.expect("the crate is here").path();
+            if let Some(name) = file.file_name().filter(|_| file.is_file()) {
+                fs::copy(&file, to.join(name)).expect("the target folder can be written");
+            }
+        }
+    }
+    fs::copy(here.join("Cargo.toml"), copy.join("crates/regrow-core/Cargo.toml")).expect("it is copied");
+    fs::copy(workspace.join("Cargo.lock"), copy.join("Cargo.lock")).expect("it is copied");
+    let manifest = fs::read_to_string(workspace.join("Cargo.toml")).expect("the workspace is here");
+    let manifest = manifest.replace("default-members = [\"crates/regrow-cli\"]\n", "");
+    fs::write(copy.join("Cargo.toml"), manifest).expect("it is copied");
+    copy
+}

@@ -1,0 +1,304 @@
+//! What an owner does: hands events to the real `step`, carries out the effects on the real ledger, and reports what
+//! follows. As in `regrow/src/owner.rs` and `desk.rs`, without the waiting.
+
+use crate::properties::{self, Goal, Property, require};
+use crate::scope::Scope;
+use crate::world::{Account, Caller, End, Owed, Process, World};
+use regrow_core::{
+    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Fault, Nature, Notice, Pulse, State, Step,
+};
+
+impl World {
+    pub(crate) fn pulse(&self, epoch: Epoch) -> Pulse {
+        Pulse {
+            heard: self.truth.heard,
+            calls: self.ledger.seen(epoch, self.read_of(epoch)),
+            eldest: self.ledger.eldest(epoch),
+            answered: self.ledger.has_answered(epoch),
+        }
+    }
+
+    fn read_of(&self, epoch: Epoch) -> u64 {
+        self.process(epoch).map_or(u64::MAX, Process::can_have_read)
+    }
+
+    pub(crate) fn step(&mut self, scope: &Scope, event: Event) {
+        let before = self.lifecycle.state().clone();
+        let expected = properties::expected_charge(self, scope, &before, &event);
+        let effects = self.lifecycle.step(self.now, event.clone());
+        if self.lifecycle.is_closing() {
+            // Before the calls that wait are failed: none may come after.
+            self.ledger.close();
+        }
+        let mut told = vec![];
+        for effect in effects {
+            self.start(scope, &before, &event, effect, &mut told);
+        }
+        properties::judge_step(self, scope, &before, &event, expected, &told);
+    }
+
+    fn start(
+        &mut self,
+        scope: &Scope,
+        before: &State,
+        event: &Event,
+        effect: Effect,
+        told: &mut Vec<Notice>,
+    ) {
+        match effect {
+            Effect::Connect(epoch) => {
+                properties::judge_attempt(self, scope, before, event, epoch);
+                self.truth.attempted = Some(self.now);
+                self.truth.account = Account::default();
+                self.truth.asked = None;
+                self.truth.processes.push(Process {
+                    epoch,
+                    alive: true,
+                    gone: false,
+                    patience: None,
+                    abandoned: false,
+                    causes: vec![],
+                    causes_told: 0,
+                    greeted: false,
+                    written: 0,
+                    read: 0,
+                    known_read: None,
+                    pipe: vec![],
+                });
+            }
+            Effect::Probe(epoch) => {
+                require(self, Property::P7, epoch == self.epoch(), "a probe of another epoch");
+                self.truth.asked = Some(self.now);
+                self.reach(Goal::Probed);
+            }
+            Effect::Hold(epoch) => self.ledger.hold(epoch),
+            Effect::Settle(epoch, _) => self.settle(epoch),
+            Effect::FailWaiting(fault) => {
+                let for_good = self.lifecycle.is_closing() || fault == Fault::Closed || fault.is_permanent();
+                let over = self.ledger.fail_waiting(for_good);
+                self.fail(over);
+            }
+            Effect::Hangup(epoch, manner) => {
+                let until =
+                    self.now + scope.policy.ladders.ladder(manner).length() + scope.policy.abandon_after;
+                let Some(process) = self.process_mut(epoch).filter(|process| !process.gone) else {
+                    return require(self, Property::P1, false, "what does not live is hung up");
+                };
+                process.known_read = Some(process.can_have_read());
+                process.patience = Some(process.patience.map_or(until, |sooner| sooner.min(until)));
+            }
+            Effect::Abandon(epoch) => {
+                let now = self.now;
+                let waited =
+                    self.process(epoch).and_then(|process| process.patience).is_some_and(|t| t <= now);
+                require(self, Property::P1, waited, "abandoned before its time was over");
+                if let Some(process) = self.process_mut(epoch) {
+                    process.abandoned = true;
+                    process.causes.clear();
+                    process.causes_told = 0;
+                }
+                self.truth.abandons += 1;
+                self.reach(Goal::Abandoned);
+            }
+            Effect::Notice(notice) => {
+                self.hear_notice(&notice);
+                told.push(notice);
+            }
+        }
+    }
+
+    fn hear_notice(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Ready(epoch) => {
+                self.truth.account.was_ready = true;
+                self.truth.slow = false;
+                if *epoch > Epoch(1) {
+                    self.reach(Goal::ReadyAgain);
+                }
+            }
+            Notice::Parked(fault) => {
+                self.truth.slow |= !fault.is_permanent();
+                self.reach(if fault.is_permanent() { Goal::ParkedForGood } else { Goal::Parked });
+            }
+            Notice::Retired(..) => self.reach(Goal::Retired),
+            Notice::Fault(..) => self.reach(Goal::Fault),
+            Notice::Late(..) => self.reach(Goal::LateFault),
+            Notice::Doubted(_) => self.reach(Goal::Doubted),
+            Notice::Woke => self.reach(Goal::Woke),
+            Notice::Planned(..) => self.reach(Goal::Planned),
+            Notice::Connecting(_) | Notice::Backoff(_) | Notice::Abandoned(_) | Notice::Closed => {}
+        }
+    }
+
+    /// What an owner reports by itself after every turn: calls that wait, and a drain that is done.
+    pub(crate) fn follow(&mut self, scope: &Scope) {
+        let epoch = self.epoch();
+        match self.lifecycle.state() {
+            State::Idle | State::Backoff { .. } | State::Parked { .. } if self.ledger.waiting() > 0 => {
+                self.step(scope, Event::Demand);
+            }
+            State::Draining { .. } if self.ledger.in_flight(epoch) == 0 => {
+                self.step(scope, Event::Drained(epoch));
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn call(&mut self, scope: &Scope, nature: Nature) {
+        let caller = self.truth.calls.len();
+        let timeout = match nature {
+            Nature::Greeting | Nature::Discovery => Some(scope.policy.connect_timeout),
+            _ => scope.policy.call_timeout,
+        };
+        let ends_by = timeout.filter(|_| nature != Nature::Stream).map(|timeout| self.now + timeout);
+        self.truth.calls.push(crate::world::Call { nature, runs: 0, sends: 0, ends_by, end: None });
+        match self.ledger.admit(self.now, nature, timeout, 1, caller) {
+            Ok(Admission::Send(epoch, id)) => self.send(scope, epoch, id, caller),
+            Ok(Admission::Wait(_)) => {}
+            Err(_) => {
+                let closing = self.lifecycle.is_closing();
+                require(self, Property::P2, closing, "a call is refused though nothing closes");
+                self.end(caller, Delivery::NotSent);
+                self.reach(Goal::Refused);
+            }
+        }
+    }
+
+    /// The session takes calls from now on; those that waited go first.
+    pub(crate) fn open(&mut self, scope: &Scope, epoch: Epoch) {
+        self.ledger.open(epoch);
+        while let Some(id) = self.ledger.dispatch(epoch) {
+            let Some(&caller) = self.ledger.reply(id) else {
+                return require(self, Property::P2, false, "a dispatched call is lost");
+            };
+            self.send(scope, epoch, id, caller);
+        }
+    }
+
+    fn send(&mut self, scope: &Scope, epoch: Epoch, id: CallId, caller: Caller) {
+        properties::judge_send(self, epoch, caller);
+        self.truth.owed.push(Owed { epoch, id, caller, written: false, ran: false });
+        self.truth.calls[caller].sends += 1;
+        self.truth.account.last_sent = Some(caller);
+        if !scope.slow_writes && self.process(epoch).is_some_and(|process| process.alive) {
+            self.write(caller);
+        }
+        if self.truth.greeting_open {
+            let news = match self.truth.calls[caller].nature {
+                Nature::Greeting => Event::Begun(epoch, Step::Greeting),
+                Nature::Discovery => Event::Begun(epoch, Step::Discovering),
+                _ => Event::Connected(epoch),
+            };
+            self.step(scope, news);
+        }
+    }
+
+    pub(crate) fn answer(&mut self, scope: &Scope, epoch: Epoch, id: CallId, good: bool) {
+        let Some(owed) = self.truth.owed.iter().find(|owed| (owed.epoch, owed.id) == (epoch, id)).cloned()
+        else {
+            return;
+        };
+        if epoch == self.epoch() {
+            self.truth.heard = self.now;
+        }
+        let got = self.ledger.answer(epoch, id, good);
+        let nature = self.truth.calls[owed.caller].nature;
+        require(self, Property::P7, got.is_none_or(|c| c == owed.caller), "an answer for somebody else");
+        require(
+            self,
+            Property::P2,
+            got.is_some() || nature == Nature::Stream,
+            "an answer that is owed is lost",
+        );
+        if got.is_none() {
+            return;
+        }
+        let handshake = matches!(nature, Nature::Greeting | Nature::Discovery);
+        if good && !handshake && epoch == self.epoch() {
+            self.truth.account.answered = true;
+        }
+        self.end(owed.caller, Delivery::Answered);
+        self.reach(Goal::Answered);
+        if epoch > Epoch(1) {
+            self.reach(Goal::AnsweredAfterRestart);
+        }
+        if self.truth.calls[owed.caller].runs > 1 {
+            self.reach(Goal::AnsweredAfterReplay);
+        }
+        if handshake && good {
+            self.truth.greeting_open = false;
+            self.step(scope, Event::Connected(epoch));
+        } else if handshake && self.truth.greeting_open {
+            self.step(scope, Event::Opened(epoch));
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, scope: &Scope, caller: Caller) {
+        let ended = self.ledger.find(|&c| c == caller).and_then(|id| self.ledger.cancel(id));
+        let Some(ended) = ended else {
+            return require(self, Property::P2, false, "a pending call is not in the ledger");
+        };
+        self.end(caller, ended.delivery);
+        self.reach(Goal::Cancelled);
+        if let Some(epoch) = ended.epoch {
+            let pulse = self.pulse(epoch);
+            self.step(scope, Event::Cancelled(epoch, pulse));
+        }
+    }
+
+    /// The calls whose time has come.
+    pub(crate) fn expire(&mut self, scope: &Scope) {
+        let epoch = self.epoch();
+        let ready = matches!(self.lifecycle.state(), State::Ready { .. });
+        let over = self.ledger.expire(self.now);
+        let handshake = |nature| matches!(nature, Nature::Greeting | Nature::Discovery);
+        let tells = over.iter().any(|ended| {
+            ended.epoch == Some(epoch) && (ready || handshake(self.truth.calls[ended.reply].nature))
+        });
+        for ended in over {
+            self.end(ended.reply, ended.delivery);
+            self.reach(Goal::TimedOut);
+        }
+        if tells {
+            let pulse = self.pulse(epoch);
+            self.step(scope, Event::TimedOut(epoch, pulse));
+        }
+    }
+
+    fn settle(&mut self, epoch: Epoch) {
+        let greeted = self.truth.account.was_ready;
+        let over = self.ledger.settle(self.now, epoch, self.read_of(epoch), greeted);
+        self.truth.owed.retain(|owed| owed.epoch != epoch);
+        if over.iter().any(|ended| ended.refused) {
+            self.reach(Goal::MethodNotKnown);
+        }
+        self.fail(over);
+    }
+
+    fn fail(&mut self, over: Vec<Ended<Caller>>) {
+        for ended in over {
+            self.reach(match ended.delivery {
+                Delivery::NotSent => Goal::FailedNotSent,
+                _ => Goal::FailedUnknown,
+            });
+            self.end(ended.reply, ended.delivery);
+        }
+    }
+
+    /// A caller is told.
+    fn end(&mut self, caller: Caller, delivery: Delivery) {
+        let call = &mut self.truth.calls[caller];
+        let again = call.end.is_some();
+        let ran = call.runs > 0;
+        call.ends_by = None;
+        call.end = Some(if delivery == Delivery::NotSent { End::ToldNotSent } else { End::Told });
+        self.truth.owed.retain(|owed| owed.caller != caller);
+        require(self, Property::P2, !again, "a call ends twice");
+        require(
+            self,
+            Property::P3,
+            delivery != Delivery::NotSent || !ran,
+            "a call that ran is said to be not sent",
+        );
+    }
+}

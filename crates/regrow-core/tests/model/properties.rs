@@ -1,0 +1,544 @@
+//! The invariants P1 to P10 of the design, each held against what the model knows of the world, and the goals that
+//! show that it does not hold them by doing nothing.
+
+use crate::scope::{HORIZON, Scope};
+use crate::world::{Caller, End, World};
+use regrow_core::{
+    CallId, Epoch, Event, Fault, Intent, Nature, Notice, Orderer, Policy, State, Step, Time, Watch,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Property {
+    P1,
+    P2,
+    P3,
+    P4,
+    P5,
+    P6,
+    P7,
+    P8,
+    P9,
+    P10,
+}
+
+/// The first invariant that did not hold, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Broken {
+    pub(crate) property: Property,
+    pub(crate) how: &'static str,
+}
+
+/// What some life must reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Goal {
+    Idle,
+    Connecting,
+    Ready,
+    Draining,
+    Closing,
+    Backoff,
+    InParked,
+    Closed,
+    ClientsTurn,
+    Discovering,
+    Probed,
+    Doubted,
+    Spared,
+    Silent,
+    HandshakeTimeout,
+    ReadyAgain,
+    Answered,
+    AnsweredAfterRestart,
+    AnsweredAfterReplay,
+    Moved,
+    Replayed,
+    FailedNotSent,
+    FailedUnknown,
+    MethodNotKnown,
+    TimedOut,
+    Cancelled,
+    Refused,
+    Parked,
+    ParkedForGood,
+    WokenByDemand,
+    WokenByPerson,
+    SlowProbe,
+    Abandoned,
+    ReplacedAbandoned,
+    ClosedAbandoned,
+    Retired,
+    Fault,
+    LateFault,
+    FreeEndsOver,
+    ReconnectCharged,
+    Planned,
+    Woke,
+    DrainedToClose,
+    StreamReopened,
+}
+
+impl Goal {
+    pub(crate) fn bit(self) -> u64 {
+        1 << self as u64
+    }
+
+    pub(crate) const ALL: [Goal; 44] = {
+        use Goal::*;
+        [
+            Idle,
+            Connecting,
+            Ready,
+            Draining,
+            Closing,
+            Backoff,
+            InParked,
+            Closed,
+            ClientsTurn,
+            Discovering,
+            Probed,
+            Doubted,
+            Spared,
+            Silent,
+            HandshakeTimeout,
+            ReadyAgain,
+            Answered,
+            AnsweredAfterRestart,
+            AnsweredAfterReplay,
+            Moved,
+            Replayed,
+            FailedNotSent,
+            FailedUnknown,
+            MethodNotKnown,
+            TimedOut,
+            Cancelled,
+            Refused,
+            Parked,
+            ParkedForGood,
+            WokenByDemand,
+            WokenByPerson,
+            SlowProbe,
+            Abandoned,
+            ReplacedAbandoned,
+            ClosedAbandoned,
+            Retired,
+            Fault,
+            LateFault,
+            FreeEndsOver,
+            ReconnectCharged,
+            Planned,
+            Woke,
+            DrainedToClose,
+            StreamReopened,
+        ]
+    };
+}
+
+/// Notes that this does not hold, if it is the first thing that does not.
+pub(crate) fn require(world: &mut World, property: Property, holds: bool, how: &'static str) {
+    if !holds && world.truth.broken.is_none() {
+        world.truth.broken = Some(Broken { property, how });
+    }
+}
+
+/// P4: whether an epoch that this happens to has ended in a fault, by the words of the design.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charge {
+    None,
+    Due,
+    /// Only the probes tell.
+    IfSilent,
+}
+
+pub(crate) fn expected_charge(world: &mut World, scope: &Scope, before: &State, event: &Event) -> Charge {
+    let policy = &scope.policy;
+    let charged = world.truth.account.charged;
+    let current = |epoch: &Epoch| *epoch == world.lifecycle.epoch();
+    let slept = before.deadline().is_some_and(|deadline| world.now - deadline >= policy.clock_jump);
+    let answered = world.truth.account.answered;
+    let spent = !answered && world.truth.free_in_a_row >= policy.free_reconnects;
+    let due = match (before, event) {
+        (
+            State::Connecting { .. } | State::Ready { .. } | State::Draining { .. },
+            Event::Lost(epoch, fault, _),
+        ) if current(epoch) => {
+            let is_fault = is_a_fault(world, fault);
+            if spent && !is_fault {
+                world.reach(Goal::FreeEndsOver);
+            }
+            count_free_end(world, is_fault || spent);
+            is_fault || spent
+        }
+        (State::Closing { .. }, Event::Lost(epoch, fault, _)) if current(epoch) => {
+            let is_fault = is_a_fault(world, fault);
+            if is_fault && !charged {
+                world.truth.free_in_a_row = 0;
+            }
+            is_fault
+        }
+        (State::Ready { .. }, Event::Reconnect(Orderer::Program, _)) => {
+            if spent {
+                world.reach(Goal::ReconnectCharged);
+            }
+            count_free_end(world, spent);
+            spent
+        }
+        (State::Connecting { deadline: Some(deadline), .. }, Event::Tick(_)) => {
+            let late = *deadline <= world.now && !slept;
+            if late {
+                world.reach(Goal::HandshakeTimeout);
+                count_free_end(world, true);
+            }
+            late
+        }
+        (State::Connecting { .. }, Event::TimedOut(epoch, _)) if current(epoch) => {
+            count_free_end(world, true);
+            true
+        }
+        (State::Ready { .. }, Event::Tick(_) | Event::TimedOut(..) | Event::Cancelled(..)) => {
+            return Charge::IfSilent;
+        }
+        _ => false,
+    };
+    if due && !charged { Charge::Due } else { Charge::None }
+}
+
+/// Planned and retired ends are none, nor is a death that tells the era.
+fn is_a_fault(world: &World, fault: &Fault) -> bool {
+    let account = &world.truth.account;
+    let epoch = world.epoch();
+    let read = world.process(epoch).map_or(u64::MAX, |process| process.can_have_read());
+    let busy = world.truth.owed.iter().any(|owed| {
+        let call = owed.epoch == epoch && world.truth.calls[owed.caller].nature != Nature::Stream;
+        call && owed.written && position_of(world, owed.epoch, owed.caller).is_none_or(|p| p < read)
+    });
+    let in_good_order = *fault == Fault::Exited { code: 0 };
+    let retired = account.was_ready && in_good_order && !busy && account.answered;
+    let ended = matches!(fault, Fault::Exited { .. } | Fault::Killed { .. });
+    let told_its_era = !account.was_ready && account.discovering && ended;
+    !(retired || told_its_era || *fault == Fault::WrongEra)
+}
+
+/// Where a call lies in the input of a server; none if it was read.
+fn position_of(world: &World, epoch: Epoch, caller: Caller) -> Option<u64> {
+    let process = world.process(epoch)?;
+    let behind = process.pipe.iter().position(|&c| c == caller)? as u64;
+    Some(process.read + behind)
+}
+
+fn count_free_end(world: &mut World, charged: bool) {
+    let free = charged || world.truth.account.answered;
+    world.truth.free_in_a_row = if free { 0 } else { world.truth.free_in_a_row + 1 };
+}
+
+/// What a step did, held against what had to come of it.
+pub(crate) fn judge_step(
+    world: &mut World,
+    scope: &Scope,
+    before: &State,
+    event: &Event,
+    expected: Charge,
+    told: &[Notice],
+) {
+    let policy = &scope.policy;
+    note_handshake(world, before, event);
+    let faults: Vec<&Fault> = told
+        .iter()
+        .filter_map(|notice| match notice {
+            Notice::Fault(_, fault, _) | Notice::Late(_, fault) => Some(fault),
+            _ => None,
+        })
+        .collect();
+    match (expected, faults[..].first()) {
+        (Charge::Due, None) => require(world, Property::P4, false, "a fault is not charged"),
+        (Charge::None, Some(_)) => require(world, Property::P4, false, "charged for no fault, or twice"),
+        (Charge::IfSilent, Some(fault)) => {
+            let slept = before.deadline().is_some_and(|deadline| world.now - deadline >= policy.clock_jump);
+            let silent = matches!(fault, Fault::Silent { .. }) && is_silent(world, policy) && !slept;
+            require(
+                world,
+                Property::P4,
+                silent,
+                "charged for silence, but it was not asked, or not given its time",
+            );
+            world.truth.free_in_a_row = 0;
+            world.reach(Goal::Silent);
+        }
+        (Charge::Due, Some(_)) | (Charge::None | Charge::IfSilent, None) => {}
+    }
+    require(world, Property::P4, faults.len() <= 1, "one end is told as two faults");
+    if !faults.is_empty() {
+        require(world, Property::P4, !world.truth.account.charged, "an epoch is charged twice");
+        world.truth.account.charged = true;
+        let now = world.now;
+        world.truth.charges.push(now);
+    }
+    if matches!(before, State::Connecting { .. }) && !faults.is_empty() {
+        let patient = |nature| matches!(nature, Nature::Greeting | Nature::Stream);
+        let left = world
+            .ledger
+            .iter()
+            .any(|(_, &caller)| world.is_waiting(caller) && !patient(world.truth.calls[caller].nature));
+        require(world, Property::P8, !left, "a call waits on after the attempt it waited for has failed");
+    }
+    if matches!(before, State::Closing { .. }) && matches!(world.lifecycle.state(), State::Backoff { .. }) {
+        over_budget_it_parks(world, before, policy);
+    }
+    if *event == Event::Demand {
+        demand_has_a_floor(world, before, policy);
+    }
+}
+
+fn note_handshake(world: &mut World, before: &State, event: &Event) {
+    if !matches!(before, State::Connecting { .. }) {
+        if matches!((before, event), (State::Closing { .. }, Event::Reconnect(Orderer::Person, _))) {
+            world.truth.account.hurried = true;
+        }
+        return;
+    }
+    match event {
+        Event::Begun(epoch, step) if *epoch == world.epoch() => {
+            world.truth.account.discovering = *step == Step::Discovering;
+        }
+        Event::Opened(epoch) if *epoch == world.epoch() => world.truth.account.discovering = false,
+        _ => {}
+    }
+}
+
+/// Asked, long enough ago, and nothing heard since.
+fn is_silent(world: &World, policy: &Policy) -> bool {
+    let wait = policy.probe_timeout.min(policy.doubt_timeout);
+    let silent = |asked: Time| world.now - asked >= wait && world.truth.heard < asked;
+    world.truth.asked.is_some_and(silent) && !world.truth.account.probe_refused
+}
+
+fn is_over_budget(world: &World, policy: &Policy) -> bool {
+    charged_within_window(world, policy) > policy.budget.charges
+}
+
+fn charged_within_window(world: &World, policy: &Policy) -> u32 {
+    let recent = |&&charged: &&Time| world.now - charged < policy.budget.window;
+    world.truth.charges.iter().filter(recent).count() as u32
+}
+
+/// P5: a fault over budget parks, and so does every further one until there is a session.
+fn over_budget_it_parks(world: &mut World, before: &State, policy: &Policy) {
+    let account = &world.truth.account;
+    let over = account.charged && (is_over_budget(world, policy) || world.truth.slow);
+    let hurried = account.hurried;
+    require(world, Property::P5, !over || hurried, "over budget it goes on trying");
+    let permanent = matches!(before, State::Closing { fault: Some(fault), .. } if fault.is_permanent());
+    require(world, Property::P5, !permanent || hurried, "what cannot be mended is tried again");
+}
+
+/// P5: demand brings the next attempt forward, but not before its floor.
+fn demand_has_a_floor(world: &mut World, before: &State, policy: &Policy) {
+    let after = world.lifecycle.state();
+    if let (State::Backoff { .. } | State::Parked { .. }, Some(at)) = (after, after.deadline()) {
+        let kept = before.deadline().is_some_and(|was| was <= at);
+        let floor = world.truth.attempted.map(|last| last + policy.demand_floor);
+        let holds = kept || floor.is_none_or(|floor| at >= floor);
+        require(world, Property::P5, holds, "demand makes an attempt come sooner than its floor");
+    }
+}
+
+/// P1, P5 and P10, when an attempt starts.
+pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, event: &Event, epoch: Epoch) {
+    let policy = &scope.policy;
+    let alone = world.truth.processes.iter().all(|process| process.gone || process.abandoned);
+    require(world, Property::P1, alone, "an attempt starts while another process lives");
+    let newest = world.truth.processes.iter().map(|process| process.epoch).max();
+    let rises = epoch == world.epoch() && newest.is_none_or(|newest| newest < epoch);
+    require(world, Property::P10, rises, "an epoch is used twice");
+    let since = world.truth.attempted.map(|last| world.now - last);
+    let floor = policy.attempt_floor;
+    require(world, Property::P10, since.is_none_or(|since| since >= floor), "attempts without a floor");
+
+    let permanent = matches!(before, State::Parked { fault, .. } if fault.is_permanent());
+    let floor = if permanent { policy.permanent_demand_floor } else { policy.demand_floor };
+    let paced = since.is_none_or(|since| since >= floor);
+    let due = before.deadline().is_some_and(|due| due <= world.now);
+    let allowed = match (before, event) {
+        (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => true,
+        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(_) | Event::Tick(_)) => true,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
+        (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,
+        (State::Parked { .. }, Event::Demand | Event::Start | Event::Reconnect(..)) => paced,
+        _ => false,
+    };
+    require(world, Property::P5, allowed, "an attempt without a reason");
+    if *event == Event::Demand {
+        let calls = (0..world.truth.calls.len())
+            .any(|caller| world.is_waiting(caller) && world.truth.calls[caller].nature != Nature::Stream);
+        require(world, Property::P5, calls, "a stream alone is no demand");
+    }
+    match (before, event) {
+        (State::Closing { .. }, event) => {
+            over_budget_it_parks(world, before, policy);
+            if matches!(event, Event::Tick(_)) {
+                world.reach(Goal::ReplacedAbandoned);
+            }
+        }
+        (State::Parked { .. }, Event::Demand) => world.reach(Goal::WokenByDemand),
+        (State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => world.reach(Goal::WokenByPerson),
+        (State::Parked { .. }, Event::Tick(_)) => world.reach(Goal::SlowProbe),
+        _ => {}
+    }
+}
+
+/// Calls go to what lives, older ones first.
+pub(crate) fn judge_send(world: &mut World, epoch: Epoch, caller: Caller) {
+    let kept = world.process(epoch).is_some_and(|process| process.patience.is_none());
+    require(world, Property::P7, kept, "a call goes to a session that was told to end");
+    let call = &world.truth.calls[caller];
+    let (nature, sends, runs, ended) = (call.nature, call.sends, call.runs, call.end.is_some());
+    require(world, Property::P2, !ended, "a call is sent after its end");
+    let in_order = world.truth.account.last_sent.is_none_or(|last| last < caller);
+    require(world, Property::P2, in_order, "a newer call leaves before an older one");
+    if nature == Nature::Stream && sends > 0 {
+        world.reach(Goal::StreamReopened);
+    } else if sends > 0 {
+        world.reach(if runs == 0 { Goal::Moved } else { Goal::Replayed });
+    }
+}
+
+/// P3: a call runs at most once, unless safe; and whoever is told "not sent" may rely on it.
+pub(crate) fn judge_run(world: &mut World, scope: &Scope, caller: Caller) {
+    let call = &world.truth.calls[caller];
+    let most = match call.nature {
+        Nature::Effect => 1,
+        Nature::Read | Nature::Discovery => scope.policy.max_sends,
+        Nature::Greeting | Nature::Stream => u8::MAX,
+    };
+    let (runs, end) = (call.runs, call.end);
+    require(world, Property::P3, runs <= most, "a call runs too often");
+    require(world, Property::P3, end != Some(End::ToldNotSent), "a call runs that was said to be not sent");
+}
+
+/// After every move.
+pub(crate) fn look(world: &mut World, scope: &Scope) {
+    let policy = &scope.policy;
+    forget_the_past(world, policy);
+    reach_state(world);
+    p2_every_call_ends_by_its_deadline(world);
+    let left = policy.budget.charges.saturating_sub(charged_within_window(world, policy));
+    let same = world.lifecycle.budget_left(world.now) == left;
+    require(world, Property::P4, same, "the budget is not what was charged");
+    p6_closed_leaves_nothing(world);
+    p7_stray_answers_reach_nobody(world);
+    p8_parked_and_closed_hold_no_waiting_call(world, policy);
+    p9_whatever_is_pending_has_a_timer(world, policy);
+}
+
+/// What cannot matter any more does not make two states of one.
+fn forget_the_past(world: &mut World, policy: &Policy) {
+    let now = world.now;
+    world.truth.charges.retain(|&charged| now - charged < policy.budget.window);
+    // How long a silence was is said in its fault; beyond the horizon all are alike.
+    let horizon = Time::from_millis(now.as_millis() - HORIZON.as_millis() as u64);
+    world.truth.heard = world.truth.heard.max(horizon);
+    let calm = match world.lifecycle.state() {
+        State::Connecting { .. } => true,
+        State::Ready { watch, .. } => matches!(watch, Watch::Calm { .. }),
+        _ => {
+            world.truth.heard = Time::ZERO;
+            true
+        }
+    };
+    if calm {
+        world.truth.asked = None;
+    }
+    if !matches!(world.lifecycle.state(), State::Closing { .. }) {
+        world.truth.account.hurried = false;
+    }
+}
+
+fn reach_state(world: &mut World) {
+    world.reach(match world.lifecycle.state() {
+        State::Idle => Goal::Idle,
+        State::Connecting { .. } => Goal::Connecting,
+        State::Ready { watch: Watch::Spared { .. }, .. } => Goal::Spared,
+        State::Ready { .. } => Goal::Ready,
+        State::Draining { then: Intent::Close, .. } => Goal::DrainedToClose,
+        State::Draining { .. } => Goal::Draining,
+        State::Closing { .. } => Goal::Closing,
+        State::Backoff { .. } => Goal::Backoff,
+        State::Parked { .. } => Goal::InParked,
+        State::Closed if world.truth.processes.is_empty() => Goal::Closed,
+        State::Closed => Goal::ClosedAbandoned,
+    });
+}
+
+fn p2_every_call_ends_by_its_deadline(world: &mut World) {
+    let now = world.now;
+    let late = world.truth.calls.iter().any(|call| call.ends_by.is_some_and(|ends_by| ends_by < now));
+    require(world, Property::P2, !late, "a call is pending after its deadline");
+    let pending = world.truth.calls.iter().filter(|call| call.end.is_none()).count();
+    let kept = world.ledger.len() == pending;
+    require(world, Property::P2, kept, "a call is dropped without an end");
+}
+
+fn p6_closed_leaves_nothing(world: &mut World) {
+    if world.lifecycle.is_closed() {
+        let empty = world.ledger.is_empty();
+        require(world, Property::P6, empty, "closed with calls pending");
+        let left = world.truth.processes.iter().any(|process| !process.gone && !process.abandoned);
+        require(world, Property::P6, !left, "closed while a process lives");
+        world.truth.closed_by = None;
+    }
+    let now = world.now;
+    let late = world.truth.closed_by.is_some_and(|by| now > by);
+    require(world, Property::P6, !late, "the close takes too long");
+}
+
+/// Every answer that is not owed: from another session, to another id, late, or twice.
+fn p7_stray_answers_reach_nobody(world: &mut World) {
+    let sends: u64 = world.truth.calls.iter().map(|call| u64::from(call.sends) + 1).sum();
+    for epoch in (1..=world.epoch().0).map(Epoch) {
+        for id in (1..=sends).map(CallId) {
+            let owed = world.truth.owed.iter().any(|owed| (owed.epoch, owed.id) == (epoch, id));
+            if !owed && world.ledger.answer(epoch, id, true).is_some() {
+                return require(world, Property::P7, false, "an answer that nobody owed is delivered");
+            }
+        }
+    }
+}
+
+fn p8_parked_and_closed_hold_no_waiting_call(world: &mut World, policy: &Policy) {
+    let waiting = world.ledger.waiting();
+    let holds = match world.lifecycle.state() {
+        State::Parked { probe_at, .. } if waiting > 0 => {
+            let floor = world.truth.attempted.map_or(world.now, |last| last + policy.demand_floor);
+            let soon = floor.max(world.now + policy.wake_spread);
+            probe_at.is_some_and(|at| at <= soon)
+        }
+        State::Closed | State::Draining { then: Intent::Close, .. } => waiting == 0,
+        _ => true,
+    };
+    require(world, Property::P8, holds, "a call waits for nothing");
+}
+
+fn p9_whatever_is_pending_has_a_timer(world: &mut World, policy: &Policy) {
+    let state = world.lifecycle.state();
+    let timed = match state {
+        State::Idle | State::Closed => true,
+        State::Connecting { step, deadline } => deadline.is_some() || *step == Step::ClientsTurn,
+        State::Ready { watch: Watch::Calm { look_at }, .. } => {
+            look_at.is_some() == policy.idle_probe.is_some()
+        }
+        State::Parked { probe_at, fault, .. } => probe_at.is_some() || fault.is_permanent(),
+        _ => state.deadline().is_some(),
+    };
+    let ready = matches!(state, State::Ready { .. });
+    let served = match state {
+        State::Idle => world.ledger.waiting() == 0,
+        _ => !ready || (0..world.truth.calls.len()).all(|caller| !world.is_waiting(caller)),
+    };
+    require(world, Property::P9, timed, "a state waits without a timer");
+    require(world, Property::P9, served, "a call waits though there is a session, or nobody starts one");
+    let due = world.ledger.deadline();
+    let ends = |ends_by: Time| due.is_some_and(|due| due <= ends_by);
+    let holds = world.truth.calls.iter().all(|call| call.ends_by.is_none_or(ends));
+    require(world, Property::P9, holds, "no timer ends a call");
+}

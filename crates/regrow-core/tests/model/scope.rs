@@ -1,0 +1,258 @@
+//! How far a model goes: its numbers, and what may happen in it.
+
+use regrow_core::{
+    BackoffPolicy, BudgetPolicy, Fault, Ladder, Ladders, Manner, Nature, Orderer, Policy, Time,
+};
+use std::time::Duration;
+
+/// When every life begins; see `FromNow`.
+pub(crate) const BIRTH: Time = Time::from_millis(1 << 40);
+
+/// Time passes in steps of this length, and every length of the policy is a multiple of it.
+pub(crate) const fn units(number: u64) -> Duration {
+    Duration::from_millis(250 * number)
+}
+
+/// Longer ago than this is all the same: no length of the policy that is held against the past is longer.
+pub(crate) const HORIZON: Duration = units(6);
+
+/// What may happen, and how often.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    pub(crate) name: &'static str,
+    pub(crate) policy: Policy,
+    /// The attempt after so many is the last thing looked at.
+    pub(crate) epochs: u64,
+    pub(crate) calls: usize,
+    pub(crate) natures: &'static [Nature],
+    /// How a server may end or fail by itself.
+    pub(crate) faults: Vec<Fault>,
+    /// Whether a second cause may come to light.
+    pub(crate) second_causes: bool,
+    /// The first session is greeted by the client itself.
+    pub(crate) relay: bool,
+    /// Attempts may ask for the era first.
+    pub(crate) discovers: bool,
+    pub(crate) orderers: &'static [Orderer],
+    pub(crate) orders: u8,
+    pub(crate) manners: &'static [Manner],
+    pub(crate) drains: bool,
+    pub(crate) cancels: bool,
+    /// The OS may take its time to accept a call.
+    pub(crate) slow_writes: bool,
+    pub(crate) late_news: bool,
+    /// Servers may answer with an error, or refuse probes.
+    pub(crate) errors: bool,
+    pub(crate) sleeps: u8,
+    /// How many processes outlive all patience.
+    pub(crate) abandons: u8,
+    /// Look no further after about so many moves. None: look at all of it.
+    pub(crate) most: Option<usize>,
+}
+
+/// What is looked at every time.
+pub(crate) fn usual() -> Vec<Scope> {
+    vec![one_call(), calls(), ends(), orders(), closes(), abandoned(), liveness(), question(), relay()]
+}
+
+/// The same, larger. Takes minutes.
+pub(crate) fn full() -> Vec<Scope> {
+    let ends = Scope { epochs: 3, orders: 0, ..ends() };
+    let calls = Scope { epochs: 3, late_news: false, ..calls() };
+    let relay = Scope { faults: vec![death(), orderly()], ..relay() };
+    vec![
+        one_call(),
+        calls,
+        ends,
+        orders(),
+        closes(),
+        abandoned(),
+        liveness(),
+        question(),
+        relay,
+        everything(),
+    ]
+}
+
+/// A server that starts and ends in good order, and nothing else.
+fn quiet(name: &'static str) -> Scope {
+    Scope {
+        name,
+        policy: Policy { idle_probe: None, ..small_policy() },
+        epochs: 2,
+        calls: 0,
+        natures: &[Nature::Effect, Nature::Read],
+        faults: vec![death()],
+        second_causes: false,
+        relay: false,
+        discovers: false,
+        orderers: &[Orderer::Person, Orderer::Program],
+        orders: 0,
+        manners: &[],
+        drains: false,
+        cancels: false,
+        slow_writes: false,
+        late_news: false,
+        errors: false,
+        sleeps: 0,
+        abandons: 0,
+        most: None,
+    }
+}
+
+/// A call over three sessions, and every place where it may be when one ends.
+fn one_call() -> Scope {
+    let faults = vec![death(), orderly()];
+    let policy = small_policy();
+    Scope { policy, epochs: 3, calls: 1, faults, slow_writes: true, late_news: true, ..quiet("one call") }
+}
+
+/// Two calls, safe and not, in each other's way.
+fn calls() -> Scope {
+    Scope { calls: 2, late_news: true, ..quiet("calls") }
+}
+
+/// Every way in which attempts and sessions end, two causes at a time, while a close may come.
+fn ends() -> Scope {
+    Scope {
+        policy: small_policy(),
+        faults: every_fault(),
+        second_causes: true,
+        discovers: true,
+        orders: 1,
+        manners: &[Manner::Told],
+        late_news: true,
+        abandons: 1,
+        ..quiet("ends")
+    }
+}
+
+/// People and programs want fresh sessions while the old ones die.
+fn orders() -> Scope {
+    Scope { calls: 1, orders: 2, errors: true, ..quiet("orders") }
+}
+
+/// Closes, drains and reconnects, in each other's way and in the way of a death.
+fn closes() -> Scope {
+    Scope {
+        calls: 1,
+        orders: 1,
+        manners: &[Manner::Planned, Manner::Told],
+        drains: true,
+        late_news: true,
+        ..quiet("closes")
+    }
+}
+
+/// A server that has closed its output lives on, reads on, and outlives all patience.
+fn abandoned() -> Scope {
+    let faults = vec![Fault::OutputClosed, death()];
+    Scope {
+        calls: 1,
+        faults,
+        second_causes: true,
+        orders: 1,
+        slow_writes: true,
+        abandons: 2,
+        ..quiet("abandoned")
+    }
+}
+
+/// All of it at once: too large to be looked at whole, so only the first moves of every life are.
+fn everything() -> Scope {
+    Scope {
+        policy: small_policy(),
+        epochs: 3,
+        calls: 2,
+        faults: every_fault(),
+        second_causes: true,
+        discovers: true,
+        orders: 2,
+        manners: &[Manner::Planned, Manner::ClientLeft, Manner::Told],
+        drains: true,
+        cancels: true,
+        slow_writes: true,
+        late_news: true,
+        errors: true,
+        sleeps: 1,
+        abandons: 1,
+        most: Some(12_000_000),
+        ..quiet("everything")
+    }
+}
+
+/// Probes, doubts, silence, cancelled calls, and a machine that sleeps.
+fn liveness() -> Scope {
+    Scope { policy: small_policy(), calls: 1, cancels: true, errors: true, sleeps: 1, ..quiet("liveness") }
+}
+
+/// The client asks for the era, and the server may die of it.
+fn question() -> Scope {
+    let natures = &[Nature::Discovery, Nature::Effect];
+    Scope { relay: true, calls: 2, natures, faults: vec![orderly()], ..quiet("question") }
+}
+
+/// The client's own handshake, and streams.
+fn relay() -> Scope {
+    Scope {
+        relay: true,
+        calls: 2,
+        natures: &[Nature::Greeting, Nature::Stream, Nature::Effect],
+        faults: vec![orderly()],
+        manners: &[Manner::Told],
+        ..quiet("relay")
+    }
+}
+
+/// Small numbers, and no two that must be told apart alike.
+pub(crate) fn small_policy() -> Policy {
+    let ladder = |term, kill| Ladder { term_after: units(term), kill_after: units(kill) };
+    Policy {
+        connect_timeout: units(2),
+        call_timeout: Some(units(3)),
+        call_limit: units(6),
+        drain_timeout: units(2),
+        idle_probe: Some(units(2)),
+        probe_timeout: units(1),
+        doubt_timeout: units(1),
+        doubt_silence: units(2),
+        doubt_patience: units(1),
+        probe_while_busy: false,
+        budget: BudgetPolicy { charges: 1, window: units(5) },
+        backoff: BackoffPolicy { first: units(1), cap: units(2), jitter_percent: 0, proven: units(2) },
+        attempt_floor: units(1),
+        demand_floor: units(2),
+        permanent_demand_floor: units(3),
+        park_probe: units(3),
+        park_probe_cap: units(4),
+        free_reconnects: 1,
+        clock_jump: units(2),
+        wake_spread: Duration::ZERO,
+        ladders: Ladders {
+            planned: ladder(1, 1),
+            client_left: ladder(0, 1),
+            told: ladder(0, 0),
+            failed: ladder(0, 0),
+        },
+        abandon_after: units(1),
+        max_sends: 2,
+        ..Policy::default()
+    }
+}
+
+pub(crate) fn orderly() -> Fault {
+    Fault::Exited { code: 0 }
+}
+
+pub(crate) fn death() -> Fault {
+    Fault::Killed { signal: 9 }
+}
+
+pub(crate) fn permanent() -> Fault {
+    Fault::NotFound { program: String::new() }
+}
+
+/// One of every class: death, orderly exit, permanent, passing (the process lives on), wrong era.
+pub(crate) fn every_fault() -> Vec<Fault> {
+    vec![orderly(), death(), permanent(), Fault::OutputClosed, Fault::WrongEra]
+}
