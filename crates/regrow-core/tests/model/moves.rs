@@ -177,7 +177,7 @@ fn late_news(world: &World, moves: &mut Vec<Move>) {
     ];
     moves.extend(late.into_iter().map(Move::Late));
     if !lives {
-        moves.push(Move::Late(Event::Gone(left)));
+        moves.push(Move::Late(Event::Gone(left, None)));
     }
 }
 
@@ -255,7 +255,7 @@ impl World {
                     process.alive = false;
                     process.gone = true;
                 }
-                self.step(scope, Event::Gone(epoch));
+                self.step(scope, Event::Gone(epoch, None));
                 self.truth.processes.retain(|process| process.epoch != epoch);
             }
             Move::Late(event) => {

@@ -35,7 +35,7 @@ const MUTANTS: [Mutant; 20] = [
         "if event.epoch().is_some_and(|epoch| epoch != self.epoch) {",
         "if false {",
         "ends",
-        "P10",
+        "P10 P4",
     ),
     mutant(
         "a charge per event",
@@ -137,8 +137,8 @@ const MUTANTS: [Mutant; 20] = [
     mutant(
         "a call is dropped without an end",
         "ledger.rs",
-        "over.push(Ended { id, reply: call.reply, delivery, epoch: Some(epoch), refused });",
-        "drop((call.reply, delivery, refused));",
+        "over.push(Ended { delivery, refused, ..ended(id, call) });",
+        "drop((call.reply, delivery, refused, id));",
         "calls",
         "P2",
     ),

@@ -5,7 +5,7 @@ use crate::properties::{self, Goal, Property, require};
 use crate::scope::Scope;
 use crate::world::{Account, Caller, End, Owed, Process, World};
 use regrow_core::{
-    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Fault, Nature, Notice, Pulse, State, Step,
+    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Nature, Notice, Pulse, State, Step,
 };
 
 impl World {
@@ -74,8 +74,7 @@ impl World {
             Effect::Hold(epoch) => self.ledger.hold(epoch),
             Effect::Settle(epoch, _) => self.settle(epoch),
             Effect::FailWaiting(fault) => {
-                let for_good = self.lifecycle.is_closing() || fault == Fault::Closed || fault.is_permanent();
-                let over = self.ledger.fail_waiting(for_good);
+                let over = self.ledger.fail_waiting(&fault);
                 self.fail(over);
             }
             Effect::Hangup(epoch, manner) => {
@@ -84,7 +83,9 @@ impl World {
                 let Some(process) = self.process_mut(epoch).filter(|process| !process.gone) else {
                     return require(self, Property::P1, false, "what does not live is hung up");
                 };
-                process.known_read = Some(process.can_have_read());
+                if manner.closes_input() {
+                    process.known_read = Some(process.can_have_read());
+                }
                 process.patience = Some(process.patience.map_or(until, |sooner| sooner.min(until)));
             }
             Effect::Abandon(epoch) => {
@@ -126,7 +127,11 @@ impl World {
             Notice::Doubted(_) => self.reach(Goal::Doubted),
             Notice::Woke => self.reach(Goal::Woke),
             Notice::Planned(..) => self.reach(Goal::Planned),
-            Notice::Connecting(_) | Notice::Backoff(_) | Notice::Abandoned(_) | Notice::Closed => {}
+            Notice::Connecting(_)
+            | Notice::Backoff(_)
+            | Notice::Abandoned(_)
+            | Notice::Untidy(..)
+            | Notice::Closed => {}
         }
     }
 
@@ -242,7 +247,7 @@ impl World {
         self.reach(Goal::Cancelled);
         if let Some(epoch) = ended.epoch {
             let pulse = self.pulse(epoch);
-            self.step(scope, Event::Cancelled(epoch, pulse));
+            self.step(scope, Event::Cancelled(epoch, ended.taken, pulse));
         }
     }
 

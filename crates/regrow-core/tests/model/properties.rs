@@ -360,7 +360,7 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
     let due = before.deadline().is_some_and(|due| due <= world.now);
     let allowed = match (before, event) {
         (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => true,
-        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(_) | Event::Tick(_)) => true,
+        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(..) | Event::Tick(_)) => true,
         (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
         (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
         (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,

@@ -235,6 +235,7 @@ pub(crate) fn small_policy() -> Policy {
             failed: ladder(0, 0),
         },
         abandon_after: units(1),
+        settle_after: units(1),
         max_sends: 2,
         ..Policy::default()
     }
