@@ -105,7 +105,7 @@ async fn serve(
 /// Ends the connection. What a client wrote before it left, such as a file on our input, is handed over first.
 async fn part(connection: &Connection, manner: Manner) {
     if manner == Manner::ClientLeft {
-        // After that, those calls are told that they did not run.
+        // What waits for longer never runs, and nobody is left to be told.
         let _ = timeout(LAST_CALLS, connection.all_handed_over()).await;
     }
     connection.close_in(manner).await;
