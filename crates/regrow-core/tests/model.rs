@@ -58,7 +58,7 @@ fn no_order_of_events_breaks_an_invariant() {
         check(scope, &reached);
     }
     let reached = reached.load(Ordering::Relaxed);
-    let missing: Vec<Goal> = Goal::ALL.into_iter().filter(|&goal| reached & goal.bit() == 0).collect();
+    let missing: Vec<&Goal> = Goal::ALL.iter().filter(|goal| reached & goal.bit() == 0).collect();
     assert!(!all || missing.is_empty(), "no life reached {missing:?}: the check proves nothing about it");
 }
 

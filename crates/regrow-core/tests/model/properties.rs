@@ -28,10 +28,25 @@ pub(crate) struct Broken {
     pub(crate) how: &'static str,
 }
 
-/// What some life must reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Goal {
+/// Each once, so that none can be wanted and forgotten.
+macro_rules! goals {
+    ($($goal:ident),* $(,)?) => {
+        /// What some life must reach.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum Goal { $($goal),* }
+
+        impl Goal {
+            pub(crate) const ALL: &'static [Goal] = &[$(Goal::$goal),*];
+
+            pub(crate) fn bit(self) -> u64 {
+                1 << self as u64
+            }
+        }
+    };
+}
+
+goals! {
     Idle,
     Connecting,
     Ready,
@@ -76,62 +91,6 @@ pub(crate) enum Goal {
     Woke,
     DrainedToClose,
     StreamReopened,
-}
-
-impl Goal {
-    pub(crate) fn bit(self) -> u64 {
-        1 << self as u64
-    }
-
-    pub(crate) const ALL: [Goal; 44] = {
-        use Goal::*;
-        [
-            Idle,
-            Connecting,
-            Ready,
-            Draining,
-            Closing,
-            Backoff,
-            InParked,
-            Closed,
-            ClientsTurn,
-            Discovering,
-            Probed,
-            Doubted,
-            Spared,
-            Silent,
-            HandshakeTimeout,
-            ReadyAgain,
-            Answered,
-            AnsweredAfterRestart,
-            AnsweredAfterReplay,
-            Moved,
-            Replayed,
-            FailedNotSent,
-            FailedUnknown,
-            MethodNotKnown,
-            TimedOut,
-            Cancelled,
-            Refused,
-            Parked,
-            ParkedForGood,
-            WokenByDemand,
-            WokenByPerson,
-            SlowProbe,
-            Abandoned,
-            ReplacedAbandoned,
-            ClosedAbandoned,
-            Retired,
-            Fault,
-            LateFault,
-            FreeEndsOver,
-            ReconnectCharged,
-            Planned,
-            Woke,
-            DrainedToClose,
-            StreamReopened,
-        ]
-    };
 }
 
 /// Notes that this does not hold, if it is the first thing that does not.
