@@ -113,6 +113,21 @@ fn a_server_gets_our_environment_as_the_host_chose_it() {
 }
 
 #[test]
+fn the_server_starts_in_the_directory_that_is_named_in_every_life() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().canonicalize().unwrap();
+    let mut client = Setup::plan("")
+        .options(&["--cwd", place.to_str().unwrap()])
+        .command(&["sh", "-c", "pwd -P >> here; exec {server} chaos-server"])
+        .connect();
+    kill(client.server_pid(), Signal::KILL);
+    client.wait_for_log(0, "ready (session 2)");
+    assert_eq!(client.call("echo", json!({ "text": "on" })), "on");
+    let said = std::fs::read_to_string(place.join("here")).unwrap();
+    assert_eq!(said.lines().collect::<Vec<_>>(), [place.to_str().unwrap(); 2]);
+}
+
+#[test]
 fn a_clean_environment_has_only_what_is_harmless_or_named() {
     let needed =
         ["-e", "CHAOS_DIR", "-e", "CHAOS", "-e", "CHAOS_LIFE", "-e", "REGROW_SCENARIO", "-e", "NAMED"];
