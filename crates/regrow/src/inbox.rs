@@ -30,8 +30,8 @@ pub enum Unasked {
 
 /// Takes what a server sends by itself, in the order in which it was sent. Nothing here may block.
 pub trait Inbox: Send + Sync + 'static {
-    /// A message.
-    fn take(&self, incoming: Incoming);
+    /// A message. Says whether it was taken; what was not is counted.
+    fn take(&self, incoming: Incoming) -> bool;
 
     /// How a request of the server is answered without anybody being asked; none if it can be taken.
     fn unasked(&self, method: &str) -> Option<Unasked> {
@@ -94,11 +94,8 @@ impl Queue {
 }
 
 impl Inbox for Queue {
-    fn take(&self, incoming: Incoming) {
-        let sent = self.sender().as_ref().is_some_and(|sender| sender.try_send(incoming).is_ok());
-        if !sent {
-            tracing::debug!("a message of the server was dropped: nobody receives them");
-        }
+    fn take(&self, incoming: Incoming) -> bool {
+        self.sender().as_ref().is_some_and(|sender| sender.try_send(incoming).is_ok())
     }
 
     /// A program need not care for pings. While nobody receives the others, nobody will answer them.

@@ -167,7 +167,7 @@ impl Messages {
     }
 
     fn hand_on(&self, frame: Frame) {
-        self.shared.inbox.take(Incoming { epoch: self.epoch, frame });
+        self.shared.hand_on(Incoming { epoch: self.epoch, frame });
     }
 
     /// A line that we cannot use. If it was an answer, its caller is told.

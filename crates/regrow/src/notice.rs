@@ -121,6 +121,6 @@ pub struct Oddities {
     pub too_long: u64,
     /// Answers that nobody waits for: unknown, late, or given twice.
     pub stray: u64,
-    /// Notifications that could not be delivered: there was no session, or no room.
+    /// Messages that could not be delivered: there was no session, nobody who receives them, or no room.
     pub undelivered: u64,
 }

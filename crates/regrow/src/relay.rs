@@ -181,7 +181,7 @@ impl Port {
 }
 
 impl Inbox for Port {
-    fn take(&self, incoming: Incoming) {
+    fn take(&self, incoming: Incoming) -> bool {
         let Incoming { epoch, frame } = incoming;
         let mut out = self.out();
         let line = match frame.kind() {
@@ -193,15 +193,16 @@ impl Inbox for Port {
                 frame.with_id(&RawId::from(ours))
             }
             Kind::Notification { method: "notifications/cancelled" } => {
-                let Some(id) = frame.request_id() else { return };
+                let Some(id) = frame.request_id() else { return false };
                 let asked = out.asked.iter().find(|(_, (of, raw))| *of == epoch && *raw == id);
-                let Some(ours) = asked.map(|(ours, _)| *ours) else { return };
+                let Some(ours) = asked.map(|(ours, _)| *ours) else { return false };
                 out.asked.remove(&ours);
                 frame.with_request_id(&RawId::from(ours))
             }
             _ => frame.to_line(),
         };
         self.push(&mut out, line);
+        true
     }
 
     fn unasked(&self, _method: &str) -> Option<Unasked> {

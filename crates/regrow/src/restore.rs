@@ -355,7 +355,7 @@ fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
     }
     for line in lines {
         if let Ok(frame) = Frame::parse(line) {
-            shared.inbox.take(Incoming { epoch, frame });
+            shared.hand_on(Incoming { epoch, frame });
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::desk::{Desk, News};
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
 use crate::handshake::Handshake;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Incoming};
 use crate::mask::Mask;
 use crate::memory::{Greeting, Memory};
 
@@ -105,6 +105,13 @@ impl Shared {
             desk.news.push_back(News::Lost(epoch, fault));
             drop(desk);
             self.wake.notify_one();
+        }
+    }
+
+    /// Hands a message of the server to the client.
+    pub(crate) fn hand_on(&self, incoming: Incoming) {
+        if !self.inbox.take(incoming) {
+            self.desk().oddities.undelivered += 1;
         }
     }
 

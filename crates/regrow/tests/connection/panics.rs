@@ -51,8 +51,9 @@ impl Bomb {
 }
 
 impl Inbox for Bomb {
-    fn take(&self, _: Incoming) {
+    fn take(&self, _: Incoming) -> bool {
         self.at("take");
+        true
     }
 
     fn has_room(&self) -> bool {

@@ -29,6 +29,16 @@ async fn flooded(plan: Plan) -> (Server, Connection, regrow::IncomingMessages) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_program_never_receives_is_counted_and_holds_nothing_up() {
+    let server = Server::always(flooding());
+    let connection = to(&server).build();
+    begin(&connection, json!({})).await.unwrap().unwrap();
+    connection.close().await;
+    let undelivered = connection.status().borrow().oddities.undelivered;
+    assert!((3900..5000).contains(&undelivered), "{undelivered} of 5000; a bounded queue took the rest");
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_the_client_does_not_read_neither_deadlines_nor_probes_blame_the_server() {
     let (server, connection, mut incoming) = flooded(flooding()).await;
     let call = begin(&connection, json!({}));
