@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use regrow_core::{
     Effect, Ended, Epoch, Event, Fault, Ladder, Lifecycle, Manner, Nature, Notice as What, State, Time,
 };
@@ -442,8 +443,8 @@ async fn hang_up(
 /// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it.
 async fn probe(shared: Arc<Shared>, epoch: Epoch) {
     let (method, params) = match &shared.memory().greeting {
-        Greeting::Modern { meta } => ("server/discover", [b"{\"_meta\":", &meta[..], b"}"].concat()),
-        _ => ("ping", b"{}".to_vec()),
+        Greeting::Modern { meta } => ("server/discover", restore::enveloped(meta)),
+        _ => ("ping", Bytes::from_static(b"{}")),
     };
     let limit = shared.settings.policy.probe_timeout;
     let end = shared.own_call(epoch, method, Some(&params), limit).await;

@@ -166,7 +166,8 @@ async fn ask(shared: &Shared, epoch: Epoch, method: &str, params: &[u8]) -> Resu
     }
 }
 
-fn enveloped(meta: &[u8]) -> Bytes {
+/// Parameters of a request of our own in the modern era.
+pub(crate) fn enveloped(meta: &[u8]) -> Bytes {
     [b"{\"_meta\":", meta, b"}"].concat().into()
 }
 
