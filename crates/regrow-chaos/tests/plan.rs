@@ -200,7 +200,10 @@ fn leaves_helpers_that_hold_its_pipes_or_do_not() {
         let world = world(plan);
         let mut life = world.ready();
         let [helper] = world.journal.helpers()[..] else { panic!("{plan}: one helper") };
-        assert_eq!(leads_a_session(helper), own_session, "{plan}");
+        // Read from /proc: `getsid` answers 0, for which rustix panics, where a session began outside our container.
+        let stat = std::fs::read_to_string(format!("/proc/{helper}/stat")).unwrap();
+        let session = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(3));
+        assert_eq!(session == Some(helper.to_string().as_str()), own_session, "{plan}");
         life.kill();
         assert_eq!(life.end(), "signal 9");
         assert_eq!(life.is_quiet(), holds, "{plan}");
@@ -209,13 +212,6 @@ fn leaves_helpers_that_hold_its_pipes_or_do_not() {
         assert!(world.journal.wait(LIMIT, |journal| journal.alive().is_empty()), "{plan}");
         assert!(life.stdout_ends(), "{plan}");
     }
-}
-
-/// Read from /proc: `getsid` answers 0, for which rustix panics, where the session began outside our container.
-fn leads_a_session(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let (_, after_name) = stat.rsplit_once(") ").unwrap();
-    after_name.split(' ').nth(3) == Some(pid.to_string().as_str())
 }
 
 #[test]
