@@ -99,6 +99,79 @@ pub enum Fault {
         /// What the operating system says.
         reason: String,
     },
+    /// Nobody answers at the server's address, or no connection was made in time.
+    #[error("{address} cannot be reached: {reason}")]
+    Unreachable {
+        /// Host and port.
+        address: String,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// The server's name leads to no address.
+    #[error("the host {host:?} was not found: {reason}")]
+    UnknownHost {
+        /// As the operator wrote it.
+        host: String,
+        /// What the resolver says.
+        reason: String,
+    },
+    /// No secure connection, since one side does not trust the other.
+    #[error("no secure connection to {host:?}: {reason}")]
+    Untrusted {
+        /// As the operator wrote it.
+        host: String,
+        /// Which check failed.
+        reason: String,
+    },
+    /// The server wants other credentials than ours, or any.
+    #[error("the server refused our credentials (HTTP {code}); give it valid ones")]
+    Unauthorized {
+        /// The HTTP status.
+        code: u16,
+    },
+    /// The server sends us elsewhere.
+    #[error("the server redirects to {to}; use that address if you trust it")]
+    Redirected {
+        /// Scheme, host, port and path.
+        to: String,
+    },
+    /// What answers at this address does not speak the protocol.
+    #[error("there is no MCP server at this address: {found}")]
+    NotMcp {
+        /// What was found there.
+        found: String,
+    },
+    /// The server no longer knows the session. That is the end of the session, in good order.
+    #[error("the server no longer knows the session")]
+    SessionExpired {
+        /// Whether the request that told us may have run all the same.
+        ran: bool,
+    },
+    /// The server asks to come back later.
+    #[error("the server answered HTTP {code} and asks to wait for {}", seconds(*.after))]
+    Deferred {
+        /// The HTTP status.
+        code: u16,
+        /// How long.
+        after: Duration,
+    },
+    /// The server, or something before it, answered with an HTTP status and no message.
+    #[error("the server answered HTTP {code}{said}")]
+    Status {
+        /// The HTTP status.
+        code: u16,
+        /// Empty, or what it says, escaped and cut, after a colon.
+        said: String,
+    },
+    /// The answer ended before it was complete.
+    #[error("the server ended its answer before it was complete")]
+    AnswerCut,
+    /// The server stopped in the middle of an answer, or did not begin one.
+    #[error("the server sent nothing for {} in the middle of an answer", seconds(*.after))]
+    Stalled {
+        /// The limit that passed.
+        after: Duration,
+    },
     /// A drain took longer than allowed and the session was replaced under its calls.
     #[error("the connection was restarted on request")]
     Replaced,
@@ -154,6 +227,10 @@ impl Fault {
             (Class::Orderly | Class::Death, Discovering) => (AtOnce, false),
             (Class::Orderly, Proven) => (AtOnce, false),
             (Class::Orderly, Greeting | Busy | Unproven) => (Retry, true),
+            // What else is in flight learns the same, each call by itself.
+            (Class::Expired, Busy | Proven) => (AtOnce, false),
+            (Class::Expired, Discovering | Greeting | Unproven) => (Retry, true),
+            (Class::Deferred, _) => (Retry, false),
             (Class::Death, Greeting | Busy | Unproven | Proven) => (Retry, true),
             (Class::Passing, _) => (Retry, true),
         };
@@ -168,6 +245,49 @@ impl Fault {
     /// Whether the process has ended with it, so that it reads nothing any more.
     pub fn ends_process(&self) -> bool {
         matches!(self.class(), Class::Orderly | Class::Death)
+    }
+
+    /// Whether a call that ended with it on an exchange of its own may have run, if it was sent at all.
+    pub fn may_have_run(&self) -> bool {
+        use Fault::*;
+        !matches!(
+            self,
+            Unreachable { .. }
+                | UnknownHost { .. }
+                | Untrusted { .. }
+                | Unauthorized { .. }
+                | Redirected { .. }
+                | SessionExpired { ran: false }
+                | Deferred { .. }
+        )
+    }
+
+    /// Whom it concerns when one exchange of a session ended with it.
+    pub fn reach(&self) -> Reach {
+        use Fault::*;
+        match self {
+            Status { .. } | Deferred { .. } | NotMcp { .. } | Redirected { .. } => Reach::Call,
+            SessionExpired { .. } => Reach::Session,
+            _ => Reach::Doubt,
+        }
+    }
+
+    /// How long the server asks us to wait.
+    pub fn asks_to_wait(&self) -> Option<Duration> {
+        match self {
+            Fault::Deferred { after, .. } => Some(*after),
+            _ => None,
+        }
+    }
+
+    /// The HTTP status that it was learnt from.
+    pub fn http_status(&self) -> Option<u16> {
+        match self {
+            Fault::Unauthorized { code } | Fault::Deferred { code, .. } | Fault::Status { code, .. } => {
+                Some(*code)
+            }
+            _ => None,
+        }
     }
 
     /// Whether it happened before the server ever ran or shook hands, so that its stderr tells the cause.
@@ -205,6 +325,17 @@ impl Fault {
             InputClosed => "input-closed",
             Silent { .. } => "silent",
             Broken { .. } => "broken",
+            Unreachable { .. } => "unreachable",
+            UnknownHost { .. } => "unknown-host",
+            Untrusted { .. } => "untrusted",
+            Unauthorized { .. } => "unauthorized",
+            Redirected { .. } => "redirected",
+            NotMcp { .. } => "not-mcp",
+            SessionExpired { .. } => "session-expired",
+            Deferred { .. } => "deferred",
+            Status { .. } => "status",
+            AnswerCut => "answer-cut",
+            Stalled { .. } => "stalled",
             Replaced => "replaced",
             Closed => "closed",
         }
@@ -217,8 +348,14 @@ impl Fault {
             | NotExecutable { .. }
             | BadDirectory { .. }
             | VersionChanged { .. }
-            | CapabilityLost { .. } => Class::Permanent,
+            | CapabilityLost { .. }
+            | Untrusted { .. }
+            | Unauthorized { .. }
+            | Redirected { .. }
+            | NotMcp { .. } => Class::Permanent,
             WrongEra => Class::OtherEra,
+            SessionExpired { .. } => Class::Expired,
+            Deferred { .. } => Class::Deferred,
             Exited { code: 0 } => Class::Orderly,
             Exited { .. } | Killed { .. } => Class::Death,
             SpawnFailed { .. }
@@ -228,10 +365,26 @@ impl Fault {
             | InputClosed
             | Silent { .. }
             | Broken { .. }
+            | Unreachable { .. }
+            | UnknownHost { .. }
+            | Status { .. }
+            | AnswerCut
+            | Stalled { .. }
             | Replaced
             | Closed => Class::Passing,
         }
     }
+}
+
+/// Whom it concerns when one of a session's exchanges ends without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// Its call alone. The server lives.
+    Call,
+    /// Its call, and perhaps the server: it is asked for a sign of life.
+    Doubt,
+    /// The whole session, which is over.
+    Session,
 }
 
 /// The rows of the table.
@@ -245,6 +398,10 @@ enum Class {
     Orderly,
     /// The process died.
     Death,
+    /// The server has forgotten the session.
+    Expired,
+    /// The server asks us to come back later.
+    Deferred,
     /// Everything else; it may pass.
     Passing,
 }

@@ -20,7 +20,7 @@ mod watch;
 pub use backoff::Backoff;
 pub use budget::Budget;
 pub use event::{Effect, Event, Notice, Orderer, Pulse};
-pub use fault::{Fault, Phase, Remedy, Verdict, seconds, signal_name};
+pub use fault::{Fault, Phase, Reach, Remedy, Verdict, seconds, signal_name};
 pub use ledger::{Admission, CallId, Delivery, Ended, Ledger, Refusal};
 pub use lifecycle::Lifecycle;
 pub use nature::{Nature, ToolSafety};

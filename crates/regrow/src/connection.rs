@@ -15,7 +15,7 @@ use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
 use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
 use crate::mask::Mask;
-use crate::memory::{Greeting, Hello};
+use crate::memory::{Greeting, Hello, Welcome};
 use crate::notice::{Notice, Notices, Oddities, Status};
 use crate::owner::{Farewell, Owner};
 use crate::shared::{IsSafeTool, Settings, Shared};
@@ -71,6 +71,7 @@ pub struct Builder {
     stderr_in_errors: bool,
     is_safe_tool: Option<IsSafeTool>,
     inbox: Option<Arc<dyn Inbox>>,
+    greets: bool,
     era: Era,
     hello: Hello,
     seed: u64,
@@ -122,6 +123,15 @@ impl Builder {
     /// Relays for a client that greets the server itself. What the server sends by itself goes to this inbox.
     pub fn relay_to(mut self, inbox: Arc<dyn Inbox>) -> Builder {
         self.inbox = Some(inbox);
+        self.greets = false;
+        self
+    }
+
+    /// Like [`Builder::relay_to`], but we greet the server ourselves, in its own era. A client's `initialize` or
+    /// `server/discover` is then answered with the server's [`Welcome`], once there is a session.
+    pub fn bridge_to(mut self, inbox: Arc<dyn Inbox>) -> Builder {
+        self.inbox = Some(inbox);
+        self.greets = true;
         self
     }
 
@@ -135,11 +145,11 @@ impl Builder {
     ///
     /// Must be called inside a tokio runtime.
     pub fn build(self) -> Connection {
-        let greeting = match (&self.inbox, self.era) {
-            (Some(_), _) => Greeting::ByClient,
-            (None, Era::Auto) => Greeting::Unknown(self.hello),
-            (None, Era::Legacy) => self.hello.legacy(),
-            (None, Era::Modern) => self.hello.modern(),
+        let greeting = match self.era {
+            _ if !self.greets => Greeting::ByClient,
+            Era::Auto => Greeting::Unknown(self.hello),
+            Era::Legacy => self.hello.legacy(),
+            Era::Modern => self.hello.modern(),
         };
         let queue = self.inbox.is_none().then(|| Arc::new(Queue::new()));
         let inbox = self.inbox.or_else(|| queue.clone().map(|queue| queue as Arc<dyn Inbox>));
@@ -217,6 +227,7 @@ impl Connection {
             stderr_in_errors: false,
             is_safe_tool: None,
             inbox: None,
+            greets: true,
             era: Era::Auto,
             hello: Hello {
                 client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
@@ -351,6 +362,16 @@ impl Connection {
         let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
         let lines = process.map(|process| process.stderr_tail()).unwrap_or_default();
         lines.iter().map(|line| self.shared.settings.mask.apply(line)).collect()
+    }
+
+    /// Says who greets from now on, where we greet the server ourselves. Later sessions than the first keep to who greeted that.
+    pub fn greet_as(&self, hello: Hello) {
+        self.shared.memory().greet_as(hello);
+    }
+
+    /// What the server said when we last greeted it ourselves.
+    pub fn welcome(&self) -> Option<Welcome> {
+        self.shared.memory().welcome.clone()
     }
 
     /// Whether the client speaks the modern era.

@@ -82,7 +82,7 @@ pub use connection::{Answer, Builder, Connection, Era, MAX_LINE};
 pub use error::{CallError, ErrorKind, FAULT_KEY, Outlook};
 pub use inbox::{Inbox, Incoming, IncomingMessages, Unasked};
 pub use mask::Mask;
-pub use memory::Hello;
+pub use memory::{Hello, Welcome};
 pub use notice::{Notice, Notices, Oddities, Status};
 pub use owner::Farewell;
 pub use regrow_core as core;

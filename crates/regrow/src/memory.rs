@@ -61,6 +61,15 @@ impl Hello {
     }
 }
 
+/// What a server said when we greeted it.
+#[derive(Clone, Debug)]
+pub struct Welcome {
+    /// Whether it speaks the modern era.
+    pub modern: bool,
+    /// Its result of `initialize`, or of `server/discover`; raw.
+    pub result: Bytes,
+}
+
 /// The outcome of a legacy handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Agreed {
@@ -168,6 +177,8 @@ impl Page {
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) greeting: Greeting,
+    /// What the server said when we last greeted it ourselves.
+    pub(crate) welcome: Option<Welcome>,
     log_level: Option<Bytes>,
     subscriptions: BTreeMap<String, Bytes>,
     /// What these hold together.
@@ -187,12 +198,24 @@ impl Memory {
     pub(crate) fn new(greeting: Greeting) -> Memory {
         Memory {
             greeting,
+            welcome: None,
             log_level: None,
             subscriptions: BTreeMap::new(),
             subscribed_bytes: 0,
             lists: BTreeMap::new(),
             hinted: BTreeSet::new(),
         }
+    }
+
+    /// Somebody else greets the first session.
+    pub(crate) fn greet_as(&mut self, hello: Hello) {
+        self.greeting = match &self.greeting {
+            Greeting::Unknown(_) => Greeting::Unknown(hello),
+            Greeting::Asked(_) => Greeting::Asked(hello),
+            Greeting::Legacy { agreed: None, .. } => hello.legacy(),
+            Greeting::Modern { .. } if self.welcome.is_none() => hello.modern(),
+            known => known.clone(),
+        };
     }
 
     /// We ended the server ourselves before it could tell its era. That says nothing about it.

@@ -14,7 +14,7 @@ use crate::desk::News;
 use crate::error::Plain;
 use crate::frame::{self, Frame};
 use crate::inbox::Incoming;
-use crate::memory::{Agreed, Greeting, Hello, List, MAX_PAGES, Page};
+use crate::memory::{Agreed, Greeting, Hello, List, MAX_PAGES, Page, Welcome};
 use crate::session;
 use crate::shared::Shared;
 use crate::transport::Transport;
@@ -74,7 +74,11 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
             if let Some(before) = &agreed {
                 check(shared, before, &now)?;
             }
-            shared.memory().greeting = Greeting::Legacy { params, agreed: Some(agreed.unwrap_or(now)) };
+            {
+                let mut memory = shared.memory();
+                memory.greeting = Greeting::Legacy { params, agreed: Some(agreed.unwrap_or(now)) };
+                memory.welcome = welcome(&answer, false);
+            }
             shared.post(Some(epoch), frame::notification("notifications/initialized", None));
             Ok(())
         }
@@ -86,7 +90,10 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
                     was: crate::memory::MODERN.into(),
                     is: "another revision".into(),
                 })),
-                _ => Ok(()),
+                _ => {
+                    shared.memory().welcome = welcome(&answer, true);
+                    Ok(())
+                }
             }
         }
         Greeting::ByClient | Greeting::Unknown(_) | Greeting::Asked(_) => Ok(()),
@@ -106,7 +113,10 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
         Ok(answer) => {
             let answer = answer?;
             match answer.result().is_some() || is_modern_error(&answer) {
-                true => hello.modern(),
+                true => {
+                    shared.memory().welcome = welcome(&answer, true);
+                    hello.modern()
+                }
                 false => hello.legacy(),
             }
         }
@@ -115,6 +125,10 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
     let modern = matches!(era, Greeting::Modern { .. });
     shared.memory().greeting = era;
     if modern { Ok(()) } else { Err(Some(Fault::WrongEra)) }
+}
+
+fn welcome(answer: &Frame, modern: bool) -> Option<Welcome> {
+    answer.result().map(|result| Welcome { modern, result: Bytes::copy_from_slice(result) })
 }
 
 fn is_modern_error(answer: &Frame) -> bool {

@@ -22,21 +22,22 @@ const LAST_WORDS: usize = 4 << 20;
 
 /// Puts the session on the desk and starts its tasks.
 pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeted_by_client: bool) {
+    let Some(pipes) = link.into_pipes() else { return };
     let signals = Arc::new(Signals::default());
     let reader = Reader {
         shared: shared.clone(),
         epoch,
         messages: Messages::new(shared.clone(), epoch),
-        output: link.output,
+        output: pipes.output,
         lines: LineReader::new(shared.settings.max_line),
-        process: link.process.clone(),
+        process: pipes.process.clone(),
         signals: signals.clone(),
     };
     let pump = pump(shared.clone(), epoch, signals.clone());
     let session = Session {
         epoch,
-        writer: Some(Writer::new(link.input)),
-        process: link.process,
+        writer: Some(Writer::new(pipes.input)),
+        process: pipes.process,
         signals,
         reader: None,
         tasks: vec![],

@@ -11,7 +11,7 @@ use regrow_core::{
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::call::{Caller, Outcome, Pending, Reply};
+use crate::call::{Caller, Outcome, Pending, Reply, shielded};
 use crate::desk::{Desk, News};
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
@@ -44,11 +44,14 @@ pub(crate) struct Shared {
     pub(crate) wake: Notify,
     heard: AtomicU64,
     pub(crate) handshake: Handshake,
+    /// We greet the server ourselves, also where a client does.
+    greets: bool,
 }
 
 impl Shared {
     pub(crate) fn new(settings: Settings, inbox: Arc<dyn Inbox>, greeting: Greeting) -> Shared {
-        let handshake = Handshake::new(matches!(greeting, Greeting::ByClient));
+        let greets = !matches!(greeting, Greeting::ByClient);
+        let handshake = Handshake::new(!greets);
         Shared {
             inbox,
             began: Instant::now(),
@@ -58,6 +61,7 @@ impl Shared {
             wake: Notify::new(),
             heard: AtomicU64::new(0),
             handshake,
+            greets,
         }
     }
 
@@ -157,7 +161,7 @@ impl Shared {
         let mut desk = self.desk();
         match desk.ledger.admit(self.now(), nature, timeout, bytes, pending) {
             Ok(Admission::Send(epoch, id)) => {
-                self.send(&mut desk, epoch, id);
+                let answered = self.send(&mut desk, epoch, id);
                 let earlier = match (desk.ledger.deadline(), desk.armed) {
                     (Some(deadline), Some(armed)) => deadline < armed,
                     (deadline, armed) => deadline.is_some() && armed.is_none(),
@@ -166,6 +170,7 @@ impl Shared {
                 if earlier {
                     self.wake.notify_one();
                 }
+                answered.into_iter().for_each(tell_answer);
             }
             Ok(Admission::Wait(_)) => {
                 drop(desk);
@@ -183,10 +188,17 @@ impl Shared {
         }
     }
 
-    /// Hands a call of the ledger to the session.
-    fn send(&self, desk: &mut Desk, epoch: Epoch, id: CallId) {
-        let Some(pending) = desk.ledger.reply(id) else { return };
+    /// Hands a call of the ledger to the session. Gives it back with its answer where we know that ourselves: to be told when the
+    /// desk is free again.
+    #[must_use]
+    fn send(&self, desk: &mut Desk, epoch: Epoch, id: CallId) -> Option<(Pending, Frame)> {
+        let pending = desk.ledger.reply(id)?;
         let wire_id = RawId::from(id.0);
+        if pending.caller == Caller::Client
+            && let Some(answer) = self.own_welcome(&pending.request)
+        {
+            return desk.ledger.answer(epoch, id, true).map(|pending| (pending, answer));
+        }
         let line = match pending.caller {
             Caller::Program => self.memory().envelop(&pending.request, &wire_id),
             Caller::Client | Caller::Own => pending.request.with_id(&wire_id),
@@ -197,6 +209,17 @@ impl Shared {
             self.wake.notify_one();
         }
         desk.write(Some(id), line);
+        None
+    }
+
+    /// A client greets a server that we have greeted for it.
+    fn own_welcome(&self, request: &Frame) -> Option<Frame> {
+        let handshake = matches!(request.method(), Some("initialize" | "server/discover"));
+        if !handshake || !self.greets {
+            return None;
+        }
+        let welcome = self.memory().welcome.clone()?;
+        Frame::parse(frame::response(&RawId::from(0), &welcome.result)).ok()
     }
 
     /// Opens the client's streams on this session.
@@ -207,7 +230,8 @@ impl Shared {
         }
         let streams = desk.ledger.dispatch_streams(epoch);
         for &id in &streams {
-            self.send(&mut desk, epoch, id);
+            let answered = self.send(&mut desk, epoch, id);
+            debug_assert!(answered.is_none(), "a stream is no handshake");
         }
         streams
     }
@@ -239,10 +263,13 @@ impl Shared {
             return;
         }
         desk.ledger.open(epoch);
+        let mut answered = vec![];
         while let Some(id) = desk.ledger.dispatch(epoch) {
-            self.send(&mut desk, epoch, id);
+            answered.extend(self.send(&mut desk, epoch, id));
         }
+        drop(desk);
         self.wake.notify_one();
+        answered.into_iter().for_each(tell_answer);
     }
 
     /// A call of our own on this session; resolves with its end. `params` is raw JSON.
@@ -263,7 +290,8 @@ impl Shared {
             return end; // Nobody would ever settle it, and another session must not be asked.
         }
         let id = desk.ledger.admit_own(self.now(), epoch, timeout, pending);
-        self.send(&mut desk, epoch, id);
+        let answered = self.send(&mut desk, epoch, id);
+        debug_assert!(answered.is_none(), "we do not answer ourselves");
         drop(desk);
         self.wake.notify_one(); // Its deadline may be the next.
         end
@@ -347,6 +375,10 @@ impl Shared {
             ToolSafety::Unknown
         }
     }
+}
+
+fn tell_answer((pending, answer): (Pending, Frame)) {
+    shielded(|| pending.reply.end(Outcome::Answered(answer)));
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! How to reach a server: what a transport offers to the owner and the session.
 //!
-//! The owner opens a link and ends its process; the session uses the two streams. A fake over
-//! [`tokio::io::duplex`] in paused time can stand in for every trait here.
+//! The owner opens a link and ends what stands behind it; the session uses its two streams, or has it carry one message
+//! after the other. A fake in paused time can stand in for every trait here.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use regrow_core::{Epoch, Fault, Ladder};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, WriteHalf};
+
+use crate::frame::Frame;
+use crate::lines::Line;
 
 #[cfg(unix)]
 pub mod stdio;
@@ -21,10 +24,43 @@ pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub trait Transport: Send + Sync + 'static {
     /// Starts one exchange. A fault means that nothing was left running; so does dropping the future.
     fn open(&self, epoch: Epoch) -> BoxFuture<Result<Link, Fault>>;
+
+    /// Whether a server works on its requests side by side, so that it can show life while it is busy.
+    fn is_concurrent(&self) -> bool {
+        false
+    }
+
+    /// Resolves when something has changed that may mend a permanent fault, such as a credential. Asked anew each time.
+    fn mended(&self) -> BoxFuture<()> {
+        Box::pin(std::future::pending())
+    }
 }
 
-/// One opened exchange.
-pub struct Link {
+/// One opened link to a server.
+pub enum Link {
+    /// Lines on two streams.
+    Pipes(Pipes),
+    /// One exchange for each message.
+    Exchanges {
+        /// How messages get there and back.
+        exchanges: Arc<dyn Exchanges>,
+        /// What stands behind it: ending it ends the session at the server.
+        process: Arc<dyn Process>,
+    },
+}
+
+impl Link {
+    /// The streams, where it has some.
+    pub fn into_pipes(self) -> Option<Pipes> {
+        match self {
+            Link::Pipes(pipes) => Some(pipes),
+            Link::Exchanges { .. } => None,
+        }
+    }
+}
+
+/// A link on which messages are lines.
+pub struct Pipes {
     /// To the server.
     pub input: Box<dyn Input>,
     /// From the server. It says `Pending` only when there is nothing to read at that moment, so what a server wrote
@@ -32,6 +68,50 @@ pub struct Link {
     pub output: Box<dyn AsyncRead + Send + Unpin>,
     /// What stands behind it.
     pub process: Arc<dyn Process>,
+}
+
+/// A server that is reached by one exchange for each message, such as over HTTP. Exchanges run side by side.
+///
+/// Nothing is tried again here, except what carries on the same exchange (a stream that is resumed) or provably did not reach the
+/// server's program (a same-origin redirect, a refreshed credential).
+pub trait Exchanges: Send + Sync + 'static {
+    /// Carries a message to the server, and what the server says in return to the ear. Resolves when nothing more will
+    /// come on this exchange, with the fault if a request has no answer then. Dropping the future ends the exchange.
+    fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>>;
+
+    /// After the handshake: what a server says by itself, outside of every exchange. Stays with it, through drops of the stream, for as
+    /// long as the session lasts; resolves with the fault that ends the session, or that is a reason to doubt it. The caller starts it again after a doubt.
+    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Fault> {
+        let _ = ear; // Nothing comes by itself by default.
+        Box::pin(std::future::pending())
+    }
+
+    /// Asks for a sign of life below the protocol: any answer at all.
+    fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>>;
+}
+
+/// What became of a message that was carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receipt {
+    /// It was answered, or needs no answer.
+    Done,
+    /// The server has taken it, and its answer comes on another stream of the session.
+    Elsewhere,
+}
+
+/// Hears what an exchange brings.
+pub trait Ear: Send + Sync {
+    /// The message is about to leave: from here on the server may see it. Called more than once if it leaves more than once.
+    fn sent(&self);
+
+    /// Something came from the server, if only a byte.
+    fn heard(&self);
+
+    /// A message of the server. Says whether the request on this exchange is answered now (or nobody waits for it).
+    fn take(&self, message: Line) -> bool;
+
+    /// Resolves when the server may be read on: the client takes what it sends. Ask after each message.
+    fn room(&self) -> BoxFuture<()>;
 }
 
 /// The server's input. Dropping it closes it, and so does `shutdown`.

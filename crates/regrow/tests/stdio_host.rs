@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regrow::transport::stdio::{Guard, Stderr, Stdio, guard_main};
-use regrow::transport::{Link, Transport as _};
+use regrow::transport::{Pipes, Transport as _};
 use regrow_core::{Epoch, Fault, Ladder};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::io::AsyncReadExt as _;
@@ -111,7 +111,7 @@ fn a_server_that_is_gone_is_not_touched() {
         let server = Stdio::new("test", "cat").guard(guard.clone());
         let missing = Stdio::new("test", "/no/such/program").guard(guard.clone());
         for epoch in 0..20 {
-            let link = server.open(Epoch(epoch)).await.unwrap();
+            let link = server.open(Epoch(epoch)).await.unwrap().into_pipes().unwrap();
             drop(link.input);
             assert_eq!(end(&*link.process).await, Some(Fault::Exited { code: 0 }));
             assert!(missing.open(Epoch(epoch)).await.is_err());
@@ -128,10 +128,10 @@ fn a_guard_that_died_is_replaced_and_told_again() {
     let first = pid(guard.pid().unwrap());
     runtime().block_on(async {
         let server = Stdio::new("test", "cat").guard(guard.clone());
-        let before = server.open(Epoch(1)).await.unwrap();
+        let before = server.open(Epoch(1)).await.unwrap().into_pipes().unwrap();
         kill_process(first, Signal::KILL).unwrap();
         until(|| !runs(first));
-        let after = server.open(Epoch(2)).await.unwrap();
+        let after = server.open(Epoch(2)).await.unwrap().into_pipes().unwrap();
         let second = pid(guard.pid().unwrap());
         assert!(second != first && runs(second));
         for link in [before, after] {
@@ -153,7 +153,8 @@ async fn parent() {
     println!("{}", guard.pid().unwrap());
     let server = Stdio::new("test", "sh").guard(guard);
     if label == "family" {
-        let mut link = server.clone().args(["-c", FAMILY]).open(Epoch(1)).await.unwrap();
+        let mut link =
+            server.clone().args(["-c", FAMILY]).open(Epoch(1)).await.unwrap().into_pipes().unwrap();
         for _ in 0..4 {
             println!("{}", line(&mut link).await);
         }
@@ -172,7 +173,7 @@ async fn parent() {
 async fn passer() {
     let script = r#"printf '\033[31mhello\n' >&2; seq 100000 >&2; echo the server goes on; sleep 0.1; while echo the end >&2; do sleep 0.1; done"#;
     let server = Stdio::new("noisy", "sh").args(["-c", script]).stderr(Stderr::Pass);
-    let mut link = server.open(Epoch(1)).await.unwrap();
+    let mut link = server.open(Epoch(1)).await.unwrap().into_pipes().unwrap();
     println!("{}", line(&mut link).await);
     std::future::pending::<()>().await;
 }
@@ -199,7 +200,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-async fn line(link: &mut Link) -> String {
+async fn line(link: &mut Pipes) -> String {
     let mut line = String::new();
     loop {
         match link.output.read_u8().await.unwrap() {

@@ -39,7 +39,7 @@ async fn two_hundred_servers_die_or_do_not_start_and_nothing_is_left() {
 }
 
 async fn one_life(server: &Stdio, epoch: u64) {
-    let link = server.open(Epoch(epoch)).await.unwrap();
+    let link = server.open(Epoch(epoch)).await.unwrap().into_pipes().unwrap();
     kill_process(Pid::from_raw(link.process.pid().unwrap() as i32).unwrap(), Signal::KILL).unwrap();
     assert_eq!(link.process.exited().await, Fault::Killed { signal: 9 });
     drop(link.input);

@@ -14,7 +14,7 @@ use self::pipes::{Reader, Writer};
 use self::process::Server;
 use self::spawn::Spawned;
 use self::stderr::Drain;
-use super::{BoxFuture, Link, Transport};
+use super::{BoxFuture, Link, Pipes, Transport};
 use crate::mask::Mask;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
@@ -151,7 +151,7 @@ fn link(server: &Stdio, spawned: Spawned) -> io::Result<Link> {
     let output = Box::new(Reader::new(spawned.output)?);
     let drain = Drain::new(server.name.clone(), server.stderr.clone(), server.mask.clone());
     let process = Server::watch(spawned.group, Reader::new(spawned.stderr)?, drain)?;
-    Ok(Link { input, output, process: Arc::new(process) })
+    Ok(Link::Pipes(Pipes { input, output, process: Arc::new(process) }))
 }
 
 /// Without arguments and environment, which may hold secrets.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use regrow::core::{Epoch, Fault};
-use regrow::transport::{BoxFuture, Link, Transport};
+use regrow::transport::{BoxFuture, Link, Pipes, Transport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
 use tokio::sync::Notify;
@@ -323,7 +323,8 @@ impl Server {
             server.0.alive.fetch_sub(1, Ordering::Relaxed);
         });
         let input = Stdin { stream: near_in, process: process.clone(), accepted: 0, tells_unread };
-        Link { input: Box::new(input), output: Box::new(near_out), process: Arc::new(Handle(process)) }
+        let process = Arc::new(Handle(process));
+        Link::Pipes(Pipes { input: Box::new(input), output: Box::new(near_out), process })
     }
 }
 

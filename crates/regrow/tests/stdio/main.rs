@@ -10,7 +10,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use regrow::transport::stdio::Stdio;
-use regrow::transport::{Link, Transport as _};
+use regrow::transport::{Pipes, Transport as _};
 use regrow_core::{Epoch, Ladder};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::AsyncReadExt as _;
@@ -22,8 +22,8 @@ fn shell(script: &str) -> Stdio {
     Stdio::new("test", "sh").args(["-c", script])
 }
 
-async fn open(server: Stdio) -> Link {
-    server.open(Epoch(1)).await.unwrap()
+async fn open(server: Stdio) -> Pipes {
+    server.open(Epoch(1)).await.unwrap().into_pipes().unwrap()
 }
 
 fn ladder(term_after: u64, kill_after: u64) -> Ladder {
@@ -45,7 +45,7 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 }
 
 /// Reads up to the end of the line.
-async fn line(link: &mut Link) -> String {
+async fn line(link: &mut Pipes) -> String {
     let mut line = vec![];
     loop {
         match soon(link.output.read_u8()).await {
@@ -59,7 +59,7 @@ fn pid(text: &str) -> Pid {
     Pid::from_raw(text.trim().parse().unwrap()).unwrap()
 }
 
-fn leader(link: &Link) -> Pid {
+fn leader(link: &Pipes) -> Pid {
     Pid::from_raw(link.process.pid().unwrap() as i32).unwrap()
 }
 

@@ -5,7 +5,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use regrow::transport::Link;
+use regrow::transport::Pipes;
 use regrow::transport::stdio::Stdio;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadBuf};
@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadBuf};
 use super::{ladder, leader, line, open, send, shell, soon, state, until};
 
 /// Everything up to `Pending` or the end.
-fn read_now(link: &mut Link) -> Vec<u8> {
+fn read_now(link: &mut Pipes) -> Vec<u8> {
     let mut all = vec![];
     let mut space = [0; 7];
     loop {
