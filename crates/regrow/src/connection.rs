@@ -11,6 +11,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::call::{Caller, Outcome, Reply};
 use crate::desk::News;
+use crate::eras::EraFile;
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
 use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
@@ -73,6 +74,7 @@ pub struct Builder {
     inbox: Option<Arc<dyn Inbox>>,
     greets: bool,
     era: Era,
+    era_file: Option<(EraFile, String)>,
     hello: Hello,
     seed: u64,
 }
@@ -114,6 +116,12 @@ impl Builder {
         self
     }
 
+    /// Remembers the era of this server, known by its address, over starts.
+    pub fn era_file(mut self, file: EraFile, address: impl Into<String>) -> Builder {
+        self.era_file = Some((file, address.into()));
+        self
+    }
+
     /// Who we say we are, and what we can do for the server.
     pub fn hello(mut self, hello: Hello) -> Builder {
         self.hello = hello;
@@ -145,7 +153,11 @@ impl Builder {
     ///
     /// Must be called inside a tokio runtime.
     pub fn build(self) -> Connection {
-        let greeting = match self.era {
+        let auto = self.era == Era::Auto && self.greets;
+        let era_file = self.era_file.filter(|_| auto);
+        let recalled = era_file.as_ref().and_then(|(file, address)| file.recall(address));
+        let assumed = recalled.map(|_| self.hello.clone());
+        let greeting = match recalled.unwrap_or(self.era) {
             _ if !self.greets => Greeting::ByClient,
             Era::Auto => Greeting::Unknown(self.hello),
             Era::Legacy => self.hello.legacy(),
@@ -154,16 +166,20 @@ impl Builder {
         let queue = self.inbox.is_none().then(|| Arc::new(Queue::new()));
         let inbox = self.inbox.or_else(|| queue.clone().map(|queue| queue as Arc<dyn Inbox>));
         let inbox = inbox.expect("one of the two was made above");
+        let mut policy = self.policy;
+        policy.probe_while_busy |= self.transport.is_concurrent();
         let settings = Settings {
             name: self.name,
-            policy: self.policy.clone(),
+            policy: policy.clone(),
             max_line: self.max_line,
             mask: self.mask,
             stderr_in_errors: self.stderr_in_errors,
             is_safe_tool: self.is_safe_tool,
+            era_file,
         };
         let shared = Arc::new(Shared::new(settings, inbox, greeting));
-        let lifecycle = Lifecycle::new(self.policy, self.seed);
+        shared.memory().assumed = assumed;
+        let lifecycle = Lifecycle::new(policy, self.seed);
         let (status, status_seen) = watch::channel(Status {
             state: State::Idle,
             epoch: Epoch(0),
@@ -229,6 +245,7 @@ impl Connection {
             inbox: None,
             greets: true,
             era: Era::Auto,
+            era_file: None,
             hello: Hello {
                 client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
                 capabilities: json!({}),

@@ -63,7 +63,9 @@ pub mod transport;
 mod call;
 mod connection;
 mod desk;
+mod eras;
 mod error;
+mod exchange;
 mod handshake;
 mod inbox;
 mod mask;
@@ -79,6 +81,7 @@ mod writer;
 
 pub use call::{Outcome, Reply};
 pub use connection::{Answer, Builder, Connection, Era, MAX_LINE};
+pub use eras::EraFile;
 pub use error::{CallError, ErrorKind, FAULT_KEY, Outlook};
 pub use inbox::{Inbox, Incoming, IncomingMessages, Unasked};
 pub use mask::Mask;
