@@ -1,7 +1,7 @@
 //! The handle that callers hold: a connection to one server, which outlives its sessions.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -47,6 +47,17 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.tell(News::Close(Manner::Planned));
+    }
+}
+
+/// A connection that somebody else holds open.
+#[derive(Clone)]
+pub(crate) struct WeakConnection(Weak<Handle>);
+
+impl WeakConnection {
+    /// The connection, unless all who held it have let go.
+    pub(crate) fn upgrade(&self) -> Option<Connection> {
+        self.0.upgrade().map(|handle| Connection { shared: handle.shared.clone(), handle })
     }
 }
 
@@ -252,6 +263,11 @@ impl Connection {
             },
             seed: std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0),
         }
+    }
+
+    /// A handle that does not hold it open.
+    pub(crate) fn downgrade(&self) -> WeakConnection {
+        WeakConnection(Arc::downgrade(&self.handle))
     }
 
     /// Starts the server now rather than with the first call.

@@ -60,6 +60,7 @@ pub mod frame;
 pub mod lines;
 pub mod transport;
 
+mod bridge;
 mod call;
 mod connection;
 mod desk;
@@ -79,6 +80,7 @@ mod session;
 mod shared;
 mod writer;
 
+pub use bridge::Bridge;
 pub use call::{Outcome, Reply};
 pub use connection::{Answer, Builder, Connection, Era, MAX_LINE};
 pub use eras::EraFile;
@@ -89,4 +91,4 @@ pub use memory::{Hello, Welcome};
 pub use notice::{Notice, Notices, Oddities, Status};
 pub use owner::Farewell;
 pub use regrow_core as core;
-pub use relay::{ErrorStyle, Port, relay};
+pub use relay::{ErrorStyle, Port, Upstream, relay};
