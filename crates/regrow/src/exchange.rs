@@ -69,15 +69,6 @@ impl Exchanger {
         if self.notes.len() < MAX_NOTES { self.queued } else { usize::MAX }
     }
 
-    /// Whether a call is on its way.
-    pub(crate) fn is_busy(&self) -> bool {
-        !self.calls.is_empty()
-    }
-
-    pub(crate) fn ended(&self) -> Arc<Notify> {
-        self.ended.clone()
-    }
-
     pub(crate) fn closing_cancels(&self) -> bool {
         self.closing_cancels
     }
@@ -161,16 +152,18 @@ impl SessionEar {
 
     /// The exchange is over.
     fn finish(&self, note: Option<u64>, carried: &Carried) {
+        match carried {
+            Ok(Receipt::Elsewhere) => {}
+            Ok(Receipt::Done) if !self.is_open() => {}
+            Ok(Receipt::Done) => self.fail(&Fault::AnswerCut),
+            Err(fault) => self.fail(fault),
+        }
         if let Some(exchanger) = self.shared.desk().exchanger(self.epoch) {
             exchanger.forget(self.call, note);
         }
-        let fault = match carried {
-            Ok(Receipt::Elsewhere) => return,
-            // Nothing is missing, or an answer is after all.
-            Ok(Receipt::Done) if !self.is_open() => return,
-            Ok(Receipt::Done) => &Fault::AnswerCut,
-            Err(fault) => fault,
-        };
+    }
+
+    fn fail(&self, fault: &Fault) {
         match self.call {
             Some(call) => self.shared.missed(self.epoch, call, fault),
             None => self.shared.desk().oddities.undelivered += 1,
@@ -265,19 +258,19 @@ pub(crate) async fn listen(shared: Arc<Shared>, epoch: Epoch, exchanges: Arc<dyn
 }
 
 impl Shared {
-    /// Resolves when no call of this session is on its way, if it is one of exchanges.
+    /// Resolves when no call is in flight on this session, if it is one of exchanges. Streams are none.
     pub(crate) async fn exchanges_end(&self, epoch: Epoch) {
+        let Some(ended) = self.desk().exchanger(epoch).map(|exchanger| exchanger.ended.clone()) else {
+            return;
+        };
         loop {
-            let ended = match self.desk().exchanger(epoch) {
-                Some(exchanger) if exchanger.is_busy() => exchanger.ended(),
-                _ => return,
-            };
             let next = ended.notified();
             tokio::pin!(next);
             next.as_mut().enable();
-            if self.desk().exchanger(epoch).is_some_and(|exchanger| exchanger.is_busy()) {
-                next.await;
+            if self.desk().ledger.in_flight(epoch) == 0 {
+                return;
             }
+            next.await;
         }
     }
 

@@ -420,8 +420,10 @@ async fn hang_up(
     }
     // Again: the attempt may have put its session there since we were told to.
     let session = shared.desk().hang_up(epoch, manner, ladder);
-    // What one exchange has found out, the others are about to: each tells whether its own call arrived.
-    let _ = timeout(ladder.length(), shared.exchanges_end(epoch)).await;
+    if matches!(manner, Manner::Failed | Manner::ClientLeft) {
+        // What one exchange has found out, the others are about to; and a client that left may still read.
+        let _ = timeout(ladder.length(), shared.exchanges_end(epoch)).await;
+    }
     let mut ended = None;
     let mut helpers = 0;
     if let Some((process, signals)) = session {
