@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::units::{self, Limit};
+use regrow_gateway::units::{self, Limit};
 
 /// Keeps MCP connections alive: a server may die, the client's connection does not.
 #[derive(Parser, Debug)]

@@ -4,7 +4,6 @@ mod arguments;
 mod client;
 mod demo;
 mod log;
-mod units;
 mod watch;
 mod wrap;
 
