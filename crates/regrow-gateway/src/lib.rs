@@ -2,9 +2,13 @@
 //! have, and the way from a described server to a connection.
 //!
 //! - [`config`] reads files and says everything that is wrong with them in one go.
+//! - [`connect()`] makes a connection of a server that is described there.
 //! - [`units`] are durations and sizes as people write them.
 
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod connect;
 pub mod units;
+
+pub use connect::connect;
