@@ -3,7 +3,9 @@
 mod arguments;
 mod client;
 mod demo;
+mod guard;
 mod log;
+mod signals;
 mod watch;
 mod wrap;
 
