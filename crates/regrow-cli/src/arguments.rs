@@ -30,6 +30,12 @@ pub(crate) enum Command {
     )]
     Wrap(Box<Wrap>),
 
+    /// Connect to every server of a configuration and show which work
+    ///
+    /// Reads the files that hosts have: mcpServers, or servers with inputs. Without a name it takes .mcp.json here, or the
+    /// file of a host that you have, and says which. Exits 1 if a server is broken, 64 if the configuration is.
+    Check(Check),
+
     /// See what regrow does: a server dies, hangs and is restarted while it is called
     ///
     /// Takes a quarter of a minute and needs nothing. Exits 1 if a promise was broken, and says which.
@@ -39,6 +45,29 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 pub(crate) struct Demo {
     /// Print the measured numbers as JSON; the story goes to standard error
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    /// The configuration to read
+    #[arg(value_name = "CONFIG")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Another one (repeatable); of servers with the same name, that in the later file counts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Vec<PathBuf>,
+
+    /// Only this server
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+
+    /// How long each server may take
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration)]
+    pub(crate) timeout: Duration,
+
+    /// Print what was found as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,6 +1,7 @@
 //! The `regrow` command: parses, dispatches, and exits.
 
 mod arguments;
+mod check;
 mod client;
 mod demo;
 mod guard;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     };
     ExitCode::from(match arguments.command {
         Command::Wrap(options) => wrap::run(*options),
+        Command::Check(options) => check::run(options),
         Command::Demo(options) => demo::run(options),
     })
 }
