@@ -13,6 +13,8 @@ use super::{Limits, SetupError, trust};
 #[derive(Clone)]
 pub struct HttpClient {
     pub(super) inner: reqwest::Client,
+    /// How long a connection may take.
+    pub(super) connect: Duration,
 }
 
 /// What a client is to be like.
@@ -131,7 +133,7 @@ impl ClientBuilder {
         let inner = builder
             .build()
             .map_err(|error| SetupError::Tls { reason: super::diagnose::root_cause(&error) })?;
-        Ok(HttpClient { inner })
+        Ok(HttpClient { inner, connect: self.connect })
     }
 }
 

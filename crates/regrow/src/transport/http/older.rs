@@ -42,7 +42,7 @@ impl Older {
     /// Opens the stream; none if there is none at this address. What it brings goes to `ear`.
     pub(super) async fn open(link: &Arc<HttpLink>, ear: Arc<dyn Ear>) -> Result<Option<Older>, Fault> {
         let opening = link.send(Outgoing::get(link.url()));
-        let limit = link.http.limits.connect;
+        let limit = link.client.connect;
         let opened = tokio::time::timeout(limit, opening).await;
         let response = match opened {
             Ok(Ok(Reply::Good(response))) if answer::content(&response) == Ok(Content::Events) => response,

@@ -135,7 +135,7 @@ impl HttpLink {
             _ => sending.await,
         };
         let response = response
-            .map_err(|error| diagnose::fault(&error, At::Start, &outgoing.url, self.http.limits.connect))?;
+            .map_err(|error| diagnose::fault(&error, At::Start, &outgoing.url, self.client.connect))?;
         if let Some((_, ear)) = &outgoing.message {
             ear.heard();
         }
@@ -155,7 +155,7 @@ impl HttpLink {
                 Err(_) => return Err(Fault::Stalled { after: limit }),
             },
         };
-        read.map_err(|error| diagnose::fault(&error, At::Body, response.url(), self.http.limits.connect))
+        read.map_err(|error| diagnose::fault(&error, At::Body, response.url(), self.client.connect))
     }
 }
 
