@@ -5,6 +5,9 @@
 mod carry;
 mod ear;
 mod ends;
+mod limits;
+mod listen;
 mod reach;
 mod refusals;
 mod server;
+mod streams;
