@@ -156,7 +156,9 @@ mod tests {
     #[test]
     fn an_empty_id_takes_the_bookmark_out() {
         let mut bookmark = Bookmark::default();
-        for (id, last) in [("a", Some("a")), ("b\tc", Some("b\tc")), ("x\u{7f}", None), ("d", Some("d")), ("", None)] {
+        for (id, last) in
+            [("a", Some("a")), ("b\tc", Some("b\tc")), ("x\u{7f}", None), ("d", Some("d")), ("", None)]
+        {
             bookmark.note(&Event { id: Some(id.into()), ..Event::default() });
             assert_eq!(bookmark.last.as_ref().map(|last| last.to_str().unwrap()), last);
         }
