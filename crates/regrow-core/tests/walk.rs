@@ -670,6 +670,7 @@ impl Walk {
                 }
                 Told::Settled(epoch) => self.outstanding.retain(|&(on, _), _| on != epoch),
                 Told::Send(epoch, id, caller) => self.judge_send(epoch, id, caller),
+                Told::Kept(_) => {}
                 Told::Ended(caller, fate) => self.judge_end(caller, fate),
                 Told::Notice(notice) => self.judge_notice(notice),
                 Told::Moved(was, is) => self.judge_move(was, is),
