@@ -3,6 +3,7 @@
 //! It stands between the relay and the connection. Where both sides speak the same era, frames pass untouched. It
 //! decides nothing about retries, deadlines or delivery of calls: all of that is the connection's.
 
+mod calling;
 mod calls;
 mod held;
 mod hello;
@@ -13,6 +14,7 @@ mod onto_modern;
 mod questions;
 mod rounds;
 mod streams;
+mod subscribing;
 mod timer;
 mod welcome;
 mod words;

@@ -51,13 +51,8 @@ impl Stream {
     }
 
     fn acknowledgement(&self) -> bytes::Bytes {
-        let mut filter = Object::default();
-        self.lists.iter().for_each(|list| filter.put(list, true));
-        if !self.uris.is_empty() {
-            filter.put("resourceSubscriptions", &self.uris);
-        }
         let mut params = Object::default();
-        params.put("notifications", filter);
+        params.put("notifications", words::filter(&self.lists, &self.uris));
         self.line("notifications/subscriptions/acknowledged", &params)
     }
 
