@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::calls::{Call, Client, Question};
 use super::object::Object;
 use super::onto_legacy::stripped;
-use super::words;
+use super::words::{self, CLIENT_CAPABILITIES};
 use super::{Bridge, Request};
 use crate::call::{Outcome, Reply};
 use crate::error::Gap;
@@ -28,8 +28,10 @@ impl Bridge {
         let number = state.calls.next();
         let progress_token = frame.meta_progress_token().map(Bytes::copy_from_slice);
         let call = Call {
-            request: frame,
             id: id.clone(),
+            method: frame.method().unwrap_or_default().to_owned(),
+            capabilities: Object::of(frame.meta()).object(CLIENT_CAPABILITIES),
+            progress_token: progress_token.clone(),
             client: Some(Client { id: id.clone(), reply, progress_token }),
             end: None,
             questions: vec![],
@@ -48,8 +50,7 @@ impl Bridge {
         let Request { frame, id, reply } = request;
         let mut guard = self.state();
         let state = &mut *guard;
-        let same =
-            |call: &Call| call.state.as_deref() == Some(shown) && call.request.method() == frame.method();
+        let same = |call: &Call| call.state.as_deref() == Some(shown) && frame.method() == Some(&call.method);
         let Some((&number, call)) = state.calls.open.iter_mut().find(|(_, call)| same(call)) else {
             drop(guard);
             return reply.end(self.gap(&frame, Gap::StaleAnswer));
@@ -91,6 +92,7 @@ impl Bridge {
             }
             None => {
                 call.end = Some(outcome); // Told when its client comes back.
+                state.calls.has_room_for(0, 0);
                 drop(state);
             }
         }
@@ -110,7 +112,8 @@ impl Bridge {
     /// The client gave up a call. Says whether it was one of these.
     pub(super) fn cancel_call(&self, id: &RawId, notification: &Frame) -> bool {
         let mut state = self.state();
-        let waits = |call: &Call| call.client.as_ref().is_some_and(|client| client.id == *id);
+        // One that it was sent away from need not go on either.
+        let waits = |call: &Call| call.client.as_ref().map_or(&call.id, |client| &client.id) == id;
         let Some(number) = state.calls.open.iter().rev().find(|(_, call)| waits(call)).map(|(&n, _)| n)
         else {
             return false;
@@ -129,7 +132,7 @@ impl Bridge {
         let token = {
             let mut state = self.state();
             let calls = state.calls.open.values_mut().rev();
-            let Some(call) = calls.into_iter().find(|call| call.progress_token() == told) else {
+            let Some(call) = calls.into_iter().find(|call| call.progress_token.as_deref() == told) else {
                 drop(state);
                 return self.port.take(incoming);
             };

@@ -15,10 +15,15 @@ use super::onto_legacy::Polish;
 use super::timer::Timer;
 use super::words::{self, INPUT_REQUIRED};
 use crate::call::{Outcome, Reply};
-use crate::frame::{Frame, RawId};
+use crate::frame::RawId;
 
 /// A call whose client was asked for input, and does not come back for so long, is over.
 const RETURNS_WITHIN: Duration = Duration::from_secs(3600);
+
+/// More clients than this are not sent away at once,
+const MAX_AWAY: usize = 256;
+/// nor is more than this kept for them.
+const MAX_KEPT: usize = 64 << 20;
 
 /// The calls during which a server may ask for input.
 pub(super) struct Calls {
@@ -36,9 +41,13 @@ impl Default for Calls {
 
 /// One of them. It goes on while its client is away to answer.
 pub(super) struct Call {
-    /// As its client first wrote it. The connection knows it by that id.
-    pub(super) request: Frame,
+    /// The connection knows it by this, which was its client's first.
     pub(super) id: RawId,
+    pub(super) method: String,
+    /// What its client can do for the server.
+    pub(super) capabilities: Object,
+    /// The server tells its progress under this.
+    pub(super) progress_token: Option<Bytes>,
     /// Who waits for its end; none while its client is away.
     pub(super) client: Option<Client>,
     /// It ended while its client was away.
@@ -73,12 +82,43 @@ impl Call {
         self.end.is_none()
     }
 
-    pub(super) fn progress_token(&self) -> Option<&[u8]> {
-        self.request.meta_progress_token()
+    fn is_kept(&self) -> bool {
+        self.client.is_none() && !self.is_running()
+    }
+
+    /// What is kept of it while its client is away.
+    fn bytes(&self) -> usize {
+        let end = match &self.end {
+            Some(Outcome::Answered(frame)) => frame.bytes().len(),
+            _ => 0,
+        };
+        end + self.questions.iter().map(Question::bytes).sum::<usize>()
+    }
+}
+
+impl Question {
+    pub(super) fn bytes(&self) -> usize {
+        self.params.as_ref().map_or(0, |params| params.get().len())
     }
 }
 
 impl Calls {
+    /// Whether so many clients more can be away, and so many bytes more be kept for them. Ends that nobody fetched make
+    /// room, oldest first.
+    pub(super) fn has_room_for(&mut self, clients: usize, bytes: usize) -> bool {
+        loop {
+            let away = self.open.values().filter(|call| call.client.is_none());
+            let (count, kept) =
+                away.fold((clients, bytes), |(count, kept), call| (count + 1, kept + call.bytes()));
+            if count <= MAX_AWAY && kept <= MAX_KEPT {
+                return true;
+            }
+            let oldest = self.open.iter().find(|(_, call)| call.is_kept()).map(|(&number, _)| number);
+            let Some(oldest) = oldest else { return false };
+            self.open.remove(&oldest);
+        }
+    }
+
     /// A number that no other has.
     pub(super) fn next(&mut self) -> u64 {
         self.last += 1;

@@ -12,8 +12,10 @@ use super::words;
 use crate::call::Reply;
 use crate::frame::{Frame, RawId};
 
-/// More subscriptions than this are refused.
-const MAX_URIS: usize = 10_000;
+/// More subscriptions than this are refused,
+const MAX_URIS: usize = 4096;
+/// and longer ones.
+const MAX_URI: usize = 4096;
 
 /// What the client wants to hear of, and through which stream it does.
 #[derive(Default)]
@@ -65,8 +67,8 @@ impl Listening {
         self.open.as_ref().is_some_and(|open| open.id == *id)
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.wanted.uris.len() < MAX_URIS && self.waiting.len() < MAX_URIS
+    pub(super) fn has_room_for(&self, uri: &str) -> bool {
+        uri.len() <= MAX_URI && self.wanted.uris.len() < MAX_URIS && self.waiting.len() < MAX_URIS
     }
 
     /// A number that no other has.

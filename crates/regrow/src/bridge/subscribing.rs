@@ -36,7 +36,7 @@ impl Bridge {
         };
         let mut state = self.state();
         let listening = &mut state.listening;
-        if !listening.has_room() {
+        if !listening.has_room_for(&uri) {
             drop(state);
             return reply.end(Outcome::Failed(self.error(&request, ErrorKind::Overloaded)));
         }

@@ -167,3 +167,21 @@ async fn prompts_and_resources_may_ask_as_well() {
         assert!(server.heard_of(method)[1].message["params"]["requestState"].is_null(), "there was none");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_wait_for_answers_are_bounded() {
+    let server = Server::always(asking(vec![json!({ "a": elicitation("a?") })]));
+    let mut client = Client::legacy(&server).await;
+    let mut questions = vec![];
+    for id in 0..256 {
+        client.send(call(id)).await;
+        questions.push(client.next().await);
+    }
+    client.send(call(256)).await;
+    let refused = client.next().await;
+    assert_eq!((&refused["id"], &fault(&refused)["kind"]), (&json!(256), &json!("overloaded")));
+    for (id, question) in questions.iter().enumerate() {
+        reply(&mut client, question, json!({ "action": "accept" })).await;
+        assert_eq!(client.next().await["id"], id);
+    }
+}

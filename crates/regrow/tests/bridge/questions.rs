@@ -283,3 +283,37 @@ async fn questions_are_bounded() {
     let again = client.ask(back(2, &required, json!({ key(&required): {} }))).await;
     assert_eq!(again["result"]["inputRequests"].as_object().unwrap().len(), 63);
 }
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_are_away_are_bounded_and_ends_that_nobody_fetches_make_room() {
+    let server = Server::always(legacy_server());
+    let mut client = Client::modern(&server).await;
+    let mut first = None;
+    for id in 0..257 {
+        client.send(work(1000 + id)).await;
+        settle().await;
+        server.say(elicitation(id));
+        let required = client.next().await;
+        assert_eq!(
+            (&required["id"], &required["result"]["resultType"]),
+            (&json!(1000 + id), &json!("input_required"))
+        );
+        first.get_or_insert(required);
+        server.say(answer(&wire(&server), json!({ "got": id })));
+        settle().await;
+    }
+    let forgotten = client.ask(back(2, &first.unwrap(), json!({}))).await;
+    assert_eq!(fault(&forgotten)["gap"], "stale-answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_was_sent_away_can_cancel_what_it_does_not_want_any_more() {
+    let server = Server::always(legacy_server());
+    let (mut client, required) = asked(&server).await;
+    client.cancel(json!(1)).await;
+    settle().await;
+    assert_eq!(server.heard_of("notifications/cancelled")[0].message["params"]["requestId"], wire(&server));
+    assert_eq!(answers(&server)[0]["result"]["action"], "cancel");
+    let refused = client.ask(back(2, &required, json!({}))).await;
+    assert_eq!(fault(&refused)["gap"], "stale-answer");
+}
