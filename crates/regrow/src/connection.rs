@@ -11,6 +11,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::call::{Caller, Outcome, Reply};
 use crate::desk::News;
+use crate::eras::EraFile;
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
 use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
@@ -84,6 +85,7 @@ pub struct Builder {
     inbox: Option<Arc<dyn Inbox>>,
     greets: bool,
     era: Era,
+    era_file: Option<(EraFile, String)>,
     hello: Hello,
     seed: u64,
 }
@@ -125,6 +127,12 @@ impl Builder {
         self
     }
 
+    /// Remembers the era of this server, known by its address, over starts.
+    pub fn era_file(mut self, file: EraFile, address: impl Into<String>) -> Builder {
+        self.era_file = Some((file, address.into()));
+        self
+    }
+
     /// Who we say we are, and what we can do for the server.
     pub fn hello(mut self, hello: Hello) -> Builder {
         self.hello = hello;
@@ -156,6 +164,8 @@ impl Builder {
     ///
     /// Must be called inside a tokio runtime.
     pub fn build(self) -> Connection {
+        let auto = self.era == Era::Auto && self.greets;
+        let era_file = self.era_file.filter(|_| auto);
         let greeting = match self.era {
             _ if !self.greets => Greeting::ByClient,
             Era::Auto => Greeting::Unknown(self.hello),
@@ -165,16 +175,19 @@ impl Builder {
         let queue = self.inbox.is_none().then(|| Arc::new(Queue::new()));
         let inbox = self.inbox.or_else(|| queue.clone().map(|queue| queue as Arc<dyn Inbox>));
         let inbox = inbox.expect("one of the two was made above");
+        let mut policy = self.policy;
+        policy.probe_while_busy |= self.transport.is_concurrent();
         let settings = Settings {
             name: self.name,
-            policy: self.policy.clone(),
+            policy: policy.clone(),
             max_line: self.max_line,
             mask: self.mask,
             stderr_in_errors: self.stderr_in_errors,
             is_safe_tool: self.is_safe_tool,
+            era_file,
         };
         let shared = Arc::new(Shared::new(settings, inbox, greeting));
-        let lifecycle = Lifecycle::new(self.policy, self.seed);
+        let lifecycle = Lifecycle::new(policy, self.seed);
         let (status, status_seen) = watch::channel(Status {
             state: State::Idle,
             epoch: Epoch(0),
@@ -240,9 +253,11 @@ impl Connection {
             inbox: None,
             greets: true,
             era: Era::Auto,
+            era_file: None,
             hello: Hello {
                 client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
                 capabilities: json!({}),
+                legacy_version: None,
             },
             seed: std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0),
         }

@@ -360,7 +360,7 @@ impl Upstream for Connection {
 
 /// Hands on what the client writes, until it writes no more. The client is never kept waiting.
 pub async fn relay(
-    upstream: &impl Upstream,
+    upstream: &(impl Upstream + ?Sized),
     port: &Arc<Port>,
     mut input: impl AsyncRead + Unpin,
 ) -> io::Result<()> {
@@ -377,7 +377,7 @@ pub async fn relay(
     Ok(())
 }
 
-fn take_line(upstream: &impl Upstream, port: &Arc<Port>, line: Line) {
+fn take_line(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, line: Line) {
     match line {
         Line::Whole(bytes) => match Frame::parse(bytes) {
             Ok(frame) if frame.kind() == Kind::Batch => {
@@ -416,7 +416,7 @@ fn take_line(upstream: &impl Upstream, port: &Arc<Port>, line: Line) {
     }
 }
 
-fn take(upstream: &impl Upstream, port: &Arc<Port>, mut frame: Frame, batch: Option<&Arc<Batch>>) {
+fn take(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, mut frame: Frame, batch: Option<&Arc<Batch>>) {
     if frame.bytes().len() < SHORT {
         frame.compact();
     }

@@ -22,7 +22,7 @@ impl Unasked {
     fn refusal(&self, id: &RawId) -> bytes::Bytes {
         let (code, text) = match self {
             Unasked::Unattributed => (
-                -31008,
+                -31009,
                 "the client can only be asked during a call, and it is not clear during which: \
                  none is running, or several are",
             ),

@@ -1,0 +1,192 @@
+//! One link to a server over HTTP: what is known of the session, and what of it runs.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use http::HeaderValue;
+use regrow_core::Fault;
+use serde::Deserialize;
+use tokio::sync::{OnceCell, watch};
+use url::Url;
+
+use super::Http;
+use super::client::HttpClient;
+use super::errand::Errand;
+use super::older::Older;
+use super::parameters::Parameters;
+use super::stream::Bookmark;
+use crate::frame::Frame;
+
+/// A link, from its opening to its end.
+pub(super) struct HttpLink {
+    pub(super) http: Http,
+    pub(super) client: HttpClient,
+    known: Mutex<Known>,
+    parameters: Mutex<Parameters>,
+    /// Whether we have listed the tools ourselves.
+    pub(super) listed: OnceCell<()>,
+    /// The stream of a server of the first version.
+    pub(super) older: OnceLock<Older>,
+    /// Becomes true with the end.
+    ended: watch::Sender<bool>,
+    /// How many exchanges run.
+    running: watch::Sender<usize>,
+}
+
+/// What the server has told us.
+struct Known {
+    /// Where it is to be found, after redirects.
+    url: Url,
+    session: Session,
+    version: Option<HeaderValue>,
+    /// How far we heard what it said by itself.
+    heard: Bookmark,
+}
+
+/// The session at the server, of the era that has them.
+enum Session {
+    /// Not shaken hands yet, or in the era without.
+    None,
+    /// Some servers need no id.
+    Open { id: Option<HeaderValue> },
+    /// The server has forgotten it.
+    Expired,
+}
+
+impl HttpLink {
+    pub(super) fn new(http: Http, client: HttpClient) -> Arc<HttpLink> {
+        let known = Known {
+            url: http.url.clone(),
+            session: Session::None,
+            version: None,
+            heard: Bookmark::default(),
+        };
+        Arc::new(HttpLink {
+            http,
+            client,
+            known: Mutex::new(known),
+            parameters: Mutex::default(),
+            listed: OnceCell::new(),
+            older: OnceLock::new(),
+            ended: watch::Sender::new(false),
+            running: watch::Sender::new(0),
+        })
+    }
+
+    /// Takes note of what an answer tells about the server. Before it is handed on: the next message may follow at once.
+    pub(super) fn learn(&self, errand: &Errand, response: &Frame) {
+        #[derive(Deserialize)]
+        struct Initialized {
+            #[serde(rename = "protocolVersion")]
+            version: String,
+        }
+        let Some(result) = response.result() else { return };
+        if errand.is("initialize") {
+            let initialized = serde_json::from_slice::<Initialized>(result).ok();
+            self.known().version =
+                initialized.and_then(|initialized| HeaderValue::try_from(initialized.version).ok());
+        }
+        if errand.modern && errand.is("tools/list") {
+            self.parameters().learn(result);
+        }
+    }
+
+    pub(super) fn open_session(&self, id: Option<HeaderValue>) {
+        let id = id.map(|mut id| {
+            id.set_sensitive(true);
+            id
+        });
+        let mut known = self.known();
+        known.session = Session::Open { id };
+        known.version = None;
+    }
+
+    pub(super) fn session_id(&self) -> Option<HeaderValue> {
+        match &self.known().session {
+            Session::Open { id } => id.clone(),
+            Session::None | Session::Expired => None,
+        }
+    }
+
+    /// Whether hands were shaken, so that the server may say something by itself.
+    pub(super) fn has_session(&self) -> bool {
+        matches!(self.known().session, Session::Open { .. })
+    }
+
+    pub(super) fn version(&self) -> Option<HeaderValue> {
+        self.known().version.clone()
+    }
+
+    /// Whether the server has forgotten the session.
+    pub(super) fn is_expired(&self) -> bool {
+        matches!(self.known().session, Session::Expired)
+    }
+
+    pub(super) fn heard(&self) -> Bookmark {
+        self.known().heard.clone()
+    }
+
+    pub(super) fn has_heard(&self, bookmark: Bookmark) {
+        self.known().heard = bookmark;
+    }
+
+    pub(super) fn url(&self) -> Url {
+        self.known().url.clone()
+    }
+
+    pub(super) fn moved_to(&self, url: &Url) {
+        self.known().url = url.clone();
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn parameters(&self) -> MutexGuard<'_, Parameters> {
+        self.parameters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on nothing starts, and what runs stops.
+    pub(super) fn stop(&self) {
+        self.ended.send_replace(true);
+    }
+
+    /// Resolves when no exchange runs.
+    pub(super) async fn stopped(&self) {
+        // It cannot fail: the sender is ours.
+        let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
+    }
+
+    /// Runs an exchange until it is over, or the link is.
+    pub(super) async fn during_life<T>(&self, exchange: impl Future<Output = T>) -> Option<T> {
+        let mut ended = self.ended.subscribe();
+        let _running = Running::new(&self.running);
+        tokio::select! {
+            biased;
+            _ = ended.wait_for(|ended| *ended) => None,
+            done = exchange => Some(done),
+        }
+    }
+
+    /// A session that the server has forgotten needs no farewell.
+    pub(super) fn note(&self, fault: &Fault) {
+        if matches!(fault, Fault::SessionExpired { .. }) {
+            self.known().session = Session::Expired;
+        }
+    }
+}
+
+/// Counts one exchange while it runs.
+struct Running<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Running<'a> {
+    fn new(running: &'a watch::Sender<usize>) -> Running<'a> {
+        running.send_modify(|running| *running += 1);
+        Running(running)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|running| *running -= 1);
+    }
+}

@@ -1,0 +1,97 @@
+//! What a message of the modern era says in its headers as well, so that those in between need not read it.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::parameters::Parameters;
+use super::request::PROTOCOL_VERSION;
+use crate::frame::Frame;
+
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// Puts the headers of a message there.
+pub(super) fn headers(message: &Frame, parameters: &Parameters, headers: &mut HeaderMap) {
+    let method = message.method().unwrap_or_default();
+    let mut put = |name: HeaderName, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(&safe(value)) {
+            headers.insert(name, value);
+        }
+    };
+    if let Some(version) = message.protocol_version() {
+        put(PROTOCOL_VERSION, &version);
+    }
+    put(METHOD, method);
+    let name = match method {
+        "tools/call" | "prompts/get" => message.name(),
+        "resources/read" => message.uri(),
+        _ => None,
+    };
+    if let Some(name) = &name {
+        put(NAME, name);
+    }
+    if method == "tools/call" {
+        for (header, value) in parameters.headers(message, name.as_deref().unwrap_or_default()) {
+            put(header, &value);
+        }
+    }
+}
+
+/// The value, packed where a header could not carry it as it is.
+fn safe(value: &str) -> Cow<'_, str> {
+    let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let packed = value.starts_with("=?base64?") && value.ends_with("?=");
+    if plain && !packed && !value.is_empty() && value.trim() == value {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(format!("=?base64?{}?=", STANDARD.encode(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn of(message: &str) -> Vec<(String, String)> {
+        let message = Frame::parse(Bytes::copy_from_slice(message.as_bytes())).unwrap();
+        let mut map = HeaderMap::new();
+        headers(&message, &Parameters::default(), &mut map);
+        map.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()
+    }
+
+    #[test]
+    fn the_envelope_stands_in_the_headers() {
+        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+        let expected = |method: &str, name: Option<&str>| {
+            let mut all = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+            all.extend(name.map(|name| ("mcp-name", name)));
+            all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<Vec<_>>()
+        };
+        for (method, member, name) in [
+            ("tools/call", r#""name":"pay","uri":"no""#, Some("pay")),
+            ("prompts/get", r#""name":"gr\u00fcn""#, Some("=?base64?Z3LDvG4=?=")),
+            ("resources/read", r#""uri":"file:///a b","name":"no""#, Some("file:///a b")),
+            ("tools/list", r#""name":"no""#, None),
+        ] {
+            let message = format!(r#"{{"id":1,"method":"{method}","params":{{{member},{meta}}}}}"#);
+            assert_eq!(of(&message), expected(method, name));
+        }
+    }
+
+    #[test]
+    fn what_a_header_cannot_carry_is_packed() {
+        assert_eq!(safe("us-west 1"), "us-west 1");
+        for (value, packed) in [
+            ("", "=?base64??="),
+            (" a", "=?base64?IGE=?="),
+            ("a\r\nX: y", "=?base64?YQ0KWDogeQ==?="),
+            ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
+        ] {
+            assert_eq!(safe(value), packed);
+        }
+    }
+}
