@@ -6,6 +6,7 @@ use super::Bridge;
 use super::calls::{Call, Calls, Question};
 use super::object::Object;
 use super::words;
+use crate::error::{ErrorKind, Gap};
 use crate::frame::{self, Frame, RawId};
 
 /// More unanswered questions during one call are refused.
@@ -22,12 +23,12 @@ impl Unasked {
     fn refusal(&self, id: &RawId) -> bytes::Bytes {
         let (code, text) = match self {
             Unasked::Unattributed => (
-                -31009,
+                ErrorKind::NotBridged(Gap::Question).code(),
                 "the client can only be asked during a call, and it is not clear during which: \
                  none is running, or several are",
             ),
             Unasked::Unable => (-32601, "Method not found"),
-            Unasked::TooMany => (-31004, "too many requests are unanswered already"),
+            Unasked::TooMany => (ErrorKind::Overloaded.code(), "too many requests are unanswered already"),
         };
         frame::error(Some(id), code, text, None)
     }
@@ -117,7 +118,12 @@ impl Bridge {
         for question in questions {
             let line = match &*question.method {
                 "elicitation/create" => frame::response(&question.id, br#"{"action":"cancel"}"#),
-                _ => frame::error(Some(&question.id), -31007, "nobody is left to answer", None),
+                _ => frame::error(
+                    Some(&question.id),
+                    ErrorKind::Closed.code(),
+                    "nobody is left to answer",
+                    None,
+                ),
             };
             connection.hand_over(question.epoch, &question.id, line);
         }

@@ -24,8 +24,9 @@ async fn a_legacy_client_shakes_hands_with_a_modern_server() {
         "instructions": "be kind",
     });
     assert_eq!(answer["result"], expected);
-    assert_eq!(server.told(1), ["server/discover"]);
-    let meta = &server.heard()[0].message["params"]["_meta"];
+    assert_eq!(server.told(1), ["initialize"], "its own era first");
+    assert_eq!(server.told(2), ["server/discover"]);
+    let meta = &server.heard_of("server/discover")[0].message["params"]["_meta"];
     assert_eq!(meta[INFO], json!({ "name": "old", "version": "1" }), "greeted in the client's name");
     assert_eq!(meta[CAPABILITIES], can());
 }

@@ -121,7 +121,7 @@ async fn tasks_and_versions_that_nobody_knows_are_refused() {
     let server = Server::always(legacy_server());
     let mut client = Client::modern(&server).await;
     let refused = client.modern_call("tasks/get", json!({ "taskId": "t" })).await;
-    assert_eq!((&refused["error"]["code"], &fault(&refused)["gap"]), (&json!(-31008), &json!("tasks")));
+    assert_eq!((&refused["error"]["code"], &fault(&refused)["gap"]), (&json!(-31009), &json!("tasks")));
     let mut request = modern(5, "tools/list", json!({}));
     request["params"]["_meta"][VERSION] = "2099-01-01".into();
     let refused = client.ask(request).await;

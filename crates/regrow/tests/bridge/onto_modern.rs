@@ -27,8 +27,7 @@ async fn requests_get_the_envelope_and_keep_what_they_carry() {
     assert_eq!(heard["_meta"], expected);
     client.call("tools/list", json!({})).await;
     client.ask(json!({ "id": "bare", "method": "prompts/list" })).await;
-    for heard in server.heard().iter().filter(|heard| heard.message["method"] != "notifications/initialized")
-    {
+    for heard in server.heard().iter().filter(|heard| heard.start == 2) {
         assert_eq!(heard.message["params"]["_meta"][VERSION], "2026-07-28", "{heard:?}");
     }
 }
@@ -66,11 +65,11 @@ async fn tasks_are_refused_with_what_to_do_instead() {
     let server = Server::always(modern_server());
     let mut client = Client::legacy(&server).await;
     let answer = client.call("tasks/get", json!({ "taskId": "t" })).await;
-    assert_eq!(answer["error"]["code"], -31008);
+    assert_eq!(answer["error"]["code"], -31009);
     assert_eq!(fault(&answer)["gap"], "tasks");
     assert!(answer["error"]["message"].as_str().unwrap().contains("call without a task"), "{answer}");
     let answer = client.call("tools/call", json!({ "name": "work", "task": {} })).await;
-    assert_eq!(answer["error"]["code"], -31008);
+    assert_eq!(answer["error"]["code"], -31009);
     assert!(server.heard_of("tools/call").is_empty());
 }
 

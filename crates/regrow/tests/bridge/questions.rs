@@ -105,7 +105,7 @@ async fn a_state_that_is_unknown_used_or_of_another_request_is_refused() {
     let (mut client, required) = asked(&server).await;
     let mut other = back(2, &required, json!({}));
     other["method"] = "prompts/get".into();
-    assert_eq!(client.ask(other).await["error"]["code"], -31008);
+    assert_eq!(client.ask(other).await["error"]["code"], -31009);
     client.send(back(3, &required, json!({ key(&required): {} }))).await;
     let refused = client.ask(back(4, &required, json!({}))).await;
     assert_eq!(
@@ -190,7 +190,7 @@ async fn a_question_that_belongs_to_no_call_or_to_which_is_unclear_is_refused() 
     settle().await;
     assert_eq!(
         (&answers(&server)[0]["id"], &answers(&server)[0]["error"]["code"]),
-        (&json!("none"), &json!(-31008))
+        (&json!("none"), &json!(-31009))
     );
     client.send(work(1)).await;
     client.send(work(2)).await;
