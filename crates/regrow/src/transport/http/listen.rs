@@ -1,7 +1,7 @@
 //! What a server says by itself: a stream that is opened after the handshake, and again whenever it ends.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use regrow_core::Fault;
 use tokio::time::Instant;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::answer::{self, Content};
 use super::link::HttpLink;
 use super::request::Reply;
-use super::stream::{self, Bookmark};
+use super::stream;
 use crate::transport::Ear;
 
 /// A stream that lasted so long has not ended at once.
@@ -21,7 +21,7 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
     if !link.has_session() {
         return std::future::pending().await; // Without a session nothing comes by itself.
     }
-    let mut bookmark = Bookmark::default();
+    let mut bookmark = link.heard();
     let mut short = 0;
     loop {
         let mut response = match stream::open(link, bookmark.last.clone()).await {
@@ -29,24 +29,31 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
             Ok(Reply::Refused(refusal)) if refusal.code == 404 && link.session_id().is_some() => {
                 return Fault::SessionExpired { ran: false };
             }
+            Ok(Reply::Refused(refusal)) if let Some(wait) = refusal.wait(SystemTime::now()) => {
+                tokio::time::sleep(wait.max(bookmark.retry)).await;
+                continue;
+            }
             Ok(Reply::Refused(refusal)) if refusal.code >= 500 && refusal.code != 501 => {
                 return refusal.fault();
             }
             Ok(_) => return std::future::pending().await, // This server has no such stream.
+            // Neither is what sends us elsewhere.
+            Err(Fault::Redirected { .. } | Fault::Status { .. }) => return std::future::pending().await,
             Err(fault) => return fault,
         };
         let opened = Instant::now();
         let mut spoke = false;
-        let read = stream::until(link, ear, &mut response, &mut bookmark, |event| {
-            spoke = true;
-            if let Some(line) = event.data {
+        let read = stream::until(link, ear, None, &mut response, &mut bookmark, |event| {
+            if let Some(line) = event.into_message() {
+                spoke = true;
                 ear.take(line); // Whatever it answers, nobody waits on this stream for it.
             }
             Ok(false)
         });
-        match read.await {
-            Ok(_) | Err(Fault::AnswerCut) => {}
-            Err(fault) => return fault,
+        let read = read.await;
+        link.has_heard(bookmark.clone());
+        if let Err(fault) = read {
+            return fault;
         }
         short = if spoke || opened.elapsed() >= LASTED { 0 } else { short + 1 };
         tokio::time::sleep(pause(bookmark.retry, short)).await;
