@@ -4,7 +4,7 @@
 //! (`servers` and `inputs`). What we do not know in them is left alone, but for what stands under `"regrow"`.
 
 mod discovery;
-mod document;
+pub(crate) mod document;
 mod env_file;
 mod expansion;
 mod inputs;
