@@ -36,6 +36,12 @@ pub(crate) enum Command {
     /// file of a host that you have, and says which. Exits 1 if a server is broken, 64 if the configuration is.
     Check(Check),
 
+    /// Put the servers of a host's configuration behind `regrow wrap`
+    ///
+    /// Shows what changes and asks first. Comments, order and everything else in the file stay as they are; a copy of
+    /// it is kept beside it. --undo takes regrow out again.
+    Adopt(Adopt),
+
     /// See what regrow does: a server dies, hangs and is restarted while it is called
     ///
     /// Takes a quarter of a minute and needs nothing. Exits 1 if a promise was broken, and says which.
@@ -70,6 +76,25 @@ pub(crate) struct Check {
     /// Print what was found as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Adopt {
+    /// The host's configuration, such as claude_desktop_config.json or .mcp.json
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Only this server
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+
+    /// Take regrow out again
+    #[arg(long)]
+    pub(crate) undo: bool,
+
+    /// Change the file without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Args, Debug)]

@@ -1,5 +1,6 @@
 //! The `regrow` command: parses, dispatches, and exits.
 
+mod adopt;
 mod arguments;
 mod check;
 mod client;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     ExitCode::from(match arguments.command {
         Command::Wrap(options) => wrap::run(*options),
         Command::Check(options) => check::run(options),
+        Command::Adopt(options) => adopt::run(options),
         Command::Demo(options) => demo::run(options),
     })
 }

@@ -4,9 +4,10 @@
 
 #[path = "scenarios/evidence.rs"]
 mod evidence;
+mod far;
+mod terminal;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::io::Read;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use evidence::{Marked, children_of, kill, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use terminal::Terminal;
 
 const REGROW: &str = env!("CARGO_BIN_EXE_regrow");
 
@@ -203,13 +205,11 @@ fn a_server_gets_harmless_variables_and_what_its_file_names() {
 
 #[test]
 fn a_remote_server_is_reached_with_its_headers() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| drop(answer(stream))));
+    let url = far::start();
     let stage = Stage::new();
     let entry = |key: &str| json!({ "type": "http", "url": url, "headers": { "X-Key": key } });
     stage.write(json!({ "far": entry("${KEY}"), "refused": entry("wrong") }));
-    let output = stage.check(&["--json"]).env("KEY", "s3cr3t-key").output().unwrap();
+    let output = stage.check(&["--json"]).env("KEY", far::KEY).output().unwrap();
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let [far, refused] = &found["servers"].as_array().unwrap()[..] else { panic!("{found}") };
     assert_eq!(
@@ -220,36 +220,18 @@ fn a_remote_server_is_reached_with_its_headers() {
     assert_eq!((&refused["state"], &refused["fault"]), (&json!("broken"), &json!("unauthorized")), "{found}");
 }
 
-/// The smallest server over HTTP, for those who have the key.
-fn answer(stream: std::net::TcpStream) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let (mut length, mut has_key, mut line) = (0, false, String::new());
-    while reader.read_line(&mut line)? > 2 {
-        let header = line.to_ascii_lowercase();
-        length = header.strip_prefix("content-length:").map_or(length, |value| value.trim().parse().unwrap());
-        has_key |= header.trim() == "x-key: s3cr3t-key";
-        line.clear();
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let outcome = match request["method"].as_str() {
-        Some("initialize") => json!({ "result": {
-            "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": { "name": "far", "version": "1" },
-        } }),
-        Some("tools/list") => json!({ "result": { "tools": [{ "name": "a" }, { "name": "b" }] } }),
-        _ => json!({ "error": { "code": -32601, "message": "Method not found" } }),
-    };
-    let mut reply = outcome;
-    reply["jsonrpc"] = "2.0".into();
-    reply["id"] = request["id"].clone();
-    let (status, reply) = match (has_key, request.get("id")) {
-        (false, _) => ("401 Unauthorized", String::new()),
-        (true, None) => ("202 Accepted", String::new()),
-        (true, Some(_)) => ("200 OK", reply.to_string()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length:"
-    );
-    write!(&stream, "{head} {}\r\n\r\n{reply}", reply.len())
+#[test]
+fn on_a_terminal_the_line_that_shows_progress_is_written_anew_and_goes_away() {
+    let stage = Stage::new();
+    stage.write(json!({ "quick": stage.server(""), "slow": stage.server("slow-start=1s") }));
+    let (mut terminal, mut check) = Terminal::start(&mut stage.check(&[]), false);
+    terminal.read_until("1 of 2 checked");
+    let mut table = String::new();
+    check.stdout.take().unwrap().read_to_string(&mut table).unwrap();
+    assert_eq!(check.wait().unwrap().code(), Some(0), "{table}");
+    terminal.read_all();
+    assert!(terminal.seen.contains("waiting for quick, slow"), "{:?}", terminal.seen);
+    assert!(terminal.seen.ends_with("\r\x1b[K"), "{:?}", terminal.seen);
+    assert!(table.starts_with("SERVER") && !table.contains('\x1b'), "{table}");
+    stage.nothing_left();
 }
