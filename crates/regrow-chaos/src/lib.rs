@@ -2,7 +2,7 @@
 //!
 //! `regrow-chaos server` (or [`server::run`]) is an MCP server that speaks both eras and does wrong what it is
 //! told to do wrong. It is told by a plan, by its tools, and by a control file; what it did is in the [`Journal`].
-//! It serves stdio, or with `--http 127.0.0.1:PORT` HTTP (see below).
+//! It serves stdio, or with `--http 127.0.0.1:PORT` HTTP (see below). [`proxy::Proxy`] is a network that fails on command.
 //!
 //! | environment | meaning |
 //! |---|---|
@@ -126,8 +126,12 @@
 //!
 //! There is one resource, `chaos://life` (the number of the life), and one prompt, `greet`.
 
+#[cfg(unix)]
+mod incoming;
 pub mod journal;
 pub mod plan;
+#[cfg(unix)]
+pub mod proxy;
 #[cfg(unix)]
 pub mod server;
 

@@ -3,7 +3,6 @@
 mod exchange;
 mod faults;
 mod gzip;
-mod incoming;
 mod listening;
 mod response;
 mod rules;
@@ -22,11 +21,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::faults::Strikes;
-use self::incoming::Incoming;
 pub(super) use self::rules::status_of;
 pub(super) use self::sessions::Sessions;
 pub(super) use self::stream::Stream;
 use super::{Server, lock, rest};
+use crate::incoming::Incoming;
 
 /// More connections at a time are closed at once.
 const MOST_CONNECTIONS: usize = 256;

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 
 use super::faults::{Fate, Shape, expiry, fate};
-use super::incoming::Incoming;
 use super::response::{Plain, Response};
 use super::sessions::Session;
 use super::{Http, Stream, has_left, rules};
+use crate::incoming::Incoming;
 use crate::plan::Orders;
 use crate::server::output::Output;
 use crate::server::wire::{self, Message, Request};

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::incoming::Incoming;
+use crate::incoming::Incoming;
 use crate::server::wire::{CAPABILITIES_KEY, MODERN, Reply, Request, VERSION_KEY};
 
 /// The HTTP status of an answer.

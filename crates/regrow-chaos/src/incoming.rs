@@ -6,17 +6,17 @@ const LONGEST_HEAD: u64 = 64 * 1024;
 const LARGEST_BODY: u64 = 64 * 1024 * 1024;
 
 /// One request of HTTP/1.1, whole.
-pub(super) struct Incoming {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) query: String,
+pub(crate) struct Incoming {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: String,
     headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Incoming {
     /// Reads the next request of a connection; none at its end.
-    pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Self>> {
+    pub(crate) fn read(reader: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut head = reader.take(LONGEST_HEAD);
         let mut line = String::new();
         if head.read_line(&mut line)? == 0 {
@@ -62,17 +62,17 @@ impl Incoming {
     }
 
     /// A header's value; the name in lower case.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Whether a header that is a list has this word in it.
-    pub(super) fn lists(&self, name: &str, word: &str) -> bool {
+    pub(crate) fn lists(&self, name: &str, word: &str) -> bool {
         self.header(name).is_some_and(|value| value.to_ascii_lowercase().contains(word))
     }
 
     /// The value of a member of the query.
-    pub(super) fn asked(&self, name: &str) -> Option<&str> {
+    pub(crate) fn asked(&self, name: &str) -> Option<&str> {
         self.query
             .split('&')
             .filter_map(|pair| pair.split_once('='))
