@@ -13,6 +13,7 @@
 mod inject;
 mod link;
 mod port;
+mod pump;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

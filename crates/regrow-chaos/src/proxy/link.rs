@@ -2,11 +2,12 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::port::{is_readable, reset_at_close};
+use super::pump::{Next, Pump, Way};
 use super::{Fault, GLANCE, Shared, inject};
 
 const PIECE: usize = 16 * 1024;
@@ -14,26 +15,12 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// A client's connection.
 pub(super) struct Link<'a> {
-    shared: &'a Shared,
+    pub(super) shared: &'a Shared,
     client: TcpStream,
     /// It has lost bytes, and nothing can mend it.
-    lost: AtomicBool,
+    pub(super) lost: AtomicBool,
     over: AtomicBool,
     resets: AtomicBool,
-}
-
-/// Which way a pump works.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    ToServer,
-    ToClient,
-}
-
-/// What becomes of a pump after a piece.
-enum Next {
-    Go,
-    Wait,
-    End,
 }
 
 impl<'a> Link<'a> {
@@ -98,7 +85,7 @@ impl<'a> Link<'a> {
     }
 
     fn pump(&self, from: &TcpStream, to: &TcpStream, way: Way) {
-        let mut pump = Pump { link: self, to, way, waiting: vec![], passed: 0, change: 0, shut: false };
+        let mut pump = Pump::new(self, to, way);
         let mut piece = [0; PIECE];
         while !self.is_over() {
             if pump.waiting.is_empty() {
@@ -152,7 +139,7 @@ impl<'a> Link<'a> {
     }
 
     /// Answers a request in the server's place. False if these bytes are none.
-    fn inject(&self, piece: &[u8]) -> io::Result<bool> {
+    pub(super) fn inject(&self, piece: &[u8]) -> io::Result<bool> {
         if !inject::is_request(piece) {
             return Ok(false);
         }
@@ -174,103 +161,12 @@ impl<'a> Link<'a> {
         self.over.store(true, Ordering::SeqCst);
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         let resets = matches!(*self.shared.fault(), Fault::Reset | Fault::Refuse);
         if resets && !self.over.load(Ordering::SeqCst) {
             self.reset();
         }
         self.over.load(Ordering::SeqCst) || self.shared.is_closed()
-    }
-}
-
-/// What one way of a connection knows.
-struct Pump<'a> {
-    link: &'a Link<'a>,
-    to: &'a TcpStream,
-    way: Way,
-    /// Read, and not yet passed on.
-    waiting: Vec<u8>,
-    /// How many bytes were passed since the fault was set.
-    passed: u64,
-    change: u64,
-    shut: bool,
-}
-
-impl Pump<'_> {
-    /// Does what the fault demands without a byte to pass.
-    fn look(&mut self) {
-        let change = self.link.shared.change.load(Ordering::SeqCst);
-        if change != self.change {
-            (self.change, self.passed) = (change, 0);
-        }
-        let half = self.way == Way::ToClient && *self.link.shared.fault() == Fault::HalfClose;
-        if half && !self.shut {
-            self.shut = true;
-            // It may have left already.
-            let _ = self.to.shutdown(Shutdown::Write);
-        }
-    }
-
-    fn pass(&mut self) -> io::Result<Next> {
-        self.look();
-        let fault = self.link.shared.fault().clone();
-        if self.link.lost.load(Ordering::SeqCst) || self.shut {
-            return Ok(Next::Go); // Dropped.
-        }
-        match (fault, self.way) {
-            (Fault::Blackhole, _) => {
-                self.link.lost.store(true, Ordering::SeqCst);
-                Ok(Next::Go)
-            }
-            (Fault::Stall, _) => Ok(Next::Wait),
-            (Fault::Latency(pause), _) => {
-                let until = Instant::now() + pause;
-                while Instant::now() < until && !self.link.is_over() {
-                    thread::sleep(GLANCE.min(pause));
-                }
-                self.write(0, self.waiting.len())
-            }
-            (Fault::Drip(pause), Way::ToClient) => {
-                for at in 0..self.waiting.len() {
-                    self.write(at, at + 1)?;
-                    thread::sleep(pause);
-                    if self.link.is_over() || !matches!(*self.link.shared.fault(), Fault::Drip(_)) {
-                        return self.write(at + 1, self.waiting.len());
-                    }
-                }
-                Ok(Next::Go)
-            }
-            (Fault::Truncate(limit), Way::ToClient) => {
-                let left = usize::try_from(limit.saturating_sub(self.passed)).unwrap_or(usize::MAX);
-                if left > self.waiting.len() {
-                    return self.write(0, self.waiting.len());
-                }
-                self.write(0, left)?;
-                Ok(Next::End)
-            }
-            (Fault::Answer(_), Way::ToServer) if self.link.inject(&self.waiting)? => Ok(Next::Go),
-            _ => self.write(0, self.waiting.len()),
-        }
-    }
-
-    /// Passes these of the waiting bytes on; gives up when it is over.
-    fn write(&mut self, from: usize, to: usize) -> io::Result<Next> {
-        let mut bytes = &self.waiting[from..to];
-        while !bytes.is_empty() && !self.link.is_over() {
-            match { self.to }.write(bytes) {
-                Ok(count) => bytes = &bytes[count..],
-                Err(error) if is_later(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let passed = (to - from - bytes.len()) as u64;
-        self.passed += passed;
-        let total = match self.way {
-            Way::ToServer => &self.link.shared.to_server,
-            Way::ToClient => &self.link.shared.to_client,
-        };
-        AtomicU64::fetch_add(total, passed, Ordering::SeqCst);
-        Ok(Next::Go)
     }
 }
 
@@ -281,6 +177,6 @@ fn prepare(socket: &TcpStream) -> io::Result<()> {
     socket.set_write_timeout(Some(Duration::from_millis(20)))
 }
 
-fn is_later(error: &io::Error) -> bool {
+pub(super) fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

@@ -37,10 +37,10 @@ impl Server {
             }
             None => {
                 let stream = exchange.stream(self.life, vec![], true)?;
-                stream.begin();
                 if let Some(session) = session {
                     session.listen_on(Some(Arc::clone(&stream)));
                 }
+                stream.begin(); // Whoever sees this misses nothing from now on.
                 (stream, 0)
             }
         };
