@@ -49,6 +49,7 @@ impl Notice {
             },
             Untidy(_, fault) => format!("{fault} when it was ended; that costs nothing"),
             Late(_, fault) => format!("{fault}, just before the planned end"),
+            Doubted(_) if self.remote => "lost touch with the server; asking it for a sign of life".into(),
             Doubted(_) => "a call got no answer; asking the server for a sign of life".into(),
             Backoff(pause) => format!("next attempt in {}", seconds(*pause)),
             Parked(fault) => match fault.is_permanent() {
