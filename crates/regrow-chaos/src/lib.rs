@@ -73,7 +73,7 @@
 //! | `ask-on-get` | questions to the client go where it listens, not on the response |
 //! | `foreign-endpoint=PORT` | the `endpoint` event of HTTP+SSE names this port |
 //!
-//! The following strike requests; on their own all but notifications, GET and DELETE. `on=tools/call|GET` names those that
+//! The following strike requests; on their own all but notifications, GET, DELETE and OPTIONS. `on=tools/call|GET` names those that
 //! they strike, `skip=2` lets the first two of these pass, `times=3` strikes three; counted anew after each change of the plan.
 //!
 //! | item (default value) | what happens |
@@ -130,6 +130,8 @@
 mod incoming;
 pub mod journal;
 pub mod plan;
+#[cfg(unix)]
+mod port;
 #[cfg(unix)]
 pub mod proxy;
 #[cfg(unix)]

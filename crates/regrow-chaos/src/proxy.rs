@@ -12,7 +12,6 @@
 
 mod inject;
 mod link;
-mod port;
 mod pump;
 
 use std::io;
@@ -24,6 +23,7 @@ use std::time::Duration;
 
 pub use self::inject::Canned;
 use self::link::Link;
+use crate::port;
 
 /// More connections at a time are closed at once.
 const MOST_CONNECTIONS: usize = 128;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::port::{is_readable, reset_at_close};
 use super::pump::{Next, Pump, Way};
 use super::{Fault, GLANCE, Shared, inject};
+use crate::port::{is_readable, reset_at_close};
 
 const PIECE: usize = 16 * 1024;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);

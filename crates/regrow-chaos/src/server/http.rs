@@ -26,6 +26,7 @@ pub(super) use self::sessions::Sessions;
 pub(super) use self::stream::Stream;
 use super::{Server, lock, rest};
 use crate::incoming::Incoming;
+use crate::port;
 
 /// More connections at a time are closed at once.
 const MOST_CONNECTIONS: usize = 256;
@@ -140,9 +141,12 @@ impl Server {
 
 /// Binds the port, also when the life before has only just left it.
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    if address.port() == 0 {
+        return port::bind_any();
+    }
     let deadline = Instant::now() + PORT_PATIENCE;
     loop {
-        match TcpListener::bind(address) {
+        match port::bind(address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
                 thread::sleep(GLANCE);
             }
