@@ -10,7 +10,7 @@ mod sessions;
 mod stream;
 
 use std::collections::VecDeque;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -121,8 +121,15 @@ impl Server {
             if http.hangs.load(Ordering::SeqCst) {
                 rest();
             }
-            // One that breaks off in the middle is gone, as is one that says no HTTP.
-            let Ok(Some(incoming)) = Incoming::read(&mut reader) else { break };
+            let incoming = match Incoming::read(&mut reader) {
+                Ok(Some(incoming)) => incoming,
+                Ok(None) => break,
+                Err(_) => {
+                    // One that breaks off in the middle is gone; one that says no HTTP may read this.
+                    let _ = { socket }.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+                    break;
+                }
+            };
             let received = self.received.load(Ordering::SeqCst);
             // The connection that brought the last one may not have come to hang us yet.
             if self.orders().number("hang-after").is_some_and(|limit| received >= limit) {

@@ -3,9 +3,17 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
 
+mod bad_input;
 #[path = "../harness/client.rs"]
 mod client;
 #[path = "../harness/evidence.rs"]
 mod evidence;
+mod expiry;
+mod outages;
+mod places;
+mod refusals;
+mod secrets;
+mod silence;
 mod site;
 mod smoke;
+mod streams;

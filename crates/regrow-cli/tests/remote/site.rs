@@ -1,6 +1,7 @@
 //! A server of HTTP that misbehaves on command, and the network before it.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -102,6 +103,19 @@ impl Site {
         self.journal.set_control(plan).unwrap();
     }
 
+    /// Somebody else ends the session that was begun last, as an operator may.
+    pub fn end_session(&self) {
+        let session = self.journal.sessions().pop().expect("there is a session");
+        let mut socket = TcpStream::connect(self.address()).unwrap();
+        let head = format!(
+            "DELETE /mcp HTTP/1.1\r\nHost: x\r\nMcp-Session-Id: {session}\r\nConnection: close\r\n\r\n"
+        );
+        socket.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
     pub fn address(&self) -> SocketAddr {
         ([127, 0, 0, 1], self.port).into()
     }
@@ -164,6 +178,17 @@ impl Peer {
         peer
     }
 
+    /// Greets the server, in the client's era; returns the id of the request.
+    pub fn ask_greeting(&mut self) -> u64 {
+        match self.era {
+            Legacy => self.client.ask(
+                "initialize",
+                json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "scenario", "version": "1" } }),
+            ),
+            Modern => self.client.ask_modern("server/discover", json!({})),
+        }
+    }
+
     pub fn ask(&mut self, method: &str, params: Value) -> u64 {
         match self.era {
             Legacy => self.client.ask(method, params),
@@ -203,13 +228,9 @@ impl Peer {
         self.client.log().join("\n")
     }
 
-    /// How many times the server was greeted: each is a session of the connection.
-    pub fn greetings(&self) -> usize {
-        let journal = &self.client.journal;
-        match self.era {
-            Legacy => journal.requests("initialize"),
-            Modern => journal.requests("server/discover"),
-        }
+    /// How many sessions were ready so far.
+    pub fn sessions(&self) -> usize {
+        self.client.logged("ready (session")
     }
 
     /// Nothing went wrong that is held against the server.
