@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::call::Outcome;
+use crate::connection::Era;
 use crate::desk::News;
 use crate::error::Plain;
 use crate::frame::{self, Frame};
@@ -25,6 +26,7 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         Ok(link) => link,
         Err(fault) => return shared.tell(News::Lost(epoch, fault)),
     };
+    shared.memory().guess(|hello| likely_era(&shared, hello));
     let greeting = shared.memory().greeting.clone();
     session::start(&shared, epoch, link, &greeting);
     let restored = match greeting {
@@ -70,36 +72,41 @@ pub(crate) async fn catch_up(shared: Arc<Shared>, epoch: Epoch) {
 /// What went wrong; none where the session's reader knows better.
 type Restored = Result<(), Option<Fault>>;
 
-/// What an earlier start found out about the server's era may be wrong by now. Then we ask.
+/// A legacy client's own era, in which nothing has to be bridged; or what an earlier start found out.
+fn likely_era(shared: &Shared, hello: &Hello) -> Era {
+    if hello.legacy_version.is_some() {
+        return Era::Legacy;
+    }
+    let recalled = shared.settings.era_file.as_ref().and_then(|(file, address)| file.recall(address));
+    recalled.unwrap_or_default()
+}
+
+/// A guess may be wrong: then we ask. What was found out is remembered.
 fn look_again(shared: &Shared, restored: Restored) -> Restored {
     use Fault::{HandshakeRefused, NotMcp, Status, WrongEra};
     let mut memory = shared.memory();
-    match (restored, memory.assumed.take()) {
-        (
-            Err(Some(HandshakeRefused { .. } | NotMcp { .. } | Status { code: ..500, .. } | WrongEra)),
-            Some(hello),
-        ) => {
-            memory.greeting = Greeting::Unknown(hello);
-            drop(memory);
-            if let Some((file, address)) = &shared.settings.era_file {
-                file.forget(address);
-            }
-            Err(Some(WrongEra))
+    let modern = memory.is_modern();
+    let refused = match &restored {
+        Err(Some(HandshakeRefused { .. } | WrongEra)) => memory.is_guess(),
+        Err(Some(NotMcp { .. } | Status { code: ..500, .. })) => memory.is_guess() && modern,
+        _ => false,
+    };
+    if refused && memory.take_back_guess().is_some() {
+        drop(memory);
+        if let Some((file, address)) = &shared.settings.era_file {
+            file.forget(address);
         }
-        (Ok(()), _) => {
-            let modern = memory.is_modern();
-            drop(memory);
-            if let Some((file, address)) = &shared.settings.era_file {
-                file.remember(address, modern);
-            }
-            Ok(())
-        }
-        // Nothing was learnt about the era.
-        (failed, assumed) => {
-            memory.assumed = assumed;
-            failed.map_err(|fault| fault.map(not_mcp))
+        return Err(Some(WrongEra));
+    }
+    if restored.is_ok() {
+        let found_out = !memory.is_guess();
+        memory.era_is_known();
+        drop(memory);
+        if let Some((file, address)) = shared.settings.era_file.as_ref().filter(|_| found_out) {
+            file.remember(address, modern);
         }
     }
+    restored.map_err(|fault| fault.map(not_mcp))
 }
 
 /// A refusal in place of a handshake: whoever answers there does not speak the protocol.
@@ -141,7 +148,7 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
                     is: "another revision".into(),
                 })),
                 // Not a word of the modern era.
-                Some(_) if shared.memory().assumed.is_some() && !is_modern_error(&answer) => {
+                Some(_) if shared.memory().is_guess() && !is_modern_error(&answer) => {
                     Err(Some(Fault::WrongEra))
                 }
                 _ => {
