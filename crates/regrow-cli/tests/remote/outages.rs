@@ -37,11 +37,7 @@ fn scenario_27_down_for_too_long_is_told_with_the_reason_and_a_later_call_finds_
         let id = peer.ask_greeting();
         let answer = peer.client.answer_within(id, Duration::from_secs(5));
         let told = fault(&answer);
-        assert_eq!(
-            (&told["kind"], &told["cause"]),
-            (&json!("timeout"), &json!("unreachable")),
-            "{answer}"
-        );
+        assert_eq!((&told["kind"], &told["cause"]), (&json!("timeout"), &json!("unreachable")), "{answer}");
         assert_eq!(told["delivery"], "not-sent");
         assert!(
             answer["error"]["message"].as_str().unwrap().contains(&site.address().to_string()),

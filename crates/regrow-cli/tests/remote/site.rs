@@ -175,6 +175,7 @@ impl Peer {
                 assert!(answer["result"]["supportedVersions"].is_array(), "{answer}\n{}", peer.log());
             }
         }
+        peer.client.wait_for_log(0, "ready (session");
         peer
     }
 
