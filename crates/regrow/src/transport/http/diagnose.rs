@@ -77,6 +77,7 @@ fn is_refusal(alert: AlertDescription) -> bool {
             | AccessDenied
             | HandshakeFailure
             | NoCertificate
+            | DecryptError
     )
 }
 

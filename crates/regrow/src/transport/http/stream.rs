@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_pause_is_neither_nothing_nor_for_ever() {
-        let pause = |millis| {
+        let pause = |millis: Option<u64>| {
             let mut bookmark = Bookmark::default();
             bookmark.note(&Event { retry: millis.map(Duration::from_millis), ..Event::default() });
             bookmark.retry.as_millis()
