@@ -48,7 +48,7 @@ pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url, connect: Duration
     }
     if let Some(hyper) = find::<hyper::Error>(error) {
         if hyper.is_parse() && at == At::Start {
-            return Fault::NotMcp { found: "something that does not speak HTTP".into() };
+            return Fault::NotMcp { found: format!("something that does not speak HTTP ({hyper})") };
         }
         if hyper.is_incomplete_message() || is_end(error) {
             return match at {

@@ -24,7 +24,7 @@ impl Exchanges for HttpLink {
     fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>> {
         Box::pin(async move {
             let carried = self.during_life(self.exchange(message, ear)).await.unwrap_or(Err(Fault::Closed));
-            carried.inspect_err(|fault| self.note(fault))
+            carried.map_err(|fault| self.told(fault))
         })
     }
 
@@ -37,8 +37,7 @@ impl Exchanges for HttpLink {
                 }
             };
             let fault = self.during_life(listening).await.unwrap_or(Fault::Closed);
-            self.note(&fault);
-            fault
+            self.told(fault)
         })
     }
 
@@ -54,7 +53,7 @@ impl Exchanges for HttpLink {
                 }
                 Ok(Reply::Refused(_))
                 | Err(Fault::Unauthorized { .. } | Fault::Redirected { .. } | Fault::Status { .. }) => Ok(()),
-                Err(fault) => Err(fault),
+                Err(fault) => Err(self.told(fault)),
             }
         })
     }
