@@ -175,13 +175,13 @@ fn a_server_that_asks_for_a_pause_at_the_handshake_gets_it_however_many_calls_wa
         "
         0.0s idle -> connecting
         0.0s connecting -> closing: the server answered HTTP 429 and asks to wait for 10 s, free
-        0.0s closing -> backoff: 10.31s
-        10.31s backoff -> connecting
-        10.41s connecting -> ready
-        10.51s call 1: answered
-        10.51s call 2: answered
-        10.51s call 3: answered
-        10.51s call 4: answered
+        0.0s closing -> backoff: 10s
+        10.0s backoff -> connecting
+        10.1s connecting -> ready
+        10.2s call 1: answered
+        10.2s call 2: answered
+        10.2s call 3: answered
+        10.2s call 4: answered
         ",
     );
     assert_eq!((life.charges(), life.answered()), (0, 4));
