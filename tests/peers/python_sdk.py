@@ -17,7 +17,14 @@ from processes import Process
 SDK = int(version("mcp").split(".")[0])
 if SDK == 1:
     from mcp import ClientSession
-    from mcp.types import CreateMessageResult, ElicitResult, TextContent
+    from mcp.types import (
+        CancelledNotification,
+        CancelledNotificationParams,
+        ClientNotification,
+        CreateMessageResult,
+        ElicitResult,
+        TextContent,
+    )
 else:
     from mcp import Client
     from mcp_types import CreateMessageResult, ElicitResult, TextContent
@@ -52,6 +59,12 @@ class Link:
         texts = [block.text for block in result.content if block.type == "text"]
         is_error = result.isError if SDK == 1 else result.is_error
         return Answer("\n".join(texts), bool(is_error), result.meta or {})
+
+    async def tell_cancelled(self) -> None:
+        """SDK 1.x does not say so itself when a call of its is cancelled. Here, its last one."""
+        if SDK == 1:
+            parameters = CancelledNotificationParams(requestId=self.session._request_id - 1)
+            await self.session.send_notification(ClientNotification(CancelledNotification(params=parameters)))
 
     async def kill(self) -> Process:
         """Kills the server and returns without waiting for its end."""
