@@ -259,7 +259,21 @@ impl Fault {
                 | Redirected { .. }
                 | SessionExpired { ran: false }
                 | Deferred { .. }
+                | Status { code: 400..=499, .. }
         )
+    }
+
+    /// When a call that ended with it on an exchange of its own may be sent again, if it may at all.
+    pub fn again(&self) -> Again {
+        use Fault::*;
+        match self {
+            SessionExpired { .. } => Again::NextSession,
+            Deferred { after, .. } => Again::After(*after),
+            // The same request would get the same answer.
+            Status { code: ..500, .. } | NotMcp { .. } | Redirected { .. } => Again::Never,
+            Untrusted { .. } | Unauthorized { .. } => Again::Never,
+            _ => Again::Soon,
+        }
     }
 
     /// Whom it concerns when one exchange of a session ended with it.
@@ -269,14 +283,6 @@ impl Fault {
             Status { .. } | Deferred { .. } | NotMcp { .. } | Redirected { .. } => Reach::Call,
             SessionExpired { .. } => Reach::Session,
             _ => Reach::Doubt,
-        }
-    }
-
-    /// How long the server asks us to wait.
-    pub fn asks_to_wait(&self) -> Option<Duration> {
-        match self {
-            Fault::Deferred { after, .. } => Some(*after),
-            _ => None,
         }
     }
 
@@ -374,6 +380,19 @@ impl Fault {
             | Closed => Class::Passing,
         }
     }
+}
+
+/// When a call may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Again {
+    /// Not at all.
+    Never,
+    /// After a short pause.
+    Soon,
+    /// When the server has asked for it.
+    After(Duration),
+    /// On the next session, not on this one.
+    NextSession,
 }
 
 /// Whom it concerns when one of a session's exchanges ends without an answer.

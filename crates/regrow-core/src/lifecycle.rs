@@ -3,7 +3,7 @@
 use crate::event::{Effect, Event, Notice, Orderer, Pulse};
 use crate::state::{Intent, State, Step, Watch};
 use crate::watch::{Sign, Trust};
-use crate::{Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Remedy, Time, Verdict};
+use crate::{Again, Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Remedy, Time, Verdict};
 use std::time::Duration;
 
 /// The pure state machine. Its owner reports events and carries out effects.
@@ -146,7 +146,12 @@ impl Lifecycle {
                 let after = self.policy.connect_timeout;
                 self.lost(now, Fault::HandshakeTimeout { after }, pulse)
             }
-            (S::Ready { .. }, E::TimedOut(_, pulse)) => self.doubt(now, pulse),
+            (S::Ready { .. }, E::TimedOut(_, pulse) | E::Doubted(_, pulse)) => self.doubt(now, pulse),
+            // Calls that it had before may still be answered, and their own exchanges tell if not.
+            (
+                S::Ready { watch: Watch::Probed { since, .. } | Watch::Spared { since, .. }, .. },
+                E::ProbeFailed(_, fault, pulse),
+            ) if !pulse.has_call_from_before(*since) => self.lost(now, fault, pulse),
             // A server that has just been asked is not silent, however long nothing was read before.
             (S::Ready { .. }, E::Cancelled(_, taken, pulse))
                 if now - pulse.heard.max(taken) >= self.policy.doubt_silence =>
@@ -211,6 +216,9 @@ impl Lifecycle {
             (S::Parked { .. }, E::Demand) => self.demand(now),
             (S::Parked { .. }, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
             (S::Parked { .. }, E::Start) => self.connect_soon(now, Orderer::Program),
+            (S::Parked { fault, .. }, E::Mended) if fault.is_permanent() => {
+                self.connect_soon(now, Orderer::Person)
+            }
             _ => vec![],
         }
     }
@@ -311,7 +319,8 @@ impl Lifecycle {
 
     fn verdict(&self, fault: &Fault, pulse: Pulse) -> Verdict {
         let verdict = fault.verdict(self.phase(pulse));
-        if !verdict.charged && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects {
+        let at_once = verdict.remedy == Remedy::AtOnce;
+        if at_once && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects {
             // Free ends that lead nowhere would be a loop without a bound.
             return Verdict { remedy: Remedy::Retry, charged: true };
         }
@@ -432,8 +441,15 @@ impl Lifecycle {
             (Remedy::Park, Some(fault)) => self.park(now, fault),
             (Remedy::Retry, Some(fault)) if self.has_spent(now) => self.park(now, fault),
             (Remedy::Retry, fault) => {
-                let pause = self.backoff.pause() + self.wake_jitter(now);
-                self.pause(now, (now + pause).max(self.attempt_floor()), fault)
+                let pause = match fault.as_ref().map(Fault::again) {
+                    Some(Again::After(wait)) => {
+                        let wait = wait.clamp(DEFERRED, DEFERRED_CAP);
+                        wait + self.backoff.between_zero_and(wait / 10)
+                    }
+                    _ => self.backoff.pause(),
+                };
+                let start = now + pause + self.wake_jitter(now);
+                self.pause(now, start.max(self.attempt_floor()), fault)
             }
             (Remedy::AtOnce | Remedy::Park, fault) => {
                 let start = now + self.wake_jitter(now);
@@ -481,6 +497,8 @@ impl Lifecycle {
                 }
                 vec![]
             }
+            // Who asks us to come back later is not asked sooner.
+            State::Backoff { retry_at, fault: Some(Fault::Deferred { .. }) } if now < *retry_at => vec![],
             State::Backoff { retry_at, .. } if now < floor => {
                 *retry_at = floor.min(*retry_at);
                 vec![]
@@ -611,6 +629,11 @@ impl Lifecycle {
         self.attempted.map_or(Time::ZERO, |attempted| attempted + floor.max(self.policy.attempt_floor))
     }
 }
+
+/// A server that asks us to come back later, at once, is given a second;
+const DEFERRED: Duration = Duration::from_secs(1);
+/// and one that asks for hours is asked again after five minutes.
+const DEFERRED_CAP: Duration = Duration::from_secs(300);
 
 /// What callers are told when we end a session under their calls.
 fn meant(then: Intent) -> Fault {

@@ -57,6 +57,8 @@ pub enum ErrorKind {
     Malformed,
     /// The connection was closed.
     Closed,
+    /// An HTTP status came in place of an answer.
+    Refused,
 }
 
 /// What a connection does after a call has failed.
@@ -66,6 +68,8 @@ pub enum Outlook {
     Serving,
     /// Is restarting.
     Restarting,
+    /// Serves on, but the server asks to come back after so long.
+    Deferred(Duration),
     /// Has failed too often and waits; the next call tries again, from then on.
     Parked(Duration),
     /// Waits for a person to mend the cause; a call tries again, from then on.
@@ -85,6 +89,7 @@ impl ErrorKind {
             ErrorKind::TooLarge { .. } => "too-large",
             ErrorKind::Malformed => "malformed",
             ErrorKind::Closed => "closed",
+            ErrorKind::Refused => "refused",
         }
     }
 
@@ -98,6 +103,7 @@ impl ErrorKind {
             ErrorKind::TooLarge { .. } => -31005,
             ErrorKind::Malformed => -31006,
             ErrorKind::Closed => -31007,
+            ErrorKind::Refused => -31008,
         }
     }
 }
@@ -106,7 +112,7 @@ impl CallError {
     /// When trying again makes sense; none where nothing has to be waited for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.outlook {
-            Outlook::Parked(wait) | Outlook::NeedsMending(wait) => Some(wait),
+            Outlook::Parked(wait) | Outlook::NeedsMending(wait) | Outlook::Deferred(wait) => Some(wait),
             Outlook::Serving | Outlook::Restarting | Outlook::Closed => None,
         }
     }
@@ -131,6 +137,9 @@ impl CallError {
                 Fault::Exited { code } => put("exitCode", (*code).into()),
                 Fault::Killed { signal } => put("signal", regrow_core::signal_name(*signal).into()),
                 _ => {}
+            }
+            if let Some(status) = cause.http_status() {
+                put("httpStatus", status.into());
             }
         }
         if let ErrorKind::TooLarge { bytes } = self.kind {
@@ -226,6 +235,8 @@ impl CallError {
             (ErrorKind::Malformed, _) => {
                 say("the server sent what is not valid JSON".into(), " as the answer to this call")
             }
+            (ErrorKind::Refused, Some(fault)) => say(fault.to_string(), " instead of answering this call"),
+            (ErrorKind::Refused, None) => say("the server refused".into(), " this call"),
             (ErrorKind::Closed, _) => {
                 say("the connection was closed".into(), " before this call was answered")
             }
@@ -249,7 +260,7 @@ impl CallError {
 
     fn what_now(&self) -> Option<String> {
         match self.outlook {
-            Outlook::Serving => None,
+            Outlook::Serving | Outlook::Deferred(_) => None,
             Outlook::Restarting => Some("The connection is already restarting.".into()),
             Outlook::Parked(wait) if wait.is_zero() => Some(
                 "The server has failed too often to be restarted at once; the next call tries again.".into(),

@@ -179,6 +179,8 @@ pub(crate) struct Memory {
     pub(crate) greeting: Greeting,
     /// What the server said when we last greeted it ourselves.
     pub(crate) welcome: Option<Welcome>,
+    /// The era was not found out by us, but by an earlier start; and who greets.
+    pub(crate) assumed: Option<Hello>,
     log_level: Option<Bytes>,
     subscriptions: BTreeMap<String, Bytes>,
     /// What these hold together.
@@ -199,6 +201,7 @@ impl Memory {
         Memory {
             greeting,
             welcome: None,
+            assumed: None,
             log_level: None,
             subscriptions: BTreeMap::new(),
             subscribed_bytes: 0,
@@ -209,6 +212,9 @@ impl Memory {
 
     /// Somebody else greets the first session.
     pub(crate) fn greet_as(&mut self, hello: Hello) {
+        if let Some(assumed) = &mut self.assumed {
+            *assumed = hello.clone();
+        }
         self.greeting = match &self.greeting {
             Greeting::Unknown(_) => Greeting::Unknown(hello),
             Greeting::Asked(_) => Greeting::Asked(hello),

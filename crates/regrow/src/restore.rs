@@ -26,7 +26,7 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         Err(fault) => return shared.tell(News::Lost(epoch, fault)),
     };
     let greeting = shared.memory().greeting.clone();
-    session::start(&shared, epoch, link, matches!(greeting, Greeting::ByClient));
+    session::start(&shared, epoch, link, &greeting);
     let restored = match greeting {
         Greeting::ByClient => {
             shared.tell(News::Opened(epoch));
@@ -40,11 +40,13 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         }
         known => greet(&shared, epoch, known).await,
     };
+    let restored = look_again(&shared, restored);
     match restored {
         Ok(()) => {}
         Err(Some(fault)) => return shared.lost(epoch, fault),
         Err(None) => return, // The session is lost, and its reader told why.
     }
+    session::listen(&shared, epoch);
     retell(&shared, epoch).await;
     let seen = shared.memory().seen();
     if !seen.is_empty() {
@@ -59,6 +61,46 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
 
 /// What went wrong; none where the session's reader knows better.
 type Restored = Result<(), Option<Fault>>;
+
+/// What an earlier start found out about the server's era may be wrong by now. Then we ask.
+fn look_again(shared: &Shared, restored: Restored) -> Restored {
+    use Fault::{HandshakeRefused, NotMcp, Status, WrongEra};
+    let mut memory = shared.memory();
+    match (restored, memory.assumed.take()) {
+        (
+            Err(Some(HandshakeRefused { .. } | NotMcp { .. } | Status { code: ..500, .. } | WrongEra)),
+            Some(hello),
+        ) => {
+            memory.greeting = Greeting::Unknown(hello);
+            drop(memory);
+            if let Some((file, address)) = &shared.settings.era_file {
+                file.forget(address);
+            }
+            Err(Some(WrongEra))
+        }
+        (Ok(()), _) => {
+            let modern = memory.is_modern();
+            drop(memory);
+            if let Some((file, address)) = &shared.settings.era_file {
+                file.remember(address, modern);
+            }
+            Ok(())
+        }
+        // Nothing was learnt about the era.
+        (failed, assumed) => {
+            memory.assumed = assumed;
+            failed.map_err(|fault| fault.map(not_mcp))
+        }
+    }
+}
+
+/// A refusal in place of a handshake: whoever answers there does not speak the protocol.
+fn not_mcp(fault: Fault) -> Fault {
+    match fault {
+        Fault::Status { code: code @ ..500, said } => Fault::NotMcp { found: format!("HTTP {code}{said}") },
+        fault => fault,
+    }
+}
 
 async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
     match greeting {
@@ -79,8 +121,8 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
                 memory.greeting = Greeting::Legacy { params, agreed: Some(agreed.unwrap_or(now)) };
                 memory.welcome = welcome(&answer, false);
             }
-            shared.post(Some(epoch), frame::notification("notifications/initialized", None));
-            Ok(())
+            let line = frame::notification("notifications/initialized", None);
+            shared.deliver(epoch, line).await.map_err(Some)
         }
         Greeting::Modern { meta } => {
             let answer = ask(shared, epoch, "server/discover", &enveloped(&meta)).await?;
@@ -90,6 +132,10 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
                     was: crate::memory::MODERN.into(),
                     is: "another revision".into(),
                 })),
+                // Not a word of the modern era.
+                Some(_) if shared.memory().assumed.is_some() && !is_modern_error(&answer) => {
+                    Err(Some(Fault::WrongEra))
+                }
                 _ => {
                     shared.memory().welcome = welcome(&answer, true);
                     Ok(())
@@ -110,16 +156,22 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
     let params = enveloped(&meta);
     let asked = ask(shared, epoch, "server/discover", &params);
     let era = match tokio::time::timeout(limit, asked).await {
-        Ok(answer) => {
-            let answer = answer?;
-            match answer.result().is_some() || is_modern_error(&answer) {
-                true => {
-                    shared.memory().welcome = welcome(&answer, true);
-                    hello.modern()
-                }
-                false => hello.legacy(),
+        // Whoever knows only the legacy era need not know what a message of the other is.
+        Ok(Err(Some(Fault::Status { code: ..500, .. }))) => hello.legacy(),
+        Ok(Err(fault)) => {
+            // A process that dies of the question tells its era. An exchange that fails tells nothing.
+            if shared.desk().exchanger(epoch).is_some() {
+                shared.memory().forget_question();
             }
+            return Err(fault);
         }
+        Ok(Ok(answer)) => match answer.result().is_some() || is_modern_error(&answer) {
+            true => {
+                shared.memory().welcome = welcome(&answer, true);
+                hello.modern()
+            }
+            false => hello.legacy(),
+        },
         Err(_silence) => hello.legacy(),
     };
     let modern = matches!(era, Greeting::Modern { .. });
@@ -176,7 +228,8 @@ async fn ask(shared: &Shared, epoch: Epoch, method: &str, params: &[u8]) -> Resu
     let limit = shared.settings.policy.connect_timeout * 2;
     match shared.own_call(epoch, method, Some(params), limit).await {
         Ok(Outcome::Answered(frame)) => Ok(frame),
-        Ok(Outcome::Failed(_) | Outcome::Refused) | Err(_) => Err(None),
+        Ok(Outcome::Failed(error)) => Err(error.fault.map(|fault| (*fault).clone())),
+        Ok(Outcome::Refused) | Err(_) => Err(None),
     }
 }
 
@@ -224,7 +277,7 @@ fn keep_changes_back(shared: &Shared, epoch: Epoch) {
 
 /// Some servers tell every new client that their lists have changed, though nothing has. For so long after a restart we
 /// look for ourselves before we hand that on,
-const ANNOUNCEMENTS: Duration = Duration::from_millis(500);
+const ANNOUNCEMENTS: Duration = Duration::from_secs(5);
 /// and so many times.
 const LOOKS: usize = 2;
 
