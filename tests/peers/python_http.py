@@ -110,7 +110,8 @@ class Place:
         if self.options.bare:
             return sse_client(self.url) if self.kind.path == "/sse" else streamable_http_client(self.url)
         arguments = ["wrap", "--name", self.kind.name, self.url]
-        env = {"REGROW_PEERS_MARKER": self.marker}
+        # Regrow remembers the era of a URL, and the next server on this port is another.
+        env = {"REGROW_PEERS_MARKER": self.marker, "XDG_CACHE_HOME": str(self.work / "cache")}
         return stdio_client(StdioServerParameters(command=self.options.regrow, args=arguments, env=env), errlog=log)
 
     def log(self) -> Any:

@@ -91,7 +91,9 @@ class Place {
   transport() {
     if (options.bare) return this.kind.path === "/sse" ? sdk.sse(this.url) : sdk.http(this.url);
     const args = ["wrap", "--name", this.kind.name, this.url];
-    return sdk.stdio({ command: regrow, args, env: { REGROW_PEERS_MARKER: this.marker }, stderr: this.log("") });
+    // Regrow remembers the era of a URL, and the next server on this port is another.
+    const env = { REGROW_PEERS_MARKER: this.marker, XDG_CACHE_HOME: path.join(this.work, "cache") };
+    return sdk.stdio({ command: regrow, args, env, stderr: this.log("") });
   }
 
   log(suffix) {
