@@ -53,6 +53,8 @@ pub(crate) enum News {
     /// There is reason to ask the server for a sign of life.
     Doubted(Epoch),
     ProbeFailed(Epoch, Fault),
+    /// What the server said by itself may have been missed.
+    Unheard(Epoch),
     ProbeRefused(Epoch),
     Reconnect(Orderer),
     Mended,
@@ -156,6 +158,7 @@ impl Desk {
             | News::Drain
             | News::Close(_)
             | News::Doubted(_)
+            | News::Unheard(_)
                 if self.news.contains(&news) => {}
             News::Cancelled(epoch, taken) => {
                 let known = self.news.iter_mut().find_map(|known| match known {

@@ -254,6 +254,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, epoch: Epoch, exchanges: Arc<dyn
         }
         sleep(pause).await;
         pause = (pause * 2).min(LISTEN_AT_LEAST);
+        shared.tell(News::Unheard(epoch));
     }
 }
 

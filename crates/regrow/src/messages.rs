@@ -7,6 +7,7 @@ use regrow_core::{CallId, Delivery, Epoch};
 use serde_json::Value;
 
 use crate::call::{Caller, Outcome, Pending};
+use crate::desk::News;
 use crate::error::{ErrorKind, Outlook};
 use crate::frame::{self, Frame, Kind, RawId, Salvage, Salvaged};
 use crate::inbox::{Incoming, Unasked};
@@ -149,6 +150,10 @@ impl Messages {
                     let before = stream.acknowledged.replace(self.epoch);
                     let caller_id = stream.caller_id.clone();
                     desk.stream_changed();
+                    if before == Some(self.epoch) {
+                        desk.tell(News::Unheard(self.epoch)); // It was cut, and is open again.
+                        self.shared.wake.notify_one();
+                    }
                     if before.is_some() {
                         return; // The client knows already that the stream is open.
                     }

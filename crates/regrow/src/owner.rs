@@ -92,8 +92,9 @@ impl Owner {
             self.next().await;
             let news: Vec<News> = self.shared.desk().news.drain(..).collect();
             for news in news {
-                let event = self.event(news);
-                self.step(event);
+                if let Some(event) = self.event(news) {
+                    self.step(event);
+                }
             }
             self.look();
             self.tell_pause();
@@ -124,8 +125,13 @@ impl Owner {
         }
     }
 
-    fn event(&mut self, news: News) -> Event {
-        match news {
+    /// What news mean to the lifecycle, if anything.
+    fn event(&mut self, news: News) -> Option<Event> {
+        Some(match news {
+            News::Unheard(epoch) => {
+                tokio::spawn(restore::catch_up(self.shared.clone(), epoch));
+                return None;
+            }
             News::Start => Event::Start,
             News::Opened(epoch) => Event::Opened(epoch),
             News::Begun(epoch, step) => Event::Begun(epoch, step),
@@ -150,7 +156,7 @@ impl Owner {
             News::Reconnect(orderer) => Event::Reconnect(orderer, self.shared.pulse(self.lifecycle.epoch())),
             News::Drain => Event::Drain,
             News::Close(manner) => Event::Close(manner),
-        }
+        })
     }
 
     fn step(&mut self, event: Event) {

@@ -59,6 +59,14 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
     }
 }
 
+/// Changes may have been missed while nothing was heard of what the server says by itself.
+pub(crate) async fn catch_up(shared: Arc<Shared>, epoch: Epoch) {
+    let seen = shared.memory().seen();
+    if !seen.is_empty() && keep_changes_back(&shared, epoch) {
+        compare(shared, epoch, seen).await;
+    }
+}
+
 /// What went wrong; none where the session's reader knows better.
 type Restored = Result<(), Option<Fault>>;
 
@@ -268,11 +276,11 @@ async fn retell(shared: &Shared, epoch: Epoch) {
     }
 }
 
-fn keep_changes_back(shared: &Shared, epoch: Epoch) {
+/// From here on changes that the server announces are kept back. False if they are already, or the session is gone.
+fn keep_changes_back(shared: &Shared, epoch: Epoch) -> bool {
     let mut desk = shared.desk();
-    if let Some(session) = desk.session_of(epoch) {
-        session.kept_back = Some(Default::default());
-    }
+    let session = desk.session_of(epoch).filter(|session| session.kept_back.is_none());
+    session.map(|session| session.kept_back = Some(Default::default())).is_some()
 }
 
 /// Some servers tell every new client that their lists have changed, though nothing has. For so long after a restart we

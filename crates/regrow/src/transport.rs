@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, WriteHalf};
 use crate::frame::Frame;
 use crate::lines::Line;
 
+pub mod http;
 #[cfg(unix)]
 pub mod stdio;
 

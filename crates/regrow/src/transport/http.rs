@@ -1,0 +1,248 @@
+//! Servers that are reached over HTTP: each message is a POST, and its answer JSON or a stream of events.
+//!
+//! Both eras are spoken. Nothing is retried below the lifecycle, and what went wrong is told as a fault
+//! where it is learnt.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use regrow_core::{Epoch, Fault};
+use url::Url;
+
+use self::access::Access;
+use self::address::Masked;
+use self::link::HttpLink;
+use super::{BoxFuture, Link, Transport};
+
+mod access;
+mod address;
+mod answer;
+mod client;
+mod credential;
+mod departure;
+mod diagnose;
+mod ending;
+mod errand;
+mod events;
+mod header_file;
+mod link;
+mod listen;
+mod mirror;
+mod refusal;
+mod request;
+mod stream;
+mod trust;
+
+pub use client::{ClientBuilder, HttpClient};
+pub use credential::{BearerEnv, Credential, Headers, Rejected};
+pub use header_file::HeaderFile;
+
+/// How to reach a server over HTTP. To be opened inside a tokio runtime that has I/O and time enabled.
+#[derive(Clone)]
+pub struct Http {
+    /// Without userinfo.
+    url: Url,
+    headers: HeaderMap,
+    access: Arc<Access>,
+    limits: Limits,
+    client: Option<HttpClient>,
+}
+
+/// What is borne of a server at most. A call's own deadline stands above all of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// From nothing to a connection: name, TCP, TLS, proxy. A client that was [given](Http::client) has its own.
+    pub connect: Duration,
+    /// From a request to the first of its answer.
+    pub header: Option<Duration>,
+    /// Between two pieces of an answer.
+    pub idle: Option<Duration>,
+    /// One message, in bytes.
+    pub max_message: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { connect: Duration::from_secs(10), header: None, idle: None, max_message: crate::MAX_LINE }
+    }
+}
+
+/// Why a server cannot be reached as it was described. It quotes no value that may be secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// Not a URL at all.
+    #[error("the address of the server is not a URL: {reason}")]
+    NotAUrl {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A URL, but not one of HTTP.
+    #[error("the address of the server must begin with http:// or https://, not {scheme}:")]
+    Scheme {
+        /// What it begins with.
+        scheme: String,
+    },
+    /// Not the name or the value of a header.
+    #[error("{name:?} cannot be sent as a header: {reason}")]
+    Header {
+        /// The name as it was written.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A variable of the environment that is not there.
+    #[error("the environment has no variable {name:?}")]
+    NoVariable {
+        /// Its name.
+        name: String,
+    },
+    /// A file that cannot be read, or does not hold what it should.
+    #[error("the file {path:?} cannot be used: {reason}")]
+    File {
+        /// As the operator wrote it.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The proxy's address.
+    #[error("the address of the proxy cannot be used: {reason}")]
+    Proxy {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// TLS could not be set up.
+    #[error("no secure connections can be made: {reason}")]
+    Tls {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Http {
+    /// The server at this URL. A user and a password in it are sent as Basic authorization.
+    pub fn new(url: &str) -> Result<Http, SetupError> {
+        let url = Url::parse(url).map_err(|error| SetupError::NotAUrl { reason: error.to_string() })?;
+        Http::at(url)
+    }
+
+    /// The same, of a URL that was already read.
+    pub fn at(mut url: Url) -> Result<Http, SetupError> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(SetupError::Scheme { scheme: url.scheme().to_owned() });
+        }
+        let mut headers = HeaderMap::new();
+        if let Some(basic) = take_userinfo(&mut url) {
+            headers.insert(AUTHORIZATION, basic);
+        }
+        url.set_fragment(None);
+        Ok(Http { url, headers, access: Arc::new(Access::none()), limits: Limits::default(), client: None })
+    }
+
+    /// Headers for every request. Their values are held to be secret.
+    pub fn headers(mut self, headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>) -> Http {
+        for (name, mut value) in headers {
+            value.set_sensitive(true);
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
+    /// What proves to the server who we are. Its headers stand above those of [`Http::headers`].
+    pub fn credential(mut self, credential: Arc<dyn Credential>) -> Http {
+        self.access = Arc::new(Access::new(credential));
+        self
+    }
+
+    /// Other limits.
+    pub fn limits(mut self, limits: Limits) -> Http {
+        self.limits = limits;
+        self
+    }
+
+    /// A client of its own kind, to be shared by several. Without it all share one, unless their connect limit is another.
+    pub fn client(mut self, client: HttpClient) -> Http {
+        self.client = Some(client);
+        self
+    }
+
+    /// The values that must not be seen, for a [`Mask`](crate::Mask).
+    pub fn secrets(&self) -> Vec<String> {
+        let texts = self.headers.values().filter_map(|value| value.to_str().ok());
+        let mut secrets: Vec<String> = texts.flat_map(credential::spoken).collect();
+        secrets.extend(self.url.query_pairs().map(|(_, value)| value.into_owned()));
+        secrets.extend(self.url.query().map(str::to_owned));
+        secrets.extend(self.access.secrets());
+        secrets
+    }
+}
+
+/// Takes user and password out of the URL, as a header.
+fn take_userinfo(url: &mut Url) -> Option<HeaderValue> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let decoded = |text: &str| percent_decoded(text.as_bytes());
+    let mut pair = decoded(url.username());
+    pair.push(b':');
+    pair.extend(decoded(url.password().unwrap_or_default()));
+    let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok()?;
+    value.set_sensitive(true);
+    // An http URL has a host, and with a host both can be taken out.
+    let taken = url.set_username("").and(url.set_password(None));
+    taken.ok().map(|()| value)
+}
+
+fn percent_decoded(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        let escaped = (byte == b'%')
+            .then(|| after.get(..2))
+            .flatten()
+            .and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        bytes.push(escaped.unwrap_or(byte));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    bytes
+}
+
+impl Transport for Http {
+    fn open(&self, _: Epoch) -> BoxFuture<Result<Link, Fault>> {
+        let http = self.clone();
+        Box::pin(async move {
+            let client = match &http.client {
+                Some(client) => client.clone(),
+                None => client::of_limit(http.limits.connect).await?,
+            };
+            let link = HttpLink::new(http, client);
+            let process = Arc::new(ending::Ending::new(link.clone()));
+            Ok(Link::Exchanges { exchanges: link, process })
+        })
+    }
+
+    fn is_concurrent(&self) -> bool {
+        true
+    }
+
+    fn mended(&self) -> BoxFuture<()> {
+        self.access.changed()
+    }
+}
+
+/// Without header values, userinfo and query, which may be secrets.
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("url", &format_args!("{}", Masked(&self.url)))
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

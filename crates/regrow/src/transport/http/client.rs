@@ -1,0 +1,138 @@
+//! The HTTP client below all exchanges: its pool, its patience, and whom it trusts.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+use std::{fmt, io};
+
+use regrow_core::Fault;
+
+use super::{Limits, SetupError, trust};
+
+/// A pool of HTTP connections that any number of servers may share. Cheap to clone.
+#[derive(Clone)]
+pub struct HttpClient {
+    pub(super) inner: reqwest::Client,
+}
+
+/// What a client is to be like.
+#[derive(Clone, Debug)]
+pub struct ClientBuilder {
+    connect: Duration,
+    ca_file: Option<PathBuf>,
+    certificate: Option<(PathBuf, PathBuf)>,
+    proxy: Option<Proxy>,
+}
+
+/// A proxy's address, which may hold a password.
+#[derive(Clone)]
+struct Proxy(String);
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Proxy")
+    }
+}
+
+const IDLE: Duration = Duration::from_secs(60);
+const ALIVE_EVERY: Duration = Duration::from_secs(30);
+const ALIVE_WITHIN: Duration = Duration::from_secs(10);
+
+impl HttpClient {
+    /// A client that trusts the roots of the system, and uses the proxy that the environment names.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder { connect: Limits::default().connect, ca_file: None, certificate: None, proxy: None }
+    }
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpClient")
+    }
+}
+
+impl ClientBuilder {
+    /// How long a connection may take: name, TCP, TLS, proxy.
+    pub fn connect(mut self, limit: Duration) -> ClientBuilder {
+        self.connect = limit;
+        self
+    }
+
+    /// A PEM file of certificates to trust besides those of the system.
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> ClientBuilder {
+        self.ca_file = Some(path.into());
+        self
+    }
+
+    /// PEM files of a certificate chain and its key, to prove who we are.
+    pub fn certificate(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> ClientBuilder {
+        self.certificate = Some((chain.into(), key.into()));
+        self
+    }
+
+    /// A proxy for all requests, in place of those in the environment.
+    pub fn proxy(mut self, url: impl Into<String>) -> ClientBuilder {
+        self.proxy = Some(Proxy(url.into()));
+        self
+    }
+
+    /// Reads the files, and builds it.
+    pub fn build(self) -> Result<HttpClient, SetupError> {
+        let identity = self.certificate.as_ref().map(|(chain, key)| (chain.as_path(), key.as_path()));
+        let tls = trust::config(self.ca_file.as_deref(), identity)?;
+        let mut builder = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .user_agent(concat!("regrow/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .connect_timeout(self.connect)
+            .pool_idle_timeout(IDLE)
+            .tcp_nodelay(true)
+            .tcp_keepalive(ALIVE_EVERY)
+            .tcp_keepalive_interval(ALIVE_WITHIN)
+            .tcp_keepalive_retries(3)
+            .http2_keep_alive_interval(ALIVE_EVERY)
+            .http2_keep_alive_timeout(ALIVE_WITHIN)
+            .http2_keep_alive_while_idle(false);
+        #[cfg(target_os = "linux")]
+        {
+            builder = builder.tcp_user_timeout(ALIVE_EVERY + 3 * ALIVE_WITHIN);
+        }
+        if let Some(Proxy(url)) = &self.proxy {
+            // What reqwest says of it would quote the address, and that may hold a password.
+            let proxy = reqwest::Proxy::all(url)
+                .map_err(|_| SetupError::Proxy { reason: "it is not a URL of a proxy".into() })?;
+            builder = builder.proxy(proxy);
+        }
+        let inner = builder
+            .build()
+            .map_err(|error| SetupError::Tls { reason: super::diagnose::root_cause(&error) })?;
+        Ok(HttpClient { inner })
+    }
+}
+
+/// The client for servers that have none of their own: one for all with the usual limit.
+pub(super) async fn of_limit(connect: Duration) -> Result<HttpClient, Fault> {
+    static SHARED: OnceLock<HttpClient> = OnceLock::new();
+    if connect != Limits::default().connect {
+        return build(move || HttpClient::builder().connect(connect).build()).await;
+    }
+    if let Some(client) = SHARED.get() {
+        return Ok(client.clone());
+    }
+    let client = build(|| HttpClient::builder().build()).await?;
+    Ok(SHARED.get_or_init(|| client).clone())
+}
+
+/// The roots of the system are read from disk, so not on a thread that others wait for.
+async fn build(
+    build: impl FnOnce() -> Result<HttpClient, SetupError> + Send + 'static,
+) -> Result<HttpClient, Fault> {
+    let built = tokio::task::spawn_blocking(build).await.map_err(io::Error::other);
+    match built {
+        Ok(Ok(client)) => Ok(client),
+        Ok(Err(error)) => Err(Fault::Broken { reason: error.to_string() }),
+        Err(error) => Err(Fault::Broken { reason: error.to_string() }),
+    }
+}

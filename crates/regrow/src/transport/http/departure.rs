@@ -1,0 +1,53 @@
+//! The body of a request, which tells when it leaves: until then the server cannot have seen the message.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::watch;
+
+use crate::transport::Ear;
+
+/// A message on its way out. It is asked for its bytes when there is a connection to write them to, and not before.
+pub(super) struct Departure {
+    bytes: Option<Bytes>,
+    ear: Arc<dyn Ear>,
+    left: watch::Sender<bool>,
+}
+
+impl Departure {
+    pub(super) fn new(bytes: Bytes, ear: Arc<dyn Ear>) -> Departure {
+        Departure { bytes: Some(bytes), ear, left: watch::Sender::new(false) }
+    }
+
+    /// Becomes true when the message leaves.
+    pub(super) fn left(&self) -> watch::Receiver<bool> {
+        self.left.subscribe()
+    }
+}
+
+impl Body for Departure {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
+        self.ear.sent();
+        self.left.send_replace(true);
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}

@@ -1,0 +1,109 @@
+//! From a failure of the HTTP client to the fault that it is.
+
+use std::error::Error;
+use std::io;
+
+use regrow_core::{Fault, seconds};
+
+use rustls::AlertDescription;
+use url::Url;
+
+use super::address::address;
+use crate::error::Plain;
+
+/// Where in an exchange it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    /// Before any of the answer was there.
+    Start,
+    /// In the middle of the answer.
+    Body,
+}
+
+/// Why a request to this address failed.
+pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url, connect: std::time::Duration) -> Fault {
+    let host = || url.host_str().unwrap_or_default().to_owned();
+    let tls = find::<rustls::Error>(error);
+    if error.is_connect() {
+        if error.is_dns() {
+            return Fault::UnknownHost { host: host(), reason: root_cause(error) };
+        }
+        if let Some(tls) = tls {
+            return Fault::Untrusted { host: host(), reason: Plain(&tls.to_string()).to_string() };
+        }
+        let timed_out = error.is_timeout() && find::<io::Error>(error).is_none();
+        let reason =
+            if timed_out { format!("no connection within {}", seconds(connect)) } else { root_cause(error) };
+        return Fault::Unreachable { address: address(url), reason };
+    }
+    if let Some(rustls::Error::AlertReceived(alert)) = tls
+        && is_refusal(*alert)
+    {
+        // In TLS 1.3 a server judges our certificate after we have begun to talk, but before it listens.
+        return Fault::Untrusted { host: host(), reason: format!("the server refused us ({alert:?})") };
+    }
+    if let Some(hyper) = find::<hyper::Error>(error) {
+        if hyper.is_parse() && at == At::Start {
+            return Fault::NotMcp { found: "something that does not speak HTTP".into() };
+        }
+        if hyper.is_incomplete_message() || is_end(error) {
+            return match at {
+                At::Start => {
+                    Fault::Broken { reason: "the server closed the connection before it answered".into() }
+                }
+                At::Body => Fault::AnswerCut,
+            };
+        }
+    }
+    Fault::Broken { reason: root_cause(error) }
+}
+
+/// Whether a server that sends this alert turned us away at the handshake.
+fn is_refusal(alert: AlertDescription) -> bool {
+    use AlertDescription::*;
+    matches!(
+        alert,
+        CertificateRequired
+            | BadCertificate
+            | UnsupportedCertificate
+            | CertificateRevoked
+            | CertificateExpired
+            | CertificateUnknown
+            | UnknownCA
+            | AccessDenied
+            | HandshakeFailure
+            | NoCertificate
+    )
+}
+
+fn is_end(error: &reqwest::Error) -> bool {
+    find::<io::Error>(error).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
+}
+
+/// What the deepest cause says, escaped. The outer ones quote the URL.
+pub(super) fn root_cause(error: &reqwest::Error) -> String {
+    let mut causes = causes(error);
+    let root =
+        causes.pop().map_or_else(|| "the request could not be made".to_owned(), |cause| cause.to_string());
+    Plain(&root).to_string()
+}
+
+fn find<T: Error + 'static>(error: &reqwest::Error) -> Option<&T> {
+    causes(error).into_iter().find_map(|cause| cause.downcast_ref())
+}
+
+/// All that stands behind an error, outermost first.
+fn causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
+    let mut causes = vec![];
+    let mut next = error.source();
+    while let Some(cause) = next {
+        causes.push(cause);
+        // An `io::Error` names as its source what is behind its inner error, not that itself.
+        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match inner {
+            Some(inner) => Some(inner as &(dyn Error + 'static)),
+            None => cause.source(),
+        };
+    }
+    causes
+}

@@ -1,0 +1,87 @@
+//! One message on its way to the server, and what is to be done with each message that comes back for it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use regrow_core::Fault;
+
+use super::link::HttpLink;
+use super::refusal::{error_message, tells_of_lost_session};
+use crate::frame::{Frame, Kind, RawId};
+use crate::lines::Line;
+use crate::transport::Ear;
+
+/// A message, who hears of it, and what it went out with.
+pub(super) struct Errand {
+    pub(super) message: Frame,
+    pub(super) ear: Arc<dyn Ear>,
+    /// Its id, if it wants an answer.
+    pub(super) request: Option<RawId>,
+    /// Whether it is of the era without sessions.
+    pub(super) modern: bool,
+    /// The session that it went out in.
+    pub(super) session: Option<HeaderValue>,
+}
+
+/// Longer messages are handed on unread: what we look for stands in short ones.
+const LOOK_INTO: usize = 1 << 20;
+
+impl Errand {
+    pub(super) fn new(message: Frame, ear: Arc<dyn Ear>) -> Errand {
+        let request = match message.kind() {
+            Kind::Request { id, .. } => Some(id),
+            _ => None,
+        };
+        let modern = message.protocol_version().is_some();
+        Errand { message, ear, request, modern, session: None }
+    }
+
+    pub(super) fn is(&self, method: &str) -> bool {
+        self.request.is_some() && self.message.method() == Some(method)
+    }
+
+    /// Hands on what the server says. Says whether the request is answered now.
+    pub(super) fn hand_on(&self, link: &HttpLink, line: Line) -> Result<bool, Fault> {
+        let Line::Whole(bytes) = &line else { return Ok(self.ear.take(line)) };
+        if bytes.len() > LOOK_INTO && !self.is("initialize") && !self.is("tools/list") {
+            return Ok(self.ear.take(line));
+        }
+        // What cannot be read is handed on as it is: whoever reads it for good says so.
+        let Ok(frame) = Frame::parse(bytes.clone()) else { return Ok(self.ear.take(line)) };
+        if self.request.is_none() || !matches!(frame.kind(), Kind::Response { .. }) {
+            return Ok(self.ear.take(line));
+        }
+        if frame.id().is_none() {
+            return Ok(self.ear.take(Line::Whole(self.addressed(&frame))));
+        }
+        if self.request == frame.id() {
+            if self.tells_of_expiry(&frame) {
+                return Err(Fault::SessionExpired { ran: true });
+            }
+            link.learn(self, &frame);
+        }
+        Ok(self.ear.take(line))
+    }
+
+    /// Some servers say it inside a good answer.
+    fn tells_of_expiry(&self, response: &Frame) -> bool {
+        self.session.is_some()
+            && response.error_code() == Some(-32603)
+            && error_message(response).is_some_and(|message| tells_of_lost_session(&message))
+    }
+
+    /// The response under the id of this request, whatever id it had.
+    pub(super) fn addressed(&self, response: &Frame) -> Bytes {
+        let Some(id) = &self.request else { return response.bytes().clone() };
+        match response.error() {
+            Some(error) if response.id().is_none() => {
+                [b"{\"jsonrpc\":\"2.0\",\"id\":", id.as_bytes(), b",\"error\":", error, b"}"].concat().into()
+            }
+            _ => {
+                let line = response.with_id(id);
+                line.slice(..line.trim_ascii_end().len())
+            }
+        }
+    }
+}

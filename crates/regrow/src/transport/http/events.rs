@@ -1,0 +1,355 @@
+//! Server-sent events, cut out of a stream of bytes in bounded memory.
+//!
+//! Written here rather than taken from a library, since those at hand store an event however long it is, and lose
+//! the id of a message that they refuse.
+
+use std::mem;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+
+use crate::frame::Salvage;
+use crate::lines::Line;
+
+/// Cuts a stream into events.
+pub(super) struct Events {
+    max_data: usize,
+    at: At,
+    event: Building,
+}
+
+/// One event. Those without data count too: they carry ids.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Event {
+    /// Its type, if it has one.
+    pub(super) name: Option<String>,
+    /// What it says, if anything.
+    pub(super) data: Option<Line>,
+    /// By what to ask for what came after it.
+    pub(super) id: Option<String>,
+    /// How long to wait before asking.
+    pub(super) retry: Option<Duration>,
+    /// It is not over, but was followed for too long. Nothing more can be read of its stream.
+    pub(super) endless: bool,
+}
+
+/// Names, ids and pauses are short; longer ones are passed over.
+const MAX_FIELD: usize = 1024;
+/// An event over the cap is followed for so many times the cap, to learn whom to tell.
+const FOLLOW: u64 = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// At the very start, where a byte order mark may stand.
+    Mark(usize),
+    /// In a field's name.
+    Name,
+    /// After the colon, where one space is dropped.
+    Colon(Field),
+    Value(Field),
+    /// After a carriage return, which a newline may follow.
+    Return,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    Data,
+    Event,
+    Id,
+    Retry,
+    /// A comment, or what nobody knows.
+    Other,
+}
+
+#[derive(Default)]
+struct Building {
+    name: Vec<u8>,
+    value: Vec<u8>,
+    data: Option<Vec<u8>>,
+    cut: Option<Cut>,
+    fields: Event,
+    any: bool,
+}
+
+/// Data over the cap.
+struct Cut {
+    bytes: u64,
+    salvage: Salvage,
+}
+
+const MARK: &[u8] = "\u{feff}".as_bytes();
+
+impl Events {
+    /// Events whose data is at most so long.
+    pub(super) fn new(max_data: usize) -> Events {
+        Events { max_data, at: At::Mark(0), event: Building::default() }
+    }
+
+    /// Reads on in `chunk` until an event is complete; takes what it has read out of the chunk.
+    pub(super) fn read(&mut self, chunk: &mut Bytes) -> Option<Event> {
+        while let Some(&byte) = chunk.first() {
+            match self.at {
+                At::Mark(seen) if MARK.get(seen) == Some(&byte) => {
+                    chunk.advance(1);
+                    self.at = At::Mark(seen + 1);
+                }
+                At::Mark(seen) => {
+                    if seen < MARK.len() {
+                        self.event.name.extend_from_slice(&MARK[..seen]);
+                    }
+                    self.at = At::Name;
+                }
+                At::Return => {
+                    if byte == b'\n' {
+                        chunk.advance(1);
+                    }
+                    self.at = At::Name;
+                }
+                At::Colon(field) => {
+                    if byte == b' ' {
+                        chunk.advance(1);
+                    }
+                    self.at = At::Value(field);
+                }
+                At::Name => {
+                    let end = find(chunk, |byte| matches!(byte, b':' | b'\n' | b'\r'));
+                    keep(&mut self.event.name, &chunk[..end]);
+                    chunk.advance(end);
+                    let &stop = chunk.first()?;
+                    chunk.advance(1);
+                    if stop == b':' {
+                        self.at = At::Colon(self.event.begin());
+                        continue;
+                    }
+                    self.at = if stop == b'\r' { At::Return } else { At::Name };
+                    if self.event.name.is_empty() {
+                        if let Some(event) = self.event.finish() {
+                            return Some(event);
+                        }
+                    } else {
+                        let field = self.event.begin(); // A field without a value.
+                        self.event.end(field);
+                    }
+                }
+                At::Value(field) => {
+                    let end = memchr::memchr2(b'\n', b'\r', chunk).unwrap_or(chunk.len());
+                    let endless = self.event.push(field, &chunk[..end], self.max_data);
+                    chunk.advance(end);
+                    if endless {
+                        chunk.clear();
+                        return self.event.finish().map(|event| Event { endless: true, ..event });
+                    }
+                    let &stop = chunk.first()?;
+                    chunk.advance(1);
+                    self.event.end(field);
+                    self.at = if stop == b'\r' { At::Return } else { At::Name };
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Building {
+    /// A field's name is complete.
+    fn begin(&mut self) -> Field {
+        let field = match &self.name[..] {
+            b"data" => Field::Data,
+            b"event" => Field::Event,
+            b"id" => Field::Id,
+            b"retry" => Field::Retry,
+            _ => Field::Other,
+        };
+        self.name.clear();
+        self.value.clear();
+        self.any |= field != Field::Other;
+        if field == Field::Data {
+            // Several lines of data are one text.
+            match (&mut self.cut, &mut self.data) {
+                (Some(cut), _) => cut.push(b"\n"),
+                (None, Some(data)) => data.push(b'\n'),
+                (None, data) => *data = Some(vec![]),
+            }
+        }
+        field
+    }
+
+    /// More of a value. Says whether it was followed for too long.
+    fn push(&mut self, field: Field, bytes: &[u8], max_data: usize) -> bool {
+        match field {
+            Field::Data => return self.push_data(bytes, max_data),
+            Field::Other => {}
+            Field::Event | Field::Id | Field::Retry => keep(&mut self.value, bytes),
+        }
+        false
+    }
+
+    fn push_data(&mut self, bytes: &[u8], max_data: usize) -> bool {
+        let data = self.data.get_or_insert_default();
+        if self.cut.is_none() && data.len() + bytes.len() <= max_data {
+            data.extend_from_slice(bytes);
+            return false;
+        }
+        let stored = mem::take(data);
+        let cut = self.cut.get_or_insert_with(|| {
+            let mut cut = Cut { bytes: 0, salvage: Salvage::default() };
+            cut.push(&stored);
+            cut
+        });
+        cut.push(bytes);
+        cut.bytes > (max_data as u64).saturating_mul(FOLLOW)
+    }
+
+    /// A field is complete.
+    fn end(&mut self, field: Field) {
+        if self.value.len() > MAX_FIELD {
+            return;
+        }
+        let Ok(value) = std::str::from_utf8(&self.value) else { return };
+        match field {
+            Field::Event => self.fields.name = Some(value.to_owned()),
+            Field::Id if !value.contains('\0') => self.fields.id = Some(value.to_owned()),
+            Field::Retry => self.fields.retry = milliseconds(value).or(self.fields.retry),
+            Field::Id | Field::Data | Field::Other => {}
+        }
+    }
+
+    /// A blank line: the event, if there is one.
+    fn finish(&mut self) -> Option<Event> {
+        let Building { data, cut, fields, any, .. } = mem::take(self);
+        let line = match (cut, data) {
+            (Some(cut), _) => Some(Line::TooLong { bytes: cut.bytes, salvage: cut.salvage.finish() }),
+            (None, Some(data)) if !data.trim_ascii().is_empty() => Some(Line::Whole(data.into())),
+            (None, _) => None,
+        };
+        any.then_some(Event { data: line, ..fields })
+    }
+}
+
+impl Cut {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.salvage.push(bytes);
+    }
+}
+
+/// Digits only; more than fit are as good as for ever.
+fn milliseconds(value: &str) -> Option<Duration> {
+    let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| Duration::from_millis(value.parse().unwrap_or(u64::MAX)))
+}
+
+/// Stores a little more than the longest, so that what is too long is seen to be.
+fn keep(kept: &mut Vec<u8>, bytes: &[u8]) {
+    let room = (MAX_FIELD + 1).saturating_sub(kept.len());
+    kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+}
+
+fn find(bytes: &[u8], stop: impl Fn(u8) -> bool) -> usize {
+    bytes.iter().position(|byte| stop(*byte)).unwrap_or(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::random::Random;
+
+    fn events(max_data: usize, stream: &[u8], chunk: usize) -> Vec<Event> {
+        let mut reader = Events::new(max_data);
+        let mut events = vec![];
+        for piece in stream.chunks(chunk) {
+            let mut piece = Bytes::copy_from_slice(piece);
+            while !piece.is_empty() {
+                events.extend(reader.read(&mut piece));
+            }
+        }
+        events
+    }
+
+    fn data(text: &str) -> Event {
+        Event { data: Some(Line::Whole(text.to_owned().into())), ..Event::default() }
+    }
+
+    #[test]
+    fn events_end_at_blank_lines_however_lines_end_and_chunks_are_cut() {
+        let stream = "\u{feff}: hello\n\ndata: one\n\nevent: message\r\nid: 7\r\ndata:two\r\ndata\r\ndata:  2\r\n\r\n\
+                      data: three\rretry: 250\r\rid\nfoo: bar\n\ndata: lost";
+        let expected = [
+            data("one"),
+            Event { name: Some("message".into()), id: Some("7".into()), ..data("two\n\n 2") },
+            Event { retry: Some(Duration::from_millis(250)), ..data("three") },
+            Event { id: Some(String::new()), ..Event::default() },
+        ];
+        for chunk in 1..stream.len() {
+            assert_eq!(events(100, stream.as_bytes(), chunk), expected, "chunks of {chunk}");
+        }
+    }
+
+    #[test]
+    fn an_event_without_data_still_tells_its_id() {
+        let read = events(100, b"id: 1_2\ndata: \n\nretry: x\nretry:\n\n", 7);
+        assert_eq!(read[0], Event { id: Some("1_2".into()), ..Event::default() });
+        assert_eq!(read[1], Event::default());
+    }
+
+    #[test]
+    fn odd_ids_and_pauses_are_passed_over() {
+        let long = "x".repeat(MAX_FIELD + 1);
+        let stream =
+            format!("id: a\0b\nid: {long}\nevent: {long}\nretry: -1\nretry: 1e18\n{long}: 1\ndata: x\n\n");
+        assert_eq!(events(100, stream.as_bytes(), 50), [data("x")]);
+        let read = events(100, b"retry: 99999999999999999999999\n\n", 50);
+        assert_eq!(read[0].retry, Some(Duration::from_millis(u64::MAX)));
+    }
+
+    #[test]
+    fn data_over_the_cap_is_not_stored_and_tells_whose_it_was() {
+        let long = format!("data: {{\"result\":\"{}\",\ndata: \"id\":9}}\n\ndata: ok\n\n", "x".repeat(50));
+        for chunk in 1..20 {
+            let read = events(20, long.as_bytes(), chunk);
+            let Some(Line::TooLong { bytes: 71, salvage }) = &read[0].data else { panic!("{:?}", read[0]) };
+            assert_eq!((salvage.id.clone(), salvage.result), (Some(9.into()), true));
+            assert_eq!(read[1..], [data("ok")]);
+        }
+    }
+
+    #[test]
+    fn an_endless_event_is_cut() {
+        let stream = format!("data: {{\"id\":4,\"result\":\"{}", "x".repeat(2_000));
+        let read = events(100, stream.as_bytes(), 64);
+        assert!(read[0].endless);
+        let Some(Line::TooLong { salvage, .. }) = &read[0].data else { panic!("{:?}", read[0]) };
+        assert_eq!(salvage.id, Some(4.into()));
+    }
+
+    #[test]
+    fn it_does_not_matter_how_a_stream_is_cut() {
+        for seed in 0..2_000 {
+            let random = &mut Random::new(seed);
+            let mut stream = Vec::new();
+            for _ in 0..random.below(30) {
+                let piece = random.pick(&[
+                    "data",
+                    "id",
+                    "event",
+                    "retry",
+                    ":",
+                    ": ",
+                    " ",
+                    "12",
+                    "\n",
+                    "\r",
+                    "\r\n",
+                    "\n\n",
+                    "\u{feff}",
+                    "{\"id\":1}",
+                    "x",
+                ]);
+                stream.extend_from_slice(piece.as_bytes());
+            }
+            let whole = events(8, &stream, usize::MAX);
+            let chunk = 1 + random.below(5);
+            assert_eq!(events(8, &stream, chunk), whole, "seed {seed}");
+        }
+    }
+}

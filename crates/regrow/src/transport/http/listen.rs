@@ -1,0 +1,59 @@
+//! What a server says by itself: a stream that is opened after the handshake, and again whenever it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use regrow_core::Fault;
+use tokio::time::Instant;
+
+use super::answer::{self, Content};
+use super::link::HttpLink;
+use super::request::Reply;
+use super::stream::{self, Bookmark};
+use crate::transport::Ear;
+
+/// A stream that lasted so long has not ended at once.
+const LASTED: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// Hears what the server says, for as long as the session lasts.
+pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
+    if !link.has_session() {
+        return std::future::pending().await; // Without a session nothing comes by itself.
+    }
+    let mut bookmark = Bookmark::default();
+    let mut short = 0;
+    loop {
+        let mut response = match stream::open(link, bookmark.last.clone()).await {
+            Ok(Reply::Good(response)) if answer::content(&response) == Ok(Content::Events) => response,
+            Ok(Reply::Refused(refusal)) if refusal.code == 404 && link.session_id().is_some() => {
+                return Fault::SessionExpired { ran: false };
+            }
+            Ok(Reply::Refused(refusal)) if refusal.code >= 500 && refusal.code != 501 => {
+                return refusal.fault();
+            }
+            Ok(_) => return std::future::pending().await, // This server has no such stream.
+            Err(fault) => return fault,
+        };
+        let opened = Instant::now();
+        let mut spoke = false;
+        let read = stream::until(link, ear, &mut response, &mut bookmark, |event| {
+            spoke = true;
+            if let Some(line) = event.data {
+                ear.take(line); // Whatever it answers, nobody waits on this stream for it.
+            }
+            Ok(false)
+        });
+        match read.await {
+            Ok(_) | Err(Fault::AnswerCut) => {}
+            Err(fault) => return fault,
+        }
+        short = if spoke || opened.elapsed() >= LASTED { 0 } else { short + 1 };
+        tokio::time::sleep(pause(bookmark.retry, short)).await;
+    }
+}
+
+/// Longer and longer for a stream that ends at once again and again.
+fn pause(retry: Duration, short: u32) -> Duration {
+    retry.saturating_mul(1 << short.saturating_sub(1).min(8)).min(MAX_PAUSE)
+}

@@ -1,0 +1,157 @@
+//! What an HTTP status other than success means.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue};
+use regrow_core::Fault;
+
+use super::errand::Errand;
+use crate::error::Plain;
+use crate::frame::{Frame, Kind};
+
+/// An answer with such a status, and what could be read of its body.
+pub(super) struct Refusal {
+    pub(super) code: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// What a refusal means.
+#[derive(Debug)]
+pub(super) enum Meaning {
+    /// It is the server's answer all the same.
+    Answer(Bytes),
+    /// It is none.
+    Fault(Fault),
+}
+
+/// At most so much of a refusal's body is read.
+pub(super) const MAX_BODY: usize = 1 << 20;
+const MAX_EXCERPT: usize = 200;
+const MAX_WAIT: Duration = Duration::from_secs(3600);
+const USUAL_WAIT: Duration = Duration::from_secs(1);
+
+impl Refusal {
+    /// The JSON-RPC response in its body.
+    pub(super) fn response(&self) -> Option<Frame> {
+        let frame = Frame::parse(self.body.clone()).ok()?;
+        matches!(frame.kind(), Kind::Response { .. }).then_some(frame)
+    }
+
+    /// Whether other credentials may help.
+    pub(super) fn wants_credentials(&self) -> bool {
+        self.code == 401 || self.code == 403 && self.response().is_none()
+    }
+
+    /// What the server wants to see.
+    pub(super) fn challenge(&self) -> Option<HeaderValue> {
+        self.headers.get(WWW_AUTHENTICATE).cloned()
+    }
+
+    /// What it means to the message that was refused.
+    pub(super) fn meaning(&self, errand: &Errand, now: SystemTime) -> Meaning {
+        if let Some(after) = self.wait(now) {
+            return Meaning::Fault(Fault::Deferred { code: self.code, after });
+        }
+        let response = self.response();
+        if errand.session.is_some() && self.is_expiry(errand, response.as_ref()) {
+            return Meaning::Fault(Fault::SessionExpired { ran: false });
+        }
+        match response {
+            // Only one request can be meant, whatever id a server writes that could not read ours.
+            Some(response) if errand.request.is_some() => Meaning::Answer(errand.addressed(&response)),
+            _ => Meaning::Fault(self.fault()),
+        }
+    }
+
+    /// The status, and what was said with it.
+    pub(super) fn fault(&self) -> Fault {
+        Fault::Status { code: self.code, said: self.excerpt() }
+    }
+
+    /// How long the server asks us to wait, if it does.
+    pub(super) fn wait(&self, now: SystemTime) -> Option<Duration> {
+        let asked = self.headers.get(RETRY_AFTER).and_then(|value| retry_after(value, now));
+        match self.code {
+            429 => Some(asked.unwrap_or(USUAL_WAIT).min(MAX_WAIT)),
+            503 => asked.map(|wait| wait.min(MAX_WAIT)),
+            _ => None,
+        }
+    }
+
+    /// Whether the server no longer knows the session. Servers say so in several ways.
+    fn is_expiry(&self, errand: &Errand, response: Option<&Frame>) -> bool {
+        let message = response.and_then(error_message).unwrap_or_default();
+        match (self.code, response) {
+            (404, Some(response)) if response.id().is_some() && response.id() == errand.request => {
+                tells_of_lost_session(&message)
+            }
+            (404, _) => true,
+            (400, Some(response)) => {
+                // A server that does not know the session often has not read the message, and so knows no id.
+                let unread = response.id().is_none() && response.error_code() != Some(-32700);
+                let lost = tells_of_lost_session(&message) || tells_of_missing_session(&message);
+                lost || unread && !message.to_ascii_lowercase().contains("protocol version")
+            }
+            (400, None) => {
+                let text = String::from_utf8_lossy(&self.body);
+                tells_of_lost_session(&text) || tells_of_missing_session(&text)
+            }
+            _ => false,
+        }
+    }
+
+    /// `: text`, where the body is a short text for people.
+    fn excerpt(&self) -> String {
+        let kind =
+            self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("text/plain");
+        let readable = kind.starts_with("text/plain") || kind.starts_with("application/json");
+        let text = String::from_utf8_lossy(&self.body);
+        let text = match self.response().as_ref().and_then(error_message) {
+            Some(message) => message,
+            None => text.split_whitespace().collect::<Vec<_>>().join(" "),
+        };
+        if !readable || text.is_empty() || text.starts_with('<') {
+            return String::new();
+        }
+        let cut: String = text.chars().take(MAX_EXCERPT).collect();
+        let more = if cut.len() < text.len() { "..." } else { "" };
+        format!(": {}{more}", Plain(&cut))
+    }
+}
+
+/// `error.message` of a response.
+pub(super) fn error_message(response: &Frame) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Said {
+        message: String,
+    }
+    Some(serde_json::from_slice::<Said>(response.error()?).ok()?.message)
+}
+
+/// Whether a text says that there is no such session (any more).
+pub(super) fn tells_of_lost_session(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let lost = ["not found", "expired", "invalid", "unknown", "terminated", "does not exist", "no longer"];
+    text.contains("no valid session")
+        || text.contains("server not initialized")
+        || text.contains("session") && lost.iter().any(|word| text.contains(word))
+}
+
+fn tells_of_missing_session(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let named = text.contains("session id") || text.contains("session-id");
+    named && (text.contains("missing") || text.contains("required"))
+}
+
+/// Seconds, or a date.
+fn retry_after(value: &HeaderValue, now: SystemTime) -> Option<Duration> {
+    let text = value.to_str().ok()?.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(now).unwrap_or_default()) // A date that is past asks for no wait.
+}

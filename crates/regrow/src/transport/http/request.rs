@@ -1,0 +1,201 @@
+//! One HTTP request to the server: with its headers, through credentials and redirects, up to the head of its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use regrow_core::Fault;
+use reqwest::Response;
+use tokio::sync::watch;
+use url::Url;
+
+use super::address::{Masked, same_origin};
+use super::departure::Departure;
+use super::diagnose::{self, At};
+use super::link::HttpLink;
+use super::refusal::{MAX_BODY, Refusal};
+use crate::transport::Ear;
+
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const MAX_REDIRECTS: usize = 3;
+const READ_REFUSAL: Duration = Duration::from_secs(5);
+
+/// What is to be sent. It can be sent again, where the server provably did not take it.
+pub(super) struct Outgoing {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) message: Option<(Bytes, Arc<dyn Ear>)>,
+}
+
+/// How the server began to answer.
+pub(super) enum Reply {
+    /// With success: the body is still to be read.
+    Good(Response),
+    /// With another status: all that we want of it was read.
+    Refused(Refusal),
+}
+
+impl Outgoing {
+    /// A message to the server.
+    pub(super) fn post(url: Url, message: Bytes, ear: Arc<dyn Ear>) -> Outgoing {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, BOTH);
+        headers.insert(CONTENT_TYPE, JSON);
+        Outgoing { method: Method::POST, url, headers, message: Some((message, ear)) }
+    }
+
+    /// A request for a stream of events.
+    pub(super) fn get(url: Url) -> Outgoing {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, EVENTS);
+        Outgoing { method: Method::GET, url, headers, message: None }
+    }
+
+    /// A request without a body or a wish.
+    pub(super) fn bare(method: Method, url: Url) -> Outgoing {
+        Outgoing { method, url, headers: HeaderMap::new(), message: None }
+    }
+
+    pub(super) fn with(mut self, name: HeaderName, value: Option<HeaderValue>) -> Outgoing {
+        if let Some(value) = value {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+}
+
+impl HttpLink {
+    /// Sends it, once more where new credentials or a new place on the same server are all that it takes.
+    pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<Reply, Fault> {
+        let mut redirects = 0;
+        let mut renewed = false;
+        loop {
+            let shown = self.http.access.show();
+            let response = self.send_once(&outgoing, &shown.headers).await?;
+            let code = response.status().as_u16();
+            if response.status().is_success() {
+                return Ok(Reply::Good(response));
+            }
+            if response.status().is_redirection() {
+                outgoing.url = followed(&outgoing.url, &response, redirects)?;
+                self.moved_to(&outgoing.url);
+                redirects += 1;
+                continue;
+            }
+            let refusal =
+                Refusal { code, headers: response.headers().clone(), body: beginning(response).await };
+            if !refusal.wants_credentials() {
+                return Ok(Reply::Refused(refusal));
+            }
+            if renewed || !self.http.access.renew(&shown, code, refusal.challenge()).await {
+                return Err(Fault::Unauthorized { code });
+            }
+            renewed = true;
+        }
+    }
+
+    async fn send_once(
+        &self,
+        outgoing: &Outgoing,
+        credentials: &[(HeaderName, HeaderValue)],
+    ) -> Result<Response, Fault> {
+        let mut headers = self.http.headers.clone();
+        for (name, value) in credentials {
+            headers.insert(name.clone(), value.clone());
+        }
+        // Ours come last: nobody else's stand in their place.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        for (name, value) in &outgoing.headers {
+            headers.insert(name.clone(), value.clone());
+        }
+        let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.url.clone());
+        *request.headers_mut() = headers;
+        let mut left = None;
+        if let Some((bytes, ear)) = &outgoing.message {
+            let departure = Departure::new(bytes.clone(), ear.clone());
+            left = Some(departure.left());
+            *request.body_mut() = Some(reqwest::Body::wrap(departure));
+        }
+        let sending = self.client.inner.execute(request);
+        let response = match (self.http.limits.header, left) {
+            (Some(limit), Some(left)) => tokio::select! {
+                response = sending => response,
+                () = late(left, limit) => return Err(Fault::Stalled { after: limit }),
+            },
+            _ => sending.await,
+        };
+        let response = response
+            .map_err(|error| diagnose::fault(&error, At::Start, &outgoing.url, self.http.limits.connect))?;
+        if let Some((_, ear)) = &outgoing.message {
+            ear.heard();
+        }
+        Ok(response)
+    }
+
+    /// The next piece of an answer; none at its end.
+    pub(super) async fn next_chunk(&self, response: &mut Response) -> Result<Option<Bytes>, Fault> {
+        let limit = self.http.limits.idle;
+        let read = match limit {
+            None => response.chunk().await,
+            Some(limit) => match tokio::time::timeout(limit, response.chunk()).await {
+                Ok(read) => read,
+                Err(_) => return Err(Fault::Stalled { after: limit }),
+            },
+        };
+        read.map_err(|error| diagnose::fault(&error, At::Body, response.url(), self.http.limits.connect))
+    }
+}
+
+/// Resolves when so much time has passed since the message left.
+async fn late(mut left: watch::Receiver<bool>, limit: Duration) {
+    let has_left = left.wait_for(|left| *left).await.is_ok();
+    if has_left {
+        tokio::time::sleep(limit).await;
+    } else {
+        // The body is gone without having left, so the request has failed: that is told elsewhere.
+        std::future::pending().await
+    }
+}
+
+/// Where a redirect leads, if we go there.
+fn followed(from: &Url, response: &Response, redirects: usize) -> Result<Url, Fault> {
+    let code = response.status().as_u16();
+    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let target = location.and_then(|location| from.join(location).ok());
+    let Some(mut target) = target else {
+        return Err(Fault::Status { code, said: ": a redirect to nowhere".into() });
+    };
+    // Only these two keep method and body.
+    if !matches!(code, 307 | 308) || redirects == MAX_REDIRECTS || !same_origin(from, &target) {
+        return Err(Fault::Redirected { to: Masked(&target).to_string() });
+    }
+    target.set_fragment(None);
+    // Of a URL with a host, which it has as we have come from the same one.
+    let _ = target.set_username("").and(target.set_password(None));
+    Ok(target)
+}
+
+/// As much of a body as we want to see of a refusal.
+async fn beginning(mut response: Response) -> Bytes {
+    let mut body = BytesMut::new();
+    let read = async {
+        while let Ok(Some(chunk)) = response.chunk().await {
+            body.extend_from_slice(&chunk[..chunk.len().min(MAX_BODY - body.len())]);
+            if body.len() == MAX_BODY {
+                break;
+            }
+        }
+    };
+    // The status is what counts: a body that does not come is not waited for.
+    let _ = tokio::time::timeout(READ_REFUSAL, read).await;
+    body.freeze()
+}

@@ -1,0 +1,136 @@
+//! The answer to a request as a stream of events, and its resumption where the server offers that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use regrow_core::Fault;
+use reqwest::Response;
+
+use super::answer::{self, Content};
+use super::errand::Errand;
+use super::events::{Event, Events};
+use super::link::HttpLink;
+use super::request::{LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
+use crate::lines::Line;
+use crate::transport::{Ear, Receipt};
+
+/// From where a stream goes on after it was cut.
+#[derive(Clone, Debug)]
+pub(super) struct Bookmark {
+    pub(super) last: Option<HeaderValue>,
+    pub(super) retry: Duration,
+}
+
+/// How often in a row a stream is resumed in vain.
+const MAX_RESUMES: u32 = 5;
+const USUAL_RETRY: Duration = Duration::from_secs(1);
+const RETRY: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30);
+
+impl Default for Bookmark {
+    fn default() -> Bookmark {
+        Bookmark { last: None, retry: USUAL_RETRY }
+    }
+}
+
+impl Bookmark {
+    fn note(&mut self, event: &Event) {
+        if let Some(id) = &event.id {
+            // An empty id takes the bookmark out.
+            self.last = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
+        }
+        if let Some(retry) = event.retry {
+            self.retry = retry.clamp(*RETRY.start(), *RETRY.end());
+        }
+    }
+}
+
+/// Reads until the request is answered, over as many streams as that takes.
+pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -> Result<Receipt, Fault> {
+    let mut bookmark = Bookmark::default();
+    let mut next = Some(response);
+    let mut fault = Fault::AnswerCut;
+    let mut resumes = 0;
+    loop {
+        if let Some(mut response) = next.take() {
+            let mut progress = false;
+            let read = until(link, &errand.ear, &mut response, &mut bookmark, |event| {
+                progress = true;
+                take(link, errand, event)
+            });
+            match read.await {
+                Ok(true) => {
+                    answer::rest(response).await;
+                    return Ok(Receipt::Done);
+                }
+                Ok(false) => fault = Fault::AnswerCut,
+                Err(ended @ (Fault::AnswerCut | Fault::Broken { .. })) => fault = ended,
+                Err(ended) => return Err(ended),
+            }
+            if progress {
+                resumes = 0;
+            }
+        }
+        if errand.modern || bookmark.last.is_none() || resumes == MAX_RESUMES {
+            return Err(fault);
+        }
+        resumes += 1;
+        tokio::time::sleep(bookmark.retry).await;
+        match open(link, bookmark.last.clone()).await {
+            Ok(Reply::Good(response)) if answer::content(&response) == Ok(Content::Events) => {
+                next = Some(response)
+            }
+            Ok(Reply::Refused(refusal)) if refusal.code >= 500 || refusal.code == 429 => {}
+            Ok(_) => return Err(Fault::AnswerCut),
+            Err(_) => {} // No connection now; perhaps next time.
+        }
+    }
+}
+
+/// Asks for the stream of what the server says by itself, or for the rest of one.
+pub(super) async fn open(link: &HttpLink, last: Option<HeaderValue>) -> Result<Reply, Fault> {
+    let outgoing = Outgoing::get(link.url())
+        .with(SESSION_ID, link.session_id())
+        .with(PROTOCOL_VERSION, link.version())
+        .with(LAST_EVENT_ID, last);
+    link.send(outgoing).await
+}
+
+/// Reads events until one of them is the last that is wanted (true), or the stream ends (false).
+pub(super) async fn until(
+    link: &HttpLink,
+    ear: &Arc<dyn Ear>,
+    response: &mut Response,
+    bookmark: &mut Bookmark,
+    mut take: impl FnMut(Event) -> Result<bool, Fault>,
+) -> Result<bool, Fault> {
+    let mut events = Events::new(link.http.limits.max_message);
+    while let Some(mut chunk) = link.next_chunk(response).await? {
+        ear.heard();
+        while !chunk.is_empty() {
+            let Some(event) = events.read(&mut chunk) else { break };
+            bookmark.note(&event);
+            let endless = event.endless;
+            if take(event)? {
+                return Ok(true);
+            }
+            if endless {
+                return Ok(false);
+            }
+            ear.room().await;
+        }
+    }
+    Ok(false)
+}
+
+/// What one event says to a request.
+fn take(link: &HttpLink, errand: &Errand, event: Event) -> Result<bool, Fault> {
+    let is_message = event.name.as_deref().is_none_or(|name| matches!(name, "" | "message"));
+    let Some(mut line) = event.data.filter(|_| is_message) else { return Ok(false) };
+    if let (true, Line::TooLong { salvage, .. }) = (event.endless, &mut line)
+        && salvage.id.is_none()
+    {
+        salvage.id = errand.request.clone(); // Its stream can bring nothing else any more.
+    }
+    errand.hand_on(link, line)
+}

@@ -1,0 +1,8 @@
+//! The HTTP transport against real sockets, whose every byte the test writes.
+
+#![allow(clippy::unwrap_used)]
+
+mod carry;
+mod ear;
+mod ends;
+mod server;
