@@ -17,7 +17,7 @@ use super::request::{Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::{Http, answer, listen};
 use crate::frame::Frame;
 use crate::lines::Line;
-use crate::transport::{BoxFuture, Ear, Exchanges, Receipt};
+use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
 
 /// A link, from its opening to its end.
 pub(super) struct HttpLink {
@@ -191,11 +191,14 @@ impl Exchanges for HttpLink {
         })
     }
 
-    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Fault> {
+    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Deaf> {
         Box::pin(async move {
             let fault = self.during_life(listen::listen(&self, &ear)).await.unwrap_or(Fault::Closed);
             self.note(&fault);
-            fault
+            match fault {
+                Fault::SessionExpired { .. } | Fault::Closed => Deaf::Over(fault),
+                fault => Deaf::Lost(fault),
+            }
         })
     }
 
