@@ -38,7 +38,7 @@ pub(crate) fn run(options: Wrap) -> u8 {
 /// A server as it was described on the command line.
 enum Server {
     Process(process::Process),
-    Remote(remote::Remote),
+    Remote(Box<remote::Remote>),
 }
 
 /// The connection, and who takes what the client writes.
@@ -49,7 +49,7 @@ struct Connected {
 
 async fn wrap(options: Wrap) -> u8 {
     let server = match &options.url {
-        Some(url) => remote::Remote::read(&options, url).map(Server::Remote),
+        Some(url) => remote::Remote::read(&options, url).map(Box::new).map(Server::Remote),
         None => process::Process::read(&options).map(Server::Process),
     };
     let server = match server {

@@ -260,6 +260,7 @@ impl Connection {
             hello: Hello {
                 client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
                 capabilities: json!({}),
+                legacy_version: None,
             },
             seed: std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0),
         }

@@ -39,12 +39,14 @@ pub struct Hello {
     pub client_info: Value,
     /// The client's `capabilities`.
     pub capabilities: Value,
+    /// The revision of the legacy era that is offered; the newest where none is named.
+    pub legacy_version: Option<String>,
 }
 
 impl Hello {
     pub(crate) fn legacy(&self) -> Greeting {
         let params = json!({
-            "protocolVersion": LEGACY,
+            "protocolVersion": self.legacy_version.as_deref().unwrap_or(LEGACY),
             "capabilities": self.capabilities,
             "clientInfo": self.client_info,
         });

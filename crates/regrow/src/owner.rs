@@ -378,7 +378,8 @@ impl Owner {
             _ => {}
         }
         let server = self.shared.settings.name.clone();
-        let notice = Notice { server, at: now - Time::ZERO, what, again: self.sessions > 1 };
+        let remote = self.transport.is_concurrent();
+        let notice = Notice { server, at: now - Time::ZERO, what, again: self.sessions > 1, remote };
         let server = &*notice.server;
         match notice.is_bad() {
             true => tracing::warn!(server, "{}", notice.text()),

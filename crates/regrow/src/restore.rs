@@ -198,8 +198,11 @@ fn is_modern_error(answer: &Frame) -> bool {
 /// Where we greet ourselves: the server refused the legacy handshake in words of the modern era.
 fn become_modern(shared: &Shared, params: &[u8]) -> bool {
     let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
-    let hello =
-        Hello { client_info: params["clientInfo"].clone(), capabilities: params["capabilities"].clone() };
+    let hello = Hello {
+        client_info: params["clientInfo"].clone(),
+        capabilities: params["capabilities"].clone(),
+        legacy_version: None,
+    };
     shared.memory().greeting = hello.modern();
     true
 }

@@ -41,5 +41,6 @@ pub(super) fn hello(request: &Frame) -> Hello {
     Hello {
         client_info: known(info, json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") })),
         capabilities: known(capabilities, json!({})),
+        legacy_version: said["protocolVersion"].as_str().map(str::to_owned),
     }
 }

@@ -14,6 +14,7 @@ use super::errand::Errand;
 use super::mirror::{self, Tools};
 use super::refusal::Meaning;
 use super::request::{Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
+use super::stream::Bookmark;
 use super::{Http, answer, listen};
 use crate::frame::Frame;
 use crate::lines::Line;
@@ -37,6 +38,8 @@ struct Known {
     url: Url,
     session: Session,
     version: Option<HeaderValue>,
+    /// How far we heard what it said by itself.
+    heard: Bookmark,
 }
 
 /// The session at the server, of the era that has them.
@@ -51,7 +54,12 @@ enum Session {
 
 impl HttpLink {
     pub(super) fn new(http: Http, client: HttpClient) -> Arc<HttpLink> {
-        let known = Known { url: http.url.clone(), session: Session::None, version: None };
+        let known = Known {
+            url: http.url.clone(),
+            session: Session::None,
+            version: None,
+            heard: Bookmark::default(),
+        };
         Arc::new(HttpLink {
             http,
             client,
@@ -87,6 +95,9 @@ impl HttpLink {
         if errand.modern {
             mirror::headers(&errand.message, &self.tools(), &mut outgoing.headers);
         } else if !errand.is("initialize") {
+            if matches!(self.known().session, Session::Expired) {
+                return Err(Fault::SessionExpired { ran: false }); // Another exchange has just learnt it.
+            }
             errand.session = self.session_id();
             outgoing =
                 outgoing.with(SESSION_ID, errand.session.clone()).with(PROTOCOL_VERSION, self.version());
@@ -136,6 +147,14 @@ impl HttpLink {
 
     pub(super) fn version(&self) -> Option<HeaderValue> {
         self.known().version.clone()
+    }
+
+    pub(super) fn heard(&self) -> Bookmark {
+        self.known().heard.clone()
+    }
+
+    pub(super) fn has_heard(&self, bookmark: Bookmark) {
+        self.known().heard = bookmark;
     }
 
     pub(super) fn url(&self) -> Url {

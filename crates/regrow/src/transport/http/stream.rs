@@ -24,7 +24,7 @@ pub(super) struct Bookmark {
 
 /// How often in a row a stream is resumed in vain.
 const MAX_RESUMES: u32 = 5;
-const USUAL_RETRY: Duration = Duration::from_secs(1);
+const USUAL_RETRY: Duration = Duration::from_millis(100);
 const RETRY: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30);
 
 impl Default for Bookmark {
@@ -82,7 +82,9 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
             }
             Ok(Reply::Refused(refusal)) if refusal.code >= 500 || refusal.code == 429 => {}
             Ok(_) => return Err(Fault::AnswerCut),
-            Err(_) => {} // No connection now; perhaps next time.
+            // Nobody is there any more. What happened to the request is what happened first.
+            Err(Fault::Unreachable { .. }) => return Err(fault),
+            Err(_) => {} // Perhaps next time.
         }
     }
 }
