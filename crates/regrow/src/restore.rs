@@ -141,7 +141,7 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
                     is: "another revision".into(),
                 })),
                 // Not a word of the modern era.
-                Some(_) if shared.memory().assumed.is_some() && !is_modern_error(&answer) => {
+                _ if shared.memory().assumed.is_some() && !speaks_modern(&answer) => {
                     Err(Some(Fault::WrongEra))
                 }
                 _ => {
@@ -173,7 +173,7 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
             }
             return Err(fault);
         }
-        Ok(Ok(answer)) => match answer.result().is_some() || is_modern_error(&answer) {
+        Ok(Ok(answer)) => match speaks_modern(&answer) {
             true => {
                 shared.memory().welcome = welcome(&answer, true);
                 hello.modern()
@@ -189,6 +189,22 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
 
 fn welcome(answer: &Frame, modern: bool) -> Option<Welcome> {
     answer.result().map(|result| Welcome { modern, result: Bytes::copy_from_slice(result) })
+}
+
+/// Whether this answer to `server/discover` is one of the modern era, in a revision of ours. There are legacy servers that answer
+/// whatever they are asked, with an empty result.
+fn speaks_modern(answer: &Frame) -> bool {
+    let member = |json: &[u8], path: &str| {
+        let value: Value = serde_json::from_slice(json).unwrap_or_default();
+        value.pointer(path).and_then(Value::as_array).cloned()
+    };
+    let is_ours = |versions: Vec<Value>| versions.iter().any(|version| version == crate::memory::MODERN);
+    match (answer.result(), answer.error()) {
+        (Some(result), _) => member(result, "/supportedVersions").is_some_and(is_ours),
+        // A refusal of our revision may name those that it is for.
+        (_, Some(error)) => is_modern_error(answer) && member(error, "/data/supported").is_none_or(is_ours),
+        _ => false,
+    }
 }
 
 fn is_modern_error(answer: &Frame) -> bool {

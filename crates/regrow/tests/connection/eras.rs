@@ -54,6 +54,28 @@ async fn a_legacy_server_that_refuses_the_question_is_started_afresh() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_answers_whatever_it_is_asked_is_a_legacy_one() {
+    let only_legacy = json!({ "code": -32022, "message": "no", "data": { "supported": ["2025-11-25"] } });
+    let answers = [
+        json!({ "result": {} }),
+        json!({ "result": { "supportedVersions": ["2025-11-25"] } }),
+        json!({ "error": only_legacy }),
+    ];
+    for answer in answers {
+        let server = Server::always(speaks(Speaks::Legacy).on("server/discover", move |question| {
+            let mut answer = answer.clone();
+            answer["jsonrpc"] = "2.0".into();
+            answer["id"] = question["id"].clone();
+            vec![Act::Say(answer)]
+        }));
+        let connection = finding_out(&server);
+        work(&connection, json!({})).await.unwrap();
+        assert_eq!(server.told(2), [&HANDSHAKE[..], &["tools/call"]].concat());
+        assert!(!connection.is_modern());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_dies_of_the_question_is_a_legacy_one() {
     let server = Server::always(speaks(Speaks::LegacyDiesOfDiscover));
     let connection = finding_out(&server);
