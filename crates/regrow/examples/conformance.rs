@@ -46,6 +46,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let hello = Hello {
         client_info: json!({ "name": "regrow-conformance", "version": env!("CARGO_PKG_VERSION") }),
         capabilities: json!({ "elicitation": {}, "sampling": {}, "roots": {} }),
+        legacy_version: None,
     };
     let connection = builder.ok_or("usage: conformance [--wrap REGROW] [--era legacy|modern] URL")?;
     let connection = connection.era(era).hello(hello).build();
@@ -69,7 +70,8 @@ fn read_era(name: Option<&str>) -> Result<Era, String> {
 async fn walk(connection: &Connection) -> Result<(), CallError> {
     let tools = list(connection, "tools/list", "tools").await?;
     let welcome = connection.welcome();
-    let result = welcome.and_then(|welcome| serde_json::from_slice::<Value>(&welcome.result).ok()).unwrap_or_default();
+    let result =
+        welcome.and_then(|welcome| serde_json::from_slice::<Value>(&welcome.result).ok()).unwrap_or_default();
     let has = |what: &str| result["capabilities"].get(what).is_some();
 
     match wanted_calls() {
@@ -187,7 +189,11 @@ fn arguments_for(tool: &Value, tools: &[Value]) -> Value {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let arguments = properties.iter().filter(|(name, _)| required.iter().any(|one| one == name.as_str()));
     let value = |name: &str, property| match name {
-        "schema" => tools.iter().find(|other| *other != tool).map(|other| other["inputSchema"].clone()).unwrap_or_default(),
+        "schema" => tools
+            .iter()
+            .find(|other| *other != tool)
+            .map(|other| other["inputSchema"].clone())
+            .unwrap_or_default(),
         _ => example(property),
     };
     arguments.map(|(name, property)| (name.clone(), value(name, property))).collect::<Map<_, _>>().into()
