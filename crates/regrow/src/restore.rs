@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::call::Outcome;
+use crate::connection::Era;
 use crate::desk::News;
 use crate::error::Plain;
 use crate::frame::{self, Frame};
@@ -25,6 +26,7 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         Ok(link) => link,
         Err(fault) => return shared.tell(News::Lost(epoch, fault)),
     };
+    shared.memory().guess(|hello| likely_era(&shared, hello));
     let greeting = shared.memory().greeting.clone();
     session::start(&shared, epoch, link, &greeting);
     let restored = match greeting {
@@ -70,36 +72,41 @@ pub(crate) async fn catch_up(shared: Arc<Shared>, epoch: Epoch) {
 /// What went wrong; none where the session's reader knows better.
 type Restored = Result<(), Option<Fault>>;
 
-/// What an earlier start found out about the server's era may be wrong by now. Then we ask.
+/// A legacy client's own era, in which nothing has to be bridged; or what an earlier start found out.
+fn likely_era(shared: &Shared, hello: &Hello) -> Era {
+    if hello.legacy_version.is_some() {
+        return Era::Legacy;
+    }
+    let recalled = shared.settings.era_file.as_ref().and_then(|(file, address)| file.recall(address));
+    recalled.unwrap_or_default()
+}
+
+/// A guess may be wrong: then we ask. What was found out is remembered.
 fn look_again(shared: &Shared, restored: Restored) -> Restored {
     use Fault::{HandshakeRefused, NotMcp, Status, WrongEra};
     let mut memory = shared.memory();
-    match (restored, memory.assumed.take()) {
-        (
-            Err(Some(HandshakeRefused { .. } | NotMcp { .. } | Status { code: ..500, .. } | WrongEra)),
-            Some(hello),
-        ) => {
-            memory.greeting = Greeting::Unknown(hello);
-            drop(memory);
-            if let Some((file, address)) = &shared.settings.era_file {
-                file.forget(address);
-            }
-            Err(Some(WrongEra))
+    let modern = memory.is_modern();
+    let refused = match &restored {
+        Err(Some(HandshakeRefused { .. } | WrongEra)) => memory.is_guess(),
+        Err(Some(NotMcp { .. } | Status { code: ..500, .. })) => memory.is_guess() && modern,
+        _ => false,
+    };
+    if refused && memory.take_back_guess().is_some() {
+        drop(memory);
+        if let Some((file, address)) = &shared.settings.era_file {
+            file.forget(address);
         }
-        (Ok(()), _) => {
-            let modern = memory.is_modern();
-            drop(memory);
-            if let Some((file, address)) = &shared.settings.era_file {
-                file.remember(address, modern);
-            }
-            Ok(())
-        }
-        // Nothing was learnt about the era.
-        (failed, assumed) => {
-            memory.assumed = assumed;
-            failed.map_err(|fault| fault.map(not_mcp))
+        return Err(Some(WrongEra));
+    }
+    if restored.is_ok() {
+        let found_out = !memory.is_guess();
+        memory.era_is_known();
+        drop(memory);
+        if let Some((file, address)) = shared.settings.era_file.as_ref().filter(|_| found_out) {
+            file.remember(address, modern);
         }
     }
+    restored.map_err(|fault| fault.map(not_mcp))
 }
 
 /// A refusal in place of a handshake: whoever answers there does not speak the protocol.
@@ -136,13 +143,13 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
             let answer = ask(shared, epoch, "server/discover", &enveloped(&meta)).await?;
             // Any answer is a sign of life; a server that no longer speaks the client's version is of no use.
             match answer.error_code() {
-                Some(-32022) => Err(Some(Fault::VersionChanged {
-                    was: crate::memory::MODERN.into(),
-                    is: "another revision".into(),
-                })),
                 // Not a word of the modern era.
-                _ if shared.memory().assumed.is_some() && !speaks_modern(&answer) => {
-                    Err(Some(Fault::WrongEra))
+                _ if shared.memory().is_guess() && !speaks_modern(&answer) => Err(Some(Fault::WrongEra)),
+                Some(-32022) if names_our_revision(&answer) != Some(true) => {
+                    Err(Some(Fault::VersionChanged {
+                        was: crate::memory::MODERN.into(),
+                        is: "another revision".into(),
+                    }))
                 }
                 _ => {
                     shared.memory().welcome = welcome(&answer, true);
@@ -191,20 +198,24 @@ fn welcome(answer: &Frame, modern: bool) -> Option<Welcome> {
     answer.result().map(|result| Welcome { modern, result: Bytes::copy_from_slice(result) })
 }
 
-/// Whether this answer to `server/discover` is one of the modern era, in a revision of ours. There are legacy servers that answer
-/// whatever they are asked, with an empty result.
+/// Whether this answer to `server/discover` is one of the modern era. There are legacy servers that answer whatever they are
+/// asked, with an empty result.
 fn speaks_modern(answer: &Frame) -> bool {
-    let member = |json: &[u8], path: &str| {
-        let value: Value = serde_json::from_slice(json).unwrap_or_default();
-        value.pointer(path).and_then(Value::as_array).cloned()
-    };
-    let is_ours = |versions: Vec<Value>| versions.iter().any(|version| version == crate::memory::MODERN);
-    match (answer.result(), answer.error()) {
-        (Some(result), _) => member(result, "/supportedVersions").is_some_and(is_ours),
-        // A refusal of our revision may name those that it is for.
-        (_, Some(error)) => is_modern_error(answer) && member(error, "/data/supported").is_none_or(is_ours),
-        _ => false,
+    match answer.result() {
+        Some(_) => names_our_revision(answer) == Some(true),
+        None => is_modern_error(answer) && names_our_revision(answer) != Some(false),
     }
+}
+
+/// Whether our revision is among those that this answer to `server/discover` names; none where it names none.
+fn names_our_revision(answer: &Frame) -> Option<bool> {
+    let (json, path) = match answer.result() {
+        Some(result) => (result, "/supportedVersions"),
+        None => (answer.error()?, "/data/supported"),
+    };
+    let value: Value = serde_json::from_slice(json).ok()?;
+    let named = value.pointer(path)?.as_array()?;
+    Some(named.iter().any(|version| version == crate::memory::MODERN))
 }
 
 fn is_modern_error(answer: &Frame) -> bool {
