@@ -57,7 +57,7 @@ def main() -> int:
 async def live(report: Report, options: argparse.Namespace, server: "Server") -> None:
     with tempfile.TemporaryDirectory(prefix="regrow-peers-") as work:
         place = Place(options, server, Path(work))
-        steps = [*server.steps(options), *([] if options.bare else server.restarts())]
+        steps = [*server.steps(options), *([] if options.bare else server.restarts(options))]
         names = ["connects", *(name for name, _ in steps), "closes"]
         try:
             await place.start()
@@ -177,7 +177,8 @@ Step = tuple[str, Callable[[Link], Awaitable[None]]]
 class Server:
     name: str
     path = "/mcp"
-    modern = False  # Whether it speaks the modern era.
+    modern = False  # Whether it speaks the modern era,
+    legacy = True  # and whether the legacy one.
     death = "may have run"  # How its end looks from here differs with the moment.
 
     def command(self, peers: Path, work: Path, port: int) -> list[str]:
@@ -186,7 +187,7 @@ class Server:
     def steps(self, options: argparse.Namespace) -> list[Step]:
         raise NotImplementedError
 
-    def restarts(self) -> list[Step]:
+    def restarts(self, options: argparse.Namespace) -> list[Step]:
         """What no client survives by itself."""
         raise NotImplementedError
 
@@ -276,7 +277,7 @@ class Everything(Server):
             ("announces an update", self.announces_an_update),
         ]
 
-    def restarts(self) -> list[Step]:
+    def restarts(self, options: argparse.Namespace) -> list[Step]:
         return [
             ("restarted between calls", self.restarted_between_calls),
             ("asks its user after that", self.asks_its_user),
@@ -388,7 +389,6 @@ class Remote(Server):
     streams = True  # Whether it says anything before its answers.
     cancels = True  # Whether it hears that a call is cancelled.
     asks = True
-    announces = True
 
     def command(self, peers: Path, work: Path, port: int) -> list[str]:
         return [str(peers / self.sdk / "bin/python"), str(HERE / self.script), str(work), str(port), *self.options]
@@ -403,17 +403,20 @@ class Remote(Server):
         if self.streams:
             steps.append(("progress comes before the answer", self.progress_comes_before_the_answer))
         # A legacy client that has not said which messages it wants gets none from a modern server.
-        if self.streams and (options.bare or options.mode != "legacy" or not self.modern):
+        if self.streams and (options.mode != "legacy" or self.legacy):
             steps.append(("logs", self.logs))
         # In the legacy era, whoever asks needs a stream.
-        if self.asks and (self.streams or not (options.bare and options.mode == "legacy")):
+        if self.asks and (self.streams or options.mode != "legacy"):
             steps += [("asks its user", self.asks_its_user), ("asks its model", self.asks_its_model)]
-        # In the legacy era this SDK has no subscriptions; Regrow makes them from those of the modern one.
-        if self.announces and not (options.bare and options.mode == "legacy"):
+        if self.announces_to(options):
             steps.append(("announces an update", self.announces_an_update))
         return steps
 
-    def restarts(self) -> list[Step]:
+    def announces_to(self, options: argparse.Namespace) -> bool:
+        """In the legacy era this SDK has no subscriptions. Where there is no such era, Regrow makes them from those of the modern one."""
+        return self.modern and (options.mode != "legacy" or not self.legacy)
+
+    def restarts(self, options: argparse.Namespace) -> list[Step]:
         steps: list[Step] = [
             ("restarted between calls", self.restarted_between_calls),
             ("killed during a call", self.killed_during_a_call),
@@ -421,7 +424,7 @@ class Remote(Server):
             ("no change is announced", self.no_change_is_announced),
             ("starts again with other tools", self.starts_again_with_other_tools),
         ]
-        if self.announces:
+        if self.announces_to(options):
             steps.append(("a subscription outlives it", self.a_subscription_outlives_it))
         return steps
 
@@ -513,6 +516,14 @@ class Remote(Server):
             await self.announce(link)
 
 
+class RemoteModern(Remote):
+    """The same without the legacy era."""
+
+    name = "remote-modern"
+    legacy = False
+    options = ("--modern",)
+
+
 class RemoteJson(Remote):
     """The same without streams: each answer is one JSON body."""
 
@@ -529,7 +540,6 @@ class RemoteLegacy(Remote):
     modern = False
     script = "remote_legacy_server.py"
     sdk = "mcp1"
-    announces = False
 
 
 class RemoteLegacyJson(RemoteLegacy):
@@ -552,6 +562,7 @@ EVERY: list[type[Server]] = [
     Everything,
     EverythingSse,
     Remote,
+    RemoteModern,
     RemoteJson,
     RemoteLegacy,
     RemoteLegacyJson,

@@ -1,18 +1,20 @@
 """A remote server on the Python SDK 2.x: both eras on one endpoint, told apart by the `MCP-Protocol-Version` header of each request.
 
-remote_server.py FOLDER PORT [--json] [--stateless]: every run of `work` appends a line to FOLDER/count, every cancelled one to FOLDER/cancelled. While
-FOLDER/more exists, a server that starts has one more tool. --json answers without streams, --stateless gives no sessions to the legacy era.
+remote_server.py FOLDER PORT [--json] [--modern]: every run of `work` appends a line to FOLDER/count, every cancelled one to FOLDER/cancelled. While
+FOLDER/more exists, a server that starts has one more tool. --json answers without streams, --modern knows nothing of the legacy era.
 """
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resolve import Elicit, Resolve, Sample
 from mcp_types import CreateMessageResult, SamplingMessage, TextContent
 from pydantic import BaseModel
+from starlette.responses import JSONResponse
 
 folder = Path(sys.argv[1])
 server = MCPServer("remote", log_level="WARNING")
@@ -94,10 +96,20 @@ def note(name: str) -> None:
         lines.write("ran\n")
 
 
-server.run(
-    "streamable-http",
-    host="127.0.0.1",
-    port=int(sys.argv[2]),
-    json_response="--json" in sys.argv,
-    stateless_http="--stateless" in sys.argv,
-)
+def only_modern(app: Any) -> Any:
+    """Refuses what names no revision of the modern era, in its words."""
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        versions = [value for name, value in scope.get("headers", []) if name == b"mcp-protocol-version"]
+        if scope["type"] == "http" and versions != [b"2026-07-28"]:
+            data = {"supported": ["2026-07-28"], "requested": (versions or [b""])[0].decode()}
+            error = {"code": -32022, "message": "Unsupported protocol version", "data": data}
+            await JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 400)(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return serve
+
+
+app: Any = server.streamable_http_app(json_response="--json" in sys.argv)
+uvicorn.run(only_modern(app) if "--modern" in sys.argv else app, port=int(sys.argv[2]), log_level="warning")

@@ -161,7 +161,8 @@ async function listens(port) {
 
 class Server {
   path = "/mcp";
-  modern = false; // Whether it speaks the modern era.
+  modern = false; // Whether it speaks the modern era,
+  legacy = true; // and whether the legacy one.
   death = "may have run"; // How its end looks from here differs with the moment.
 
   checkConnected(link) {
@@ -332,25 +333,22 @@ class Remote extends Server {
   streams = true; // Whether it says anything before its answers.
   cancels = true; // Whether it hears that a call is cancelled.
   asks = true;
-  announces = true;
 
   command(work, port) {
     return [path.join(peers, this.python, "bin/python"), path.join(HERE, this.script), work, String(port), ...this.flags];
   }
 
   steps() {
-    const bareLegacy = options.bare && options.mode === "legacy";
     const steps = [
       ["answers a call", (link) => this.read(link)],
       ["reads a resource and a prompt", (link) => this.readsAResourceAndAPrompt(link)],
     ];
     if (this.cancels) steps.push(["a call is cancelled", (link) => this.aCallIsCancelled(link)]);
     // In the legacy era, whoever asks needs a stream.
-    if (this.asks && (this.streams || !bareLegacy)) {
+    if (this.asks && (this.streams || options.mode !== "legacy")) {
       steps.push(["asks its user", (link) => this.ask(link, "ask", "hello Ann")], ["asks its model", (link) => this.asksItsModel(link)]);
     }
-    // In the legacy era this SDK has no subscriptions; Regrow makes them from those of the modern one.
-    if (this.announces && !bareLegacy) steps.push(["announces an update", (link) => this.announcesAnUpdate(link)]);
+    if (this.announces()) steps.push(["announces an update", (link) => this.announcesAnUpdate(link)]);
     return steps;
   }
 
@@ -362,8 +360,13 @@ class Remote extends Server {
       ["a call while it is down", (link) => this.aCallWhileItIsDown(link)],
       ["no change is announced", (link) => this.noChangeIsAnnounced(link)],
       ["starts again with other tools", (link) => this.startsAgainWithOtherTools(link)],
-      ...(this.announces ? [outlives] : []),
+      ...(this.announces() ? [outlives] : []),
     ];
+  }
+
+  /** In the legacy era this SDK has no subscriptions. Where there is no such era, Regrow makes them from those of the modern one. */
+  announces() {
+    return this.modern && (options.mode !== "legacy" || !this.legacy);
   }
 
   async read(link) {
@@ -442,13 +445,19 @@ class Remote extends Server {
   }
 }
 
+/** The same without the legacy era. */
+class RemoteModern extends Remote {
+  name = "remote-modern";
+  legacy = false;
+  flags = ["--modern"];
+}
+
 /** The same on the Python SDK 1.x. */
 class RemoteLegacy extends Remote {
   name = "remote-legacy";
   modern = false;
   script = "remote_legacy_server.py";
   python = "mcp1";
-  announces = false;
 }
 
 /** It gives no sessions: each request is served by a server of its own, so it can ask nothing. */
@@ -460,7 +469,7 @@ class RemoteLegacyStateless extends RemoteLegacy {
 }
 
 const report = new Report(`ts${sdk.version}-${options.mode} http`);
-for (const server of [new Everything(), new EverythingSse(), new Remote(), new RemoteLegacy(), new RemoteLegacyStateless()]) {
+for (const server of [new Everything(), new EverythingSse(), new Remote(), new RemoteModern(), new RemoteLegacy(), new RemoteLegacyStateless()]) {
   if (!options.server || options.server.includes(server.name)) await live(report, server);
 }
 process.exit(report.failures > 0 ? 1 : 0);
