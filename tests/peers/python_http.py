@@ -500,6 +500,8 @@ class Remote(Server):
         expect(more == 2, f"two calls ran {more} times")
 
     async def starts_again_with_other_tools(self, link: Link) -> None:
+        # Who has not seen the list is told of no change.
+        expect("more" not in await link.tools(), "the new tool is there already")
         async with self.subscribed(link, None, tools=True):
             (link.place.work / "more").touch()
             await link.place.restart()

@@ -426,6 +426,7 @@ class Remote extends Server {
   }
 
   async startsAgainWithOtherTools(link) {
+    expect(!(await link.tools()).includes("more"), "the new tool is there already"); // Who has not seen the list is told of no change.
     const end = await this.subscribe(link, undefined);
     fs.writeFileSync(path.join(link.place.work, "more"), "");
     await link.place.restart();
