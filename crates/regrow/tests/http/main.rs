@@ -5,4 +5,6 @@
 mod carry;
 mod ear;
 mod ends;
+mod reach;
+mod refusals;
 mod server;

@@ -33,6 +33,14 @@ pub(super) struct Event {
     pub(super) endless: bool,
 }
 
+impl Event {
+    /// The message in it, unless it is of another type.
+    pub(super) fn into_message(self) -> Option<Line> {
+        let is_message = self.name.as_deref().is_none_or(|name| matches!(name, "" | "message"));
+        self.data.filter(|_| is_message)
+    }
+}
+
 /// Names, ids and pauses are short; longer ones are passed over.
 const MAX_FIELD: usize = 1024;
 /// An event over the cap is followed for so many times the cap, to learn whom to tell.

@@ -108,11 +108,12 @@ impl HttpLink {
         outgoing: &Outgoing,
         credentials: &[(HeaderName, HeaderValue)],
     ) -> Result<Response, Fault> {
-        let mut headers = self.http.headers.clone();
-        for (name, value) in credentials {
+        let mut headers = HeaderMap::new();
+        let given = self.http.headers.iter().chain(credentials.iter().map(|(name, value)| (name, value)));
+        for (name, value) in given.filter(|(name, _)| !name.as_str().starts_with("mcp-")) {
             headers.insert(name.clone(), value.clone());
         }
-        // Ours come last: nobody else's stand in their place.
+        // Ours come last: nobody else's stand in their place, nor where we have none.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         for (name, value) in &outgoing.headers {
             headers.insert(name.clone(), value.clone());
@@ -134,16 +135,19 @@ impl HttpLink {
             _ => sending.await,
         };
         let response = response
-            .map_err(|error| diagnose::fault(&error, At::Start, &outgoing.url, self.http.limits.connect))?;
+            .map_err(|error| diagnose::fault(&error, At::Start, &outgoing.url, self.client.connect))?;
         if let Some((_, ear)) = &outgoing.message {
             ear.heard();
         }
         Ok(response)
     }
 
-    /// The next piece of an answer; none at its end.
-    pub(super) async fn next_chunk(&self, response: &mut Response) -> Result<Option<Bytes>, Fault> {
-        let limit = self.http.limits.idle;
+    /// The next piece of an answer, within the limit; none at its end.
+    pub(super) async fn next_chunk(
+        &self,
+        response: &mut Response,
+        limit: Option<Duration>,
+    ) -> Result<Option<Bytes>, Fault> {
         let read = match limit {
             None => response.chunk().await,
             Some(limit) => match tokio::time::timeout(limit, response.chunk()).await {
@@ -151,7 +155,7 @@ impl HttpLink {
                 Err(_) => return Err(Fault::Stalled { after: limit }),
             },
         };
-        read.map_err(|error| diagnose::fault(&error, At::Body, response.url(), self.http.limits.connect))
+        read.map_err(|error| diagnose::fault(&error, At::Body, response.url(), self.client.connect))
     }
 }
 

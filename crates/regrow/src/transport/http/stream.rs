@@ -47,6 +47,8 @@ impl Bookmark {
 
 /// Reads until the request is answered, over as many streams as that takes.
 pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -> Result<Receipt, Fault> {
+    // A subscription is silent while nothing happens.
+    let idle = link.http.limits.idle.filter(|_| !errand.is("subscriptions/listen"));
     let mut bookmark = Bookmark::default();
     let mut next = Some(response);
     let mut fault = Fault::AnswerCut;
@@ -54,7 +56,7 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
     loop {
         if let Some(mut response) = next.take() {
             let mut progress = false;
-            let read = until(link, &errand.ear, &mut response, &mut bookmark, |event| {
+            let read = until(link, &errand.ear, idle, &mut response, &mut bookmark, |event| {
                 progress = true;
                 take(link, errand, event)
             });
@@ -102,12 +104,13 @@ pub(super) async fn open(link: &HttpLink, last: Option<HeaderValue>) -> Result<R
 pub(super) async fn until(
     link: &HttpLink,
     ear: &Arc<dyn Ear>,
+    idle: Option<Duration>,
     response: &mut Response,
     bookmark: &mut Bookmark,
     mut take: impl FnMut(Event) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
     let mut events = Events::new(link.http.limits.max_message);
-    while let Some(mut chunk) = link.next_chunk(response).await? {
+    while let Some(mut chunk) = link.next_chunk(response, idle).await? {
         ear.heard();
         while !chunk.is_empty() {
             let Some(event) = events.read(&mut chunk) else { break };
@@ -127,9 +130,9 @@ pub(super) async fn until(
 
 /// What one event says to a request.
 fn take(link: &HttpLink, errand: &Errand, event: Event) -> Result<bool, Fault> {
-    let is_message = event.name.as_deref().is_none_or(|name| matches!(name, "" | "message"));
-    let Some(mut line) = event.data.filter(|_| is_message) else { return Ok(false) };
-    if let (true, Line::TooLong { salvage, .. }) = (event.endless, &mut line)
+    let endless = event.endless;
+    let Some(mut line) = event.into_message() else { return Ok(false) };
+    if let (true, Line::TooLong { salvage, .. }) = (endless, &mut line)
         && salvage.id.is_none()
     {
         salvage.id = errand.request.clone(); // Its stream can bring nothing else any more.
