@@ -44,8 +44,8 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
         let opened = Instant::now();
         let mut spoke = false;
         let read = stream::until(link, ear, None, &mut response, &mut bookmark, |event| {
-            spoke = true;
             if let Some(line) = event.into_message() {
+                spoke = true;
                 ear.take(line); // Whatever it answers, nobody waits on this stream for it.
             }
             Ok(false)

@@ -139,9 +139,14 @@ fn take(event: Event, ear: &Switch, endpoint: &watch::Sender<Option<String>>) {
         }
         return;
     }
-    // The first counts.
-    if let (Some(Line::Whole(bytes)), true) = (event.data, endpoint.borrow().is_none()) {
-        endpoint.send_replace(Some(String::from_utf8_lossy(&bytes).trim().to_owned()));
+    if let Some(Line::Whole(bytes)) = event.data {
+        let named = String::from_utf8_lossy(&bytes).trim().to_owned();
+        // The first counts.
+        endpoint.send_if_modified(|before| {
+            let first = before.is_none();
+            before.get_or_insert(named);
+            first
+        });
     }
 }
 

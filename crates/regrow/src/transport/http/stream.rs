@@ -139,3 +139,30 @@ fn take(link: &HttpLink, errand: &Errand, event: Event) -> Result<bool, Fault> {
     }
     errand.hand_on(link, line)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_neither_nothing_nor_for_ever() {
+        let pause = |millis| {
+            let mut bookmark = Bookmark::default();
+            bookmark.note(&Event { retry: millis.map(Duration::from_millis), ..Event::default() });
+            bookmark.retry.as_millis()
+        };
+        let pauses = [None, Some(0), Some(250), Some(u64::MAX)].map(pause);
+        assert_eq!(pauses, [1_000, 100, 250, 30_000]);
+    }
+
+    #[test]
+    fn an_empty_id_takes_the_bookmark_out() {
+        let mut bookmark = Bookmark::default();
+        for (id, last) in
+            [("a", Some("a")), ("b\tc", Some("b\tc")), ("x\u{7f}", None), ("d", Some("d")), ("", None)]
+        {
+            bookmark.note(&Event { id: Some(id.into()), ..Event::default() });
+            assert_eq!(bookmark.last.as_ref().map(|last| last.to_str().unwrap()), last);
+        }
+    }
+}
