@@ -3,6 +3,7 @@
 //! It stands between the relay and the connection. Where both sides speak the same era, frames pass untouched. It
 //! decides nothing about retries, deadlines or delivery of calls: all of that is the connection's.
 
+mod calling;
 mod calls;
 mod held;
 mod hello;
@@ -13,6 +14,7 @@ mod onto_modern;
 mod questions;
 mod rounds;
 mod streams;
+mod subscribing;
 mod timer;
 mod welcome;
 mod words;
@@ -27,6 +29,7 @@ use crate::connection::{Builder, Connection, WeakConnection};
 use crate::error::{CallError, ErrorKind, Gap, Outlook};
 use crate::frame::{Frame, RawId};
 use crate::inbox::{Inbox, Incoming, Unasked};
+use crate::memory::Welcome;
 use crate::relay::{Port, Upstream};
 use crate::transport::BoxFuture;
 use calls::Calls;
@@ -35,6 +38,7 @@ use listening::Listening;
 use object::Object;
 use rounds::Rounds;
 use streams::Streams;
+use welcome::About;
 
 /// The era that one side speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,7 @@ pub struct Bridge {
     port: Arc<Port>,
     /// Whoever made us holds it open. We do not, since it holds us.
     connection: OnceLock<WeakConnection>,
+    about: OnceLock<Arc<About>>,
     /// Never locked while the connection, the port or a reply is called: each of them may call us.
     state: Mutex<State>,
 }
@@ -77,6 +82,7 @@ impl Bridge {
             me: me.clone(),
             port,
             connection: OnceLock::new(),
+            about: OnceLock::new(),
             state: Mutex::default(),
         });
         let connection = builder.bridge_to(bridge.clone()).build();
@@ -93,10 +99,14 @@ impl Bridge {
         self.connection.get()?.upgrade()
     }
 
-    /// What the server said of itself when it was greeted.
-    fn said(&self) -> Object {
-        let welcome = self.connection().and_then(|connection| connection.welcome());
-        Object::of(welcome.as_ref().map(|welcome| &welcome.result[..]))
+    /// What the server said of itself when it was first greeted.
+    fn about(&self) -> Arc<About> {
+        let welcome = || self.connection().and_then(|connection| connection.welcome());
+        let read = |said: Option<Welcome>| {
+            let result = said.map(|said| said.result).unwrap_or_default();
+            Arc::new(About::read(&result, self.port.name()))
+        };
+        self.about.get_or_init(|| read(welcome())).clone()
     }
 
     /// A request of a client whose server's era is known.

@@ -136,6 +136,15 @@ impl List {
         }
     }
 
+    /// The capability of a server that has it.
+    pub(crate) fn capability(self) -> &'static str {
+        match self {
+            List::Tools => "tools",
+            List::Prompts => "prompts",
+            List::Resources | List::Templates => "resources",
+        }
+    }
+
     fn member(self) -> &'static str {
         match self {
             List::Tools => "tools",

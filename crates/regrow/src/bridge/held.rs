@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Weak;
 
+use regrow_core::Delivery;
+
 use super::{Bridge, Speaks, hello};
 use crate::call::{Outcome, Reply};
 use crate::error::{CallError, ErrorKind};
@@ -100,7 +102,8 @@ impl Bridge {
     fn fail_held(&self, error: &CallError) {
         while let Some(request) = self.next_held(|state| state.held.asking = false) {
             let tool = self.error(&request.frame, error.kind).tool;
-            request.reply.end(Outcome::Failed(CallError { tool, ..error.clone() }));
+            let own = CallError { tool, delivery: Delivery::NotSent, epoch: None, ..error.clone() };
+            request.reply.end(Outcome::Failed(CallError { repeatable: false, ..own }));
         }
     }
 

@@ -5,62 +5,60 @@
 
 use std::collections::BTreeSet;
 use std::mem;
-use std::sync::Weak;
-use std::time::Duration;
 
-use regrow_core::Delivery;
-
-use super::Bridge;
 use super::object::Object;
 use super::timer::Timer;
 use super::words;
-use crate::call::{Outcome, Reply};
-use crate::error::{CallError, ErrorKind, Gap};
+use crate::call::Reply;
 use crate::frame::{Frame, RawId};
 
-/// More subscriptions than this are refused.
-const MAX_URIS: usize = 10_000;
-/// A stream has no deadline, but who subscribes has.
-const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(30);
-/// A server that ends a stream in good order is not asked for the next one at once.
-const REOPENED_AFTER: Duration = Duration::from_secs(5);
+/// More subscriptions than this are refused,
+const MAX_URIS: usize = 4096;
+/// and longer ones.
+const MAX_URI: usize = 4096;
 
 /// What the client wants to hear of, and through which stream it does.
 #[derive(Default)]
 pub(super) struct Listening {
-    lists: Vec<&'static str>,
-    uris: BTreeSet<String>,
+    pub(super) wanted: Wanted,
     /// Who has subscribed, and waits for a stream that tells of it.
-    waiting: Vec<Waiting>,
-    opening: Option<Stream>,
-    open: Option<Stream>,
-    last: u64,
-    again: Option<Timer>,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) opening: Option<Stream>,
+    pub(super) open: Option<Stream>,
+    pub(super) last: u64,
+    pub(super) again: Option<Timer>,
+}
+
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) lists: Vec<&'static str>,
+    pub(super) uris: BTreeSet<String>,
 }
 
 /// One stream.
-struct Stream {
-    id: RawId,
-    filter: Vec<u8>,
-    /// Who waits for its acknowledgement, and for how long at most.
-    waiting: Vec<Waiting>,
-    _limit: Option<Timer>,
+pub(super) struct Stream {
+    pub(super) id: RawId,
+    pub(super) wanted: Wanted,
+    /// Who waits for its acknowledgement.
+    pub(super) waiting: Vec<Waiting>,
 }
 
-struct Waiting {
-    uri: String,
-    request: Frame,
-    id: RawId,
-    reply: Box<dyn Reply>,
+pub(super) struct Waiting {
+    pub(super) number: u64,
+    pub(super) uri: String,
+    pub(super) request: Frame,
+    pub(super) id: RawId,
+    pub(super) reply: Box<dyn Reply>,
+    pub(super) _limit: Timer,
 }
 
 /// What is to be done when the state is free again.
 #[derive(Default)]
-struct Todo {
-    open: Option<(RawId, Object)>,
-    cancel: Option<RawId>,
-    subscribed: Vec<Waiting>,
-    unheard: Vec<Waiting>,
+pub(super) struct Todo {
+    pub(super) open: Option<(RawId, Object)>,
+    pub(super) cancel: Option<RawId>,
+    pub(super) subscribed: Vec<Waiting>,
+    pub(super) unheard: Vec<Waiting>,
 }
 
 impl Listening {
@@ -69,42 +67,37 @@ impl Listening {
         self.open.as_ref().is_some_and(|open| open.id == *id)
     }
 
-    fn filter(&self) -> Object {
-        let mut filter = Object::default();
-        self.lists.iter().for_each(|list| filter.put(list, true));
-        if !self.uris.is_empty() {
-            filter.put("resourceSubscriptions", &self.uris);
-        }
-        filter
+    pub(super) fn has_room_for(&self, uri: &str) -> bool {
+        uri.len() <= MAX_URI && self.wanted.uris.len() < MAX_URIS && self.waiting.len() < MAX_URIS
+    }
+
+    /// A number that no other has.
+    pub(super) fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
     }
 
     /// Sees to it that a stream tells of what is wanted. One is opened at a time.
-    fn renew(&mut self, me: &Weak<Bridge>) -> Todo {
+    pub(super) fn renew(&mut self) -> Todo {
         let mut todo = Todo::default();
         if self.opening.is_some() {
             return todo; // Looked at again when that one is acknowledged.
         }
-        let filter = self.filter();
-        if self.open.as_ref().is_some_and(|open| open.filter == filter.bytes()) {
+        if self.open.as_ref().is_some_and(|open| open.wanted == self.wanted) {
             todo.subscribed = mem::take(&mut self.waiting);
-        } else if filter.is_empty() {
+        } else if self.wanted == Wanted::default() {
             todo.cancel = self.open.take().map(|open| open.id);
         } else {
-            self.last += 1;
-            let id = words::own_id("listen", self.last);
+            let id = words::own_id("listen", self.next());
             let waiting = mem::take(&mut self.waiting);
-            let late = id.clone();
-            let limit = (!waiting.is_empty()).then(|| {
-                Timer::after(me, ACKNOWLEDGED_WITHIN, move |bridge| bridge.acknowledges_late(&late))
-            });
-            self.opening = Some(Stream { id: id.clone(), filter: filter.bytes(), waiting, _limit: limit });
+            self.opening = Some(Stream { id: id.clone(), wanted: self.wanted.clone(), waiting });
             self.again = None;
-            todo.open = Some((id, filter));
+            todo.open = Some((id, words::filter(&self.wanted.lists, &self.wanted.uris)));
         }
         todo
     }
 
-    fn acknowledged(&mut self, id: &RawId, honoured: &Object, me: &Weak<Bridge>) -> Todo {
+    pub(super) fn acknowledged(&mut self, id: &RawId, honoured: &Object) -> Todo {
         let Some(mut stream) = self.opening.take_if(|opening| opening.id == *id) else {
             return Todo::default();
         };
@@ -112,161 +105,37 @@ impl Listening {
             serde_json::from_value(honoured.value("resourceSubscriptions")).unwrap_or_default();
         let (subscribed, unheard): (Vec<_>, Vec<_>) =
             mem::take(&mut stream.waiting).into_iter().partition(|waiting| honoured.contains(&waiting.uri));
-        let unchanged = stream.filter == self.filter().bytes();
         for waiting in &unheard {
-            self.uris.remove(&waiting.uri);
+            // Nor is it asked for again.
+            self.wanted.uris.remove(&waiting.uri);
+            stream.wanted.uris.remove(&waiting.uri);
         }
-        if unchanged {
-            stream.filter = self.filter().bytes(); // What is not honoured need not be asked for again.
-        }
-        stream._limit = None;
         let old = self.open.replace(stream).map(|old| old.id);
-        let mut todo = self.renew(me);
+        let mut todo = self.renew();
         todo.cancel = todo.cancel.or(old);
         todo.subscribed.extend(subscribed);
         todo.unheard.extend(unheard);
         todo
     }
-}
 
-impl Bridge {
-    /// The client wants to hear of changes of these lists.
-    pub(super) fn listen_to_lists(&self, lists: &[&'static str]) {
-        let mut state = self.state();
-        state.listening.lists = lists.to_vec();
-        let todo = state.listening.renew(&self.me);
-        drop(state);
-        self.carry_out(todo);
+    /// Takes out the newest for which this holds, and forgets what only it wanted.
+    pub(super) fn give_up(&mut self, is_it: impl Fn(&Waiting) -> bool) -> Option<Waiting> {
+        let opening = self.opening.as_mut().map(|opening| &mut opening.waiting);
+        let found = [Some(&mut self.waiting), opening].into_iter().flatten().find_map(|queue| {
+            let at = queue.iter().rposition(&is_it)?;
+            Some(queue.remove(at))
+        })?;
+        self.forget(&found.uri);
+        Some(found)
     }
 
-    pub(super) fn subscribe(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        let Some(uri) = request.uri().map(|uri| uri.into_owned()) else {
-            return reply.end(words::refusal(-32602, "Invalid params: uri is missing", None));
-        };
-        let mut state = self.state();
-        if state.listening.uris.len() >= MAX_URIS {
-            drop(state);
-            return reply.end(Outcome::Failed(self.error(&request, ErrorKind::Overloaded)));
-        }
-        state.listening.uris.insert(uri.clone());
-        state.listening.waiting.push(Waiting { uri, request, id, reply });
-        let todo = state.listening.renew(&self.me);
-        drop(state);
-        self.carry_out(todo);
-    }
-
-    pub(super) fn unsubscribe(&self, request: &Frame, reply: Box<dyn Reply>) {
-        let mut state = self.state();
-        request.uri().map(|uri| state.listening.uris.remove(&*uri));
-        let todo = state.listening.renew(&self.me);
-        drop(state);
-        self.carry_out(todo);
-        reply.end(words::answer(b"{}"));
-    }
-
-    /// The server has opened a stream, for this much of what was asked.
-    pub(super) fn acknowledged(&self, id: &RawId, honoured: &Object) {
-        let todo = self.state().listening.acknowledged(id, honoured, &self.me);
-        self.carry_out(todo);
-    }
-
-    fn carry_out(&self, todo: Todo) {
-        if let Some((id, filter)) = todo.open {
-            let mut params = Object::default();
-            params.put("notifications", filter);
-            params.put("_meta", &self.state().envelope);
-            let reply = Box::new(StreamEnd { bridge: self.me.clone(), id: id.clone() });
-            self.pass(words::request(&id, "subscriptions/listen", &params), id, reply);
-        }
-        if let (Some(id), Some(connection)) = (todo.cancel, self.connection()) {
-            connection.cancel(&id, &words::message(words::cancellation(&id, "replaced")));
-        }
-        for waiting in todo.subscribed {
-            waiting.reply.end(words::answer(b"{}"));
-        }
-        for waiting in todo.unheard {
-            waiting.reply.end(self.gap(&waiting.request, Gap::Subscription));
-        }
-    }
-
-    /// A stream of ours came to an end that we did not want.
-    fn stream_ended(&self, id: &RawId, outcome: &Outcome) {
-        let mut state = self.state();
-        let listening = &mut state.listening;
-        let refused = listening.opening.take_if(|opening| opening.id == *id);
-        let waiting = refused.map(|opening| opening.waiting).unwrap_or_default();
-        for waiting in &waiting {
-            listening.uris.remove(&waiting.uri);
-        }
-        if listening.open.take_if(|open| open.id == *id).is_some() {
-            let again = |bridge: &std::sync::Arc<Bridge>| bridge.listen_again();
-            listening.again = Some(Timer::after(&self.me, REOPENED_AFTER, again));
-        }
-        let next = !listening.waiting.is_empty();
-        let todo = if next { listening.renew(&self.me) } else { Todo::default() };
-        drop(state);
-        self.carry_out(todo);
-        for waiting in waiting {
-            waiting.reply.end(match outcome {
-                Outcome::Answered(answer) if answer.is_error() => Outcome::Answered(answer.clone()),
-                Outcome::Failed(error) => Outcome::Failed(error.clone()),
-                _ => self.gap(&waiting.request, Gap::Subscription),
-            });
-        }
-    }
-
-    fn listen_again(&self) {
-        let mut state = self.state();
-        let todo = state.listening.renew(&self.me);
-        drop(state);
-        self.carry_out(todo);
-    }
-
-    /// The stream stays, but those who have subscribed have waited for long enough.
-    fn acknowledges_late(&self, id: &RawId) {
-        let mut state = self.state();
-        let opening = state.listening.opening.as_mut().filter(|opening| opening.id == *id);
-        let waiting = opening.map(|opening| mem::take(&mut opening.waiting)).unwrap_or_default();
-        drop(state);
-        for waiting in waiting {
-            let error = self.error(&waiting.request, ErrorKind::Timeout);
-            let delivery = Delivery::Unknown;
-            waiting.reply.end(Outcome::Failed(CallError { delivery, repeatable: true, ..error }));
-        }
-    }
-
-    /// The client gave up its subscription before it was confirmed. Says whether it waited here.
-    pub(super) fn cancel_subscribing(&self, id: &RawId) -> bool {
-        let listening = &mut self.state().listening;
-        let opening = listening.opening.as_mut().map(|opening| &mut opening.waiting);
-        for queue in [Some(&mut listening.waiting), opening].into_iter().flatten() {
-            if let Some(at) = queue.iter().rposition(|waiting| waiting.id == *id) {
-                queue.remove(at);
-                return true;
-            }
-        }
-        false
-    }
-
-    /// The connection is over.
-    pub(super) fn end_subscribing(&self) {
-        let listening = mem::take(&mut self.state().listening);
-        let opening = listening.opening.map(|opening| opening.waiting).unwrap_or_default();
-        for waiting in listening.waiting.into_iter().chain(opening) {
-            waiting.reply.end(Outcome::Failed(self.error(&waiting.request, ErrorKind::Closed)));
-        }
-    }
-}
-
-struct StreamEnd {
-    bridge: Weak<Bridge>,
-    id: RawId,
-}
-
-impl Reply for StreamEnd {
-    fn end(self: Box<Self>, outcome: Outcome) {
-        if let Some(bridge) = self.bridge.upgrade() {
-            bridge.stream_ended(&self.id, &outcome);
+    /// Somebody does not want this any more. What the stream tells of already, another may have asked for.
+    pub(super) fn forget(&mut self, uri: &str) {
+        let opening = self.opening.iter().flat_map(|opening| &opening.waiting);
+        let is_awaited = self.waiting.iter().chain(opening).any(|waiting| waiting.uri == uri);
+        let is_told = self.open.as_ref().is_some_and(|open| open.wanted.uris.contains(uri));
+        if !is_awaited && !is_told {
+            self.wanted.uris.remove(uri);
         }
     }
 }

@@ -1,9 +1,12 @@
 //! A modern client on a legacy server: its requests lose the modern envelope, and results get what the modern era
 //! requires.
 
-use serde_json::{Value, json};
+use std::sync::Arc;
+
+use serde_json::json;
 
 use super::object::Object;
+use super::welcome::About;
 use super::words::{self, LOG_LEVEL, PREFIX, SERVER_INFO};
 use super::{Bridge, Request, welcome};
 use crate::call::{Outcome, Reply};
@@ -40,9 +43,7 @@ impl Bridge {
     /// The modern era asks for log messages with each request, the legacy one once for all.
     fn heed_level(&self, request: &Frame) {
         let Some(level) = Object::of(request.meta()).text(LOG_LEVEL) else { return };
-        if self.state().level.as_ref() == Some(&level)
-            || self.said().object("capabilities").raw("logging").is_none()
-        {
+        if self.state().level.as_ref() == Some(&level) || !self.about().can("logging") {
             return;
         }
         let mut params = Object::default();
@@ -63,7 +64,7 @@ impl Bridge {
             method,
             "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" | "resources/read"
         );
-        Polish { is_cached, server: welcome::server_info(&self.said().value("serverInfo"), self.port.name()) }
+        Polish { is_cached, about: self.about() }
     }
 
     /// What a legacy server sends by itself, for a modern client.
@@ -112,7 +113,7 @@ fn wrong_version(request: &Frame) -> Option<Outcome> {
 /// What the modern era requires in a result.
 pub(super) struct Polish {
     is_cached: bool,
-    server: Value,
+    about: Arc<About>,
 }
 
 impl Polish {
@@ -126,7 +127,7 @@ impl Polish {
             result.put_if_absent("cacheScope", "private");
         }
         let mut meta = result.object("_meta");
-        meta.put_if_absent(SERVER_INFO, &self.server);
+        meta.put_if_absent(SERVER_INFO, &self.about.server_info);
         result.put("_meta", meta);
         words::answer(&result.bytes())
     }

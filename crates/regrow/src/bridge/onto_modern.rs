@@ -46,7 +46,7 @@ impl Bridge {
     }
 
     fn set_level(&self, request: &Frame) -> Outcome {
-        if self.said().object("capabilities").raw("logging").is_none() {
+        if !self.about().can("logging") {
             return words::refusal(-32601, "Method not found", None); // As this server would have said in its client's era.
         }
         match request.level().filter(|level| LEVELS.contains(&&**level)) {
@@ -61,7 +61,7 @@ impl Bridge {
     pub(super) fn forward_onto_modern(&self, notification: &Frame) -> bool {
         match notification.method().unwrap_or_default() {
             "notifications/initialized" => {
-                self.listen_to_lists(&welcome::told_lists(&self.said().object("capabilities")));
+                self.listen_to_lists(&self.about().told_lists());
                 true
             }
             // A modern server asks for roots when it needs them, and asks nothing that has progress.

@@ -5,13 +5,12 @@ use regrow_core::Epoch;
 use super::Bridge;
 use super::calls::{Call, Calls, Question};
 use super::object::Object;
-use super::words::{self, CLIENT_CAPABILITIES};
+use super::words;
+use crate::error::{ErrorKind, Gap};
 use crate::frame::{self, Frame, RawId};
 
-/// More unanswered questions during one call are refused,
+/// More unanswered questions during one call are refused.
 const MAX_QUESTIONS: usize = 64;
-/// and more calls whose clients are away.
-const MAX_AWAY: usize = 256;
 
 /// Why a question cannot be put to the client.
 enum Unasked {
@@ -24,12 +23,12 @@ impl Unasked {
     fn refusal(&self, id: &RawId) -> bytes::Bytes {
         let (code, text) = match self {
             Unasked::Unattributed => (
-                -31009,
+                ErrorKind::NotBridged(Gap::Question).code(),
                 "the client can only be asked during a call, and it is not clear during which: \
                  none is running, or several are",
             ),
             Unasked::Unable => (-32601, "Method not found"),
-            Unasked::TooMany => (-31004, "too many requests are unanswered already"),
+            Unasked::TooMany => (ErrorKind::Overloaded.code(), "too many requests are unanswered already"),
         };
         frame::error(Some(id), code, text, None)
     }
@@ -44,21 +43,21 @@ impl Calls {
             found.next().filter(|_| found.next().is_none())
         };
         only(|_| true)
-            .or_else(|| only(|call| call.request.method() == Some("tools/call")))
+            .or_else(|| only(|call| call.method == "tools/call"))
             .or_else(|| only(|call| call.has_progress))
     }
 
     fn admit(&mut self, epoch: Epoch, id: &RawId, request: &Frame) -> Result<u64, Unasked> {
-        let away = self.open.values().filter(|call| call.client.is_none()).count();
         let number = self.asking().ok_or(Unasked::Unattributed)?;
+        let leaves = self.open.get(&number).is_some_and(|call| call.client.is_some());
+        let has_room = self.has_room_for(leaves.into(), request.bytes().len());
         let key = format!("q{}", self.next());
         let call = self.open.get_mut(&number).ok_or(Unasked::Unattributed)?;
         let method = request.method().unwrap_or_default();
-        let capabilities = Object::of(call.request.meta()).object(CLIENT_CAPABILITIES);
-        if words::capability(method).is_none_or(|needed| capabilities.raw(needed).is_none()) {
+        if words::capability(method).is_none_or(|needed| call.capabilities.raw(needed).is_none()) {
             return Err(Unasked::Unable);
         }
-        if call.questions.len() >= MAX_QUESTIONS || (call.client.is_some() && away >= MAX_AWAY) {
+        if call.questions.len() >= MAX_QUESTIONS || !has_room {
             return Err(Unasked::TooMany);
         }
         let params = request.params().map(|params| {
@@ -119,7 +118,12 @@ impl Bridge {
         for question in questions {
             let line = match &*question.method {
                 "elicitation/create" => frame::response(&question.id, br#"{"action":"cancel"}"#),
-                _ => frame::error(Some(&question.id), -31007, "nobody is left to answer", None),
+                _ => frame::error(
+                    Some(&question.id),
+                    ErrorKind::Closed.code(),
+                    "nobody is left to answer",
+                    None,
+                ),
             };
             connection.hand_over(question.epoch, &question.id, line);
         }

@@ -22,6 +22,8 @@ const MAX_ROUNDS: u32 = 10;
 const MAX_INPUTS: usize = 64;
 /// and so many calls may wait for answers.
 const MAX_OPEN: usize = 256;
+/// and so much may be kept for them.
+const MAX_KEPT: usize = 64 << 20;
 /// Like any time that a person needs.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3600);
 /// A server that asks for nothing but to be called again is given a moment.
@@ -45,6 +47,19 @@ struct Round {
     _timer: Timer,
 }
 
+impl Round {
+    fn bytes(&self) -> usize {
+        let answers = self.answers.members().map(|(_, answer)| answer.get().len()).sum::<usize>();
+        self.call.request.bytes().len() + answers
+    }
+}
+
+impl Rounds {
+    fn has_room_for(&self, bytes: usize) -> bool {
+        bytes + self.open.iter().map(Round::bytes).sum::<usize>() <= MAX_KEPT
+    }
+}
+
 impl Bridge {
     /// The server asks for input before it answers this call.
     pub(super) fn need_input(&self, call: Call, required: &Object) {
@@ -60,11 +75,13 @@ impl Bridge {
         let can = |(_, input): &(String, Object)| {
             words::capability(&method(input)).is_some_and(|needed| capabilities.raw(needed).is_some())
         };
+        let has_room =
+            state.rounds.open.len() < MAX_OPEN && state.rounds.has_room_for(call.request.bytes().len());
         let problem = if call.rounds == MAX_ROUNDS {
             Some(ErrorKind::NotBridged(Gap::EndlessQuestions))
         } else if !inputs.iter().all(can) {
             Some(ErrorKind::NotBridged(Gap::Question))
-        } else if inputs.len() > MAX_INPUTS || state.rounds.open.len() >= MAX_OPEN || !can_ask {
+        } else if inputs.len() > MAX_INPUTS || !has_room || !can_ask {
             Some(ErrorKind::Overloaded)
         } else {
             None
@@ -102,13 +119,15 @@ impl Bridge {
         let mut state = self.state();
         let is_asked = |round: &Round| round.asked.iter().any(|(asked, _)| asked == id);
         let Some(at) = state.rounds.open.iter().position(is_asked) else { return false };
+        let fits = state.rounds.has_room_for(answer.bytes().len());
         let round = &mut state.rounds.open[at];
-        let result = answer.result().and_then(|result| serde_json::from_slice(result).ok());
+        let result = answer.result().filter(|_| fits).and_then(|result| serde_json::from_slice(result).ok());
         let Some(result) = result else {
             round.asked.retain(|(asked, _)| asked != id);
             let round = state.rounds.open.remove(at);
             drop(state);
-            self.give_up(round, ErrorKind::NotBridged(Gap::RefusedAnswer));
+            let refused = ErrorKind::NotBridged(Gap::RefusedAnswer);
+            self.give_up(round, if fits { refused } else { ErrorKind::Overloaded });
             return true;
         };
         if let Some(at) = round.asked.iter().position(|(asked, _)| asked == id) {

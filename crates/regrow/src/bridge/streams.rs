@@ -5,10 +5,10 @@ use std::sync::Weak;
 
 use serde_json::value::RawValue;
 
+use super::Bridge;
 use super::object::Object;
 use super::onto_legacy::Unheard;
 use super::words::{self, SUBSCRIPTION};
-use super::{Bridge, welcome};
 use crate::call::{Outcome, Reply};
 use crate::error::ErrorKind;
 use crate::frame::{self, Frame, RawId};
@@ -18,7 +18,9 @@ use crate::memory::List;
 /// More streams than this are refused,
 const MAX_STREAMS: usize = 256;
 /// and those that would make for more subscriptions.
-const MAX_URIS: usize = 10_000;
+const MAX_URIS: usize = 4096;
+/// A longer URI is not subscribed to.
+const MAX_URI: usize = 4096;
 
 /// The client's streams, and what the server was asked to tell for them.
 #[derive(Default)]
@@ -51,13 +53,8 @@ impl Stream {
     }
 
     fn acknowledgement(&self) -> bytes::Bytes {
-        let mut filter = Object::default();
-        self.lists.iter().for_each(|list| filter.put(list, true));
-        if !self.uris.is_empty() {
-            filter.put("resourceSubscriptions", &self.uris);
-        }
         let mut params = Object::default();
-        params.put("notifications", filter);
+        params.put("notifications", words::filter(&self.lists, &self.uris));
         self.line("notifications/subscriptions/acknowledged", &params)
     }
 
@@ -88,13 +85,12 @@ impl Bridge {
     /// The client opens a stream.
     pub(super) fn listen(&self, request: &Frame, id: RawId, reply: Box<dyn Reply>) {
         let filter = Object::of(request.params()).object("notifications");
-        let capabilities = self.said().object("capabilities");
-        let mut lists = welcome::told_lists(&capabilities);
+        let about = self.about();
+        let mut lists = about.told_lists();
         lists.retain(|list| filter.value(list) == true);
-        let uris: BTreeSet<String> = match capabilities.value("resources")["subscribe"] == true {
-            true => serde_json::from_value(filter.value("resourceSubscriptions")).unwrap_or_default(),
-            false => BTreeSet::new(),
-        };
+        let mut uris: BTreeSet<String> =
+            serde_json::from_value(filter.value("resourceSubscriptions")).unwrap_or_default();
+        uris.retain(|uri| about.tells_of_resources() && uri.len() <= MAX_URI);
         let mut state = self.state();
         let streams = &mut state.streams;
         let new: Vec<String> = uris.iter().filter(|uri| !streams.uris.contains_key(*uri)).cloned().collect();

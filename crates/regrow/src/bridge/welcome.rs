@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::object::Object;
 use super::words::SERVER_INFO;
 use crate::frame::Frame;
-use crate::memory::{LEGACY, MODERN};
+use crate::memory::{LEGACY, List, MODERN};
 
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];
 
@@ -45,19 +45,43 @@ pub(super) fn discovered(initialized: &[u8], name: &str) -> Object {
     result
 }
 
+/// What matters of a server's welcome, in either era.
+#[derive(Clone, Debug)]
+pub(super) struct About {
+    pub(super) capabilities: Object,
+    pub(super) server_info: Value,
+}
+
+impl About {
+    pub(super) fn read(welcome: &[u8], name: &str) -> About {
+        let said = Object::of(Some(welcome));
+        let info = match said.value("serverInfo") {
+            Value::Null => said.object("_meta").value(SERVER_INFO),
+            info => info,
+        };
+        About { capabilities: said.object("capabilities"), server_info: server_info(&info, name) }
+    }
+
+    pub(super) fn can(&self, capability: &str) -> bool {
+        self.capabilities.raw(capability).is_some()
+    }
+
+    /// The lists of whose changes it says that it tells, by the member of a filter that asks for them.
+    pub(super) fn told_lists(&self) -> Vec<&'static str> {
+        let is_told = |list: &List| self.capabilities.value(list.capability())["listChanged"] == true;
+        let lists = [List::Tools, List::Prompts, List::Resources];
+        lists.into_iter().filter(is_told).map(List::filter).collect()
+    }
+
+    pub(super) fn tells_of_resources(&self) -> bool {
+        self.capabilities.value("resources")["subscribe"] == true
+    }
+}
+
 /// Both eras require a name and a version. A server that does not say them is called what the operator calls it.
-pub(super) fn server_info(said: &Value, name: &str) -> Value {
+fn server_info(said: &Value, name: &str) -> Value {
     match said["name"].is_string() && said["version"].is_string() {
         true => said.clone(),
         false => json!({ "name": name, "version": "0" }),
     }
-}
-
-/// The lists of whose changes a server says that it tells, by the member of a filter that asks for them.
-pub(super) fn told_lists(capabilities: &Object) -> Vec<&'static str> {
-    [("tools", "toolsListChanged"), ("prompts", "promptsListChanged"), ("resources", "resourcesListChanged")]
-        .into_iter()
-        .filter(|(name, _)| capabilities.value(name)["listChanged"] == true)
-        .map(|(_, filter)| filter)
-        .collect()
 }

@@ -1,5 +1,7 @@
 //! Words of the modern era, and messages of the bridge's own.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use regrow_core::Epoch;
 use serde_json::json;
@@ -40,6 +42,16 @@ pub(super) fn may_ask(method: &str) -> bool {
 /// Whether a request belongs to tasks, which the eras do not share.
 pub(super) fn is_task(request: &Frame) -> bool {
     request.has_task() || request.method().is_some_and(|method| method.starts_with("tasks/"))
+}
+
+/// What a stream tells of.
+pub(super) fn filter(lists: &[&'static str], uris: &BTreeSet<String>) -> Object {
+    let mut filter = Object::default();
+    lists.iter().for_each(|list| filter.put(list, true));
+    if !uris.is_empty() {
+        filter.put("resourceSubscriptions", uris);
+    }
+    filter
 }
 
 /// A line of our own as a message.
