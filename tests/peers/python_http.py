@@ -196,9 +196,9 @@ class Server:
         raise NotImplementedError
 
     async def check_connected(self, link: Link) -> None:
-        mode = link.place.options.mode
-        # A client that lets itself be told speaks the era of the server; any other its own, whatever the server's.
-        modern = mode == MODERN or (mode == "auto" and self.modern)
+        options = link.place.options
+        # Regrow serves whichever era its client asks for, whatever the server's.
+        modern = options.mode != "legacy" and (self.modern or not options.bare)
         expect((link.version == MODERN) == modern, f"speaks {link.version}")
 
     async def check_closed(self, place: Place) -> None:

@@ -167,8 +167,8 @@ class Server {
 
   checkConnected(link) {
     if (sdk.version === 1) return;
-    // A client that lets itself be told speaks the era of the server; any other its own, whatever the server's.
-    const modern = options.mode === "auto" && this.modern;
+    // Regrow serves whichever era its client asks for, whatever the server's.
+    const modern = options.mode === "auto" && (this.modern || !options.bare);
     expect((link.version === MODERN) === modern, `speaks ${link.version}`);
   }
 
