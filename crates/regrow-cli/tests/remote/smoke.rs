@@ -1,0 +1,21 @@
+//! The shortest story: a call, a restart, a call.
+
+use serde_json::json;
+
+use crate::site::{ERAS, Era, Site};
+
+#[test]
+fn a_call_a_restart_a_call() {
+    for era in ERAS {
+        let mut site = Site::new(era, "");
+        let mut peer = site.connect();
+        assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
+        site.restart();
+        assert_eq!(peer.call("count", json!({ "key": "a" })), "2");
+        assert_eq!((site.journal.runs("count"), site.journal.starts()), (2, 2));
+        peer.leave();
+        if era == Era::Legacy {
+            assert_eq!(site.journal.deletes().last(), site.journal.sessions().last());
+        }
+    }
+}
