@@ -74,21 +74,20 @@ impl HttpLink {
     }
 
     /// Takes note of what an answer tells about the server. Before it is handed on: the next message may follow at once.
-    pub(super) fn learn(&self, errand: &Errand, response: &Frame) {
+    /// Gives another result where this is not to be handed on as it is.
+    pub(super) fn learn(&self, errand: &Errand, response: &Frame) -> Option<Vec<u8>> {
         #[derive(Deserialize)]
         struct Initialized {
             #[serde(rename = "protocolVersion")]
             version: String,
         }
-        let Some(result) = response.result() else { return };
+        let result = response.result()?;
         if errand.is("initialize") {
             let initialized = serde_json::from_slice::<Initialized>(result).ok();
             self.known().version =
                 initialized.and_then(|initialized| HeaderValue::try_from(initialized.version).ok());
         }
-        if errand.modern && errand.is("tools/list") {
-            self.parameters().learn(result);
-        }
+        if errand.modern && errand.is("tools/list") { self.parameters().learn(result) } else { None }
     }
 
     pub(super) fn open_session(&self, id: Option<HeaderValue>) {
