@@ -292,10 +292,8 @@ pub(crate) fn judge_step(
 }
 
 fn note_handshake(world: &mut World, before: &State, event: &Event) {
-    if !matches!(before, State::Connecting { .. }) {
-        if matches!((before, event), (State::Closing { .. }, Event::Reconnect(Orderer::Person, _))) {
-            world.truth.account.hurried = true;
-        }
+    if matches!((before, event), (State::Closing { .. }, Event::Reconnect(Orderer::Person, _))) {
+        world.truth.account.hurried = true;
     }
     match event {
         Event::Demand if world.truth.deferred_until.is_some() => world.reach(Goal::DeferredWithCallsWaiting),
