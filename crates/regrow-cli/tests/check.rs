@@ -1,10 +1,12 @@
 //! `regrow check` as people, machines and impatient callers see it, with real servers.
 
-#![allow(clippy::unwrap_used, unreachable_pub, dead_code)] // This is a test, and shares a file with others.
+#![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
 
-#[path = "scenarios/evidence.rs"]
+#[path = "harness/evidence.rs"]
 mod evidence;
+#[path = "harness/far.rs"]
 mod far;
+#[path = "harness/terminal.rs"]
 mod terminal;
 
 use std::io::Read;
@@ -64,8 +66,8 @@ fn a_person_sees_which_servers_work_and_why_others_do_not() {
     leaky["command"] = "sh".into();
     leaky["args"] = json!(["-c", "printf 'no access with s3cr3t-value \\033[31m\\n' >&2; exit 3"]);
     stage.write(json!({
-        "good": stage.server(""),
-        "legacy": stage.server("die-on-discover, page=4"),
+        "good": stage.server("tools=echo|pid|env"),
+        "legacy": stage.server("die-on-discover, page=4, tools=echo|pid|env|count|die|dup|set"),
         "leaky": leaky,
         "missing": { "command": "no-such-program-anywhere" },
         "hung": stage.server("never-answer"),
@@ -80,8 +82,8 @@ fn a_person_sees_which_servers_work_and_why_others_do_not() {
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     let row =
         |name: &str| rows.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("{name}:\n{table}"));
-    assert_eq!(row("good")[1..4], ["ok", "modern", "30"], "{table}");
-    assert_eq!(row("legacy")[1..4], ["ok", "legacy", "30"], "{table}");
+    assert_eq!(row("good")[1..4], ["ok", "modern", "3"], "{table}");
+    assert_eq!(row("legacy")[1..4], ["ok", "legacy", "7"], "{table}");
     for broken in ["leaky", "missing", "hung"] {
         assert_eq!(row(broken)[1..], ["broken", "-", "-", "-"], "{table}");
     }
@@ -101,14 +103,14 @@ fn a_person_sees_which_servers_work_and_why_others_do_not() {
 #[test]
 fn a_machine_gets_json_and_an_exit_code() {
     let stage = Stage::new();
-    stage.write(json!({ "good": stage.server(""), "bad": stage.server("exit-at-start") }));
+    stage.write(json!({ "good": stage.server("tools=echo|pid"), "bad": stage.server("exit-at-start") }));
     let output = stage.check(&["--json", ".mcp.json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let [bad, good] = &found["servers"].as_array().unwrap()[..] else { panic!("{found}") };
     assert_eq!((&bad["state"], &bad["fault"]), (&json!("broken"), &json!("exited")), "{found}");
     assert_eq!(bad["stderr"], json!(["regrow-chaos: exits at start, as planned"]));
-    assert_eq!((&good["state"], &good["tools"], &good["era"]), (&json!("ok"), &json!(30), &json!("modern")));
+    assert_eq!((&good["state"], &good["tools"], &good["era"]), (&json!("ok"), &json!(2), &json!("modern")));
     assert!(good["startMs"].is_u64());
 
     let output = stage.check(&["--json", "--server", "good"]).output().unwrap();

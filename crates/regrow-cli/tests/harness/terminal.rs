@@ -1,5 +1,7 @@
 //! A terminal with a person at it.
 
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
