@@ -80,14 +80,13 @@ impl Config {
     fn add(&mut self, document: &Document, surroundings: &Surroundings, problems: &mut Vec<Message>) {
         let entries = Reading::new(document, surroundings, problems).entries();
         for entry in entries {
-            let earlier = self.servers.iter().position(|server| server.name == entry.name);
-            let was_disabled = self.disabled.iter().position(|name| *name == entry.name);
-            if earlier.is_some() || was_disabled.is_some() {
+            let mut names = self.servers.iter().map(|server| &server.name).chain(&self.disabled);
+            if names.any(|name| *name == entry.name) {
                 let text = "an earlier file has a server of this name, too; this one is taken";
                 self.remarks.push(Message::at(entry.place.clone(), text).of_server(&entry.name));
             }
-            earlier.map(|index| self.servers.remove(index));
-            was_disabled.map(|index| self.disabled.remove(index));
+            self.servers.retain(|server| server.name != entry.name);
+            self.disabled.retain(|name| *name != entry.name);
             match entry.server {
                 Some(server) => self.servers.push(server),
                 None => self.disabled.push(entry.name),

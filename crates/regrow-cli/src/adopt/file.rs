@@ -26,6 +26,9 @@ impl HostFile {
         let wrong =
             |error: io::Error| format!("{shown}: the file cannot be read: {error}; name one that can");
         let path = path.canonicalize().map_err(wrong)?;
+        if !path.is_file() {
+            return Err(format!("{shown}: this is no file; name the configuration of an MCP host"));
+        }
         let whole = contents(&path).map_err(wrong)?;
         let whole = String::from_utf8(whole).map_err(|_| format!("{shown}: the file is no UTF-8 text"))?;
         Ok(HostFile { path, shown, whole })
@@ -84,11 +87,16 @@ impl HostFile {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(mut file) => {
-                    file.write_all(self.whole.as_bytes())?;
-                    // It holds the same secrets: nobody may read it who could not read the file.
-                    file.set_permissions(Permissions::from_mode(permissions.mode() & 0o700))?;
-                    file.sync_all()?;
-                    return Ok(path);
+                    // It holds the same secrets, and is for its owner alone.
+                    let private = Permissions::from_mode(permissions.mode() & 0o700);
+                    let written = file
+                        .write_all(self.whole.as_bytes())
+                        .and_then(|()| file.set_permissions(private))
+                        .and_then(|()| file.sync_all());
+                    if written.is_err() {
+                        let _ = fs::remove_file(&path); // Half a copy is of use to nobody.
+                    }
+                    return written.map(|()| path);
                 }
             }
         }
@@ -114,4 +122,22 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(ending);
     path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_somebody_else_changes_meanwhile_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mcp.json");
+        fs::write(&path, "old").unwrap();
+        let file = HostFile::read(&path).unwrap();
+        fs::write(&path, "of the host").unwrap();
+        let problem = file.replace("ours", true).unwrap_err();
+        assert!(problem.contains("nothing was changed: the file was changed by somebody else"), "{problem}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "of the host");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
 }

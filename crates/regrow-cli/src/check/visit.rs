@@ -45,14 +45,18 @@ pub(super) async fn visit(
     let deadline = Instant::now() + timeout + GRACE;
     let outcome = tokio::select! {
         outcome = examine(&connection, &mut notices, &stderr, &mut finding) => outcome,
-        () = sleep_until(deadline) => Err(Failure::Late(timeout)),
+        () = sleep_until(deadline) => Err(Failure::Late),
         _ = stopped.wait_for(|stopped| *stopped) => Err(Failure::Stopped),
     };
     let manner = if matches!(outcome, Err(Failure::Stopped)) { Manner::Told } else { Manner::ClientLeft };
     connection.close_in(manner).await;
     match outcome {
         Ok(()) => finding.state = State::Ok,
-        Err(failure) => finding.problem = Some(failure.problem(stderr.lines())),
+        Err(failure) => {
+            let text = failure.text(timeout, finding.start.is_some());
+            let fault = if let Failure::Fault(fault) = &failure { Some(fault.name()) } else { None };
+            finding.problem = Some(Problem { text: printable(&text), fault, stderr: stderr.lines() });
+        }
     }
     finding
 }
@@ -62,22 +66,22 @@ enum Failure {
     Fault(Fault),
     /// The server answered, but not as it should.
     Answer(String),
-    Late(Duration),
+    Late,
     Stopped,
 }
 
 impl Failure {
-    fn problem(self, stderr: Vec<String>) -> Problem {
-        let fault = if let Failure::Fault(fault) = &self { Some(fault.name()) } else { None };
-        let text = match self {
+    fn text(&self, timeout: Duration, was_ready: bool) -> String {
+        let limit = seconds(timeout);
+        match self {
             Failure::Fault(fault) => fault.to_string(),
-            Failure::Answer(text) => text,
-            Failure::Late(limit) => {
-                format!("it was not ready within {}; --timeout gives it longer", seconds(limit))
+            Failure::Answer(text) => text.clone(),
+            Failure::Late if was_ready => {
+                format!("it did not list its tools within {limit}; --timeout gives it longer")
             }
+            Failure::Late => format!("it was not ready within {limit}; --timeout gives it longer"),
             Failure::Stopped => "the check was stopped".into(),
-        };
-        Problem { text: printable(&text), fault, stderr }
+        }
     }
 }
 

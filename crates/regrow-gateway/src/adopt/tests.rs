@@ -282,3 +282,29 @@ fn any_layout_comes_back_byte_for_byte() {
     }
     assert!(changed > 2000, "{changed}");
 }
+
+/// Whatever a file looks like, we do not stumble over it, and what we change we can undo.
+#[test]
+fn broken_files_are_refused_or_come_back_byte_for_byte() {
+    let whole = r#"{"mcpServers":{"a":{"command":"x","args":["1", "2"],"env":{"K":"v"}},"b":{"url":"https://h/m?k",
+        "type":"http","headers":{"A":"v"}},"c":{"command":"y"}},"projects":{"p":{"mcpServers":{"d":{"url":"http://h"}}}}}"#;
+    let mut taken = 0;
+    for seed in 0..5000 {
+        let mut chance = fastrand::Rng::with_seed(seed);
+        let mut bytes = whole.as_bytes().to_vec();
+        for _ in 0..chance.usize(1..4) {
+            let (at, to) = (chance.usize(..bytes.len()), chance.usize(..bytes.len()));
+            match chance.u8(..4) {
+                0 => drop(bytes.remove(at)),
+                1 => bytes.insert(at, b"{}[]\",:x\\ \n/"[chance.usize(..12)]),
+                2 => bytes.swap(at, to),
+                _ => drop(bytes.splice(at..at, bytes[at.min(to)..at.max(to)].to_vec())),
+            }
+        }
+        let text = String::from_utf8(bytes).unwrap();
+        let caught = std::panic::catch_unwind(|| adopt(&text, PROGRAM, None).map(|_| there_and_back(&text)));
+        assert!(caught.is_ok(), "seed {seed}:\n{text}");
+        taken += usize::from(caught.is_ok_and(|adopted| adopted.is_ok()));
+    }
+    assert!(taken > 500, "{taken}");
+}

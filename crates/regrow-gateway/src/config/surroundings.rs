@@ -29,7 +29,7 @@ impl Surroundings {
         }
     }
 
-    /// A variable that is set to something.
+    /// A variable, if it is set.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }

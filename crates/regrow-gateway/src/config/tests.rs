@@ -251,3 +251,25 @@ fn too_many_servers_are_refused() {
     let problems = Folder::new().problems(&format!("{{ \"mcpServers\": {{ {} }} }}", servers.join(",")));
     assert!(problems[0].contains("more than 1000 servers"), "{problems:?}");
 }
+
+#[test]
+fn no_file_makes_us_stumble() {
+    let whole = r#"{"regrow":{"callTimeout":"5s"},"inputs":[{"id":"k"}],"servers":{"a":{"command":"${TOKEN}","args":["${X:-1}"],
+        "env":{"K":"${input:k}"},"envFile":"x"},"b":{"url":"https://h/m?k","headers":{"A":"v"}}}}"#;
+    let folder = Folder::new();
+    for seed in 0..2000 {
+        let mut chance = fastrand::Rng::with_seed(seed);
+        let mut bytes = whole.as_bytes().to_vec();
+        for _ in 0..chance.usize(1..5) {
+            let at = chance.usize(..bytes.len());
+            match chance.bool() {
+                true => drop(bytes.remove(at)),
+                false => bytes.insert(at, b"{}[]\",:$\\\n/\xff"[chance.usize(..12)]),
+            }
+        }
+        let path = folder.folder.path().join("x.json");
+        fs::write(&path, &bytes).unwrap();
+        let read = std::panic::catch_unwind(|| Config::read(&[&path], &folder.surroundings).map(drop));
+        assert!(read.is_ok(), "seed {seed}: {}", String::from_utf8_lossy(&bytes));
+    }
+}
