@@ -108,14 +108,19 @@ async fn examine(
     Ok(())
 }
 
-/// Waits for the first session, and says how long it took. The first fault is the answer, too: a server that
+/// Waits for the first session, and says how long its start took; that of a process which was only asked for its era
+/// does not count. The first fault is the answer, too: a server that
 /// works only when it is started again does not work.
 async fn ready(notices: &mut Notices, stderr: &Tail) -> Result<Duration, Failure> {
+    let mut began = Duration::ZERO;
     while let Some(notice) = notices.next().await {
         match notice.what {
             // What a server said when it was asked for its era is of no interest any more.
-            Notice::Connecting(_) => stderr.clear(),
-            Notice::Ready(_) => return Ok(notice.at),
+            Notice::Connecting(_) => {
+                stderr.clear();
+                began = notice.at;
+            }
+            Notice::Ready(_) => return Ok(notice.at.saturating_sub(began)),
             Notice::Fault(_, fault, _) | Notice::Parked(fault) => return Err(Failure::Fault(fault)),
             _ => {}
         }

@@ -257,7 +257,7 @@ fn no_file_makes_us_stumble() {
     let whole = r#"{"regrow":{"callTimeout":"5s"},"inputs":[{"id":"k"}],"servers":{"a":{"command":"${TOKEN}","args":["${X:-1}"],
         "env":{"K":"${input:k}"},"envFile":"x"},"b":{"url":"https://h/m?k","headers":{"A":"v"}}}}"#;
     let folder = Folder::new();
-    for seed in 0..2000 {
+    for seed in 0..500 {
         let mut chance = fastrand::Rng::with_seed(seed);
         let mut bytes = whole.as_bytes().to_vec();
         for _ in 0..chance.usize(1..5) {
