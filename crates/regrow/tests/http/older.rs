@@ -69,6 +69,8 @@ async fn messages_go_where_the_stream_says_and_answers_come_on_it() {
     old.says.lock().unwrap().send(None).unwrap();
     let fault = tokio::time::timeout(LIMIT, listening).await.unwrap().unwrap();
     assert_eq!(fault, Fault::AnswerCut);
+    let late = link.carry(CALL).await;
+    assert_eq!((late.fault(), late.ear.sent()), (Fault::AnswerCut, 0));
     link.process.end(crate::ends::LADDER).await;
 
     // The next link knows.
