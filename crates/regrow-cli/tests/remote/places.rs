@@ -83,12 +83,14 @@ fn scenario_36_no_tls_where_tls_is_expected() {
 
 #[test]
 fn scenario_36_something_that_speaks_no_http() {
-    use std::io::Write;
+    use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for mut socket in listener.incoming().flatten() {
-            let _ = socket.write_all(b"220 mail.example ESMTP\r\n"); // It may leave at once.
+            // It may leave at once.
+            let _ = socket.read(&mut [0; 4096]);
+            let _ = socket.write_all(b"502 5.5.2 Error: command not recognized\r\n");
         }
     });
     let journal = regrow_chaos::Journal::new("/nonexistent");

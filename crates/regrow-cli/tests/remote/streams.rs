@@ -212,6 +212,22 @@ fn a_listen_stream_lives_through_a_restart() {
 }
 
 #[test]
+fn a_listen_stream_lives_through_a_planned_reconnect() {
+    let site = Site::new(Era::Modern, "");
+    let mut peer = site.connect();
+    let stream = peer.ask("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
+    peer.client.wait_for("notifications/subscriptions/acknowledged");
+    peer.client.restart();
+    assert!(site.journal.wait(PATIENCE, |journal| journal.requests("subscriptions/listen") == 2));
+    peer.call("change", json!({}));
+    let news = peer.client.wait_for("notifications/tools/list_changed");
+    assert_eq!(news["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], stream);
+    assert!(peer.client.unclaimed_answers().is_empty(), "the stream has not ended");
+    peer.assert_nothing_charged();
+    peer.leave();
+}
+
+#[test]
 fn what_a_tool_wants_in_a_header_stands_there() {
     let site = Site::new(Era::Modern, "");
     let mut peer = site.connect();
