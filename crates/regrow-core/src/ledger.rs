@@ -77,6 +77,10 @@ struct Call<R> {
     place: Place,
     /// How often it was given to a session, save where that provably never read it.
     sends: u8,
+    /// How many of its exchanges in a row have ended without an answer, none of them after a long time.
+    misses: u8,
+    /// When it was taken, or its last pause ended.
+    resumed: Time,
     /// Whether its id was given to a session.
     used: bool,
     bytes: usize,
@@ -221,6 +225,8 @@ impl<R> Ledger<R> {
                 own,
                 place,
                 sends,
+                misses: 0,
+                resumed: now,
                 used,
                 bytes,
                 arrival: id.0,
@@ -328,6 +334,11 @@ impl<R> Ledger<R> {
         }
     }
 
+    /// Whether this very session owes an answer to this call.
+    pub fn is_on(&self, epoch: Epoch, id: CallId) -> bool {
+        self.calls.get(&id).is_some_and(|call| matches!(call.place, Place::On(on, _) if on == epoch))
+    }
+
     /// Who waits for this call.
     pub fn reply(&self, id: CallId) -> Option<&R> {
         self.calls.get(&id).map(|call| &call.reply)
@@ -377,12 +388,14 @@ impl<R> Ledger<R> {
         if !arrived {
             call.sends = call.sends.saturating_sub(1);
         }
+        let pause = call.pause(now, &self.policy);
         let place = match fault.again() {
             Again::Never => None,
             Again::NextSession => Some(Place::Waiting),
             Again::After(wait) if wait > self.policy.defer_limit => None,
-            Again::After(wait) => Some(Place::Paused(now + wait, Asked::Yes)),
-            Again::Soon => Some(Place::Paused(now + call.pause(&self.policy), Asked::No)),
+            // Who asks for no time at all gets the usual.
+            Again::After(wait) => Some(Place::Paused(now + wait.max(pause), Asked::Yes)),
+            Again::Soon => Some(Place::Paused(now + pause, Asked::No)),
         };
         let in_time = |place: &Place| match (place, call.deadline) {
             (Place::Paused(until, _), Some(deadline)) => *until < deadline,
@@ -391,6 +404,7 @@ impl<R> Ledger<R> {
         match place.filter(in_time).filter(|_| !self.closed && call.may_move(clock, arrived, &self.policy)) {
             Some(place) => {
                 call.place = place;
+                call.resumed = if let Place::Paused(until, _) = place { until } else { now };
                 match place {
                     Place::Waiting => drop(self.waiting.insert(call.arrival, id)),
                     _ => self.pauses += 1,
@@ -537,8 +551,15 @@ impl<R> Ledger<R> {
 
     /// When the oldest of the calls that have gone to this session was taken.
     pub fn eldest(&self, epoch: Epoch) -> Option<Time> {
+        self.eldest_of(epoch, |_| true)
+    }
+
+    /// The same, of these calls alone.
+    pub fn eldest_of(&self, epoch: Epoch, wanted: impl Fn(CallId) -> bool) -> Option<Time> {
         let gone = |call: &Call<R>| matches!(call.place, Place::On(on, Some(_)) if on == epoch);
-        self.clients(gone).map(|call| call.taken).min()
+        let of_clients = |call: &Call<R>| !call.own && call.nature != Nature::Stream;
+        let calls = self.calls.iter().filter(|(id, call)| of_clients(call) && gone(call) && wanted(**id));
+        calls.map(|(_, call)| call.taken).min()
     }
 
     fn count(&self, wanted: impl Fn(&Call<R>) -> bool) -> usize {
@@ -632,9 +653,12 @@ impl<R> Call<R> {
         }
     }
 
-    /// How long it waits before it is sent again on the same session: longer each time for a stream, which has no end.
-    fn pause(&self, policy: &Policy) -> Duration {
-        let times = u32::from(self.sends.max(1));
+    /// Another exchange of it has ended without an answer: how long it waits before it is sent again on the same session. Longer
+    /// each time, unless the exchange had lasted.
+    fn pause(&mut self, now: Time, policy: &Policy) -> Duration {
+        let lasted = now - self.resumed >= policy.backoff.proven;
+        self.misses = if lasted { 1 } else { self.misses.saturating_add(1) };
+        let times = u32::from(self.misses);
         policy.resend_pause.saturating_mul(times.saturating_mul(times)).min(policy.backoff.cap)
     }
 }
