@@ -3,7 +3,7 @@
 use crate::event::{Effect, Event, Notice, Orderer, Pulse};
 use crate::state::{Intent, State, Step, Watch};
 use crate::watch::{Sign, Trust};
-use crate::{Again, Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Remedy, Time, Verdict};
+use crate::{Again, Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Reach, Remedy, Time, Verdict};
 use std::time::Duration;
 
 /// The pure state machine. Its owner reports events and carries out effects.
@@ -181,6 +181,7 @@ impl Lifecycle {
                 self.lost_while_closing(now, fault, pulse)
             }
             (S::Closing { then: Intent::Replace(_), .. }, E::Reconnect(Orderer::Person, _)) => self.hurry(),
+            (S::Closing { then: Intent::Replace(Remedy::Park), .. }, E::Mended) => self.hurry(),
             (S::Closing { .. }, E::Gone(_, ended)) => {
                 let mut effects = self.untidy(ended);
                 effects.extend(self.gone(now));
@@ -266,17 +267,20 @@ impl Lifecycle {
         // What a living process has not read, it may still read: that is known when it is gone. A handshake is sent
         // again in any case, and fails with its attempt.
         let settles = was_connecting || fault.ends_process();
+        let expired = fault.reach() == Reach::Session;
         if settles {
             effects.push(Effect::Settle(self.epoch, fault.clone()));
         }
-        if was_connecting && verdict.charged {
+        let too_long = matches!(fault.again(), Again::After(wait) if wait > self.policy.defer_limit);
+        if was_connecting && (verdict.charged || too_long) {
             effects.push(Effect::FailWaiting(fault.clone()));
         }
         effects.extend(self.enter_closing(now, Manner::Failed, then, Some(fault)));
         if let State::Closing { settle_at, deadline, .. } = &mut self.state
             && !settles
         {
-            let proven = now + self.policy.ladders.failed.length() + self.policy.settle_after;
+            let told = if expired { EXPIRY_TOLD } else { self.policy.settle_after };
+            let proven = now + self.policy.ladders.failed.length() + told;
             *settle_at = Some(proven.min(*deadline));
         }
         effects
@@ -498,7 +502,13 @@ impl Lifecycle {
                 vec![]
             }
             // Who asks us to come back later is not asked sooner.
-            State::Backoff { retry_at, fault: Some(Fault::Deferred { .. }) } if now < *retry_at => vec![],
+            State::Backoff { retry_at, fault: Some(Fault::Deferred { code, .. }) } if now < *retry_at => {
+                let after = *retry_at - now;
+                match after > self.policy.defer_limit {
+                    true => vec![Effect::FailWaiting(Fault::Deferred { code: *code, after })],
+                    false => vec![],
+                }
+            }
             State::Backoff { retry_at, .. } if now < floor => {
                 *retry_at = floor.min(*retry_at);
                 vec![]
@@ -549,7 +559,7 @@ impl Lifecycle {
     /// A call got no answer: is the server still there?
     fn doubt(&mut self, now: Time, pulse: Pulse) -> Vec<Effect> {
         let State::Ready { watch, .. } = self.state else { return vec![] };
-        let Some(sign) = watch.doubt(now, &self.policy) else { return vec![] };
+        let Some(sign) = watch.doubt(now, pulse, &self.policy) else { return vec![] };
         let mut effects = vec![Effect::Notice(Notice::Doubted(self.epoch))];
         effects.extend(self.heed(now, sign, pulse));
         effects
@@ -629,6 +639,9 @@ impl Lifecycle {
         self.attempted.map_or(Time::ZERO, |attempted| attempted + floor.max(self.policy.attempt_floor))
     }
 }
+
+/// When one exchange has told that the session is forgotten, the others that are under way tell the same within this time.
+const EXPIRY_TOLD: Duration = Duration::from_secs(1);
 
 /// A server that asks us to come back later, at once, is given a second;
 const DEFERRED: Duration = Duration::from_secs(1);
