@@ -60,7 +60,7 @@ pub struct Pulse {
     pub heard: Time,
     /// How many calls of clients are in flight.
     pub calls: usize,
-    /// When the oldest of those that have gone to the server was taken.
+    /// Since when the oldest of those that have gone to the server could be sent.
     pub eldest: Option<Time>,
     /// Whether a call of a client got a good answer in this epoch.
     pub answered: bool,

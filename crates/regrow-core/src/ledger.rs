@@ -1,6 +1,6 @@
 //! The calls in flight on a connection, how far each got, and what becomes of each when a session is lost.
 
-use crate::{Again, Epoch, Fault, Nature, Policy, Time};
+use crate::{Again, Epoch, Fault, Nature, Policy, Reach, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -77,15 +77,15 @@ struct Call<R> {
     place: Place,
     /// How often it was given to a session, save where that provably never read it.
     sends: u8,
-    /// How many of its exchanges in a row have ended without an answer, none of them after a long time.
-    misses: u8,
-    /// When it was taken, or its last pause ended.
-    resumed: Time,
     /// Whether its id was given to a session.
     used: bool,
     bytes: usize,
     arrival: u64,
     taken: Time,
+    /// Since when it could be sent: since it was taken, or its last pause was over.
+    since: Time,
+    /// How often in a row its exchange ended soon, without an answer.
+    misses: u32,
     /// What progress gives it anew.
     timeout: Option<Duration>,
     deadline: Option<Time>,
@@ -225,12 +225,12 @@ impl<R> Ledger<R> {
                 own,
                 place,
                 sends,
-                misses: 0,
-                resumed: now,
                 used,
                 bytes,
                 arrival: id.0,
                 taken: now,
+                since: now,
+                misses: 0,
                 timeout,
                 deadline,
                 limit,
@@ -256,22 +256,28 @@ impl<R> Ledger<R> {
     pub fn hold(&mut self, epoch: Epoch) {
         self.live = None;
         self.held = self.held.max(epoch);
-        self.resume(|_, asked| asked == Asked::No);
+        self.resume(|_, _, asked| asked == Asked::No);
     }
 
     /// Calls whose pause is over wait for their turn. Says whether there were any.
     pub fn end_pauses(&mut self, now: Time) -> bool {
-        self.resume(|until, _| until <= now)
+        self.resume(|call, until, _| {
+            let over = until <= now;
+            if over {
+                call.since = until;
+            }
+            over
+        })
     }
 
-    fn resume(&mut self, wanted: impl Fn(Time, Asked) -> bool) -> bool {
+    fn resume(&mut self, wanted: impl Fn(&mut Call<R>, Time, Asked) -> bool) -> bool {
         let mut any = false;
         if self.pauses == 0 {
             return any;
         }
         for (&id, call) in &mut self.calls {
             if let Place::Paused(until, asked) = call.place
-                && wanted(until, asked)
+                && wanted(call, until, asked)
             {
                 call.place = Place::Waiting;
                 self.waiting.insert(call.arrival, id);
@@ -378,12 +384,15 @@ impl<R> Ledger<R> {
     /// The exchange of this one call has ended without an answer, for this reason. It may be sent again, on this session or on the
     /// next; or it ends here.
     pub fn miss(&mut self, now: Time, epoch: Epoch, id: CallId, fault: &Fault) -> Option<Missed<R>> {
-        let clock = self.clock(now);
-        let call = self.calls.get_mut(&id)?;
-        let Place::On(on, start) = call.place else { return None };
+        let Place::On(on, start) = self.calls.get(&id)?.place else { return None };
         if on != epoch {
             return None;
         }
+        if fault.reach() == Reach::Session && self.live == Some(epoch) {
+            self.hold(epoch); // Its owner hears of that, too; until then calls would go where nobody knows us.
+        }
+        let clock = self.clock(now);
+        let call = self.calls.get_mut(&id)?;
         let arrived = start.is_some() && fault.may_have_run();
         if !arrived {
             call.sends = call.sends.saturating_sub(1);
@@ -391,20 +400,18 @@ impl<R> Ledger<R> {
         let pause = call.pause(now, &self.policy);
         let place = match fault.again() {
             Again::Never => None,
-            Again::NextSession => Some(Place::Waiting),
             Again::After(wait) if wait > self.policy.defer_limit => None,
-            // Who asks for no time at all gets the usual.
             Again::After(wait) => Some(Place::Paused(now + wait.max(pause), Asked::Yes)),
-            Again::Soon => Some(Place::Paused(now + pause, Asked::No)),
+            Again::Soon if epoch > self.held => Some(Place::Paused(now + pause, Asked::No)),
+            Again::Soon | Again::NextSession => Some(Place::Waiting),
         };
         let in_time = |place: &Place| match (place, call.deadline) {
-            (Place::Paused(until, _), Some(deadline)) => *until < deadline,
+            (Place::Paused(until, _), Some(deadline)) => *until < deadline + (now - clock),
             _ => true,
         };
         match place.filter(in_time).filter(|_| !self.closed && call.may_move(clock, arrived, &self.policy)) {
             Some(place) => {
                 call.place = place;
-                call.resumed = if let Place::Paused(until, _) = place { until } else { now };
                 match place {
                     Place::Waiting => drop(self.waiting.insert(call.arrival, id)),
                     _ => self.pauses += 1,
@@ -455,9 +462,9 @@ impl<R> Ledger<R> {
     /// waiting, unless trying again cannot mend it or nothing will come any more.
     pub fn fail_waiting(&mut self, fault: &Fault) -> Vec<Ended<R>> {
         let for_good = self.closed || fault.is_permanent();
-        let paused = |call: &Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
+        let waits = |call: &Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
         let waiting: Vec<CallId> =
-            self.calls.iter().filter(|(_, call)| paused(call)).map(|(&id, _)| id).collect();
+            self.calls.iter().filter(|(_, call)| waits(call)).map(|(&id, _)| id).collect();
         let patient = |call: &Call<R>| matches!(call.nature, Nature::Greeting | Nature::Stream);
         let mut over = vec![];
         for id in waiting {
@@ -549,7 +556,7 @@ impl<R> Ledger<R> {
         self.count(|call| matches!(call.place, Place::On(on, Some(start)) if on == epoch && start < read))
     }
 
-    /// When the oldest of the calls that have gone to this session was taken.
+    /// Since when the oldest of the calls that have gone to this session could be sent.
     pub fn eldest(&self, epoch: Epoch) -> Option<Time> {
         self.eldest_of(epoch, |_| true)
     }
@@ -559,7 +566,7 @@ impl<R> Ledger<R> {
         let gone = |call: &Call<R>| matches!(call.place, Place::On(on, Some(_)) if on == epoch);
         let of_clients = |call: &Call<R>| !call.own && call.nature != Nature::Stream;
         let calls = self.calls.iter().filter(|(id, call)| of_clients(call) && gone(call) && wanted(**id));
-        calls.map(|(_, call)| call.taken).min()
+        calls.map(|(_, call)| call.since).min()
     }
 
     fn count(&self, wanted: impl Fn(&Call<R>) -> bool) -> usize {
@@ -653,13 +660,12 @@ impl<R> Call<R> {
         }
     }
 
-    /// Another exchange of it has ended without an answer: how long it waits before it is sent again on the same session. Longer
-    /// each time, unless the exchange had lasted.
+    /// How long it waits before it is sent again on the same session: longer each time, unless its exchange has lasted.
     fn pause(&mut self, now: Time, policy: &Policy) -> Duration {
-        let lasted = now - self.resumed >= policy.backoff.proven;
+        let lasted = now - self.since >= policy.backoff.cap;
         self.misses = if lasted { 1 } else { self.misses.saturating_add(1) };
-        let times = u32::from(self.misses);
-        policy.resend_pause.saturating_mul(times.saturating_mul(times)).min(policy.backoff.cap)
+        let times = self.misses.saturating_mul(self.misses);
+        policy.resend_pause.saturating_mul(times).min(policy.backoff.cap)
     }
 }
 

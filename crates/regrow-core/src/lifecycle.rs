@@ -29,6 +29,8 @@ pub struct Lifecycle {
     probes: Option<u32>,
     /// Whether calls have made the next attempt come sooner.
     demanded: bool,
+    /// The newest epoch in which something was mended: a permanent fault of it may be one of before.
+    mended: Option<Epoch>,
 }
 
 impl Lifecycle {
@@ -48,6 +50,7 @@ impl Lifecycle {
             woke: None,
             probes: None,
             demanded: false,
+            mended: None,
         }
     }
 
@@ -99,9 +102,13 @@ impl Lifecycle {
 
     /// Whether the connection will park, or has, rather than start the next attempt by itself.
     pub fn parks(&self, now: Time) -> bool {
-        match self.state {
-            State::Parked { .. } | State::Closing { then: Intent::Replace(Remedy::Park), .. } => true,
-            State::Closing { then: Intent::Replace(Remedy::Retry), .. } => self.has_spent(now),
+        match &self.state {
+            State::Parked { .. } => true,
+            State::Closing { then: Intent::Replace(remedy), fault, .. } => match remedy {
+                Remedy::AtOnce => false,
+                Remedy::Park if !self.is_mended() => true,
+                Remedy::Retry | Remedy::Park => self.has_spent(now) && deferral(fault).is_none(),
+            },
             _ => false,
         }
     }
@@ -147,11 +154,13 @@ impl Lifecycle {
                 self.lost(now, Fault::HandshakeTimeout { after }, pulse)
             }
             (S::Ready { .. }, E::TimedOut(_, pulse) | E::Doubted(_, pulse)) => self.doubt(now, pulse),
-            // Calls that it had before may still be answered, and their own exchanges tell if not.
-            (
-                S::Ready { watch: Watch::Probed { since, .. } | Watch::Spared { since, .. }, .. },
-                E::ProbeFailed(_, fault, pulse),
-            ) if !pulse.has_call_from_before(*since) => self.lost(now, fault, pulse),
+            (S::Ready { watch, .. }, E::ProbeFailed(_, fault, pulse)) => {
+                match watch.failed(now, pulse, &self.policy) {
+                    Some(Sign::Silent) => self.lost(now, fault, pulse),
+                    Some(sign) => self.heed(now, sign, pulse),
+                    None => vec![],
+                }
+            }
             // A server that has just been asked is not silent, however long nothing was read before.
             (S::Ready { .. }, E::Cancelled(_, taken, pulse))
                 if now - pulse.heard.max(taken) >= self.policy.doubt_silence =>
@@ -181,7 +190,6 @@ impl Lifecycle {
                 self.lost_while_closing(now, fault, pulse)
             }
             (S::Closing { then: Intent::Replace(_), .. }, E::Reconnect(Orderer::Person, _)) => self.hurry(),
-            (S::Closing { then: Intent::Replace(Remedy::Park), .. }, E::Mended) => self.hurry(),
             (S::Closing { .. }, E::Gone(_, ended)) => {
                 let mut effects = self.untidy(ended);
                 effects.extend(self.gone(now));
@@ -220,6 +228,10 @@ impl Lifecycle {
             (S::Parked { fault, .. }, E::Mended) if fault.is_permanent() => {
                 self.connect_soon(now, Orderer::Person)
             }
+            (_, E::Mended) => {
+                self.mended = Some(self.epoch);
+                vec![]
+            }
             _ => vec![],
         }
     }
@@ -251,7 +263,7 @@ impl Lifecycle {
     fn lost(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
         let verdict = self.verdict(&fault, pulse);
         let charged_before = self.is_charged();
-        self.settle_accounts(now, verdict.charged, pulse);
+        self.settle_accounts(now, verdict, pulse);
         let notice = match verdict.charged {
             _ if charged_before => None,
             true => Some(Notice::Fault(self.epoch, fault.clone(), pulse.calls)),
@@ -268,10 +280,10 @@ impl Lifecycle {
         // again in any case, and fails with its attempt.
         let settles = was_connecting || fault.ends_process();
         let expired = fault.reach() == Reach::Session;
+        let too_long = matches!(fault.again(), Again::After(wait) if wait > self.policy.defer_limit);
         if settles {
             effects.push(Effect::Settle(self.epoch, fault.clone()));
         }
-        let too_long = matches!(fault.again(), Again::After(wait) if wait > self.policy.defer_limit);
         if was_connecting && (verdict.charged || too_long) {
             effects.push(Effect::FailWaiting(fault.clone()));
         }
@@ -300,7 +312,7 @@ impl Lifecycle {
         if !verdict.charged {
             return vec![];
         }
-        self.settle_accounts(now, true, pulse);
+        self.settle_accounts(now, verdict, pulse);
         let notice = Notice::Late(self.epoch, fault.clone());
         if let State::Closing { fault: kept, then, .. } = &mut self.state {
             if let Intent::Replace(remedy) = then {
@@ -332,9 +344,13 @@ impl Lifecycle {
     }
 
     /// Charges the epoch if it ended in a fault, and remembers what it proved.
-    fn settle_accounts(&mut self, now: Time, charged: bool, pulse: Pulse) {
+    fn settle_accounts(&mut self, now: Time, Verdict { remedy, charged }: Verdict, pulse: Pulse) {
         self.remember_health(now, pulse);
-        self.free_in_a_row = if charged || pulse.answered { 0 } else { self.free_in_a_row.saturating_add(1) };
+        self.free_in_a_row = match remedy {
+            _ if charged || pulse.answered => 0,
+            Remedy::AtOnce => self.free_in_a_row.saturating_add(1),
+            Remedy::Retry | Remedy::Park => self.free_in_a_row, // Its pause bounds it.
+        };
         if charged && !self.is_charged() {
             self.charged = Some(self.epoch);
             self.budget.charge(now);
@@ -359,18 +375,26 @@ impl Lifecycle {
         self.charged == Some(self.epoch)
     }
 
+    fn is_mended(&self) -> bool {
+        self.mended == Some(self.epoch)
+    }
+
+    /// Whether the server asked us to come back later than this. Neither calls nor programs make it sooner.
+    fn is_deferred(&self, now: Time) -> bool {
+        matches!(&self.state, State::Backoff { retry_at, fault } if now < *retry_at && deferral(fault).is_some())
+    }
+
     fn reconnect(&mut self, now: Time, orderer: Orderer, pulse: Pulse) -> Vec<Effect> {
         if orderer == Orderer::Person {
             self.remember_health(now, pulse);
             return self.drain(now, Intent::Replace(Remedy::AtOnce));
         }
         let charged = !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
-        self.settle_accounts(now, charged, pulse);
-        if !charged {
-            return self.drain(now, Intent::Replace(Remedy::AtOnce));
-        }
-        let mut effects = vec![Effect::Notice(Notice::Fault(self.epoch, Fault::Replaced, pulse.calls))];
-        effects.extend(self.drain(now, Intent::Replace(Remedy::Retry)));
+        let remedy = if charged { Remedy::Retry } else { Remedy::AtOnce };
+        self.settle_accounts(now, Verdict { remedy, charged }, pulse);
+        let notice = Effect::Notice(Notice::Fault(self.epoch, Fault::Replaced, pulse.calls));
+        let mut effects: Vec<Effect> = charged.then_some(notice).into_iter().collect();
+        effects.extend(self.drain(now, Intent::Replace(remedy)));
         effects
     }
 
@@ -441,25 +465,22 @@ impl Lifecycle {
     }
 
     fn replace(&mut self, now: Time, remedy: Remedy, fault: Option<Fault>) -> Vec<Effect> {
-        match (remedy, fault) {
-            (Remedy::Park, Some(fault)) => self.park(now, fault),
-            (Remedy::Retry, Some(fault)) if self.has_spent(now) => self.park(now, fault),
-            (Remedy::Retry, fault) => {
-                let pause = match fault.as_ref().map(Fault::again) {
-                    Some(Again::After(wait)) => {
-                        let wait = wait.clamp(DEFERRED, DEFERRED_CAP);
-                        wait + self.backoff.between_zero_and(wait / 10)
-                    }
-                    _ => self.backoff.pause(),
-                };
-                let start = now + pause + self.wake_jitter(now);
-                self.pause(now, start.max(self.attempt_floor()), fault)
+        let deferral = deferral(&fault);
+        match fault {
+            Some(fault) if remedy == Remedy::Park && !self.is_mended() => return self.park(now, fault),
+            // Who names a time is asked at that time, spent or not.
+            Some(fault) if remedy != Remedy::AtOnce && deferral.is_none() && self.has_spent(now) => {
+                return self.park(now, fault);
             }
-            (Remedy::AtOnce | Remedy::Park, fault) => {
-                let start = now + self.wake_jitter(now);
-                self.pause(now, start.max(self.attempt_floor()), fault)
-            }
+            _ => {}
         }
+        let pause = match (remedy, deferral) {
+            (Remedy::AtOnce, _) => Duration::ZERO,
+            (_, Some(wait)) => self.backoff.no_sooner(wait),
+            (_, None) => self.backoff.pause(),
+        };
+        let start = now + pause + self.wake_jitter(now);
+        self.pause(now, start.max(self.attempt_floor()), fault)
     }
 
     fn pause(&mut self, now: Time, retry_at: Time, fault: Option<Fault>) -> Vec<Effect> {
@@ -490,6 +511,9 @@ impl Lifecycle {
     /// Calls are waiting: one shared attempt, soon, but not more often than the floor allows.
     fn demand(&mut self, now: Time) -> Vec<Effect> {
         let floor = self.demand_floor();
+        if self.is_deferred(now) {
+            return self.put_off(now);
+        }
         match &mut self.state {
             State::Parked { fault, .. } if fault.is_permanent() && now < floor => {
                 vec![Effect::FailWaiting(fault.clone())]
@@ -501,14 +525,6 @@ impl Lifecycle {
                 }
                 vec![]
             }
-            // Who asks us to come back later is not asked sooner.
-            State::Backoff { retry_at, fault: Some(Fault::Deferred { code, .. }) } if now < *retry_at => {
-                let after = *retry_at - now;
-                match after > self.policy.defer_limit {
-                    true => vec![Effect::FailWaiting(Fault::Deferred { code: *code, after })],
-                    false => vec![],
-                }
-            }
             State::Backoff { retry_at, .. } if now < floor => {
                 *retry_at = floor.min(*retry_at);
                 vec![]
@@ -517,10 +533,23 @@ impl Lifecycle {
         }
     }
 
+    /// The server asked us to come back later: calls wait until then, unless that is too long.
+    fn put_off(&self, now: Time) -> Vec<Effect> {
+        match &self.state {
+            State::Backoff { retry_at, fault: Some(Fault::Deferred { code, .. }) }
+                if *retry_at - now > self.policy.defer_limit =>
+            {
+                vec![Effect::FailWaiting(Fault::Deferred { code: *code, after: *retry_at - now })]
+            }
+            _ => vec![],
+        }
+    }
+
     /// Somebody wants a session now. A person need not wait; a program is paced as calls are (P5).
     fn connect_soon(&mut self, now: Time, orderer: Orderer) -> Vec<Effect> {
         let floor = match orderer {
             Orderer::Person => self.attempt_floor(),
+            Orderer::Program if self.is_deferred(now) => return vec![],
             Orderer::Program => self.demand_floor(),
         };
         let (retry_at, fault) = match &self.state {
@@ -647,6 +676,14 @@ const EXPIRY_TOLD: Duration = Duration::from_secs(1);
 const DEFERRED: Duration = Duration::from_secs(1);
 /// and one that asks for hours is asked again after five minutes.
 const DEFERRED_CAP: Duration = Duration::from_secs(300);
+
+/// How long the server asked us to wait, within bounds.
+fn deferral(fault: &Option<Fault>) -> Option<Duration> {
+    match fault.as_ref().map(Fault::again) {
+        Some(Again::After(wait)) => Some(wait.clamp(DEFERRED, DEFERRED_CAP)),
+        _ => None,
+    }
+}
 
 /// What callers are told when we end a session under their calls.
 fn meant(then: Intent) -> Fault {

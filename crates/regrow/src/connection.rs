@@ -166,9 +166,7 @@ impl Builder {
     pub fn build(self) -> Connection {
         let auto = self.era == Era::Auto && self.greets;
         let era_file = self.era_file.filter(|_| auto);
-        let recalled = era_file.as_ref().and_then(|(file, address)| file.recall(address));
-        let assumed = recalled.map(|_| self.hello.clone());
-        let greeting = match recalled.unwrap_or(self.era) {
+        let greeting = match self.era {
             _ if !self.greets => Greeting::ByClient,
             Era::Auto => Greeting::Unknown(self.hello),
             Era::Legacy => self.hello.legacy(),
@@ -189,7 +187,6 @@ impl Builder {
             era_file,
         };
         let shared = Arc::new(Shared::new(settings, inbox, greeting));
-        shared.memory().assumed = assumed;
         let lifecycle = Lifecycle::new(policy, self.seed);
         let (status, status_seen) = watch::channel(Status {
             state: State::Idle,

@@ -59,6 +59,26 @@ pub enum ErrorKind {
     Closed,
     /// An HTTP status came in place of an answer.
     Refused,
+    /// Client and server speak different eras of the protocol, and this has no counterpart in the other one.
+    NotBridged(Gap),
+}
+
+/// What cannot be carried between the eras.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Gap {
+    /// Tasks.
+    Tasks,
+    /// An answer to a question that is not open any more.
+    StaleAnswer,
+    /// A question that the client cannot answer.
+    Question,
+    /// An answer that the client refused to give.
+    RefusedAnswer,
+    /// A server that asks on and on.
+    EndlessQuestions,
+    /// A subscription that the server does not honour.
+    Subscription,
 }
 
 /// What a connection does after a call has failed.
@@ -90,6 +110,7 @@ impl ErrorKind {
             ErrorKind::Malformed => "malformed",
             ErrorKind::Closed => "closed",
             ErrorKind::Refused => "refused",
+            ErrorKind::NotBridged(_) => "not-bridged",
         }
     }
 
@@ -104,6 +125,48 @@ impl ErrorKind {
             ErrorKind::Malformed => -31006,
             ErrorKind::Closed => -31007,
             ErrorKind::Refused => -31008,
+            ErrorKind::NotBridged(_) => -31009,
+        }
+    }
+}
+
+impl Gap {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Gap::Tasks => "tasks",
+            Gap::StaleAnswer => "stale-answer",
+            Gap::Question => "question",
+            Gap::RefusedAnswer => "refused-answer",
+            Gap::EndlessQuestions => "endless-questions",
+            Gap::Subscription => "subscription",
+        }
+    }
+
+    /// What happened, and to which call; with what to do about it.
+    fn happened(self) -> (&'static str, &'static str) {
+        match self {
+            Gap::Tasks => (
+                "the server speaks another era of the protocol than the client, and tasks are not the same in both",
+                "; call without a task",
+            ),
+            Gap::StaleAnswer => (
+                "the question that this call answers is not open any more",
+                "; to be asked again, call without inputResponses and requestState",
+            ),
+            Gap::Question => {
+                ("the server asked for input that the client has not said it can give", " during this call")
+            }
+            Gap::RefusedAnswer => {
+                ("the client did not give the input that the server asked for", " during this call")
+            }
+            Gap::EndlessQuestions => {
+                ("the server asked for input again and again and came to no end", " during this call")
+            }
+            Gap::Subscription => (
+                "the server does not tell when this resource changes",
+                ", so it cannot be subscribed to; read it again instead",
+            ),
         }
     }
 }
@@ -144,6 +207,9 @@ impl CallError {
         }
         if let ErrorKind::TooLarge { bytes } = self.kind {
             put("bytes", bytes.into());
+        }
+        if let ErrorKind::NotBridged(gap) = self.kind {
+            put("gap", gap.name().into());
         }
         if let Some(wait) = self.retry_after() {
             put("retryAfterMs", u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).into());
@@ -239,6 +305,10 @@ impl CallError {
             (ErrorKind::Refused, None) => say("the server refused".into(), " this call"),
             (ErrorKind::Closed, _) => {
                 say("the connection was closed".into(), " before this call was answered")
+            }
+            (ErrorKind::NotBridged(gap), _) => {
+                let (what, call) = gap.happened();
+                say(what.into(), call)
             }
         }
     }
@@ -354,7 +424,9 @@ mod tests {
     #[test]
     fn no_code_lies_in_the_range_that_json_rpc_reserves() {
         use ErrorKind::*;
-        for kind in [Interrupted, Unavailable, Timeout, Overloaded, TooLarge { bytes: 1 }, Malformed, Closed]
+        let not_bridged = NotBridged(Gap::Tasks);
+        let too_large = TooLarge { bytes: 1 };
+        for kind in [Interrupted, Unavailable, Timeout, Overloaded, too_large, Malformed, Closed, not_bridged]
         {
             assert!(!(-32768..=-32000).contains(&kind.code()));
         }

@@ -84,7 +84,7 @@ pub use bridge::Bridge;
 pub use call::{Outcome, Reply};
 pub use connection::{Answer, Builder, Connection, Era, MAX_LINE};
 pub use eras::EraFile;
-pub use error::{CallError, ErrorKind, FAULT_KEY, Outlook};
+pub use error::{CallError, ErrorKind, FAULT_KEY, Gap, Outlook};
 pub use inbox::{Inbox, Incoming, IncomingMessages, Unasked};
 pub use mask::Mask;
 pub use memory::{Hello, Welcome};

@@ -322,6 +322,24 @@ pub trait Upstream {
     fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool;
 }
 
+impl<U: Upstream> Upstream for Arc<U> {
+    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
+        (**self).submit(request, id, reply);
+    }
+
+    fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
+        (**self).cancel(id, notification)
+    }
+
+    fn forward(&self, notification: &Frame) -> bool {
+        (**self).forward(notification)
+    }
+
+    fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
+        (**self).hand_over(epoch, server_id, answer)
+    }
+}
+
 impl Upstream for Connection {
     fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
         Connection::submit(self, request, id, reply);

@@ -86,9 +86,17 @@ fn every_kind_and_cause_is_in_the_document_with_its_code() {
     let document =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md")).unwrap();
     use ErrorKind::*;
-    for kind in
-        [Interrupted, Unavailable, Timeout, Overloaded, TooLarge { bytes: 1 }, Malformed, Closed, Refused]
-    {
+    for kind in [
+        Interrupted,
+        Unavailable,
+        Timeout,
+        Overloaded,
+        TooLarge { bytes: 1 },
+        Malformed,
+        Closed,
+        Refused,
+        NotBridged(regrow::Gap::Tasks),
+    ] {
         let row = format!("| `{}` | {} |", kind.name(), kind.code());
         assert!(document.contains(&row), "{row} is missing");
     }

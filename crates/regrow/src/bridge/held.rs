@@ -1,7 +1,9 @@
 //! Requests that wait until it is known which era the server speaks.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::Weak;
+
+use regrow_core::Delivery;
 
 use super::{Bridge, Speaks, hello};
 use crate::call::{Outcome, Reply};
@@ -66,7 +68,7 @@ impl Held {
 }
 
 impl Bridge {
-    pub(super) fn hold(self: &Arc<Bridge>, taken: Taken) {
+    pub(super) fn hold(&self, taken: Taken) {
         match taken {
             Taken::Waits => {}
             Taken::Asks(first) => self.ask(&first),
@@ -78,7 +80,7 @@ impl Bridge {
     }
 
     /// Has the connection greet the server, in the name of whoever sent this.
-    fn ask(self: &Arc<Bridge>, first: &Frame) {
+    fn ask(&self, first: &Frame) {
         let Some(connection) = self.connection() else {
             return self.fail_held(&self.error(first, ErrorKind::Closed));
         };
@@ -86,11 +88,11 @@ impl Bridge {
         let id = RawId::from(0);
         // The connection answers it with what the server said, in whichever era that was.
         let Ok(question) = Frame::parse(frame::request(&id, "initialize", None)) else { return };
-        connection.submit(question, id, Box::new(Greeted(self.clone())));
+        connection.submit(question, id, Box::new(Greeted(self.me.clone())));
     }
 
     /// The server's era is known: those that waited go first, in their order.
-    fn release(self: &Arc<Bridge>, server: Speaks) {
+    fn release(&self, server: Speaks) {
         while let Some(request) = self.next_held(|state| state.server = Some(server)) {
             self.route(request, server);
         }
@@ -100,7 +102,8 @@ impl Bridge {
     fn fail_held(&self, error: &CallError) {
         while let Some(request) = self.next_held(|state| state.held.asking = false) {
             let tool = self.error(&request.frame, error.kind).tool;
-            request.reply.end(Outcome::Failed(CallError { tool, ..error.clone() }));
+            let own = CallError { tool, delivery: Delivery::NotSent, epoch: None, ..error.clone() };
+            request.reply.end(Outcome::Failed(CallError { repeatable: false, ..own }));
         }
     }
 
@@ -116,15 +119,16 @@ impl Bridge {
 }
 
 /// Waits for the first greeting.
-struct Greeted(Arc<Bridge>);
+struct Greeted(Weak<Bridge>);
 
 impl Reply for Greeted {
     fn end(self: Box<Self>, outcome: Outcome) {
-        let is_modern = self.0.connection().is_some_and(|connection| connection.is_modern());
+        let Some(bridge) = self.0.upgrade() else { return };
+        let is_modern = bridge.connection().is_some_and(|connection| connection.is_modern());
         match outcome {
-            Outcome::Failed(error) => self.0.fail_held(&error),
-            _ if is_modern => self.0.release(Speaks::Modern),
-            _ => self.0.release(Speaks::Legacy),
+            Outcome::Failed(error) => bridge.fail_held(&error),
+            _ if is_modern => bridge.release(Speaks::Modern),
+            _ => bridge.release(Speaks::Legacy),
         }
     }
 }

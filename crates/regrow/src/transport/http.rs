@@ -1,10 +1,11 @@
 //! Servers that are reached over HTTP: each message is a POST, and its answer JSON or a stream of events.
 //!
-//! Both eras are spoken. Nothing is retried below the lifecycle, and what went wrong is told as a fault
+//! Both eras are spoken, and the older HTTP+SSE. Nothing is retried below the lifecycle, and what went wrong is told as a fault
 //! where it is learnt.
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use base64::Engine;
@@ -29,10 +30,14 @@ mod diagnose;
 mod ending;
 mod errand;
 mod events;
+mod exchange;
 mod header_file;
 mod link;
 mod listen;
+mod lookup;
 mod mirror;
+mod older;
+mod parameters;
 mod refusal;
 mod request;
 mod stream;
@@ -51,6 +56,8 @@ pub struct Http {
     access: Arc<Access>,
     limits: Limits,
     client: Option<HttpClient>,
+    /// Whether the server was found to speak the first version of the protocol.
+    older: Arc<AtomicBool>,
 }
 
 /// What is borne of a server at most. A call's own deadline stands above all of these.
@@ -142,7 +149,14 @@ impl Http {
             headers.insert(AUTHORIZATION, basic);
         }
         url.set_fragment(None);
-        Ok(Http { url, headers, access: Arc::new(Access::none()), limits: Limits::default(), client: None })
+        Ok(Http {
+            url,
+            headers,
+            access: Arc::new(Access::none()),
+            limits: Limits::default(),
+            client: None,
+            older: Arc::default(),
+        })
     }
 
     /// Headers for every request. Their values are held to be secret.

@@ -5,7 +5,7 @@ use regrow::transport::Receipt;
 use crate::ear::{ANSWER, CALL, http, open};
 use crate::server::{Request, Server, Talk};
 
-const WELCOME: &str = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}"#;
+pub(crate) const WELCOME: &str = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}"#;
 
 /// Shakes hands as a server of the legacy era does; the rest is for the test.
 pub(crate) fn legacy(answer: impl Fn(&Request, &mut Talk) + Send + Sync + 'static) -> Server {

@@ -107,7 +107,7 @@ pub(crate) struct Open {
 
 /// The server at this URL, through a client of the test's own: a runtime must not inherit another's connections.
 pub(crate) fn http(url: &str) -> Http {
-    Http::new(url).unwrap().client(HttpClient::builder().build().unwrap())
+    Http::new(url).unwrap().client(HttpClient::builder().no_proxy().build().unwrap())
 }
 
 pub(crate) async fn open(http: &Http) -> Open {

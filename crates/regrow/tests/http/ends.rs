@@ -9,7 +9,8 @@ use crate::carry::legacy;
 use crate::ear::{ANSWER, CALL, Heard, frame, http, open};
 use crate::server::Server;
 
-const LADDER: Ladder = Ladder { term_after: Duration::from_secs(5), kill_after: Duration::from_secs(2) };
+pub(crate) const LADDER: Ladder =
+    Ladder { term_after: Duration::from_secs(5), kill_after: Duration::from_secs(2) };
 
 #[tokio::test]
 async fn a_connection_that_closes_without_an_answer_is_broken_and_the_request_sent_once() {

@@ -3,6 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod carry;
+mod credentials;
 mod ear;
 mod ends;
+mod limits;
+mod listen;
+mod modern;
+mod older;
+mod reach;
+mod refusals;
 mod server;
+mod streams;
+mod tls;

@@ -6,6 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// One request as it came.
 #[derive(Clone, Debug)]
@@ -102,7 +103,7 @@ impl Talk {
     pub(crate) fn reset(&mut self) {
         self.open = false;
         let socket = socket2::SockRef::from(self.stream.get_ref().tcp());
-        socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+        socket.set_linger(Some(Duration::ZERO)).unwrap();
     }
 
     /// Waits until the client has closed the connection, or has sent more: then false.
@@ -183,5 +184,15 @@ impl Server {
     /// All requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
+    }
+
+    /// Waits until so many requests have come.
+    pub(crate) async fn until(&self, count: usize) {
+        let wait = async {
+            while self.requests().len() < count {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(crate::ear::LIMIT, wait).await.expect("so many requests");
     }
 }

@@ -177,12 +177,14 @@ async fn an_era_that_proves_wrong_is_forgotten_and_found_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_that_refuses_the_legacy_handshake_by_status_is_found_anew() {
-    for code in [400, 404, 405] {
+async fn a_modern_server_that_does_not_know_the_legacy_handshake_is_found_anew() {
+    for code in [-32601, -32600, -32022] {
         let folder = tempfile::tempdir().unwrap();
         let file = EraFile::at(folder.path().join("eras.json"));
         restarted(&Remote::legacy(), &file).await;
-        let server = Remote::modern().on("initialize", move |_| Some(vec![Act::Fail(status(code))]));
+        let server = Remote::modern().on("initialize", move |message| {
+            Some(vec![Act::Say(refusal(&message["id"], code, "no such method"))])
+        });
         let connection = restarted(&server, &file).await;
         assert!(connection.is_modern(), "{code}");
     }

@@ -7,7 +7,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use regrow_core::Fault;
 use reqwest::Response;
 
-use super::errand::Errand;
+use super::errand::{Errand, LOOK_INTO};
 use super::link::HttpLink;
 use super::stream;
 use crate::error::Plain;
@@ -69,12 +69,18 @@ pub(super) fn content(response: &Response) -> Result<Content, Fault> {
 
 async fn json(link: &HttpLink, errand: &Errand, response: Response) -> Result<Receipt, Fault> {
     let line = body(link, errand, response).await?;
-    if let Line::Whole(bytes) = &line {
+    let whole = match &line {
+        Line::Whole(bytes) => Some(bytes.clone()),
+        Line::TooLong { .. } => None,
+    };
+    // A long one is read only once, by whoever waits for it; what was wrong is found out if it was none.
+    if let Some(bytes) = whole.as_ref().filter(|bytes| bytes.len() <= LOOK_INTO) {
         check(bytes)?;
     }
     if errand.hand_on(link, line)? {
         return Ok(Receipt::Done);
     }
+    whole.as_ref().map_or(Ok(()), check)?;
     Err(Fault::NotMcp { found: "a message that does not answer the request".into() })
 }
 
@@ -85,7 +91,7 @@ async fn body(link: &HttpLink, errand: &Errand, mut response: Response) -> Resul
         response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let mut body = BytesMut::new();
     let mut salvage = Salvage::new();
-    while let Some(chunk) = link.next_chunk(&mut response).await? {
+    while let Some(chunk) = link.next_chunk(&mut response, link.http.limits.idle).await? {
         errand.ear.heard();
         if body.len() + chunk.len() <= max {
             body.extend_from_slice(&chunk);

@@ -13,6 +13,8 @@ use super::{Limits, SetupError, trust};
 #[derive(Clone)]
 pub struct HttpClient {
     pub(super) inner: reqwest::Client,
+    /// How long a connection may take.
+    pub(super) connect: Duration,
 }
 
 /// What a client is to be like.
@@ -21,16 +23,25 @@ pub struct ClientBuilder {
     connect: Duration,
     ca_file: Option<PathBuf>,
     certificate: Option<(PathBuf, PathBuf)>,
-    proxy: Option<Proxy>,
+    proxy: Proxy,
 }
 
-/// A proxy's address, which may hold a password.
+/// Through what requests go.
 #[derive(Clone)]
-struct Proxy(String);
+enum Proxy {
+    Environment,
+    None,
+    /// This one. Its address may hold a password.
+    At(String),
+}
 
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Proxy")
+        f.write_str(match self {
+            Proxy::Environment => "Environment",
+            Proxy::None => "None",
+            Proxy::At(_) => "At(_)",
+        })
     }
 }
 
@@ -41,7 +52,12 @@ const ALIVE_WITHIN: Duration = Duration::from_secs(10);
 impl HttpClient {
     /// A client that trusts the roots of the system, and uses the proxy that the environment names.
     pub fn builder() -> ClientBuilder {
-        ClientBuilder { connect: Limits::default().connect, ca_file: None, certificate: None, proxy: None }
+        ClientBuilder {
+            connect: Limits::default().connect,
+            ca_file: None,
+            certificate: None,
+            proxy: Proxy::Environment,
+        }
     }
 }
 
@@ -72,7 +88,13 @@ impl ClientBuilder {
 
     /// A proxy for all requests, in place of those in the environment.
     pub fn proxy(mut self, url: impl Into<String>) -> ClientBuilder {
-        self.proxy = Some(Proxy(url.into()));
+        self.proxy = Proxy::At(url.into());
+        self
+    }
+
+    /// No proxy, whatever the environment says.
+    pub fn no_proxy(mut self) -> ClientBuilder {
+        self.proxy = Proxy::None;
         self
     }
 
@@ -99,16 +121,19 @@ impl ClientBuilder {
         {
             builder = builder.tcp_user_timeout(ALIVE_EVERY + 3 * ALIVE_WITHIN);
         }
-        if let Some(Proxy(url)) = &self.proxy {
+        builder = match &self.proxy {
+            Proxy::Environment => builder,
+            Proxy::None => builder.no_proxy(),
             // What reqwest says of it would quote the address, and that may hold a password.
-            let proxy = reqwest::Proxy::all(url)
-                .map_err(|_| SetupError::Proxy { reason: "it is not a URL of a proxy".into() })?;
-            builder = builder.proxy(proxy);
-        }
+            Proxy::At(url) => builder.proxy(
+                reqwest::Proxy::all(url)
+                    .map_err(|_| SetupError::Proxy { reason: "it is not a URL of a proxy".into() })?,
+            ),
+        };
         let inner = builder
             .build()
             .map_err(|error| SetupError::Tls { reason: super::diagnose::root_cause(&error) })?;
-        Ok(HttpClient { inner })
+        Ok(HttpClient { inner, connect: self.connect })
     }
 }
 

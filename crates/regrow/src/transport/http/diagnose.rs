@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::time::Duration;
 
 use regrow_core::{Fault, seconds};
 
@@ -21,7 +22,7 @@ pub(super) enum At {
 }
 
 /// Why a request to this address failed.
-pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url, connect: std::time::Duration) -> Fault {
+pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url, connect: Duration) -> Fault {
     let host = || url.host_str().unwrap_or_default().to_owned();
     let tls = find::<rustls::Error>(error);
     if error.is_connect() {
@@ -31,9 +32,12 @@ pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url, connect: std::tim
         if let Some(tls) = tls {
             return Fault::Untrusted { host: host(), reason: Plain(&tls.to_string()).to_string() };
         }
-        let timed_out = error.is_timeout() && find::<io::Error>(error).is_none();
-        let reason =
-            if timed_out { format!("no connection within {}", seconds(connect)) } else { root_cause(error) };
+        // A timeout of the system's own has its own words.
+        let system = find::<io::Error>(error).and_then(io::Error::raw_os_error);
+        let reason = match system {
+            None if error.is_timeout() => format!("no connection within {}", seconds(connect)),
+            _ => root_cause(error),
+        };
         return Fault::Unreachable { address: address(url), reason };
     }
     if let Some(rustls::Error::AlertReceived(alert)) = tls
@@ -44,7 +48,7 @@ pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url, connect: std::tim
     }
     if let Some(hyper) = find::<hyper::Error>(error) {
         if hyper.is_parse() && at == At::Start {
-            return Fault::NotMcp { found: "something that does not speak HTTP".into() };
+            return Fault::NotMcp { found: format!("something that does not speak HTTP ({hyper})") };
         }
         if hyper.is_incomplete_message() || is_end(error) {
             return match at {
@@ -73,6 +77,7 @@ fn is_refusal(alert: AlertDescription) -> bool {
             | AccessDenied
             | HandshakeFailure
             | NoCertificate
+            | DecryptError
     )
 }
 

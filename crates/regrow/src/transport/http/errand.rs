@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderValue;
 use regrow_core::Fault;
 
 use super::link::HttpLink;
 use super::refusal::{error_message, tells_of_lost_session};
-use crate::frame::{Frame, Kind, RawId};
+use crate::frame::{self, Frame, Kind, RawId};
 use crate::lines::Line;
 use crate::transport::Ear;
 
@@ -20,12 +19,12 @@ pub(super) struct Errand {
     pub(super) request: Option<RawId>,
     /// Whether it is of the era without sessions.
     pub(super) modern: bool,
-    /// The session that it went out in.
-    pub(super) session: Option<HeaderValue>,
+    /// Whether it went out in a session that the server may forget.
+    pub(super) in_session: bool,
 }
 
 /// Longer messages are handed on unread: what we look for stands in short ones.
-const LOOK_INTO: usize = 1 << 20;
+pub(super) const LOOK_INTO: usize = 1 << 20;
 
 impl Errand {
     pub(super) fn new(message: Frame, ear: Arc<dyn Ear>) -> Errand {
@@ -34,7 +33,7 @@ impl Errand {
             _ => None,
         };
         let modern = message.protocol_version().is_some();
-        Errand { message, ear, request, modern, session: None }
+        Errand { message, ear, request, modern, in_session: false }
     }
 
     pub(super) fn is(&self, method: &str) -> bool {
@@ -49,24 +48,24 @@ impl Errand {
         }
         // What cannot be read is handed on as it is: whoever reads it for good says so.
         let Ok(frame) = Frame::parse(bytes.clone()) else { return Ok(self.ear.take(line)) };
-        if self.request.is_none() || !matches!(frame.kind(), Kind::Response { .. }) {
-            return Ok(self.ear.take(line));
-        }
-        if frame.id().is_none() {
-            return Ok(self.ear.take(Line::Whole(self.addressed(&frame))));
-        }
-        if self.request == frame.id() {
+        let Kind::Response { id } = frame.kind() else { return Ok(self.ear.take(line)) };
+        // An error without an id, in the answer to a request, is meant for that.
+        let unaddressed = id.is_none() && self.request.is_some();
+        if unaddressed || id == self.request {
             if self.tells_of_expiry(&frame) {
                 return Err(Fault::SessionExpired { ran: true });
             }
-            link.learn(self, &frame);
+            if let (Some(result), Some(id)) = (link.learn(self, &frame), &self.request) {
+                let line = frame::response(id, &result);
+                return Ok(self.ear.take(Line::Whole(line.slice(..line.trim_ascii_end().len()))));
+            }
         }
-        Ok(self.ear.take(line))
+        Ok(self.ear.take(if unaddressed { Line::Whole(self.addressed(&frame)) } else { line }))
     }
 
     /// Some servers say it inside a good answer.
     fn tells_of_expiry(&self, response: &Frame) -> bool {
-        self.session.is_some()
+        self.in_session
             && response.error_code() == Some(-32603)
             && error_message(response).is_some_and(|message| tells_of_lost_session(&message))
     }

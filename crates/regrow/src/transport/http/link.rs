@@ -1,31 +1,32 @@
-//! One link to a server over HTTP: what is known of the session, and the way of a message through it.
+//! One link to a server over HTTP: what is known of the session, and what of it runs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use http::{HeaderValue, Method};
+use http::HeaderValue;
 use regrow_core::Fault;
 use serde::Deserialize;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use url::Url;
 
+use super::Http;
 use super::client::HttpClient;
 use super::errand::Errand;
-use super::mirror::{self, Tools};
-use super::refusal::Meaning;
-use super::request::{Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
+use super::older::Older;
+use super::parameters::Parameters;
 use super::stream::Bookmark;
-use super::{Http, answer, listen};
 use crate::frame::Frame;
-use crate::lines::Line;
-use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
+use crate::mask::Mask;
 
 /// A link, from its opening to its end.
 pub(super) struct HttpLink {
     pub(super) http: Http,
     pub(super) client: HttpClient,
     known: Mutex<Known>,
-    pub(super) tools: Mutex<Tools>,
+    parameters: Mutex<Parameters>,
+    /// Whether we have listed the tools ourselves.
+    pub(super) listed: OnceCell<()>,
+    /// The stream of a server of the first version.
+    pub(super) older: OnceLock<Older>,
     /// Becomes true with the end.
     ended: watch::Sender<bool>,
     /// How many exchanges run.
@@ -64,66 +65,32 @@ impl HttpLink {
             http,
             client,
             known: Mutex::new(known),
-            tools: Mutex::default(),
+            parameters: Mutex::default(),
+            listed: OnceCell::new(),
+            older: OnceLock::new(),
             ended: watch::Sender::new(false),
             running: watch::Sender::new(0),
         })
     }
 
-    async fn exchange(&self, message: Frame, ear: Arc<dyn Ear>) -> Result<Receipt, Fault> {
-        let mut errand = Errand::new(message, ear);
-        let reply = self.post(&mut errand).await?;
-        match reply {
-            Reply::Good(response) => {
-                if errand.is("initialize") {
-                    self.open_session(response.headers().get(SESSION_ID).cloned());
-                }
-                answer::read(self, &errand, response).await
-            }
-            Reply::Refused(refusal) => match refusal.meaning(&errand, SystemTime::now()) {
-                Meaning::Fault(fault) => Err(fault),
-                Meaning::Answer(bytes) => {
-                    errand.hand_on(self, Line::Whole(bytes))?;
-                    Ok(Receipt::Done)
-                }
-            },
-        }
-    }
-
-    async fn post(&self, errand: &mut Errand) -> Result<Reply, Fault> {
-        let mut outgoing = Outgoing::post(self.url(), errand.message.bytes().clone(), errand.ear.clone());
-        if errand.modern {
-            mirror::headers(&errand.message, &self.tools(), &mut outgoing.headers);
-        } else if !errand.is("initialize") {
-            if matches!(self.known().session, Session::Expired) {
-                return Err(Fault::SessionExpired { ran: false }); // Another exchange has just learnt it.
-            }
-            errand.session = self.session_id();
-            outgoing =
-                outgoing.with(SESSION_ID, errand.session.clone()).with(PROTOCOL_VERSION, self.version());
-        }
-        self.send(outgoing).await
-    }
-
     /// Takes note of what an answer tells about the server. Before it is handed on: the next message may follow at once.
-    pub(super) fn learn(&self, errand: &Errand, response: &Frame) {
+    /// Gives another result where this is not to be handed on as it is.
+    pub(super) fn learn(&self, errand: &Errand, response: &Frame) -> Option<Vec<u8>> {
         #[derive(Deserialize)]
         struct Initialized {
             #[serde(rename = "protocolVersion")]
             version: String,
         }
-        let Some(result) = response.result() else { return };
+        let result = response.result()?;
         if errand.is("initialize") {
             let initialized = serde_json::from_slice::<Initialized>(result).ok();
             self.known().version =
                 initialized.and_then(|initialized| HeaderValue::try_from(initialized.version).ok());
         }
-        if errand.modern && errand.is("tools/list") {
-            self.tools().learn(result);
-        }
+        if errand.modern && errand.is("tools/list") { self.parameters().learn(result) } else { None }
     }
 
-    fn open_session(&self, id: Option<HeaderValue>) {
+    pub(super) fn open_session(&self, id: Option<HeaderValue>) {
         let id = id.map(|mut id| {
             id.set_sensitive(true);
             id
@@ -149,6 +116,11 @@ impl HttpLink {
         self.known().version.clone()
     }
 
+    /// Whether the server has forgotten the session.
+    pub(super) fn is_expired(&self) -> bool {
+        matches!(self.known().session, Session::Expired)
+    }
+
     pub(super) fn heard(&self) -> Bookmark {
         self.known().heard.clone()
     }
@@ -161,16 +133,20 @@ impl HttpLink {
         self.known().url.clone()
     }
 
-    pub(super) fn moved_to(&self, url: &Url) {
-        self.known().url = url.clone();
+    /// The server has answered elsewhere: it is asked there from now on.
+    pub(super) fn moved(&self, from: &Url, to: &Url) {
+        let mut known = self.known();
+        if known.url == *from {
+            known.url = to.clone();
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tools(&self) -> MutexGuard<'_, Tools> {
-        self.tools.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn parameters(&self) -> MutexGuard<'_, Parameters> {
+        self.parameters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on nothing starts, and what runs stops.
@@ -185,7 +161,7 @@ impl HttpLink {
     }
 
     /// Runs an exchange until it is over, or the link is.
-    async fn during_life<T>(&self, exchange: impl Future<Output = T>) -> Option<T> {
+    pub(super) async fn during_life<T>(&self, exchange: impl Future<Output = T>) -> Option<T> {
         let mut ended = self.ended.subscribe();
         let _running = Running::new(&self.running);
         tokio::select! {
@@ -195,44 +171,26 @@ impl HttpLink {
         }
     }
 
-    fn note(&self, fault: &Fault) {
-        if matches!(fault, Fault::SessionExpired { .. }) {
+    /// A fault on its way out: a session that the server has forgotten needs no farewell, and a server's own
+    /// words may hold secrets of ours.
+    pub(super) fn told(&self, mut fault: Fault) -> Fault {
+        use Fault::*;
+        if matches!(fault, SessionExpired { .. }) {
             self.known().session = Session::Expired;
         }
-    }
-}
-
-impl Exchanges for HttpLink {
-    fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>> {
-        Box::pin(async move {
-            let carried = self.during_life(self.exchange(message, ear)).await.unwrap_or(Err(Fault::Closed));
-            carried.inspect_err(|fault| self.note(fault))
-        })
-    }
-
-    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Deaf> {
-        Box::pin(async move {
-            let fault = self.during_life(listen::listen(&self, &ear)).await.unwrap_or(Fault::Closed);
-            self.note(&fault);
-            match fault {
-                Fault::SessionExpired { .. } | Fault::Closed => Deaf::Over(fault),
-                fault => Deaf::Lost(fault),
-            }
-        })
-    }
-
-    fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
-        Box::pin(async move {
-            let outgoing = Outgoing::bare(Method::OPTIONS, self.url());
-            let answered = self.during_life(self.send(outgoing)).await.unwrap_or(Err(Fault::Closed));
-            match answered {
-                // Whatever it says, it lives.
-                Ok(_) | Err(Fault::Unauthorized { .. } | Fault::Redirected { .. } | Fault::Status { .. }) => {
-                    Ok(())
-                }
-                Err(fault) => Err(fault),
-            }
-        })
+        let words = match &mut fault {
+            Status { said, .. } => said,
+            NotMcp { found } => found,
+            Redirected { to } => to,
+            Broken { reason }
+            | Unreachable { reason, .. }
+            | UnknownHost { reason, .. }
+            | Untrusted { reason, .. } => reason,
+            _ => return fault,
+        };
+        let session = self.session_id().and_then(|id| id.to_str().ok().map(str::to_owned));
+        *words = Mask::new(self.http.secrets().into_iter().chain(session)).apply(words);
+        fault
     }
 }
 

@@ -1,33 +1,20 @@
 //! What a message of the modern era says in its headers as well, so that those in between need not read it.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::Value;
 
+use super::parameters::Parameters;
 use super::request::PROTOCOL_VERSION;
 use crate::frame::Frame;
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// Which arguments of which tools are to be said in headers.
-#[derive(Default)]
-pub(super) struct Tools {
-    known: HashMap<String, Vec<Mirrored>>,
-}
-
-/// One argument, by the way to it, and its header.
-struct Mirrored {
-    path: Vec<String>,
-    header: HeaderName,
-}
-
 /// Puts the headers of a message there.
-pub(super) fn headers(message: &Frame, tools: &Tools, headers: &mut HeaderMap) {
+pub(super) fn headers(message: &Frame, parameters: &Parameters, headers: &mut HeaderMap) {
     let method = message.method().unwrap_or_default();
     let mut put = |name: HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(&safe(value)) {
@@ -47,7 +34,7 @@ pub(super) fn headers(message: &Frame, tools: &Tools, headers: &mut HeaderMap) {
         put(NAME, name);
     }
     if method == "tools/call" {
-        for (header, value) in tools.arguments(message, name.as_deref().unwrap_or_default()) {
+        for (header, value) in parameters.headers(message, name.as_deref().unwrap_or_default()) {
             put(header, &value);
         }
     }
@@ -57,36 +44,54 @@ pub(super) fn headers(message: &Frame, tools: &Tools, headers: &mut HeaderMap) {
 fn safe(value: &str) -> Cow<'_, str> {
     let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let packed = value.starts_with("=?base64?") && value.ends_with("?=");
-    if plain && !packed && value.trim() == value {
+    if plain && !packed && !value.is_empty() && value.trim() == value {
         return Cow::Borrowed(value);
     }
     Cow::Owned(format!("=?base64?{}?=", STANDARD.encode(value)))
 }
 
-impl Tools {
-    /// Takes note of the tools in a list.
-    pub(super) fn learn(&mut self, result: &[u8]) {
-        let _ = result;
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn of(message: &str) -> Vec<(String, String)> {
+        let message = Frame::parse(Bytes::copy_from_slice(message.as_bytes())).unwrap();
+        let mut map = HeaderMap::new();
+        headers(&message, &Parameters::default(), &mut map);
+        map.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()
     }
 
-    /// The headers that a call needs.
-    fn arguments(&self, message: &Frame, tool: &str) -> Vec<(HeaderName, String)> {
-        let Some(mirrored) = self.known.get(tool).filter(|mirrored| !mirrored.is_empty()) else {
-            return vec![];
+    #[test]
+    fn the_envelope_stands_in_the_headers() {
+        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+        let expected = |method: &str, name: Option<&str>| {
+            let mut all = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+            all.extend(name.map(|name| ("mcp-name", name)));
+            all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<Vec<_>>()
         };
-        let params = message.params().and_then(|params| serde_json::from_slice::<Value>(params).ok());
-        let Some(arguments) = params.as_ref().and_then(|params| params.get("arguments")) else {
-            return vec![];
-        };
-        let header = |one: &Mirrored| {
-            let value = one.path.iter().try_fold(arguments, |value, key| value.get(key))?;
-            let text = match value {
-                Value::String(text) => text.clone(),
-                Value::Bool(_) | Value::Number(_) => value.to_string(),
-                _ => return None,
-            };
-            Some((one.header.clone(), text))
-        };
-        mirrored.iter().filter_map(header).collect()
+        for (method, member, name) in [
+            ("tools/call", r#""name":"pay","uri":"no""#, Some("pay")),
+            ("prompts/get", r#""name":"gr\u00fcn""#, Some("=?base64?Z3LDvG4=?=")),
+            ("resources/read", r#""uri":"file:///a b","name":"no""#, Some("file:///a b")),
+            ("tools/list", r#""name":"no""#, None),
+        ] {
+            let message = format!(r#"{{"id":1,"method":"{method}","params":{{{member},{meta}}}}}"#);
+            assert_eq!(of(&message), expected(method, name));
+        }
+    }
+
+    #[test]
+    fn what_a_header_cannot_carry_is_packed() {
+        assert_eq!(safe("us-west 1"), "us-west 1");
+        for (value, packed) in [
+            ("", "=?base64??="),
+            (" a", "=?base64?IGE=?="),
+            ("a\r\nX: y", "=?base64?YQ0KWDogeQ==?="),
+            ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
+        ] {
+            assert_eq!(safe(value), packed);
+        }
     }
 }

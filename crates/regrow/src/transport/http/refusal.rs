@@ -56,7 +56,7 @@ impl Refusal {
             return Meaning::Fault(Fault::Deferred { code: self.code, after });
         }
         let response = self.response();
-        if errand.session.is_some() && self.is_expiry(errand, response.as_ref()) {
+        if errand.in_session && self.is_expiry(errand, response.as_ref()) {
             return Meaning::Fault(Fault::SessionExpired { ran: false });
         }
         match response {

@@ -76,6 +76,7 @@ impl Outgoing {
 impl HttpLink {
     /// Sends it, once more where new credentials or a new place on the same server are all that it takes.
     pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<Reply, Fault> {
+        let asked = outgoing.url.clone();
         let mut redirects = 0;
         let mut renewed = false;
         loop {
@@ -83,11 +84,13 @@ impl HttpLink {
             let response = self.send_once(&outgoing, &shown.headers).await?;
             let code = response.status().as_u16();
             if response.status().is_success() {
+                if redirects > 0 {
+                    self.moved(&asked, &outgoing.url);
+                }
                 return Ok(Reply::Good(response));
             }
             if response.status().is_redirection() {
                 outgoing.url = followed(&outgoing.url, &response, redirects)?;
-                self.moved_to(&outgoing.url);
                 redirects += 1;
                 continue;
             }
@@ -108,11 +111,12 @@ impl HttpLink {
         outgoing: &Outgoing,
         credentials: &[(HeaderName, HeaderValue)],
     ) -> Result<Response, Fault> {
-        let mut headers = self.http.headers.clone();
-        for (name, value) in credentials {
+        let mut headers = HeaderMap::new();
+        let given = self.http.headers.iter().chain(credentials.iter().map(|(name, value)| (name, value)));
+        for (name, value) in given.filter(|(name, _)| !name.as_str().starts_with("mcp-")) {
             headers.insert(name.clone(), value.clone());
         }
-        // Ours come last: nobody else's stand in their place.
+        // Ours come last: nobody else's stand in their place, nor where we have none.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         for (name, value) in &outgoing.headers {
             headers.insert(name.clone(), value.clone());
@@ -134,16 +138,19 @@ impl HttpLink {
             _ => sending.await,
         };
         let response = response
-            .map_err(|error| diagnose::fault(&error, At::Start, &outgoing.url, self.http.limits.connect))?;
+            .map_err(|error| diagnose::fault(&error, At::Start, &outgoing.url, self.client.connect))?;
         if let Some((_, ear)) = &outgoing.message {
             ear.heard();
         }
         Ok(response)
     }
 
-    /// The next piece of an answer; none at its end.
-    pub(super) async fn next_chunk(&self, response: &mut Response) -> Result<Option<Bytes>, Fault> {
-        let limit = self.http.limits.idle;
+    /// The next piece of an answer, within the limit; none at its end.
+    pub(super) async fn next_chunk(
+        &self,
+        response: &mut Response,
+        limit: Option<Duration>,
+    ) -> Result<Option<Bytes>, Fault> {
         let read = match limit {
             None => response.chunk().await,
             Some(limit) => match tokio::time::timeout(limit, response.chunk()).await {
@@ -151,7 +158,7 @@ impl HttpLink {
                 Err(_) => return Err(Fault::Stalled { after: limit }),
             },
         };
-        read.map_err(|error| diagnose::fault(&error, At::Body, response.url(), self.http.limits.connect))
+        read.map_err(|error| diagnose::fault(&error, At::Body, response.url(), self.client.connect))
     }
 }
 

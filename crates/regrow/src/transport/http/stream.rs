@@ -47,6 +47,8 @@ impl Bookmark {
 
 /// Reads until the request is answered, over as many streams as that takes.
 pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -> Result<Receipt, Fault> {
+    // A subscription is silent while nothing happens.
+    let idle = link.http.limits.idle.filter(|_| !errand.is("subscriptions/listen"));
     let mut bookmark = Bookmark::default();
     let mut next = Some(response);
     let mut fault = Fault::AnswerCut;
@@ -54,7 +56,7 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
     loop {
         if let Some(mut response) = next.take() {
             let mut progress = false;
-            let read = until(link, &errand.ear, &mut response, &mut bookmark, |event| {
+            let read = until(link, &errand.ear, idle, &mut response, &mut bookmark, |event| {
                 progress = true;
                 take(link, errand, event)
             });
@@ -102,12 +104,13 @@ pub(super) async fn open(link: &HttpLink, last: Option<HeaderValue>) -> Result<R
 pub(super) async fn until(
     link: &HttpLink,
     ear: &Arc<dyn Ear>,
+    idle: Option<Duration>,
     response: &mut Response,
     bookmark: &mut Bookmark,
     mut take: impl FnMut(Event) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
     let mut events = Events::new(link.http.limits.max_message);
-    while let Some(mut chunk) = link.next_chunk(response).await? {
+    while let Some(mut chunk) = link.next_chunk(response, idle).await? {
         ear.heard();
         while !chunk.is_empty() {
             let Some(event) = events.read(&mut chunk) else { break };
@@ -127,12 +130,39 @@ pub(super) async fn until(
 
 /// What one event says to a request.
 fn take(link: &HttpLink, errand: &Errand, event: Event) -> Result<bool, Fault> {
-    let is_message = event.name.as_deref().is_none_or(|name| matches!(name, "" | "message"));
-    let Some(mut line) = event.data.filter(|_| is_message) else { return Ok(false) };
-    if let (true, Line::TooLong { salvage, .. }) = (event.endless, &mut line)
+    let endless = event.endless;
+    let Some(mut line) = event.into_message() else { return Ok(false) };
+    if let (true, Line::TooLong { salvage, .. }) = (endless, &mut line)
         && salvage.id.is_none()
     {
         salvage.id = errand.request.clone(); // Its stream can bring nothing else any more.
     }
     errand.hand_on(link, line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_neither_nothing_nor_for_ever() {
+        let pause = |millis: Option<u64>| {
+            let mut bookmark = Bookmark::default();
+            bookmark.note(&Event { retry: millis.map(Duration::from_millis), ..Event::default() });
+            bookmark.retry.as_millis()
+        };
+        let pauses = [None, Some(0), Some(250), Some(u64::MAX)].map(pause);
+        assert_eq!(pauses, [100, 100, 250, 30_000]);
+    }
+
+    #[test]
+    fn an_empty_id_takes_the_bookmark_out() {
+        let mut bookmark = Bookmark::default();
+        for (id, last) in
+            [("a", Some("a")), ("b\tc", Some("b\tc")), ("x\u{7f}", None), ("d", Some("d")), ("", None)]
+        {
+            bookmark.note(&Event { id: Some(id.into()), ..Event::default() });
+            assert_eq!(bookmark.last.as_ref().map(|last| last.to_str().unwrap()), last);
+        }
+    }
 }

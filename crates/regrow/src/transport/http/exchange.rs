@@ -1,0 +1,161 @@
+//! The way of a message over a link: which kind of server it meets, and what becomes of it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+use http::Method;
+use regrow_core::Fault;
+
+use super::errand::Errand;
+use super::link::HttpLink;
+use super::older::{self, Older};
+use super::refusal::{Meaning, Refusal};
+use super::request::{Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
+use super::{answer, listen, lookup, mirror};
+use crate::frame::Frame;
+use crate::lines::Line;
+use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
+
+/// The server wants a header that says what the message says.
+const HEADER_MISMATCH: i64 = -32020;
+
+impl Exchanges for HttpLink {
+    fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>> {
+        Box::pin(async move {
+            let carried = self.during_life(self.exchange(message, ear)).await.unwrap_or(Err(Fault::Closed));
+            carried.map_err(|fault| self.told(fault))
+        })
+    }
+
+    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Deaf> {
+        Box::pin(async move {
+            let listening = async {
+                match self.older.get() {
+                    Some(older) => Deaf::Over(older.listen(ear).await),
+                    None => match listen::listen(&self, &ear).await {
+                        fault @ Fault::SessionExpired { .. } => Deaf::Over(fault),
+                        fault => Deaf::Lost(fault),
+                    },
+                }
+            };
+            match self.during_life(listening).await.unwrap_or(Deaf::Over(Fault::Closed)) {
+                Deaf::Over(fault) => Deaf::Over(self.told(fault)),
+                Deaf::Lost(fault) => Deaf::Lost(self.told(fault)),
+            }
+        })
+    }
+
+    fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
+        Box::pin(async move {
+            let outgoing = Outgoing::bare(Method::OPTIONS, self.url());
+            let answered = self.during_life(self.send(outgoing)).await.unwrap_or(Err(Fault::Closed));
+            match answered {
+                // Whatever it says, it lives.
+                Ok(Reply::Good(response)) => {
+                    answer::rest(response).await;
+                    Ok(())
+                }
+                Ok(Reply::Refused(_))
+                | Err(Fault::Unauthorized { .. } | Fault::Redirected { .. } | Fault::Status { .. }) => Ok(()),
+                Err(fault) => Err(self.told(fault)),
+            }
+        })
+    }
+}
+
+impl HttpLink {
+    async fn exchange(self: &Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> Result<Receipt, Fault> {
+        let mut errand = Errand::new(message, ear);
+        if let Some(older) = self.older.get() {
+            return self.exchange_older(older, &mut errand).await;
+        }
+        let greets = errand.is("initialize") && !errand.modern;
+        if greets && self.http.older.load(Ordering::Relaxed) {
+            if let Some(receipt) = self.greet_older(&mut errand).await? {
+                return Ok(receipt);
+            }
+            self.http.older.store(false, Ordering::Relaxed); // It has learnt better.
+        }
+        let mut reply = self.post(&mut errand).await?;
+        if let Reply::Refused(refusal) = &reply {
+            if greets
+                && older::is_hinted_by(refusal)
+                && let Some(receipt) = self.greet_older(&mut errand).await?
+            {
+                self.http.older.store(true, Ordering::Relaxed);
+                return Ok(receipt);
+            }
+            if self.can_say_more(&errand, refusal).await {
+                reply = self.post(&mut errand).await?;
+            }
+        }
+        match reply {
+            Reply::Good(response) => {
+                if errand.is("initialize") {
+                    self.open_session(response.headers().get(SESSION_ID).cloned());
+                }
+                answer::read(self, &errand, response).await
+            }
+            Reply::Refused(refusal) => self.refused(&errand, &refusal),
+        }
+    }
+
+    fn refused(&self, errand: &Errand, refusal: &Refusal) -> Result<Receipt, Fault> {
+        match refusal.meaning(errand, SystemTime::now()) {
+            Meaning::Fault(fault) => Err(fault),
+            Meaning::Answer(bytes) => {
+                errand.hand_on(self, Line::Whole(bytes))?;
+                Ok(Receipt::Done)
+            }
+        }
+    }
+
+    /// Shakes hands as in the first version of the protocol; none if the server does not speak that.
+    async fn greet_older(self: &Arc<Self>, errand: &mut Errand) -> Result<Option<Receipt>, Fault> {
+        let Some(older) = Older::open(self, errand.ear.clone()).await? else { return Ok(None) };
+        let older = self.older.get_or_init(|| older);
+        self.exchange_older(older, errand).await?;
+        // Waited for here, so that a stream that ends instead is told of at once.
+        older.answered().await?;
+        Ok(Some(Receipt::Done))
+    }
+
+    async fn exchange_older(&self, older: &Older, errand: &mut Errand) -> Result<Receipt, Fault> {
+        match older.post(self, errand).await? {
+            Reply::Refused(refusal) => self.refused(errand, &refusal),
+            Reply::Good(response) => {
+                answer::rest(response).await;
+                Ok(if errand.request.is_some() { Receipt::Elsewhere } else { Receipt::Done })
+            }
+        }
+    }
+
+    /// Whether a call that was refused for want of a header can be sent again with it. It did not run.
+    async fn can_say_more(&self, errand: &Errand, refusal: &Refusal) -> bool {
+        let mismatch = refusal.code == 400
+            && refusal.response().is_some_and(|response| response.error_code() == Some(HEADER_MISMATCH));
+        let Some(tool) = errand.message.name() else { return false };
+        if !mismatch || !errand.modern || !errand.is("tools/call") || self.parameters().knows(&tool) {
+            return false;
+        }
+        // Once on this link. If it fails, the refusal says enough.
+        let listed = self.listed.get_or_try_init(|| lookup::tools(self, errand)).await;
+        listed.is_ok() && self.parameters().knows(&tool)
+    }
+
+    pub(super) async fn post(&self, errand: &mut Errand) -> Result<Reply, Fault> {
+        let mut outgoing = Outgoing::post(self.url(), errand.message.bytes().clone(), errand.ear.clone());
+        if errand.modern {
+            mirror::headers(&errand.message, &self.parameters(), &mut outgoing.headers);
+        } else if !errand.is("initialize") {
+            if self.is_expired() {
+                return Err(Fault::SessionExpired { ran: false }); // Another exchange has just learnt it.
+            }
+            let id = self.session_id();
+            errand.in_session = id.is_some();
+            outgoing = outgoing.with(SESSION_ID, id).with(PROTOCOL_VERSION, self.version());
+        }
+        self.send(outgoing).await
+    }
+}

@@ -1,0 +1,137 @@
+//! What a server says by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use regrow::core::Fault;
+use regrow::transport::Deaf;
+use tokio::task::JoinHandle;
+
+use crate::carry::legacy;
+use crate::ear::{ANSWER, CALL, Heard, LIMIT, Open, http, open};
+use crate::server::{Server, Talk};
+
+const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+
+fn listen(link: &Open) -> (JoinHandle<Deaf>, Arc<Heard>) {
+    let ear = Heard::new(None);
+    (tokio::spawn(link.exchanges.clone().listen(ear.clone())), ear)
+}
+
+async fn end(listening: JoinHandle<Deaf>) -> Deaf {
+    tokio::time::timeout(LIMIT, listening).await.expect("an end in time").unwrap()
+}
+
+async fn goes_on(listening: &mut JoinHandle<Deaf>) -> bool {
+    tokio::time::timeout(Duration::from_millis(300), listening).await.is_err()
+}
+
+async fn greeted(
+    answer: impl Fn(usize, &crate::server::Request, &mut Talk) + Send + Sync + 'static,
+) -> (Server, Open) {
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let server = legacy(move |request, talk| {
+        if request.method == "GET" {
+            answer(count.fetch_add(1, std::sync::atomic::Ordering::SeqCst), request, talk);
+        } else {
+            talk.json(ANSWER);
+        }
+    });
+    let link = open(&http(&server.url())).await;
+    link.greet().await;
+    (server, link)
+}
+
+#[tokio::test]
+async fn it_is_heard_through_streams_that_come_and_go() {
+    let (server, link) = greeted(|count, _, talk| {
+        talk.events("");
+        talk.chunk(format!("id: {count}\nretry: 100\ndata: {CHANGED}\n\n"));
+        if count < 2 {
+            talk.done();
+        } else {
+            talk.closed_by_client();
+        }
+    })
+    .await;
+    let (mut listening, ear) = listen(&link);
+    assert_eq!(ear.until(3).await, [CHANGED; 3]);
+    assert!(goes_on(&mut listening).await);
+    let gets: Vec<_> = server.requests().into_iter().filter(|it| it.method == "GET").collect();
+    let last: Vec<_> = gets.iter().map(|it| it.header("last-event-id")).collect();
+    assert_eq!(last, [None, Some("0"), Some("1")]);
+    for get in &gets {
+        assert_eq!(get.header("accept"), Some("text/event-stream"));
+        assert_eq!(get.header("mcp-session-id"), Some("s-1"));
+        assert_eq!(get.header("mcp-protocol-version"), Some("2025-11-25"));
+    }
+    link.process.end(crate::ends::LADDER).await;
+    assert_eq!(end(listening).await, Deaf::Over(Fault::Closed));
+}
+
+#[tokio::test]
+async fn a_server_without_such_a_stream_is_left_in_peace() {
+    for status in [405, 501, 400, 406] {
+        let (server, link) = greeted(move |_, _, talk| talk.reply(status, "", "")).await;
+        let (mut listening, _) = listen(&link);
+        server.until(3).await;
+        assert!(goes_on(&mut listening).await, "{status}");
+        assert_eq!(server.requests().len(), 3);
+    }
+    let (server, link) = greeted(|_, _, talk| talk.reply(200, "Content-Type: text/html\r\n", "<html>")).await;
+    let (mut listening, _) = listen(&link);
+    server.until(3).await;
+    assert!(goes_on(&mut listening).await);
+}
+
+#[tokio::test]
+async fn a_session_that_is_forgotten_is_told() {
+    let (server, link) = greeted(|_, _, talk| talk.reply(404, "", "")).await;
+    let expired = Fault::SessionExpired { ran: false };
+    assert_eq!(end(listen(&link).0).await, Deaf::Over(expired));
+    link.process.end(crate::ends::LADDER).await;
+    assert_eq!(server.requests().len(), 3, "nobody takes leave");
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_is_a_reason_to_doubt() {
+    let (go, wait) = std::sync::mpsc::channel();
+    let wait = std::sync::Mutex::new(wait);
+    let (_server, link) = greeted(move |_, _, talk| {
+        talk.events("");
+        talk.event(CHANGED);
+        wait.lock().unwrap().recv().unwrap();
+        talk.reset();
+    })
+    .await;
+    let (listening, ear) = listen(&link);
+    ear.until(1).await;
+    go.send(()).unwrap();
+    let end = end(listening).await;
+    assert!(matches!(end, Deaf::Lost(Fault::Broken { .. })), "{end:?}");
+}
+
+#[tokio::test]
+async fn without_a_handshake_nothing_is_listened_to() {
+    let server = Server::new(|_, talk| talk.json(ANSWER));
+    let link = open(&http(&server.url())).await;
+    link.carry(CALL).await.texts();
+    let (mut listening, _) = listen(&link);
+    assert!(goes_on(&mut listening).await);
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn streams_that_end_at_once_are_opened_more_and_more_slowly() {
+    let (server, link) = greeted(|_, _, talk| {
+        talk.events("");
+        talk.chunk("retry: 0\n\n");
+        talk.done();
+    })
+    .await;
+    let begun = std::time::Instant::now();
+    let (_listening, _) = listen(&link);
+    server.until(2 + 5).await;
+    // Not 4 but 1 + 2 + 4 + 8 times the shortest pause.
+    assert!(begun.elapsed() >= Duration::from_millis(1_000), "{:?}", begun.elapsed());
+}
