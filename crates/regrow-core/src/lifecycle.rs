@@ -473,7 +473,7 @@ impl Lifecycle {
         }
         let pause = match (remedy, deferral) {
             (Remedy::AtOnce, _) => Duration::ZERO,
-            (_, Some(wait)) => wait + self.backoff.between_zero_and(wait / 10),
+            (_, Some(wait)) => self.backoff.no_sooner(wait),
             (_, None) => self.backoff.pause(),
         };
         let start = now + pause + self.wake_jitter(now);

@@ -81,7 +81,9 @@ impl Watch {
                 _ => Sign::Wait(Watch::calm(pulse.heard, policy)),
             },
             Watch::Probed { deadline, .. } if now < deadline => Sign::Wait(self),
-            Watch::Probed { .. } if trust == Trust::Refused => Sign::Wait(Watch::calm(now, policy)),
+            Watch::Probed { .. } | Watch::Spared { .. } if trust == Trust::Refused => {
+                Sign::Wait(Watch::calm(now, policy))
+            }
             Watch::Probed { doubt: false, .. } if busy => Sign::Wait(Watch::calm(now, policy)),
             // It may be busy with what came before the question. What came after is no excuse for silence, or a client
             // that calls on and on would keep it.

@@ -29,6 +29,10 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
     shared.memory().guess(|hello| likely_era(&shared, hello));
     let greeting = shared.memory().greeting.clone();
     session::start(&shared, epoch, link, &greeting);
+    let seen = shared.memory().seen();
+    if !seen.is_empty() && !matches!(greeting, Greeting::ByClient) {
+        keep_changes_back(&shared, epoch); // Some servers cry change as soon as they are greeted.
+    }
     let restored = match greeting {
         Greeting::ByClient => {
             shared.tell(News::Opened(epoch));
@@ -50,10 +54,6 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
     }
     session::listen(&shared, epoch);
     retell(&shared, epoch).await;
-    let seen = shared.memory().seen();
-    if !seen.is_empty() {
-        keep_changes_back(&shared, epoch);
-    }
     shared.tell(News::Connected(epoch));
     shared.open(epoch);
     if !seen.is_empty() {
@@ -128,6 +128,10 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
                 }
                 return Err(Some(refused(shared, &answer)));
             };
+            // In that revision there is no handshake: whoever agrees to it means its own era.
+            if now.version == crate::memory::MODERN && agreed.is_none() && become_modern(shared, &params) {
+                return Err(Some(Fault::WrongEra));
+            }
             if let Some(before) = &agreed {
                 check(shared, before, &now)?;
             }
@@ -140,16 +144,16 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
             shared.deliver(epoch, line).await.map_err(Some)
         }
         Greeting::Modern { meta } => {
-            let answer = ask(shared, epoch, "server/discover", &enveloped(&meta)).await?;
+            let answer = discover(shared, epoch, &enveloped(&meta)).await?;
             // Any answer is a sign of life; a server that no longer speaks the client's version is of no use.
             match answer.error_code() {
-                Some(-32022) => Err(Some(Fault::VersionChanged {
-                    was: crate::memory::MODERN.into(),
-                    is: "another revision".into(),
-                })),
                 // Not a word of the modern era.
-                Some(_) if shared.memory().is_guess() && !is_modern_error(&answer) => {
-                    Err(Some(Fault::WrongEra))
+                _ if shared.memory().is_guess() && !speaks_modern(&answer) => Err(Some(Fault::WrongEra)),
+                Some(-32022) if names_our_revision(&answer) != Some(true) => {
+                    Err(Some(Fault::VersionChanged {
+                        was: crate::memory::MODERN.into(),
+                        is: "another revision".into(),
+                    }))
                 }
                 _ => {
                     shared.memory().welcome = welcome(&answer, true);
@@ -169,7 +173,7 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
     let policy = &shared.settings.policy;
     let limit = policy.discover_timeout.min(policy.connect_timeout / 2);
     let params = enveloped(&meta);
-    let asked = ask(shared, epoch, "server/discover", &params);
+    let asked = discover(shared, epoch, &params);
     let era = match tokio::time::timeout(limit, asked).await {
         // Whoever knows only the legacy era need not know what a message of the other is.
         Ok(Err(Some(Fault::Status { code: ..500, .. }))) => hello.legacy(),
@@ -180,7 +184,7 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
             }
             return Err(fault);
         }
-        Ok(Ok(answer)) => match answer.result().is_some() || is_modern_error(&answer) {
+        Ok(Ok(answer)) => match speaks_modern(&answer) {
             true => {
                 shared.memory().welcome = welcome(&answer, true);
                 hello.modern()
@@ -194,8 +198,39 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
     if modern { Ok(()) } else { Err(Some(Fault::WrongEra)) }
 }
 
+/// Asks who is there; once more where our revision is refused in favour of itself.
+async fn discover(shared: &Shared, epoch: Epoch, params: &Bytes) -> Result<Frame, Option<Fault>> {
+    let answer = ask(shared, epoch, "server/discover", params).await?;
+    match answer.error_code() {
+        Some(-32022) if names_our_revision(&answer) == Some(true) => {
+            ask(shared, epoch, "server/discover", params).await
+        }
+        _ => Ok(answer),
+    }
+}
+
 fn welcome(answer: &Frame, modern: bool) -> Option<Welcome> {
     answer.result().map(|result| Welcome { modern, result: Bytes::copy_from_slice(result) })
+}
+
+/// Whether this answer to `server/discover` is one of the modern era. There are legacy servers that answer whatever they are
+/// asked, with an empty result.
+fn speaks_modern(answer: &Frame) -> bool {
+    match answer.result() {
+        Some(_) => names_our_revision(answer) == Some(true),
+        None => is_modern_error(answer) && names_our_revision(answer) != Some(false),
+    }
+}
+
+/// Whether our revision is among those that this answer to `server/discover` names; none where it names none.
+fn names_our_revision(answer: &Frame) -> Option<bool> {
+    let (json, path) = match answer.result() {
+        Some(result) => (result, "/supportedVersions"),
+        None => (answer.error()?, "/data/supported"),
+    };
+    let value: Value = serde_json::from_slice(json).ok()?;
+    let named = value.pointer(path)?.as_array()?;
+    Some(named.iter().any(|version| version == crate::memory::MODERN))
 }
 
 fn is_modern_error(answer: &Frame) -> bool {

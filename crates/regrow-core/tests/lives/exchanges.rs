@@ -175,13 +175,13 @@ fn a_server_that_asks_for_a_pause_at_the_handshake_gets_it_however_many_calls_wa
         "
         0.0s idle -> connecting
         0.0s connecting -> closing: the server answered HTTP 429 and asks to wait for 10 s, free
-        0.0s closing -> backoff: 10.31s
-        10.31s backoff -> connecting
-        10.41s connecting -> ready
-        10.51s call 1: answered
-        10.51s call 2: answered
-        10.51s call 3: answered
-        10.51s call 4: answered
+        0.0s closing -> backoff: 10s
+        10.0s backoff -> connecting
+        10.1s connecting -> ready
+        10.2s call 1: answered
+        10.2s call 2: answered
+        10.2s call 3: answered
+        10.2s call 4: answered
         ",
     );
     assert_eq!((life.charges(), life.answered()), (0, 4));
@@ -381,6 +381,25 @@ fn a_habitual_probe_that_fails_spares_older_calls_too() {
 }
 
 #[test]
+fn a_server_that_does_not_know_the_probe_is_not_ended_under_older_calls_for_one_that_failed() {
+    let mut owner = Owner::new(&Policy { probe_while_busy: true, ..exact() }, 7);
+    owner.event(at(0.0), Event::Start);
+    let epoch = owner.epoch();
+    owner.event(at(0.1), Event::Connected(epoch));
+    owner.event(at(0.2), Event::ProbeRefused(epoch));
+    let caller = owner.call(at(1.0), Nature::Effect, None, 1);
+    let id = owner.ledger.find(|&c| c == caller).expect("it is pending");
+    owner.ledger.sent(id, 0);
+    owner.concern(at(2.0), epoch, &Fault::AnswerCut);
+    let pulse = owner.pulse();
+    owner.event(at(2.0), Event::ProbeFailed(epoch, unreachable(), pulse));
+    while let Some(due) = owner.deadline().filter(|&due| due < at(600.0)) {
+        owner.tick(due);
+    }
+    assert_eq!((owner.lifecycle.state().name(), owner.epoch()), ("ready", epoch));
+}
+
+#[test]
 fn a_half_open_connection_is_found_by_a_probe_and_its_calls_end() {
     let policy = Policy { probe_while_busy: true, ..exact() };
     let world = web(100.0).call(0.0).then(10.0, Happening::Hangs).call_within(20.0, 30.0).call(89.9);
@@ -472,4 +491,27 @@ fn a_paused_call_wakes_a_parked_connection_when_its_pause_is_over() {
         12.2s call 1: answered
         ",
     );
+}
+
+#[test]
+fn what_is_deferred_or_mended_is_known_not_to_park() {
+    let policy = Policy { budget: regrow_core::BudgetPolicy { charges: 0, ..exact().budget }, ..exact() };
+    let parks = |fault: Fault, mended: bool| {
+        let mut owner = Owner::new(&policy, 7);
+        owner.event(at(0.0), Event::Start);
+        let epoch = owner.epoch();
+        let pulse = owner.pulse();
+        owner.event(at(0.1), Event::Lost(epoch, fault, pulse));
+        if mended {
+            owner.event(at(0.2), Event::Mended);
+        }
+        let foreseen = owner.lifecycle.parks(at(0.2));
+        owner.event(at(0.2), Event::Gone(epoch, None));
+        assert_eq!(owner.lifecycle.state().name() == "parked", foreseen);
+        foreseen
+    };
+    assert!(parks(unreachable(), false), "the budget is spent");
+    assert!(!parks(deferred(5.0), false));
+    assert!(parks(unauthorized(), false));
+    assert!(parks(unauthorized(), true), "the budget is spent");
 }

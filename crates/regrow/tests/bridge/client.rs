@@ -83,6 +83,12 @@ impl Client {
         serde_json::from_str(&self.line().await).unwrap()
     }
 
+    /// What is said next, if anything is for so long.
+    pub async fn next_within(&mut self, length: Duration) -> Option<Value> {
+        let line = timeout(length, self.output.next_line()).await.ok()?;
+        Some(serde_json::from_str(&line.unwrap().expect("the relay lives")).unwrap())
+    }
+
     /// Sends a request, and gives its answer, which is the next that is said.
     pub async fn ask(&mut self, request: Value) -> Value {
         let id = request["id"].clone();

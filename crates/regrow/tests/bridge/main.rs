@@ -20,4 +20,5 @@ mod onto_legacy;
 mod onto_modern;
 mod questions;
 mod same;
+mod storm;
 mod streams;

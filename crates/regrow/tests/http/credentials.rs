@@ -242,3 +242,17 @@ fn no_secret_is_shown() {
     assert!(secrets.iter().filter(|known| known.contains(secret)).count() >= 4, "{secrets:?}");
     assert!(secrets.contains(&secret.to_owned()));
 }
+
+#[tokio::test]
+async fn a_server_that_repeats_a_secret_does_not_make_us_tell_it() {
+    let server = crate::carry::legacy(|request, talk| {
+        let words = request.header("authorization").unwrap_or_default();
+        talk.reply(502, "", &format!("no {words} for {}", request.path));
+    });
+    let url = format!("{}?key=hunter2-key", server.url());
+    let headers = Headers::new([("Authorization", "Bearer hunter2-token")]).unwrap();
+    let link = open(&http(&url).credential(Arc::new(headers))).await;
+    link.greet().await;
+    let fault = link.carry(CALL).await.fault();
+    assert_eq!(fault.to_string(), "the server answered HTTP 502: no *** for /mcp?***");
+}

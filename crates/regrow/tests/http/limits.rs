@@ -154,3 +154,16 @@ async fn bytes_that_say_nothing_are_heard() {
     drop(go);
     carrying.await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn headers_beyond_measure_are_refused() {
+    let server = Server::new(|_, talk| {
+        talk.raw("HTTP/1.1 200 OK\r\n");
+        while talk.raw("X: 0123456789012345678901234567890123456789\r\n") {}
+    });
+    let fault = open(&http(&server.url())).await.carry(CALL).await.fault();
+    assert_eq!(
+        fault,
+        Fault::NotMcp { found: "something that does not speak HTTP (message head is too large)".into() }
+    );
+}

@@ -14,3 +14,4 @@ mod reach;
 mod refusals;
 mod server;
 mod streams;
+mod tls;

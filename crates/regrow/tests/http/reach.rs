@@ -132,3 +132,16 @@ fn what_is_no_address_is_refused_without_quoting_it() {
         assert_eq!(Http::new(url).unwrap_err().to_string(), said);
     }
 }
+
+#[tokio::test]
+async fn a_redirect_of_something_else_than_a_message_is_not_remembered() {
+    let server = Server::new(|request, talk| match (&request.method[..], &request.path[..]) {
+        ("OPTIONS", "/mcp") => talk.reply(307, "Location: /login\r\n", ""),
+        ("OPTIONS", _) => talk.reply(403, "", ""),
+        (_, "/mcp") => talk.json(ANSWER),
+        _ => talk.reply(404, "", ""),
+    });
+    let link = open(&http(&server.url())).await;
+    link.exchanges.clone().knock().await.unwrap();
+    assert_eq!(link.carry(CALL).await.texts(), [ANSWER]);
+}

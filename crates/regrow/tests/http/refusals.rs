@@ -115,7 +115,10 @@ async fn what_does_not_speak_http_is_said_so() {
         talk.close();
     });
     let fault = open(&http(&server.url())).await.carry(CALL).await.fault();
-    assert_eq!(fault, Fault::NotMcp { found: "something that does not speak HTTP".into() });
+    assert_eq!(
+        fault,
+        Fault::NotMcp { found: "something that does not speak HTTP (invalid HTTP version parsed)".into() }
+    );
 }
 
 /// To each of these the session is over, and the request did not run.

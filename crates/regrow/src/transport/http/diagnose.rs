@@ -48,7 +48,7 @@ pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url, connect: Duration
     }
     if let Some(hyper) = find::<hyper::Error>(error) {
         if hyper.is_parse() && at == At::Start {
-            return Fault::NotMcp { found: "something that does not speak HTTP".into() };
+            return Fault::NotMcp { found: format!("something that does not speak HTTP ({hyper})") };
         }
         if hyper.is_incomplete_message() || is_end(error) {
             return match at {
@@ -77,6 +77,7 @@ fn is_refusal(alert: AlertDescription) -> bool {
             | AccessDenied
             | HandshakeFailure
             | NoCertificate
+            | DecryptError
     )
 }
 

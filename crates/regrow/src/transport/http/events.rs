@@ -126,7 +126,7 @@ impl Events {
                     let &stop = chunk.first()?;
                     chunk.advance(1);
                     if stop == b':' {
-                        self.at = At::Colon(self.event.begin());
+                        self.at = At::Colon(self.event.begin(self.max_data));
                         continue;
                     }
                     self.at = if stop == b'\r' { At::Return } else { At::Name };
@@ -135,17 +135,19 @@ impl Events {
                             return Some(event);
                         }
                     } else {
-                        let field = self.event.begin(); // A field without a value.
+                        let field = self.event.begin(self.max_data); // A field without a value.
                         self.event.end(field);
+                        if self.event.is_endless(self.max_data) {
+                            return self.cut(chunk);
+                        }
                     }
                 }
                 At::Value(field) => {
                     let end = memchr::memchr2(b'\n', b'\r', chunk).unwrap_or(chunk.len());
-                    let endless = self.event.push(field, &chunk[..end], self.max_data);
+                    self.event.push(field, &chunk[..end], self.max_data);
                     chunk.advance(end);
-                    if endless {
-                        chunk.clear();
-                        return self.event.finish().map(|event| Event { endless: true, ..event });
+                    if self.event.is_endless(self.max_data) {
+                        return self.cut(chunk);
                     }
                     let &stop = chunk.first()?;
                     chunk.advance(1);
@@ -156,11 +158,17 @@ impl Events {
         }
         None
     }
+
+    /// Gives up on an event, and on what comes after it.
+    fn cut(&mut self, chunk: &mut Bytes) -> Option<Event> {
+        chunk.clear();
+        self.event.finish().map(|event| Event { endless: true, ..event })
+    }
 }
 
 impl Building {
     /// A field's name is complete.
-    fn begin(&mut self) -> Field {
+    fn begin(&mut self, max_data: usize) -> Field {
         let field = match &self.name[..] {
             b"data" => Field::Data,
             b"event" => Field::Event,
@@ -173,30 +181,27 @@ impl Building {
         self.any |= field != Field::Other;
         if field == Field::Data {
             // Several lines of data are one text.
-            match (&mut self.cut, &mut self.data) {
-                (Some(cut), _) => cut.push(b"\n"),
-                (None, Some(data)) => data.push(b'\n'),
-                (None, data) => *data = Some(vec![]),
+            match &self.data {
+                Some(_) => self.push_data(b"\n", max_data),
+                None => self.data = Some(vec![]),
             }
         }
         field
     }
 
-    /// More of a value. Says whether it was followed for too long.
-    fn push(&mut self, field: Field, bytes: &[u8], max_data: usize) -> bool {
+    /// More of a value.
+    fn push(&mut self, field: Field, bytes: &[u8], max_data: usize) {
         match field {
-            Field::Data => return self.push_data(bytes, max_data),
+            Field::Data => self.push_data(bytes, max_data),
             Field::Other => {}
             Field::Event | Field::Id | Field::Retry => keep(&mut self.value, bytes),
         }
-        false
     }
 
-    fn push_data(&mut self, bytes: &[u8], max_data: usize) -> bool {
+    fn push_data(&mut self, bytes: &[u8], max_data: usize) {
         let data = self.data.get_or_insert_default();
         if self.cut.is_none() && data.len() + bytes.len() <= max_data {
-            data.extend_from_slice(bytes);
-            return false;
+            return data.extend_from_slice(bytes);
         }
         let stored = mem::take(data);
         let cut = self.cut.get_or_insert_with(|| {
@@ -205,7 +210,12 @@ impl Building {
             cut
         });
         cut.push(bytes);
-        cut.bytes > (max_data as u64).saturating_mul(FOLLOW)
+    }
+
+    /// Whether it was followed for too long.
+    fn is_endless(&self, max_data: usize) -> bool {
+        let most = (max_data as u64).saturating_mul(FOLLOW);
+        self.cut.as_ref().is_some_and(|cut| cut.bytes > most)
     }
 
     /// A field is complete.
@@ -328,6 +338,15 @@ mod tests {
         assert!(read[0].endless);
         let Some(Line::TooLong { salvage, .. }) = &read[0].data else { panic!("{:?}", read[0]) };
         assert_eq!(salvage.id, Some(4.into()));
+    }
+
+    #[test]
+    fn lines_without_end_are_cut_too() {
+        for line in ["data\n", "data:\n", "data: x\n"] {
+            let mut reader = Events::new(100);
+            let mut lines = Bytes::from(line.repeat(5_000));
+            assert!(reader.read(&mut lines).is_some_and(|event| event.endless), "{line:?}");
+        }
     }
 
     #[test]

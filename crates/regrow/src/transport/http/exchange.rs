@@ -24,7 +24,7 @@ impl Exchanges for HttpLink {
     fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>> {
         Box::pin(async move {
             let carried = self.during_life(self.exchange(message, ear)).await.unwrap_or(Err(Fault::Closed));
-            carried.inspect_err(|fault| self.note(fault))
+            carried.map_err(|fault| self.told(fault))
         })
     }
 
@@ -39,10 +39,10 @@ impl Exchanges for HttpLink {
                     },
                 }
             };
-            let deaf = self.during_life(listening).await.unwrap_or(Deaf::Over(Fault::Closed));
-            let (Deaf::Over(fault) | Deaf::Lost(fault)) = &deaf;
-            self.note(fault);
-            deaf
+            match self.during_life(listening).await.unwrap_or(Deaf::Over(Fault::Closed)) {
+                Deaf::Over(fault) => Deaf::Over(self.told(fault)),
+                Deaf::Lost(fault) => Deaf::Lost(self.told(fault)),
+            }
         })
     }
 
@@ -58,7 +58,7 @@ impl Exchanges for HttpLink {
                 }
                 Ok(Reply::Refused(_))
                 | Err(Fault::Unauthorized { .. } | Fault::Redirected { .. } | Fault::Status { .. }) => Ok(()),
-                Err(fault) => Err(fault),
+                Err(fault) => Err(self.told(fault)),
             }
         })
     }

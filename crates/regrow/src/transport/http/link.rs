@@ -15,6 +15,7 @@ use super::older::Older;
 use super::parameters::Parameters;
 use super::stream::Bookmark;
 use crate::frame::Frame;
+use crate::mask::Mask;
 
 /// A link, from its opening to its end.
 pub(super) struct HttpLink {
@@ -73,21 +74,20 @@ impl HttpLink {
     }
 
     /// Takes note of what an answer tells about the server. Before it is handed on: the next message may follow at once.
-    pub(super) fn learn(&self, errand: &Errand, response: &Frame) {
+    /// Gives another result where this is not to be handed on as it is.
+    pub(super) fn learn(&self, errand: &Errand, response: &Frame) -> Option<Vec<u8>> {
         #[derive(Deserialize)]
         struct Initialized {
             #[serde(rename = "protocolVersion")]
             version: String,
         }
-        let Some(result) = response.result() else { return };
+        let result = response.result()?;
         if errand.is("initialize") {
             let initialized = serde_json::from_slice::<Initialized>(result).ok();
             self.known().version =
                 initialized.and_then(|initialized| HeaderValue::try_from(initialized.version).ok());
         }
-        if errand.modern && errand.is("tools/list") {
-            self.parameters().learn(result);
-        }
+        if errand.modern && errand.is("tools/list") { self.parameters().learn(result) } else { None }
     }
 
     pub(super) fn open_session(&self, id: Option<HeaderValue>) {
@@ -133,8 +133,12 @@ impl HttpLink {
         self.known().url.clone()
     }
 
-    pub(super) fn moved_to(&self, url: &Url) {
-        self.known().url = url.clone();
+    /// The server has answered elsewhere: it is asked there from now on.
+    pub(super) fn moved(&self, from: &Url, to: &Url) {
+        let mut known = self.known();
+        if known.url == *from {
+            known.url = to.clone();
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -167,11 +171,26 @@ impl HttpLink {
         }
     }
 
-    /// A session that the server has forgotten needs no farewell.
-    pub(super) fn note(&self, fault: &Fault) {
-        if matches!(fault, Fault::SessionExpired { .. }) {
+    /// A fault on its way out: a session that the server has forgotten needs no farewell, and a server's own
+    /// words may hold secrets of ours.
+    pub(super) fn told(&self, mut fault: Fault) -> Fault {
+        use Fault::*;
+        if matches!(fault, SessionExpired { .. }) {
             self.known().session = Session::Expired;
         }
+        let words = match &mut fault {
+            Status { said, .. } => said,
+            NotMcp { found } => found,
+            Redirected { to } => to,
+            Broken { reason }
+            | Unreachable { reason, .. }
+            | UnknownHost { reason, .. }
+            | Untrusted { reason, .. } => reason,
+            _ => return fault,
+        };
+        let session = self.session_id().and_then(|id| id.to_str().ok().map(str::to_owned));
+        *words = Mask::new(self.http.secrets().into_iter().chain(session)).apply(words);
+        fault
     }
 }
 

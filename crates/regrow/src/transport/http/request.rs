@@ -76,6 +76,7 @@ impl Outgoing {
 impl HttpLink {
     /// Sends it, once more where new credentials or a new place on the same server are all that it takes.
     pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<Reply, Fault> {
+        let asked = outgoing.url.clone();
         let mut redirects = 0;
         let mut renewed = false;
         loop {
@@ -83,11 +84,13 @@ impl HttpLink {
             let response = self.send_once(&outgoing, &shown.headers).await?;
             let code = response.status().as_u16();
             if response.status().is_success() {
+                if redirects > 0 {
+                    self.moved(&asked, &outgoing.url);
+                }
                 return Ok(Reply::Good(response));
             }
             if response.status().is_redirection() {
                 outgoing.url = followed(&outgoing.url, &response, redirects)?;
-                self.moved_to(&outgoing.url);
                 redirects += 1;
                 continue;
             }
