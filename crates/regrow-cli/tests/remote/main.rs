@@ -17,4 +17,5 @@ mod secrets;
 mod silence;
 mod site;
 mod smoke;
+mod storm;
 mod streams;
