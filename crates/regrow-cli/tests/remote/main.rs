@@ -9,6 +9,7 @@ mod client;
 #[path = "../harness/evidence.rs"]
 mod evidence;
 mod expiry;
+mod lasting;
 mod older;
 mod outages;
 mod places;
