@@ -65,18 +65,18 @@ fn a_person_sees_which_servers_work_and_why_others_do_not() {
     leaky["env"]["API_TOKEN"] = "s3cr3t-value".into();
     leaky["command"] = "sh".into();
     leaky["args"] = json!(["-c", "printf 'no access with s3cr3t-value \\033[31m\\n' >&2; exit 3"]);
+    let mut hung = stage.server("never-answer");
+    hung["regrow"] = json!({ "connectTimeout": "1s" });
     stage.write(json!({
         "good": stage.server("tools=echo|pid|env"),
         "legacy": stage.server("die-on-discover, page=4, tools=echo|pid|env|count|die|dup|set"),
         "leaky": leaky,
         "missing": { "command": "no-such-program-anywhere" },
-        "hung": stage.server("never-answer"),
+        "hung": hung,
         "crashing": stage.server("crash-after-handshake"),
         "off": { "disabled": true, "command": "${UNSET}" },
     }));
-    let began = Instant::now();
-    let Output { status, stdout, stderr } = stage.check(&["--timeout", "2s"]).output().unwrap();
-    assert!(began.elapsed() < Duration::from_secs(10), "side by side");
+    let Output { status, stdout, stderr } = stage.check(&[]).output().unwrap();
     let (table, said) = (text(&stdout), text(&stderr));
     assert_eq!(status.code(), Some(1), "{table}{said}");
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -94,7 +94,7 @@ fn a_person_sees_which_servers_work_and_why_others_do_not() {
         "{table}"
     );
     assert!(table.contains("  the program \"no-such-program-anywhere\" was not found"), "{table}");
-    assert!(table.contains("within 2 s"), "{table}");
+    assert!(table.contains("handshake within 1 s"), "{table}");
     assert!(!table.contains("s3cr3t") && !said.contains("s3cr3t") && !table.contains('\x1b'));
     assert!(said.starts_with("regrow: taking ") && said.trim_end().ends_with(".mcp.json"), "{said}");
     stage.nothing_left();
@@ -235,5 +235,19 @@ fn on_a_terminal_the_line_that_shows_progress_is_written_anew_and_goes_away() {
     assert!(terminal.seen.contains("waiting for quick, slow"), "{:?}", terminal.seen);
     assert!(terminal.seen.ends_with("\r\x1b[K"), "{:?}", terminal.seen);
     assert!(table.starts_with("SERVER") && !table.contains('\x1b'), "{table}");
+    stage.nothing_left();
+}
+
+#[test]
+fn servers_that_hang_are_given_up_side_by_side() {
+    let stage = Stage::new();
+    let servers: serde_json::Map<String, Value> =
+        (0..6).map(|number| (format!("hung-{number}"), stage.server("never-answer"))).collect();
+    stage.write(servers.into());
+    let began = Instant::now();
+    let output = stage.check(&["--timeout", "2s"]).output().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout).matches("within 2 s").count(), 6, "{}", text(&output.stdout));
     stage.nothing_left();
 }
