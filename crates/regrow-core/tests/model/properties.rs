@@ -292,14 +292,13 @@ pub(crate) fn judge_step(
 }
 
 fn note_handshake(world: &mut World, before: &State, event: &Event) {
-    if !matches!(before, State::Connecting { .. }) {
-        if matches!((before, event), (State::Closing { .. }, Event::Reconnect(Orderer::Person, _))) {
-            world.truth.account.hurried = true;
-        }
+    if matches!((before, event), (State::Closing { .. }, Event::Reconnect(Orderer::Person, _))) {
+        world.truth.account.hurried = true;
     }
     match event {
         Event::Demand if world.truth.deferred_until.is_some() => world.reach(Goal::DeferredWithCallsWaiting),
-        Event::Mended => world.truth.account.mended = true,
+        // What is parked is tried at once, and needs no second try.
+        Event::Mended if !matches!(before, State::Parked { .. }) => world.truth.account.mended = true,
         _ => {}
     }
     if !matches!(before, State::Connecting { .. }) {
