@@ -204,7 +204,8 @@ fn a_server_that_asks_for_a_pause_gets_it_also_when_the_budget_is_spent() {
     let world = web(200.0).start(0.0).kill(1.0).down(2.0, 100.0, deferred(90.0)).call(5.0).call(10.0);
     let life = world.live(&policy);
     assert_eq!(gaps(&life)[1..].iter().filter(|&&gap| gap < 90.0).count(), 0, "{}", life.log);
-    assert_eq!((life.charges(), life.answered()), (1, 2), "{}", life.log);
+    // Calls do not wait for so long, but are told.
+    assert_eq!((life.charges(), life.answered()), (1, 0), "{}", life.log);
 }
 
 #[test]
