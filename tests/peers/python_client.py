@@ -13,34 +13,23 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from signal import SIGKILL, SIGSTOP
 from typing import Any
 
 import anyio
-import anyio.abc
 import anyio.to_thread
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from cases import Answer, Report, WrongAnswer, expect, expect_in_time, expect_interrupted, expect_right, expect_text, json_of, until
 from processes import Process, describe, descendants, marked, unread, wait_until_gone
+from python_sdk import MODERN, SDK, Link, hold
 
 HERE = Path(__file__).resolve().parent
-SDK = int(version("mcp").split(".")[0])
-if SDK == 1:
-    from mcp import ClientSession
-    from mcp.types import ElicitResult
-else:
-    from mcp import Client
-    from mcp_types import ElicitResult
-MODERN = "2026-07-28"
-
-ANSWER_WITHIN = 2.0  # A call that lost its server is answered in this time.
 EXIT_WITHIN = 2.0  # Regrow is gone this long after its client closed.
-CASE_LIMIT = 40.0  # No case takes longer, on a busy machine too.
 
 
 def main() -> int:
@@ -74,7 +63,7 @@ def servers(options: argparse.Namespace) -> list["Server"]:
 # One life of a connection: connect, what the server's steps do to it, close.
 
 
-async def live(report: "Report", options: argparse.Namespace, server: "Server") -> None:
+async def live(report: Report, options: argparse.Namespace, server: "Server") -> None:
     with tempfile.TemporaryDirectory(prefix="regrow-peers-") as work:
         place = Place(options, server.name, Path(work))
         server.prepare(place)
@@ -97,15 +86,7 @@ async def live(report: "Report", options: argparse.Namespace, server: "Server") 
             place.end_all()
 
 
-async def hold(place: "Place", mode: str, asking: bool, *, task_status: anyio.abc.TaskStatus["Link"]) -> None:
-    """Holds the connection in a task of its own: an SDK's session must be left by the task that entered it."""
-    async with connect(place, mode, asking) as link:
-        task_status.started(link)
-        await link.leave.wait()
-    link.left.set()
-
-
-async def check_close(link: "Link") -> None:
+async def check_close(link: Link) -> None:
     there = link.place.processes()
     started = time.monotonic()
     link.leave.set()
@@ -115,104 +96,6 @@ async def check_close(link: "Link") -> None:
     left = wait_until_gone(there, seconds=1.0) or link.place.processes()
     expect(not left, f"still there after the close: {describe(left)}")
     expect(took < EXIT_WITHIN, f"closing took {took:.2f} s")
-
-
-@dataclass
-class Answer:
-    """A tool's result, in the words of neither SDK."""
-
-    text: str
-    is_error: bool
-    meta: dict[str, Any]
-
-
-@dataclass
-class Link:
-    """A client's session, the same for both SDKs."""
-
-    place: "Place"
-    session: Any = None
-    version: str = ""
-    list_changed: list[str] = field(default_factory=list)
-    updated: list[str] = field(default_factory=list)
-    questions: list["Question"] = field(default_factory=list)
-    open_calls: list[asyncio.Task[None]] = field(default_factory=list)
-    deaths: int = 0
-    leave: anyio.Event = field(default_factory=anyio.Event)
-    left: anyio.Event = field(default_factory=anyio.Event)
-
-    async def tools(self) -> set[str]:
-        return {tool.name for tool in (await self.session.list_tools()).tools}
-
-    async def call(self, tool: str, arguments: dict[str, Any], on_progress: Callable[[], None] | None = None) -> Answer:
-        async def progress(*_: Any) -> None:
-            if on_progress:
-                on_progress()
-
-        result = await self.session.call_tool(tool, arguments, progress_callback=progress if on_progress else None)
-        texts = [block.text for block in result.content if block.type == "text"]
-        is_error = result.isError if SDK == 1 else result.is_error
-        return Answer("\n".join(texts), bool(is_error), result.meta or {})
-
-    async def kill(self) -> Process:
-        """Kills the server and returns without waiting for its end."""
-        server = await self.place.server()
-        self.deaths += 1
-        server.signal(SIGKILL)
-        return server
-
-
-class Question:
-    """One that the server asked its user, until the test answers it."""
-
-    def __init__(self) -> None:
-        self.name = ""
-        self.answered = anyio.Event()
-        self.cancelled = False
-
-    def answer(self, name: str) -> None:
-        self.name = name
-        self.answered.set()
-
-    async def wait(self) -> dict[str, str]:
-        try:
-            await self.answered.wait()
-        except anyio.get_cancelled_exc_class():
-            self.cancelled = True
-            raise
-        return {"name": self.name}
-
-
-@asynccontextmanager
-async def connect(place: "Place", mode: str, asking: bool) -> AsyncIterator[Link]:
-    link = Link(place)
-
-    async def on_message(message: Any) -> None:
-        notification = getattr(message, "root", message)
-        method = getattr(notification, "method", "")
-        if method.endswith("/list_changed"):
-            link.list_changed.append(method)
-        if method == "notifications/resources/updated":
-            link.updated.append(str(notification.params.uri))
-
-    async def on_question(_context: Any, _parameters: Any) -> Any:
-        question = Question()
-        link.questions.append(question)
-        return ElicitResult(action="accept", content=await question.wait())
-
-    command = place.command()
-    parameters = StdioServerParameters(command=command[0], args=command[1:], env=place.env())
-    callbacks = {"message_handler": on_message, "elicitation_callback": on_question if asking else None}
-    with place.log() as log:
-        if SDK == 1:
-            async with stdio_client(parameters, errlog=log) as streams:
-                async with ClientSession(*streams, **callbacks) as link.session:
-                    link.version = (await link.session.initialize()).protocolVersion
-                    yield link
-        else:
-            async with Client(stdio_client(parameters, errlog=log), mode=mode, **callbacks) as link.session:
-                link.version = link.session.protocol_version
-                yield link
 
 
 @dataclass
@@ -233,6 +116,10 @@ class Place:
     def command(self) -> list[str]:
         server = self.entry()["command"]
         return server if self.options.bare else [self.options.regrow, "wrap", "--name", self.name, "--", *server]
+
+    def transport(self, log: Any) -> Any:
+        program, *arguments = self.command()
+        return stdio_client(StdioServerParameters(command=program, args=arguments, env=self.env()), errlog=log)
 
     def env(self) -> dict[str, str]:
         return {"REGROW_PEERS_MARKER": self.marker, **self.entry().get("env", {})}
@@ -746,99 +633,6 @@ class Impatient(Server):
 
     def steps(self) -> list[Step]:
         return [("answers a call", self.read), ("killed between calls", self.killed_between_calls)]
-
-
-# What is expected.
-
-
-class WrongAnswer(AssertionError):
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(f"answered {'an error: ' if answer.is_error else ''}{answer.text!r}")
-        self.answer = answer
-
-
-def expect(truth: bool, otherwise: str) -> None:
-    if not truth:
-        raise AssertionError(otherwise)
-
-
-def expect_right(answer: Answer, right: bool) -> None:
-    if answer.is_error or not right:
-        raise WrongAnswer(answer)
-
-
-def expect_text(answer: Answer, text: str) -> None:
-    expect_right(answer, answer.text == text)
-
-
-def expect_interrupted(server: Server, answer: Answer | None) -> None:
-    """A truthful end: which server, what happened, whether it may have run; for a model and for a program."""
-    expect(answer is not None, "never answered")
-    assert answer is not None
-    expect(answer.is_error, f"not an error: {answer.text!r}")
-    for words in (f"{server.name}: ", server.death, "may have run"):
-        expect(words in answer.text, f"{words!r} is not in {answer.text!r}")
-    fault = answer.meta.get("dev.regrow/fault")
-    expect(isinstance(fault, dict) and fault.get("server") == server.name, f"the fault in _meta is {fault!r}")
-
-
-def expect_in_time(took: float) -> None:
-    expect(took < ANSWER_WITHIN, f"the answer took {took:.2f} s")
-
-
-def json_of(answer: Answer) -> dict[str, Any]:
-    try:
-        return json.loads(answer.text)
-    except ValueError:
-        return {}
-
-
-async def until(true: Callable[[], bool], what: str, seconds: float = 20) -> None:
-    with anyio.move_on_after(seconds):
-        while not true():
-            await anyio.sleep(0.005)
-        return
-    raise AssertionError(f"waited {seconds} s until {what}")
-
-
-@dataclass
-class Report:
-    """One line for each case, as it ends."""
-
-    prefix: str
-    failures: int = 0
-    ended: set[str] = field(default_factory=set)
-
-    @asynccontextmanager
-    async def case(self, name: str) -> AsyncIterator[None]:
-        try:
-            with anyio.fail_after(CASE_LIMIT):
-                yield
-        except Exception as error:  # noqa: BLE001 - a failed case is reported, and the next one runs
-            self.failed(name, error)
-            if name.endswith(": connects"):
-                raise
-        else:
-            self.ended.add(name)
-            print(f"ok {self.prefix} {name}", flush=True)
-
-    def not_reached(self, name: str, error: BaseException) -> None:
-        if name not in self.ended:
-            self.failed(name, RuntimeError(f"not reached: {reason(error)}"))
-
-    def failed(self, name: str, error: BaseException) -> None:
-        self.failures += 1
-        self.ended.add(name)
-        print(f"FAILED {self.prefix} {name}: {reason(error)}", flush=True)
-
-
-def reason(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, TimeoutError) and not str(error):
-        return "took too long"
-    text = " ".join(str(error).split())
-    return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
 
 
 if __name__ == "__main__":

@@ -6,19 +6,17 @@
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
-import { createRequire } from "node:module";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { expect, expectInTime, expectInterrupted, expectRight, expectText, inFlight, linesOf, Report, seconds, until, WrongAnswer } from "./cases.mjs";
 import { alive, command, describe, marked, signal, stopped, unread } from "./processes.mjs";
+import { MODERN, Sdk } from "./typescript_sdk.mjs";
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
-const MODERN = "2026-07-28";
 
-const ANSWER_WITHIN = 2000; // A call that lost its server is answered in this time.
 const EXIT_WITHIN = 2000; // Regrow is gone this long after its client closed.
-const CASE_LIMIT = 40000; // No case takes longer, on a busy machine too.
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -32,17 +30,12 @@ const { values: options, positionals } = parseArgs({
 });
 const [regrow] = positionals;
 const peers = path.resolve(options.peers);
-const sdk = Number(options.sdk);
-if (positionals.length !== (options.bare ? 0 : 1) || ![1, 2].includes(sdk) || !["legacy", "auto"].includes(options.mode) || (sdk === 1 && options.mode === "auto")) {
+if (positionals.length !== (options.bare ? 0 : 1) || !Sdk.knows(options.sdk, options.mode)) {
   console.error("typescript_client.mjs REGROW|--bare [--sdk 1|2] [--mode legacy|auto] [--server NAME]... [--peers FOLDER]");
   process.exit(64);
 }
 
-// The packages are in the peers' folder, not beside this file.
-const require = createRequire(path.join(peers, "node", "package.json"));
-const { Client } = require(sdk === 1 ? "@modelcontextprotocol/sdk/client/index.js" : "@modelcontextprotocol/client");
-const { StdioClientTransport } = require(sdk === 1 ? "@modelcontextprotocol/sdk/client/stdio.js" : "@modelcontextprotocol/client/stdio");
-const { ElicitRequestSchema } = require("@modelcontextprotocol/sdk/types.js"); // SDK 2.x takes the name of the method instead.
+const sdk = new Sdk(peers, Number(options.sdk), options.mode);
 
 // One life of a connection: connect, what the server's steps do to it, close.
 
@@ -85,76 +78,9 @@ async function checkClose(link) {
   expect(took < EXIT_WITHIN, `closing took ${seconds(took)}`);
 }
 
-async function connect(place, asking) {
+function connect(place, asking) {
   const [program, ...args] = place.command();
-  const transport = new StdioClientTransport({ command: program, args, env: place.env(), stderr: place.log() });
-  const negotiation = sdk === 2 ? { versionNegotiation: { mode: options.mode } } : {};
-  const capabilities = asking ? { elicitation: {} } : {};
-  const client = new Client({ name: "regrow-peers", version: "1" }, { capabilities, ...negotiation });
-  const link = new Link(place, client);
-  client.fallbackNotificationHandler = async ({ method, params }) => {
-    if (method.endsWith("/list_changed")) link.listChanged.push(method);
-    if (method === "notifications/resources/updated") link.updated.push(params.uri);
-  };
-  if (asking) {
-    const onQuestion = (_request, context) => {
-      const question = new Question(sdk === 1 ? context.signal : context.mcpReq.signal);
-      link.questions.push(question);
-      return question.answered;
-    };
-    client.setRequestHandler(sdk === 1 ? ElicitRequestSchema : "elicitation/create", onQuestion);
-  }
-  await client.connect(transport);
-  const deliver = transport.onmessage;
-  transport.onmessage = (message, extra) => {
-    link.received.push(message);
-    deliver(message, extra);
-  };
-  return link;
-}
-
-/** One that the server asked its user, until the test answers it. */
-class Question {
-  constructor(signal) {
-    this.signal = signal;
-    this.answered = new Promise((resolve) => {
-      this.answer = (name) => resolve({ action: "accept", content: { name } });
-    });
-  }
-}
-
-/** A client's session, the same for both SDKs. */
-class Link {
-  received = []; // Every message since the connect, as it came.
-  listChanged = [];
-  updated = [];
-  questions = [];
-  deaths = 0;
-
-  constructor(place, client) {
-    this.place = place;
-    this.client = client;
-  }
-
-  async tools() {
-    return (await this.client.listTools()).tools.map((tool) => tool.name);
-  }
-
-  async call(name, args, onprogress) {
-    const request = { name, arguments: args };
-    const limits = { timeout: CASE_LIMIT, ...(onprogress ? { onprogress } : {}) };
-    const result = sdk === 1 ? await this.client.callTool(request, undefined, limits) : await this.client.callTool(request, limits);
-    const texts = result.content.filter((block) => block.type === "text").map((block) => block.text);
-    return { text: texts.join("\n"), isError: result.isError === true, meta: result._meta ?? {} };
-  }
-
-  /** Kills the server and returns without waiting for its end. */
-  async kill() {
-    const server = await this.place.server();
-    this.deaths += 1;
-    signal(server, "SIGKILL");
-    return server;
-  }
+  return sdk.connect(place, sdk.stdio({ command: program, args, env: place.env(), stderr: place.log() }), asking);
 }
 
 /** Where one life happens: a folder, the commands, and the processes that belong to it. */
@@ -188,7 +114,7 @@ class Place {
   log() {
     const folder = path.join(peers, "log");
     fs.mkdirSync(folder, { recursive: true });
-    return fs.openSync(path.join(folder, `ts${sdk}-${options.mode}-${this.name}.log`), "w");
+    return fs.openSync(path.join(folder, `ts${sdk.version}-${options.mode}-${this.name}.log`), "w");
   }
 
   processes() {
@@ -246,7 +172,7 @@ class Server {
   }
 
   async checkConnected(link) {
-    if (sdk === 2) {
+    if (sdk.version === 2) {
       const version = link.client.getNegotiatedProtocolVersion();
       const modern = options.mode === "auto" && this.modern;
       expect((version === MODERN) === modern, `speaks ${version}`);
@@ -697,96 +623,11 @@ class Impatient extends Server {
   }
 }
 
-// What is expected.
-
-class WrongAnswer extends Error {
-  constructor(answer) {
-    super(`answered ${answer.isError ? "an error: " : ""}${JSON.stringify(answer.text)}`);
-    this.answer = answer;
-  }
-}
-
-function expect(truth, otherwise) {
-  if (!truth) throw new Error(otherwise);
-}
-
-function expectRight(answer, right) {
-  if (answer.isError || !right) throw new WrongAnswer(answer);
-}
-
-function expectText(answer, text) {
-  expectRight(answer, answer.text === text);
-}
-
-/** A truthful end: which server, what happened, whether it may have run; for a model and for a program. */
-function expectInterrupted(server, answer) {
-  expect(answer.isError, `not an error: ${JSON.stringify(answer.text)}`);
-  for (const words of [`${server.name}: `, server.death, "may have run"]) {
-    expect(answer.text.includes(words), `"${words}" is not in ${JSON.stringify(answer.text)}`);
-  }
-  const fault = answer.meta["dev.regrow/fault"];
-  expect(fault?.server === server.name, `the fault in _meta is ${JSON.stringify(fault)}`);
-}
-
-function expectInTime(took) {
-  expect(took < ANSWER_WITHIN, `the answer took ${seconds(took)}`);
-}
-
-function seconds(milliseconds) {
-  return `${(milliseconds / 1000).toFixed(2)} s`;
-}
-
-function linesOf(file) {
-  return fs.existsSync(file) ? fs.readFileSync(file, "utf8").split("\n").length - 1 : 0;
-}
-
-/** A call that goes on while we do something: its answer, and when it came. A failure waits for whoever awaits it. */
-function inFlight(call) {
-  const ends = call.then((answer) => ({ answer, at: performance.now() }));
-  ends.catch(() => {});
-  return ends;
-}
-
-async function until(isTrue, what, limit = 20000) {
-  const deadline = performance.now() + limit;
-  while (!isTrue()) {
-    expect(performance.now() < deadline, `waited ${seconds(limit)} until ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
-/** One line for each case, as it ends. */
-class Report {
-  failures = 0;
-
-  constructor(prefix) {
-    this.prefix = prefix;
-  }
-
-  async case(name, run) {
-    let timer;
-    const limit = new Promise((_, reject) => {
-      timer = setTimeout(() => reject(new Error("took too long")), CASE_LIMIT);
-    });
-    try {
-      await Promise.race([run(), limit]);
-      console.log(`ok ${this.prefix} ${name}`);
-      return true;
-    } catch (error) {
-      this.failures += 1;
-      console.log(`FAILED ${this.prefix} ${name}: ${error.message.replaceAll(/\s+/g, " ")}`);
-      return false;
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-}
-
 const servers = [new Everything(), new EverythingAsking(), new Filesystem(), new Memory(), new Time(), new Git(), new Announcing()];
-if (sdk === 1) servers.push(new EverythingByNpx());
+if (sdk.version === 1) servers.push(new EverythingByNpx());
 if (options.mode === "auto") servers.push(new Impatient());
 
-const report = new Report(`ts${sdk}-${options.mode}`);
+const report = new Report(`ts${sdk.version}-${options.mode}`);
 for (const server of servers) {
   if (!options.server || options.server.includes(server.name)) await live(report, server);
 }

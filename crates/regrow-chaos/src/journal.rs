@@ -12,6 +12,17 @@
 //! | `run TOOL KEY PID` | a tool is about to have its effect (`-` where there is no key) |
 //! | `cancelled ID` / `cancelled-unknown ID` | a cancellation of a call or stream that runs / does not run |
 //! | `unreadable BYTES` | a line was read that is not JSON-RPC |
+//! | `port N` | HTTP is served at this port |
+//! | `connection PID` | a connection was accepted |
+//! | `session ID` | a session of HTTP has begun |
+//! | `expired NAME` | a request was refused because its session is not known; NAME is its JSON-RPC or HTTP method |
+//! | `refused STATUS NAME` | a request was refused with this status before it was looked at |
+//! | `swallowed NAME`, `dropped NAME` | a request was read and is never answered, or its connection closed |
+//! | `mismatch TEXT` | a modern request's headers and body differ |
+//! | `authorization NAME VALUE` | a request had this header |
+//! | `get SESSION EVENT` | a client listens; `-` where it named none |
+//! | `delete SESSION` | a client ends its session |
+//! | `gone NAME` | a client closed the connection before the response was over |
 //! | `helper PID` | a helper process runs |
 //! | `eof PID` | the end of stdin was read |
 //! | `end PID REASON` | the server ends itself; absent after a signal from outside |
@@ -107,6 +118,60 @@ impl Journal {
     /// The ids of running calls and streams that were cancelled, as they stood on the wire.
     pub fn cancelled(&self) -> Vec<String> {
         self.after("cancelled")
+    }
+
+    /// The port at which the last life serves HTTP.
+    pub fn port(&self) -> Option<u16> {
+        self.after("port").last()?.parse().ok()
+    }
+
+    /// How many connections were accepted.
+    pub fn connections(&self) -> usize {
+        self.after("connection").len()
+    }
+
+    /// The ids of all sessions of HTTP, in order.
+    pub fn sessions(&self) -> Vec<String> {
+        self.after("session")
+    }
+
+    /// The methods of requests that were refused because their session was not known.
+    pub fn expired(&self) -> Vec<String> {
+        self.after("expired")
+    }
+
+    /// The methods of requests that were refused with this HTTP status.
+    pub fn refused(&self, status: u16) -> Vec<String> {
+        self.after(&format!("refused {status}"))
+    }
+
+    /// The credentials that came with requests: `METHOD VALUE`.
+    pub fn authorizations(&self) -> Vec<String> {
+        self.after("authorization")
+    }
+
+    /// How often a client began to listen by GET.
+    pub fn gets(&self) -> usize {
+        self.after("get").len()
+    }
+
+    /// The `Last-Event-ID`s with which clients came back.
+    pub fn resumed(&self) -> Vec<String> {
+        let gets = self.after("get");
+        gets.iter()
+            .filter_map(|get| get.split_once(' ').map(|pair| pair.1.to_owned()))
+            .filter(|id| id != "-")
+            .collect()
+    }
+
+    /// The sessions that clients ended.
+    pub fn deletes(&self) -> Vec<String> {
+        self.after("delete")
+    }
+
+    /// The methods of requests whose client closed the connection before the response was over.
+    pub fn gone(&self) -> Vec<String> {
+        self.after("gone")
     }
 
     /// What ended lives said about it: `PID REASON`.

@@ -1,7 +1,8 @@
 //! MCP servers that misbehave on command.
 //!
-//! `regrow-chaos server` (or [`server::run`]) is an MCP server on stdio that speaks both eras and does wrong what it is
+//! `regrow-chaos server` (or [`server::run`]) is an MCP server that speaks both eras and does wrong what it is
 //! told to do wrong. It is told by a plan, by its tools, and by a control file; what it did is in the [`Journal`].
+//! It serves stdio, or with `--http 127.0.0.1:PORT` HTTP (see below). [`proxy::Proxy`] is a network that fails on command.
 //!
 //! | environment | meaning |
 //! |---|---|
@@ -37,7 +38,7 @@
 //! | `close-stdout-after`, `close-stdin-after` (`=1`) | after so many requests closes it and lives on |
 //! | `half-line-and-die` (`=1`) | after so many requests answers the next with half a line and exits 1 |
 //! | `exit-after-calls` (`=1`) | exits 0 when so many tool calls are answered |
-//! | `no-ping`, `silent-ping` | `ping` gets -32601, or no answer |
+//! | `no-ping`, `invalid-ping`, `silent-ping` | `ping` gets -32601, -32600, or no answer |
 //! | `tools=a\|b`, `drop-tool=a`, `extra-tool` (`=extra`) | offers only these tools, not that one, one more (repeatable) |
 //! | `announce` (`=0s`) | says `tools/list_changed` by itself so long after `notifications/initialized`, though nothing changed |
 //! | `page` (`=10`) | `tools/list` in pages of so many |
@@ -49,6 +50,45 @@
 //! "After so many requests" counts every request of a life, the handshake too, and means: received, and answered unless its tool runs
 //! beside. 0 means before the first. A request of the legacy era before `initialize` gets -32600;
 //! `ping` and what else the modern era dropped gets -32601 there.
+//!
+//! # Over HTTP
+//!
+//! Streamable HTTP is at `/mcp` (and at `/moved`), HTTP+SSE at `/sse` with `/messages`. Port 0 means any; the one that it
+//! got is in the journal. Both eras are served on one endpoint: `refuse-discover` leaves the legacy one, `modern-only` the
+//! modern one. An answer is a JSON body unless something belongs before it. In the modern era headers that are missing or differ
+//! from the body get 400 with -32020, and a client that closes the connection cancels its request.
+//!
+//! | item (default value) | what happens |
+//! |---|---|
+//! | `stateless` | the legacy era without sessions: no id is given, none is needed, GET gets 405 |
+//! | `no-get`, `no-delete` | GET or DELETE gets 405 |
+//! | `forget-after` (`=1`) | a session is forgotten after so many tool calls |
+//! | `forget` (`=1`) | by control: every change of this number forgets all sessions |
+//! | `expiry` (`=404`) | how a session that is not known is refused: `404`, `404-text`, `404-empty`, `400` (JSON-RPC error with id null), `400-bare` (without an id), `400-text`, `200` (-32603 in a good response) |
+//! | `need-token=TOKEN` | 401 without `Authorization: Bearer TOKEN` |
+//! | `answer=sse` | every answer is a stream of events, which begins before the tool runs |
+//! | `event-ids` | events have ids, and a stream can be resumed by `Last-Event-ID` (the last 256 events of the last 64 streams) |
+//! | `prime` | a stream begins with an empty event that has an id |
+//! | `retry` (`=50`) | a stream begins with this `retry:` |
+//! | `ask-on-get` | questions to the client go where it listens, not on the response |
+//! | `foreign-endpoint=PORT` | the `endpoint` event of HTTP+SSE names this port |
+//!
+//! The following strike requests; on their own all but notifications, GET, DELETE and OPTIONS. `on=tools/call|GET` names those that
+//! they strike, `skip=2` lets the first two of these pass, `times=3` strikes three; counted anew after each change of the plan.
+//!
+//! | item (default value) | what happens |
+//! |---|---|
+//! | `status` (`=503`) | this status, and the request is not looked at; `body=` `text`, `rpc` (a JSON-RPC error with its id), `rpc-null`, `json`, `html`, `empty` |
+//! | `retry-after`, `retry-after-date` (`=1`) | with that status: come back in so many seconds, as a number or as a date |
+//! | `redirect` (`=same`) | 307 to `/moved`, or to the port that is named; what comes to `/moved` is served |
+//! | `swallow` | is read and never answered |
+//! | `drop-request`, `drop-answer` | the connection is closed before it runs, or after it without a byte |
+//! | `cut`, `finish` (`=0`) | a stream is cut, or ended in good order, after so many events; it goes on where it is resumed |
+//! | `cut-body` (`=10`) | the connection is closed after so many bytes of the body |
+//! | `drip-head`, `drip-body` (`=100ms`) | head or body byte by byte, with this pause after each |
+//! | `bomb` (`=1GB`) | a gzip body that unpacks to so much, 159 times its size |
+//! | `endless` (`=1GB`) | one event so large in place of the answer |
+//! | `answer-id` (`=987654321`) | the answer has this id |
 //!
 //! # Tools
 //!
@@ -81,12 +121,19 @@
 //! | `unlisten` | | ends all `subscriptions/listen` streams with their results; returns how many |
 //! | `closeout` | `answer` (false) | closes stdout, after answering or without an answer |
 //! | `closein` | | closes stdin, then answers |
+//! | `region` | `region` | returns it; modern over HTTP it must also stand in `Mcp-Param-Region` |
 //! | `pid` R, `env` R, `fds` R | `name` for `env` | the process id; a variable; open descriptors above 2, one `FD TARGET` per line |
 //!
 //! There is one resource, `chaos://life` (the number of the life), and one prompt, `greet`.
 
+#[cfg(unix)]
+mod incoming;
 pub mod journal;
 pub mod plan;
+#[cfg(unix)]
+mod port;
+#[cfg(unix)]
+pub mod proxy;
 #[cfg(unix)]
 pub mod server;
 

@@ -6,7 +6,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("server") {
         return serve();
     }
-    eprintln!("usage: regrow-chaos server   (configured by CHAOS, CHAOS_DIR and CHAOS_LIFE)");
+    eprintln!(
+        "usage: regrow-chaos server [--http ADDRESS]   (configured by CHAOS, CHAOS_DIR and CHAOS_LIFE)"
+    );
     ExitCode::from(64)
 }
 

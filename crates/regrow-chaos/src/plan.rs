@@ -40,6 +40,39 @@ const ITEMS: &[(&str, Kind)] = &[
     ("lose-capability", Kind::Text("")),
     ("log-secret", Kind::Text("CHAOS_SECRET")),
     ("announce", Kind::Time(0)),
+    ("invalid-ping", Kind::Flag),
+    ("ask-on-get", Kind::Flag),
+    ("stateless", Kind::Flag),
+    ("no-get", Kind::Flag),
+    ("no-delete", Kind::Flag),
+    ("forget-after", Kind::Count(1)),
+    ("forget", Kind::Count(1)),
+    ("expiry", Kind::Text("404")),
+    ("answer", Kind::Text("sse")),
+    ("event-ids", Kind::Flag),
+    ("prime", Kind::Flag),
+    ("retry", Kind::Count(50)),
+    ("need-token", Kind::Text("")),
+    ("foreign-endpoint", Kind::Count(9)),
+    ("on", Kind::Text("")),
+    ("skip", Kind::Count(1)),
+    ("times", Kind::Count(1)),
+    ("status", Kind::Count(503)),
+    ("body", Kind::Text("text")),
+    ("retry-after", Kind::Count(1)),
+    ("retry-after-date", Kind::Count(1)),
+    ("redirect", Kind::Text("same")),
+    ("swallow", Kind::Flag),
+    ("drop-request", Kind::Flag),
+    ("drop-answer", Kind::Flag),
+    ("cut", Kind::Count(0)),
+    ("finish", Kind::Count(0)),
+    ("cut-body", Kind::Bytes(10)),
+    ("drip-head", Kind::Time(100)),
+    ("drip-body", Kind::Time(100)),
+    ("bomb", Kind::Bytes(1_000_000_000)),
+    ("endless", Kind::Bytes(1_000_000_000)),
+    ("answer-id", Kind::Count(987_654_321)),
 ];
 
 /// What kind of value an item takes, with the value it has when none is written.
@@ -118,7 +151,7 @@ impl Plan {
 }
 
 /// The plan as it stands for one life.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
     active: Vec<(&'static str, Value)>,
 }

@@ -1,8 +1,9 @@
-//! The stdio server that misbehaves on command.
+//! The server that misbehaves on command, on stdio or over HTTP.
 
 mod calls;
 mod catalog;
 mod evidence;
+mod http;
 mod life;
 mod methods;
 mod output;
@@ -21,16 +22,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use self::evidence::Evidence;
+use self::http::Http;
 use self::life::Death;
 use self::output::Output;
 use self::peer::{Call, Listen};
 use self::wire::{Message, Reply, Request};
 use crate::plan::{Orders, Plan};
 
-/// Runs the server on stdin and stdout, as `CHAOS`, `CHAOS_DIR` and `CHAOS_LIFE` say.
+/// Runs the server on stdin and stdout, or over HTTP with the arguments `--http ADDRESS`, as `CHAOS`, `CHAOS_DIR` and `CHAOS_LIFE` say.
 ///
 /// The program's first argument is taken as what led here (`server`, or the name of a subcommand); those after it
-/// are for the helper processes, which are this program again.
+/// are ours, and for the helper processes, which are this program again.
 pub fn run() -> ExitCode {
     start::run()
 }
@@ -42,7 +44,9 @@ struct Server {
     dir: Option<PathBuf>,
     plan: Plan,
     evidence: Evidence,
+    /// Where we say what belongs to no request.
     output: Output,
+    http: Option<Http>,
     initialized: AtomicBool,
     discovered: AtomicBool,
     ready: AtomicBool,
@@ -74,14 +78,14 @@ impl Server {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            for message in wire::parse(&line) {
-                self.receive(message, line.len());
+            for message in wire::parse(&line, &self.output) {
+                self.receive(message, line.len(), &self.output);
             }
         }
         rest()
     }
 
-    fn receive(self: &Arc<Self>, message: Message, size: usize) {
+    fn receive(self: &Arc<Self>, message: Message, size: usize, output: &Output) {
         match message {
             Message::Request(request) => self.request(request),
             Message::Notification { method, params } => {
@@ -99,7 +103,7 @@ impl Server {
             Message::Unreadable => {
                 self.evidence.note(&format!("unreadable {size}"));
                 let reply = Reply::error(-32700, "this line is not JSON-RPC");
-                self.output.line(&reply.line("null").unwrap_or_default());
+                output.answer(&reply.line("null").unwrap_or_default(), 400);
             }
         }
     }
@@ -140,8 +144,9 @@ impl Server {
 
     /// Writes the answer to a request, in the form of its era.
     fn answer(self: &Arc<Self>, request: &Request, reply: Reply) {
+        let status = http::status_of(request, &reply);
         let Some(line) = self.in_form(request, reply).line(&request.id) else { return };
-        self.output.line(&line);
+        request.output.answer(&line, status);
         if request.modern {
             self.become_ready();
         }
@@ -215,6 +220,9 @@ impl Server {
 
     /// Reads nothing and writes nothing any more. Only for the thread that reads.
     fn hang(&self) -> ! {
+        if let Some(http) = &self.http {
+            http.hang();
+        }
         let _turn = self.output.seize();
         rest()
     }
@@ -225,7 +233,7 @@ impl Server {
     }
 
     fn half_a_line(&self, request: &Request) -> ! {
-        self.output.raw(format!(r#"{{"jsonrpc":"2.0","id":{},"resu"#, request.id).as_bytes());
+        request.output.raw(format!(r#"{{"jsonrpc":"2.0","id":{},"resu"#, request.id).as_bytes());
         self.end("half-line-and-die", Death::Exit(1))
     }
 

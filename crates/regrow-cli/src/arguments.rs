@@ -18,11 +18,16 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Run a server behind a connection that outlives it
+    /// Run a server, or reach a remote one, behind a connection that outlives it
     ///
-    /// Put this in front of a server's command in the configuration of any MCP host. Standard input and output carry
-    /// the protocol, logs go to standard error. SIGHUP asks for a planned restart of the server.
-    #[command(after_help = "Example: regrow wrap -- npx -y @modelcontextprotocol/server-everything")]
+    /// Put this in front of a server's command in the configuration of any MCP host, or give it the URL of a server.
+    /// Standard input and output carry the protocol, logs go to standard error. SIGHUP asks for a planned restart of the
+    /// server, or of the session with it.
+    #[command(
+        override_usage = "regrow wrap [OPTIONS] -- <COMMAND>...\n       regrow wrap [OPTIONS] <URL>",
+        after_help = "Examples:\n  regrow wrap -- npx -y @modelcontextprotocol/server-everything\n  \
+                      regrow wrap --bearer-env TOKEN https://mcp.example.com/mcp"
+    )]
     Wrap(Box<Wrap>),
 
     /// See what regrow does: a server dies, hangs and is restarted while it is called
@@ -40,20 +45,20 @@ pub(crate) struct Demo {
 
 #[derive(Args, Debug)]
 pub(crate) struct Wrap {
-    /// The server's name in messages and logs [default: from the command]
+    /// The server's name in messages and logs [default: from the command or the URL]
     #[arg(long, env = "REGROW_NAME")]
     pub(crate) name: Option<String>,
 
     /// Set a variable in the server's environment; NAME alone copies it from ours (repeatable)
-    #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]", env = "REGROW_ENV", value_delimiter = None)]
+    #[arg(help_heading = COMMANDS, short = 'e', long = "env", value_name = "NAME[=VALUE]", env = "REGROW_ENV", value_delimiter = None)]
     pub(crate) variables: Vec<String>,
 
     /// Hand on only a short list of harmless variables and what -e names, rather than our whole environment
-    #[arg(long, env = "REGROW_CLEAN_ENV")]
+    #[arg(help_heading = COMMANDS, long, env = "REGROW_CLEAN_ENV")]
     pub(crate) clean_env: bool,
 
     /// Start the server in this directory
-    #[arg(long, value_name = "DIR", env = "REGROW_CWD")]
+    #[arg(help_heading = COMMANDS, long, value_name = "DIR", env = "REGROW_CWD")]
     pub(crate) cwd: Option<PathBuf>,
 
     /// How long a call may take; progress starts it anew, up to an hour
@@ -77,11 +82,11 @@ pub(crate) struct Wrap {
     pub(crate) errors: Errors,
 
     /// Put the last lines of the server's stderr into every error, not only into those of a failed start
-    #[arg(long, env = "REGROW_STDERR_IN_ERRORS")]
+    #[arg(help_heading = COMMANDS, long, env = "REGROW_STDERR_IN_ERRORS")]
     pub(crate) stderr_in_errors: bool,
 
     /// What becomes of the server's stderr: passed on to ours, or only its last lines kept
-    #[arg(long, value_enum, default_value_t = Stderr::Pass, env = "REGROW_STDERR")]
+    #[arg(help_heading = COMMANDS, long, value_enum, default_value_t = Stderr::Pass, env = "REGROW_STDERR")]
     pub(crate) stderr: Stderr,
 
     /// More faults than N in so many seconds park the server: it is then tried slowly, and whenever a call comes
@@ -108,9 +113,78 @@ pub(crate) struct Wrap {
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "REGROW_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,
 
+    #[command(flatten)]
+    pub(crate) remote: Remote,
+
+    /// The address of a remote server: http://... or https://...; env:NAME takes it from a variable, where it holds a secret
+    #[arg(value_name = "URL", required_unless_present = "command", conflicts_with = "command")]
+    pub(crate) url: Option<String>,
+
     /// The server's command, as you would start it without regrow
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+const COMMANDS: &str = "Options for servers that are started";
+const REMOTE: &str = "Options for remote servers";
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = REMOTE)]
+pub(crate) struct Remote {
+    /// Send this header with every request (repeatable). Other users of this machine can see it: for a secret use
+    /// --header-file or --bearer-env
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", env = "REGROW_HEADER", value_delimiter = None)]
+    pub(crate) headers: Vec<String>,
+
+    /// Send the headers in this file, a line each such as "Authorization: Bearer ..."; read again when it changes
+    #[arg(long, value_name = "FILE", env = "REGROW_HEADER_FILE")]
+    pub(crate) header_file: Option<PathBuf>,
+
+    /// Send the value of this variable as a bearer token
+    #[arg(long, value_name = "NAME", env = "REGROW_BEARER_ENV", conflicts_with = "header_file")]
+    pub(crate) bearer_env: Option<String>,
+
+    /// The protocol era that the server speaks: handshake and sessions, or stateless (2026-07-28)
+    #[arg(long, value_enum, default_value_t = Era::Auto, env = "REGROW_ERA")]
+    pub(crate) era: Era,
+
+    /// Do not remember the server's era in the user's cache folder
+    #[arg(long, env = "REGROW_NO_CACHE")]
+    pub(crate) no_cache: bool,
+
+    /// Trust the certificates in this file (PEM), besides those that the system trusts
+    #[arg(long, value_name = "FILE", env = "REGROW_CA_FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+
+    /// Show the server this certificate (PEM)
+    #[arg(long, value_name = "FILE", env = "REGROW_CLIENT_CERT", requires = "client_key")]
+    pub(crate) client_cert: Option<PathBuf>,
+
+    /// The private key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", env = "REGROW_CLIENT_KEY", requires = "client_cert")]
+    pub(crate) client_key: Option<PathBuf>,
+
+    /// How long it may take to reach the server: its name, TCP, TLS
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration, env = "REGROW_REACH_TIMEOUT")]
+    pub(crate) reach_timeout: Duration,
+
+    /// How long the server may take to begin an answer
+    #[arg(long, value_name = "TIME", default_value = "none", value_parser = units::limit, env = "REGROW_HEADER_TIMEOUT")]
+    pub(crate) header_timeout: Limit,
+
+    /// How long the server may pause within an answer
+    #[arg(long, value_name = "TIME", default_value = "none", value_parser = units::limit, env = "REGROW_STREAM_TIMEOUT")]
+    pub(crate) stream_timeout: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Era {
+    /// Find out
+    Auto,
+    /// Up to 2025-11-25
+    Legacy,
+    /// From 2026-07-28
+    Modern,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -187,5 +261,15 @@ mod tests {
         let Command::Wrap(wrap) = arguments.command else { panic!("{:?}", arguments.command) };
         assert_eq!(wrap.command, ["server", "--name", "-x", "--"]);
         assert_eq!(wrap.name, None);
+    }
+
+    #[test]
+    fn a_server_is_a_command_or_a_url_and_never_both_or_none() {
+        let parse =
+            |words: &str| Arguments::try_parse_from(words.split(' ')).map(|arguments| arguments.command);
+        let Ok(Command::Wrap(wrap)) = parse("regrow wrap --era legacy http://host/mcp") else { panic!() };
+        assert_eq!((wrap.url.as_deref(), wrap.command.len()), (Some("http://host/mcp"), 0));
+        assert!(parse("regrow wrap").is_err());
+        assert!(parse("regrow wrap http://host/mcp -- server").is_err());
     }
 }

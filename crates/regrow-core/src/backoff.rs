@@ -43,6 +43,11 @@ impl Backoff {
         length - spread + self.between_zero_and(2 * spread)
     }
 
+    /// This length, made longer by up to the jitter.
+    pub fn no_sooner(&mut self, length: Duration) -> Duration {
+        length + self.between_zero_and(length * self.policy.jitter_percent / 100)
+    }
+
     /// Some length up to this one.
     pub fn between_zero_and(&mut self, most: Duration) -> Duration {
         let millis = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
@@ -88,6 +93,14 @@ mod tests {
         assert!(
             pauses.iter().any(|p| p.as_millis() < 9_000) && pauses.iter().any(|p| p.as_millis() > 11_000)
         );
+    }
+
+    #[test]
+    fn what_may_not_come_sooner_comes_up_to_twenty_percent_later() {
+        let mut backoff = backoff(20);
+        let pauses: Vec<Duration> = (0..100).map(|_| backoff.no_sooner(Duration::from_secs(10))).collect();
+        assert!(pauses.iter().all(|p| (10_000..=12_000).contains(&p.as_millis())));
+        assert!(pauses.iter().any(|p| p.as_millis() > 11_000));
     }
 
     #[test]

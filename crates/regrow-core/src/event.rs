@@ -26,10 +26,16 @@ pub enum Event {
     TimedOut(Epoch, Pulse),
     /// A client cancelled a call that was taken at this time.
     Cancelled(Epoch, Time, Pulse),
+    /// A call's exchange ended in a way that makes us doubt the server.
+    Doubted(Epoch, Pulse),
+    /// Asking for a sign of life failed, for this reason.
+    ProbeFailed(Epoch, Fault, Pulse),
     /// The server does not know the probe (but answered, which is a sign of life).
     ProbeRefused(Epoch),
     /// Somebody wants a fresh session.
     Reconnect(Orderer, Pulse),
+    /// Something has changed that may mend what only a person can.
+    Mended,
     /// The connection must end, but the calls in flight may finish.
     Drain,
     /// The connection must end.
@@ -54,7 +60,7 @@ pub struct Pulse {
     pub heard: Time,
     /// How many calls of clients are in flight.
     pub calls: usize,
-    /// When the oldest of those that have gone to the server was taken.
+    /// Since when the oldest of those that have gone to the server could be sent.
     pub eldest: Option<Time>,
     /// Whether a call of a client got a good answer in this epoch.
     pub answered: bool,
@@ -128,7 +134,8 @@ impl Event {
                 Some(*epoch)
             }
             Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, ..) | ProbeRefused(epoch) => Some(*epoch),
-            Start | Demand | Reconnect(..) | Drain | Close(_) | Tick(_) => None,
+            Doubted(epoch, _) | ProbeFailed(epoch, ..) => Some(*epoch),
+            Start | Demand | Reconnect(..) | Mended | Drain | Close(_) | Tick(_) => None,
         }
     }
 }

@@ -259,7 +259,21 @@ impl Fault {
                 | Redirected { .. }
                 | SessionExpired { ran: false }
                 | Deferred { .. }
+                | Status { code: 400..=499, .. }
         )
+    }
+
+    /// When a call that ended with it on an exchange of its own may be sent again, if it may at all.
+    pub fn again(&self) -> Again {
+        use Fault::*;
+        match self {
+            SessionExpired { .. } => Again::NextSession,
+            Deferred { after, .. } => Again::After(*after),
+            // The same request would get the same answer.
+            Status { code: ..500, .. } | NotMcp { .. } | Redirected { .. } => Again::Never,
+            Untrusted { .. } | Unauthorized { .. } => Again::Never,
+            _ => Again::Soon,
+        }
     }
 
     /// Whom it concerns when one exchange of a session ended with it.
@@ -269,14 +283,6 @@ impl Fault {
             Status { .. } | Deferred { .. } | NotMcp { .. } | Redirected { .. } => Reach::Call,
             SessionExpired { .. } => Reach::Session,
             _ => Reach::Doubt,
-        }
-    }
-
-    /// How long the server asks us to wait.
-    pub fn asks_to_wait(&self) -> Option<Duration> {
-        match self {
-            Fault::Deferred { after, .. } => Some(*after),
-            _ => None,
         }
     }
 
@@ -374,6 +380,19 @@ impl Fault {
             | Closed => Class::Passing,
         }
     }
+}
+
+/// When a call may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Again {
+    /// Not at all.
+    Never,
+    /// After a short pause.
+    Soon,
+    /// When the server has asked for it.
+    After(Duration),
+    /// On the next session, not on this one.
+    NextSession,
 }
 
 /// Whom it concerns when one of a session's exchanges ends without an answer.
@@ -485,5 +504,91 @@ mod tests {
         assert_eq!(Fault::Killed { signal: 64 }.to_string(), "the server process was killed by signal 64");
         let silent = Fault::Silent { after: Duration::from_millis(1500) };
         assert_eq!(silent.to_string(), "the server gave no sign of life for 1.5 s");
+    }
+
+    /// A row: the fault; its name and text; its verdict while greeting, busy, unproven and proven; whom it concerns, when its call
+    /// may be sent again, and whether that may have run.
+    struct Row(Fault, &'static str, &'static str, [&'static str; 4], Reach, Again, bool);
+
+    fn rows() -> Vec<Row> {
+        use {Again::*, Fault::*, Reach::*};
+        const PARKS: [&str; 4] = ["parks"; 4];
+        const PASSES: [&str; 4] = ["charged"; 4];
+        const WAITS: [&str; 4] = ["waits"; 4];
+        const EXPIRES: [&str; 4] = ["charged", "free", "charged", "free"];
+        let (address, host, reason) = ("localhost:80".to_owned(), "acme".to_owned(), "refused".to_owned());
+        let (said, after) = (": gone".to_owned(), Duration::from_secs(2));
+        #[rustfmt::skip]
+        let rows = vec![
+            Row(Unreachable { address, reason: reason.clone() }, "unreachable",
+                "localhost:80 cannot be reached: refused", PASSES, Doubt, Soon, false),
+            Row(UnknownHost { host: host.clone(), reason: reason.clone() }, "unknown-host",
+                "the host \"acme\" was not found: refused", PASSES, Doubt, Soon, false),
+            Row(Untrusted { host, reason }, "untrusted",
+                "no secure connection to \"acme\": refused", PARKS, Doubt, Never, false),
+            Row(Unauthorized { code: 401 }, "unauthorized",
+                "the server refused our credentials (HTTP 401); give it valid ones", PARKS, Doubt, Never, false),
+            Row(Redirected { to: "https://elsewhere".into() }, "redirected",
+                "the server redirects to https://elsewhere; use that address if you trust it", PARKS, Call, Never, false),
+            Row(NotMcp { found: "a web page".into() }, "not-mcp",
+                "there is no MCP server at this address: a web page", PARKS, Call, Never, true),
+            Row(SessionExpired { ran: false }, "session-expired",
+                "the server no longer knows the session", EXPIRES, Session, NextSession, false),
+            Row(SessionExpired { ran: true }, "session-expired",
+                "the server no longer knows the session", EXPIRES, Session, NextSession, true),
+            Row(Deferred { code: 429, after }, "deferred",
+                "the server answered HTTP 429 and asks to wait for 2 s", WAITS, Call, After(after), false),
+            Row(Status { code: 404, said }, "status",
+                "the server answered HTTP 404: gone", PASSES, Call, Never, false),
+            Row(Status { code: 502, said: String::new() }, "status",
+                "the server answered HTTP 502", PASSES, Call, Soon, true),
+            Row(AnswerCut, "answer-cut",
+                "the server ended its answer before it was complete", PASSES, Doubt, Soon, true),
+            Row(Stalled { after }, "stalled",
+                "the server sent nothing for 2 s in the middle of an answer", PASSES, Doubt, Soon, true),
+        ];
+        rows
+    }
+
+    #[test]
+    fn the_table_of_the_faults_of_exchanges() {
+        let verdict = |fault: &Fault, phase| match fault.verdict(phase) {
+            Verdict { remedy: Remedy::AtOnce, charged: false } => "free",
+            Verdict { remedy: Remedy::Retry, charged: true } => "charged",
+            Verdict { remedy: Remedy::Retry, charged: false } => "waits",
+            Verdict { remedy: Remedy::Park, charged: true } => "parks",
+            _ => "makes no sense",
+        };
+        for Row(fault, name, text, verdicts, reach, again, may_have_run) in rows() {
+            assert_eq!((fault.name(), &*fault.to_string()), (name, text));
+            let [discovering, known @ ..] = PHASES.map(|phase| verdict(&fault, phase));
+            assert_eq!(known, verdicts, "{name}");
+            assert_eq!(discovering, known[0], "{name}: the question for the era is a part of the handshake");
+            assert_eq!((fault.reach(), fault.again()), (reach, again), "{name}");
+            assert_eq!(fault.may_have_run(), may_have_run, "{name}");
+            assert_eq!(fault.is_permanent(), verdicts[0] == "parks", "{name}");
+            assert!(!fault.ends_process() && !fault.is_at_start(), "{name}: there is no process");
+        }
+    }
+
+    #[test]
+    fn a_fault_that_was_learnt_from_an_http_status_names_it() {
+        let coded = |fault: &Fault| fault.to_string().contains("HTTP ");
+        for Row(fault, ..) in rows() {
+            assert_eq!(fault.http_status().is_some(), coded(&fault), "{fault}");
+        }
+        assert_eq!(Fault::Unauthorized { code: 403 }.http_status(), Some(403));
+    }
+
+    #[test]
+    fn only_what_reaches_the_server_may_have_run() {
+        let codes = |code| Fault::Status { code, said: String::new() }.may_have_run();
+        assert!([200, 302, 500, 502, 503, 504, 599].into_iter().all(codes));
+        assert!(![400, 404, 405, 409, 422, 499].into_iter().any(codes));
+        // What ends a process may have run whatever it had read.
+        assert!(
+            Fault::Killed { signal: 9 }.may_have_run()
+                && Fault::Broken { reason: String::new() }.may_have_run()
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The calls in flight on a connection, how far each got, and what becomes of each when a session is lost.
 
-use crate::{Epoch, Fault, Nature, Policy, Time};
+use crate::{Again, Epoch, Fault, Nature, Policy, Reach, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -82,6 +82,10 @@ struct Call<R> {
     bytes: usize,
     arrival: u64,
     taken: Time,
+    /// Since when it could be sent: since it was taken, or its last pause was over.
+    since: Time,
+    /// How often in a row its exchange ended soon, without an answer.
+    misses: u32,
     /// What progress gives it anew.
     timeout: Option<Duration>,
     deadline: Option<Time>,
@@ -89,13 +93,31 @@ struct Call<R> {
     limit: Time,
 }
 
+/// What became of a call whose exchange ended without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Missed<R> {
+    /// It is sent again later, or on the next session.
+    Kept,
+    /// It has ended.
+    Over(Ended<R>),
+}
+
 /// Where a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
-    /// For the next session.
+    /// For the next session, or for its turn on this one.
     Waiting,
+    /// Until then; it goes to the next session if that comes sooner, unless the server asked for the pause.
+    Paused(Time, Asked),
     /// Given to this session; the stream position of its first byte, once the OS has accepted that.
     On(Epoch, Option<u64>),
+}
+
+/// Whether a server asked for a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Asked {
+    No,
+    Yes,
 }
 
 /// The calls in flight. `R` is whatever the owner needs to answer the caller and to send the call again.
@@ -117,6 +139,8 @@ pub struct Ledger<R> {
     last: u64,
     /// Since when deadlines stand still.
     stopped: Option<Time>,
+    /// How many calls pause.
+    pauses: usize,
 }
 
 impl<R> Ledger<R> {
@@ -134,6 +158,7 @@ impl<R> Ledger<R> {
             bytes: 0,
             last: 0,
             stopped: None,
+            pauses: 0,
         }
     }
 
@@ -157,9 +182,9 @@ impl<R> Ledger<R> {
         }
         let place = self.live.map_or(Place::Waiting, |epoch| Place::On(epoch, None));
         let id = self.insert(now, nature, timeout, bytes, reply, false, place);
-        Ok(match place {
-            Place::Waiting => Admission::Wait(id),
-            Place::On(epoch, _) => Admission::Send(epoch, id),
+        Ok(match self.live {
+            None => Admission::Wait(id),
+            Some(epoch) => Admission::Send(epoch, id),
         })
     }
 
@@ -204,6 +229,8 @@ impl<R> Ledger<R> {
                 bytes,
                 arrival: id.0,
                 taken: now,
+                since: now,
+                misses: 0,
                 timeout,
                 deadline,
                 limit,
@@ -229,6 +256,36 @@ impl<R> Ledger<R> {
     pub fn hold(&mut self, epoch: Epoch) {
         self.live = None;
         self.held = self.held.max(epoch);
+        self.resume(|_, _, asked| asked == Asked::No);
+    }
+
+    /// Calls whose pause is over wait for their turn. Says whether there were any.
+    pub fn end_pauses(&mut self, now: Time) -> bool {
+        self.resume(|call, until, _| {
+            let over = until <= now;
+            if over {
+                call.since = until;
+            }
+            over
+        })
+    }
+
+    fn resume(&mut self, wanted: impl Fn(&mut Call<R>, Time, Asked) -> bool) -> bool {
+        let mut any = false;
+        if self.pauses == 0 {
+            return any;
+        }
+        for (&id, call) in &mut self.calls {
+            if let Place::Paused(until, asked) = call.place
+                && wanted(call, until, asked)
+            {
+                call.place = Place::Waiting;
+                self.waiting.insert(call.arrival, id);
+                self.pauses -= 1;
+                any = true;
+            }
+        }
+        any
     }
 
     /// No call is taken any more.
@@ -319,6 +376,51 @@ impl<R> Ledger<R> {
         call.deadline = Some(new);
     }
 
+    /// The exchange of this one call has ended without an answer, for this reason. It may be sent again, on this session or on the
+    /// next; or it ends here.
+    pub fn miss(&mut self, now: Time, epoch: Epoch, id: CallId, fault: &Fault) -> Option<Missed<R>> {
+        let Place::On(on, start) = self.calls.get(&id)?.place else { return None };
+        if on != epoch {
+            return None;
+        }
+        if fault.reach() == Reach::Session && self.live == Some(epoch) {
+            self.hold(epoch); // Its owner hears of that, too; until then calls would go where nobody knows us.
+        }
+        let clock = self.clock(now);
+        let call = self.calls.get_mut(&id)?;
+        let arrived = start.is_some() && fault.may_have_run();
+        if !arrived {
+            call.sends = call.sends.saturating_sub(1);
+        }
+        let pause = call.pause(now, &self.policy);
+        let place = match fault.again() {
+            Again::Never => None,
+            Again::After(wait) if wait > self.policy.defer_limit => None,
+            Again::After(wait) => Some(Place::Paused(now + wait.max(pause), Asked::Yes)),
+            Again::Soon if epoch > self.held => Some(Place::Paused(now + pause, Asked::No)),
+            Again::Soon | Again::NextSession => Some(Place::Waiting),
+        };
+        let in_time = |place: &Place| match (place, call.deadline) {
+            (Place::Paused(until, _), Some(deadline)) => *until < deadline + (now - clock),
+            _ => true,
+        };
+        match place.filter(in_time).filter(|_| !self.closed && call.may_move(clock, arrived, &self.policy)) {
+            Some(place) => {
+                call.place = place;
+                match place {
+                    Place::Waiting => drop(self.waiting.insert(call.arrival, id)),
+                    _ => self.pauses += 1,
+                }
+                Some(Missed::Kept)
+            }
+            None => {
+                let call = self.remove(id)?;
+                let delivery = delivery_after(call.sends);
+                Some(Missed::Over(Ended { delivery, epoch: Some(epoch), ..ended(id, call) }))
+            }
+        }
+    }
+
     /// The session is lost. Of its input the server can have read `read` bytes, no more. Calls that may be sent again
     /// wait for the next session, in the order in which they arrived; the others end here.
     pub fn settle(&mut self, now: Time, epoch: Epoch, read: u64, greeted: bool) -> Vec<Ended<R>> {
@@ -355,7 +457,9 @@ impl<R> Ledger<R> {
     /// waiting, unless trying again cannot mend it or nothing will come any more.
     pub fn fail_waiting(&mut self, fault: &Fault) -> Vec<Ended<R>> {
         let for_good = self.closed || fault.is_permanent();
-        let waiting: Vec<CallId> = self.waiting.values().copied().collect();
+        let waits = |call: &Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
+        let waiting: Vec<CallId> =
+            self.calls.iter().filter(|(_, call)| waits(call)).map(|(&id, _)| id).collect();
         let patient = |call: &Call<R>| matches!(call.nature, Nature::Greeting | Nature::Stream);
         let mut over = vec![];
         for id in waiting {
@@ -422,6 +526,15 @@ impl<R> Ledger<R> {
         }
     }
 
+    /// When [`Ledger::end_pauses`] is due.
+    pub fn pause_ends(&self) -> Option<Time> {
+        let ends = |call: &Call<R>| match call.place {
+            Place::Paused(until, _) => Some(until),
+            Place::Waiting | Place::On(..) => None,
+        };
+        if self.pauses == 0 { None } else { self.calls.values().filter_map(ends).min() }
+    }
+
     /// How many calls wait for a session and would wake one. Streams alone do not.
     pub fn waiting(&self) -> usize {
         let wakes = |id: &&CallId| self.calls.get(id).is_some_and(|call| call.nature != Nature::Stream);
@@ -438,10 +551,10 @@ impl<R> Ledger<R> {
         self.count(|call| matches!(call.place, Place::On(on, Some(start)) if on == epoch && start < read))
     }
 
-    /// When the oldest of the calls that have gone to this session was taken.
+    /// Since when the oldest of the calls that have gone to this session could be sent.
     pub fn eldest(&self, epoch: Epoch) -> Option<Time> {
         let gone = |call: &Call<R>| matches!(call.place, Place::On(on, Some(_)) if on == epoch);
-        self.clients(gone).map(|call| call.taken).min()
+        self.clients(gone).map(|call| call.since).min()
     }
 
     fn count(&self, wanted: impl Fn(&Call<R>) -> bool) -> usize {
@@ -494,8 +607,10 @@ impl<R> Ledger<R> {
         if let Some(deadline) = call.deadline {
             self.deadlines.remove(&(deadline, id));
         }
-        if matches!(call.place, Place::Waiting) {
-            self.waiting.remove(&call.arrival);
+        match call.place {
+            Place::Waiting => drop(self.waiting.remove(&call.arrival)),
+            Place::Paused(..) => self.pauses -= 1,
+            Place::On(..) => {}
         }
         Some(call)
     }
@@ -529,8 +644,16 @@ impl<R> Call<R> {
     fn delivery(&self) -> Delivery {
         match self.place {
             Place::On(_, None) => delivery_after(self.sends.saturating_sub(1)),
-            Place::On(_, Some(_)) | Place::Waiting => delivery_after(self.sends),
+            Place::On(_, Some(_)) | Place::Waiting | Place::Paused(..) => delivery_after(self.sends),
         }
+    }
+
+    /// How long it waits before it is sent again on the same session: longer each time, unless its exchange has lasted.
+    fn pause(&mut self, now: Time, policy: &Policy) -> Duration {
+        let lasted = now - self.since >= policy.backoff.cap;
+        self.misses = if lasted { 1 } else { self.misses.saturating_add(1) };
+        let times = self.misses.saturating_mul(self.misses);
+        policy.resend_pause.saturating_mul(times).min(policy.backoff.cap)
     }
 }
 
@@ -540,7 +663,7 @@ fn delivery_after(sends: u8) -> Delivery {
 
 fn ended<R>(id: CallId, call: Call<R>) -> Ended<R> {
     let epoch = match call.place {
-        Place::Waiting => None,
+        Place::Waiting | Place::Paused(..) => None,
         Place::On(epoch, _) => Some(epoch),
     };
     let (delivery, taken, nature) = (call.delivery(), call.taken, call.nature);

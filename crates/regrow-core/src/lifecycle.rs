@@ -3,7 +3,7 @@
 use crate::event::{Effect, Event, Notice, Orderer, Pulse};
 use crate::state::{Intent, State, Step, Watch};
 use crate::watch::{Sign, Trust};
-use crate::{Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Remedy, Time, Verdict};
+use crate::{Again, Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Remedy, Time, Verdict};
 use std::time::Duration;
 
 /// The pure state machine. Its owner reports events and carries out effects.
@@ -29,6 +29,8 @@ pub struct Lifecycle {
     probes: Option<u32>,
     /// Whether calls have made the next attempt come sooner.
     demanded: bool,
+    /// The newest epoch in which something was mended: a permanent fault of it may be one of before.
+    mended: Option<Epoch>,
 }
 
 impl Lifecycle {
@@ -48,6 +50,7 @@ impl Lifecycle {
             woke: None,
             probes: None,
             demanded: false,
+            mended: None,
         }
     }
 
@@ -99,9 +102,13 @@ impl Lifecycle {
 
     /// Whether the connection will park, or has, rather than start the next attempt by itself.
     pub fn parks(&self, now: Time) -> bool {
-        match self.state {
-            State::Parked { .. } | State::Closing { then: Intent::Replace(Remedy::Park), .. } => true,
-            State::Closing { then: Intent::Replace(Remedy::Retry), .. } => self.has_spent(now),
+        match &self.state {
+            State::Parked { .. } => true,
+            State::Closing { then: Intent::Replace(remedy), fault, .. } => match remedy {
+                Remedy::AtOnce => false,
+                Remedy::Park if !self.is_mended() => true,
+                Remedy::Retry | Remedy::Park => self.has_spent(now) && deferral(fault).is_none(),
+            },
             _ => false,
         }
     }
@@ -146,7 +153,14 @@ impl Lifecycle {
                 let after = self.policy.connect_timeout;
                 self.lost(now, Fault::HandshakeTimeout { after }, pulse)
             }
-            (S::Ready { .. }, E::TimedOut(_, pulse)) => self.doubt(now, pulse),
+            (S::Ready { .. }, E::TimedOut(_, pulse) | E::Doubted(_, pulse)) => self.doubt(now, pulse),
+            (S::Ready { watch, .. }, E::ProbeFailed(_, fault, pulse)) => {
+                match watch.failed(now, pulse, &self.policy) {
+                    Some(Sign::Silent) => self.lost(now, fault, pulse),
+                    Some(sign) => self.heed(now, sign, pulse),
+                    None => vec![],
+                }
+            }
             // A server that has just been asked is not silent, however long nothing was read before.
             (S::Ready { .. }, E::Cancelled(_, taken, pulse))
                 if now - pulse.heard.max(taken) >= self.policy.doubt_silence =>
@@ -211,6 +225,13 @@ impl Lifecycle {
             (S::Parked { .. }, E::Demand) => self.demand(now),
             (S::Parked { .. }, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
             (S::Parked { .. }, E::Start) => self.connect_soon(now, Orderer::Program),
+            (S::Parked { fault, .. }, E::Mended) if fault.is_permanent() => {
+                self.connect_soon(now, Orderer::Person)
+            }
+            (_, E::Mended) => {
+                self.mended = Some(self.epoch);
+                vec![]
+            }
             _ => vec![],
         }
     }
@@ -242,7 +263,7 @@ impl Lifecycle {
     fn lost(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
         let verdict = self.verdict(&fault, pulse);
         let charged_before = self.is_charged();
-        self.settle_accounts(now, verdict.charged, pulse);
+        self.settle_accounts(now, verdict, pulse);
         let notice = match verdict.charged {
             _ if charged_before => None,
             true => Some(Notice::Fault(self.epoch, fault.clone(), pulse.calls)),
@@ -288,7 +309,7 @@ impl Lifecycle {
         if !verdict.charged {
             return vec![];
         }
-        self.settle_accounts(now, true, pulse);
+        self.settle_accounts(now, verdict, pulse);
         let notice = Notice::Late(self.epoch, fault.clone());
         if let State::Closing { fault: kept, then, .. } = &mut self.state {
             if let Intent::Replace(remedy) = then {
@@ -311,7 +332,8 @@ impl Lifecycle {
 
     fn verdict(&self, fault: &Fault, pulse: Pulse) -> Verdict {
         let verdict = fault.verdict(self.phase(pulse));
-        if !verdict.charged && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects {
+        let at_once = verdict.remedy == Remedy::AtOnce;
+        if at_once && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects {
             // Free ends that lead nowhere would be a loop without a bound.
             return Verdict { remedy: Remedy::Retry, charged: true };
         }
@@ -319,9 +341,13 @@ impl Lifecycle {
     }
 
     /// Charges the epoch if it ended in a fault, and remembers what it proved.
-    fn settle_accounts(&mut self, now: Time, charged: bool, pulse: Pulse) {
+    fn settle_accounts(&mut self, now: Time, Verdict { remedy, charged }: Verdict, pulse: Pulse) {
         self.remember_health(now, pulse);
-        self.free_in_a_row = if charged || pulse.answered { 0 } else { self.free_in_a_row.saturating_add(1) };
+        self.free_in_a_row = match remedy {
+            _ if charged || pulse.answered => 0,
+            Remedy::AtOnce => self.free_in_a_row.saturating_add(1),
+            Remedy::Retry | Remedy::Park => self.free_in_a_row, // Its pause bounds it.
+        };
         if charged && !self.is_charged() {
             self.charged = Some(self.epoch);
             self.budget.charge(now);
@@ -346,18 +372,26 @@ impl Lifecycle {
         self.charged == Some(self.epoch)
     }
 
+    fn is_mended(&self) -> bool {
+        self.mended == Some(self.epoch)
+    }
+
+    /// Whether the server asked us to come back later than this. Neither calls nor programs make it sooner.
+    fn is_deferred(&self, now: Time) -> bool {
+        matches!(&self.state, State::Backoff { retry_at, fault } if now < *retry_at && deferral(fault).is_some())
+    }
+
     fn reconnect(&mut self, now: Time, orderer: Orderer, pulse: Pulse) -> Vec<Effect> {
         if orderer == Orderer::Person {
             self.remember_health(now, pulse);
             return self.drain(now, Intent::Replace(Remedy::AtOnce));
         }
         let charged = !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
-        self.settle_accounts(now, charged, pulse);
-        if !charged {
-            return self.drain(now, Intent::Replace(Remedy::AtOnce));
-        }
-        let mut effects = vec![Effect::Notice(Notice::Fault(self.epoch, Fault::Replaced, pulse.calls))];
-        effects.extend(self.drain(now, Intent::Replace(Remedy::Retry)));
+        let remedy = if charged { Remedy::Retry } else { Remedy::AtOnce };
+        self.settle_accounts(now, Verdict { remedy, charged }, pulse);
+        let notice = Effect::Notice(Notice::Fault(self.epoch, Fault::Replaced, pulse.calls));
+        let mut effects: Vec<Effect> = charged.then_some(notice).into_iter().collect();
+        effects.extend(self.drain(now, Intent::Replace(remedy)));
         effects
     }
 
@@ -428,18 +462,22 @@ impl Lifecycle {
     }
 
     fn replace(&mut self, now: Time, remedy: Remedy, fault: Option<Fault>) -> Vec<Effect> {
-        match (remedy, fault) {
-            (Remedy::Park, Some(fault)) => self.park(now, fault),
-            (Remedy::Retry, Some(fault)) if self.has_spent(now) => self.park(now, fault),
-            (Remedy::Retry, fault) => {
-                let pause = self.backoff.pause() + self.wake_jitter(now);
-                self.pause(now, (now + pause).max(self.attempt_floor()), fault)
+        let deferral = deferral(&fault);
+        match fault {
+            Some(fault) if remedy == Remedy::Park && !self.is_mended() => return self.park(now, fault),
+            // Who names a time is asked at that time, spent or not.
+            Some(fault) if remedy != Remedy::AtOnce && deferral.is_none() && self.has_spent(now) => {
+                return self.park(now, fault);
             }
-            (Remedy::AtOnce | Remedy::Park, fault) => {
-                let start = now + self.wake_jitter(now);
-                self.pause(now, start.max(self.attempt_floor()), fault)
-            }
+            _ => {}
         }
+        let pause = match (remedy, deferral) {
+            (Remedy::AtOnce, _) => Duration::ZERO,
+            (_, Some(wait)) => self.backoff.no_sooner(wait),
+            (_, None) => self.backoff.pause(),
+        };
+        let start = now + pause + self.wake_jitter(now);
+        self.pause(now, start.max(self.attempt_floor()), fault)
     }
 
     fn pause(&mut self, now: Time, retry_at: Time, fault: Option<Fault>) -> Vec<Effect> {
@@ -470,6 +508,9 @@ impl Lifecycle {
     /// Calls are waiting: one shared attempt, soon, but not more often than the floor allows.
     fn demand(&mut self, now: Time) -> Vec<Effect> {
         let floor = self.demand_floor();
+        if self.is_deferred(now) {
+            return vec![];
+        }
         match &mut self.state {
             State::Parked { fault, .. } if fault.is_permanent() && now < floor => {
                 vec![Effect::FailWaiting(fault.clone())]
@@ -493,6 +534,7 @@ impl Lifecycle {
     fn connect_soon(&mut self, now: Time, orderer: Orderer) -> Vec<Effect> {
         let floor = match orderer {
             Orderer::Person => self.attempt_floor(),
+            Orderer::Program if self.is_deferred(now) => return vec![],
             Orderer::Program => self.demand_floor(),
         };
         let (retry_at, fault) = match &self.state {
@@ -609,6 +651,19 @@ impl Lifecycle {
         };
         let floor = if permanent { self.policy.permanent_demand_floor } else { self.policy.demand_floor };
         self.attempted.map_or(Time::ZERO, |attempted| attempted + floor.max(self.policy.attempt_floor))
+    }
+}
+
+/// A server that asks us to come back later, at once, is given a second;
+const DEFERRED: Duration = Duration::from_secs(1);
+/// and one that asks for hours is asked again after five minutes.
+const DEFERRED_CAP: Duration = Duration::from_secs(300);
+
+/// How long the server asked us to wait, within bounds.
+fn deferral(fault: &Option<Fault>) -> Option<Duration> {
+    match fault.as_ref().map(Fault::again) {
+        Some(Again::After(wait)) => Some(wait.clamp(DEFERRED, DEFERRED_CAP)),
+        _ => None,
     }
 }
 

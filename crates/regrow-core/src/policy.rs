@@ -65,6 +65,10 @@ pub struct Policy {
     pub replay: Replay,
     /// How often a call is sent at most.
     pub max_sends: u8,
+    /// How long a call whose exchange failed waits before it is sent again on the same session.
+    pub resend_pause: Duration,
+    /// How long a call waits at most because the server asks it to come back later.
+    pub defer_limit: Duration,
     /// How many calls may be pending at once.
     pub max_calls: usize,
     /// How many bytes the pending calls may hold together.
@@ -105,6 +109,8 @@ impl Default for Policy {
             settle_after: millis(100),
             replay: Replay::Safe,
             max_sends: 3,
+            resend_pause: millis(250),
+            defer_limit: secs(60),
             max_calls: 4096,
             max_pending_bytes: 128 << 20,
         }

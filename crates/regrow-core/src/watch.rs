@@ -34,6 +34,10 @@ impl Watch {
         Watch::Probed { since: now, deadline: now + wait, doubt }
     }
 
+    fn spared(since: Time, now: Time, until: Time) -> Watch {
+        Watch::Spared { since, look_at: now + SPARED_LOOK, until }
+    }
+
     /// A call got no answer: is the server still there? None if that is being found out already.
     pub(crate) fn doubt(self, now: Time, policy: &Policy) -> Option<Sign> {
         match self {
@@ -44,6 +48,19 @@ impl Watch {
                 Some(Sign::Wait(Watch::Probed { since, deadline, doubt: true }))
             }
             Watch::Probed { doubt: true, .. } | Watch::Spared { .. } => None,
+        }
+    }
+
+    /// The question got no further than this. None if nothing was asked.
+    pub(crate) fn failed(self, now: Time, pulse: Pulse, policy: &Policy) -> Option<Sign> {
+        match self {
+            Watch::Calm { .. } => None,
+            // Calls that it had before may still be answered, and their own exchanges tell if not.
+            Watch::Probed { since, .. } if pulse.has_call_from_before(since) => {
+                Some(Sign::Wait(Watch::spared(since, now, now + policy.doubt_patience)))
+            }
+            Watch::Spared { since, .. } if pulse.has_call_from_before(since) => Some(Sign::Wait(self)),
+            Watch::Probed { .. } | Watch::Spared { .. } => Some(Sign::Silent),
         }
     }
 
@@ -64,16 +81,17 @@ impl Watch {
                 _ => Sign::Wait(Watch::calm(pulse.heard, policy)),
             },
             Watch::Probed { deadline, .. } if now < deadline => Sign::Wait(self),
-            Watch::Probed { .. } if trust == Trust::Refused => Sign::Wait(Watch::calm(now, policy)),
+            Watch::Probed { .. } | Watch::Spared { .. } if trust == Trust::Refused => {
+                Sign::Wait(Watch::calm(now, policy))
+            }
             Watch::Probed { doubt: false, .. } if busy => Sign::Wait(Watch::calm(now, policy)),
             // It may be busy with what came before the question. What came after is no excuse for silence, or a client
             // that calls on and on would keep it.
             Watch::Probed { since, doubt: true, .. } if pulse.has_call_from_before(since) => {
-                let until = now + policy.doubt_patience;
-                Sign::Wait(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
+                Sign::Wait(Watch::spared(since, now, now + policy.doubt_patience))
             }
             Watch::Spared { since, until, .. } if pulse.has_call_from_before(since) && now < until => {
-                Sign::Wait(Watch::Spared { since, look_at: now + SPARED_LOOK, until })
+                Sign::Wait(Watch::spared(since, now, until))
             }
             Watch::Probed { .. } | Watch::Spared { .. } => Sign::Silent,
         }

@@ -1,5 +1,7 @@
 //! Lives of a connection in simulated time, told as logs: what the real lifecycle and ledger do in a scripted world.
 
+#[path = "lives/exchanges.rs"]
+mod exchanges;
 mod world;
 
 use regrow_core::{Delivery, Event, Fault, Manner, Nature, Notice, Orderer, Policy, Pulse, Step, Time};

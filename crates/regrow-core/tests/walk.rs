@@ -13,8 +13,8 @@ use fastrand::Rng;
 use invariants::*;
 use owner::{Caller, Fate, Owner, Told};
 use regrow_core::{
-    CallId, Delivery, Epoch, Event, Fault, Intent, Manner, Nature, Notice, Orderer, Policy, Pulse, Refusal,
-    State, Step, Time, Watch,
+    CallId, Delivery, Epoch, Event, Fault, Intent, Manner, Nature, Notice, Orderer, Policy, Pulse, Reach,
+    Refusal, State, Step, Time, Watch,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -62,7 +62,7 @@ fn equal_seeds_live_equal_lives() {
 }
 
 /// What all lives together must have reached.
-const WANTED: [&str; 44] = [
+const WANTED: [&str; 57] = [
     "idle",
     "connecting",
     "ready",
@@ -107,6 +107,19 @@ const WANTED: [&str; 44] = [
     "drained to close",
     "wrong answer",
     "stopped clock",
+    "call missed and kept",
+    "call missed and over",
+    "call sent again on its session",
+    "call paused through a close",
+    "probe failed",
+    "probe failed and spared",
+    "forgotten and free",
+    "forgotten and charged",
+    "forgotten too often",
+    "deferred",
+    "deferred with calls waiting",
+    "mended while parked",
+    "mended in time",
 ];
 
 /// What the walk knows of a call.
@@ -118,6 +131,8 @@ struct Truth {
     /// How often the server has run it.
     runs: u32,
     sends: u32,
+    /// Its exchange ended once without an answer, but it did not.
+    missed: bool,
     ended: Option<Fate>,
 }
 
@@ -131,7 +146,7 @@ struct Process {
     settled_by: Option<Time>,
     written: u64,
     /// Calls in its input that it has not read yet: where each starts.
-    pipe: BTreeMap<u64, Caller>,
+    pipe: BTreeMap<u64, (CallId, Caller)>,
 }
 
 /// What is known of the newest epoch's end, to judge its charge.
@@ -141,6 +156,7 @@ struct Account {
     discovering: bool,
     charged: bool,
     hurried: bool,
+    mended: bool,
 }
 
 struct Walk {
@@ -150,6 +166,8 @@ struct Walk {
     now: Time,
     /// Whether this life sees many sessions, each a short one.
     hasty: bool,
+    /// Whether each call has an exchange of its own.
+    exchanges: bool,
     tell: bool,
     keep: bool,
     trace: Vec<String>,
@@ -168,6 +186,8 @@ struct Walk {
     charges: Vec<Time>,
     free_in_a_row: u32,
     slow: bool,
+    /// When the server wants to be asked again.
+    deferred_until: Option<Time>,
     closing_since: Option<Time>,
     jumped: bool,
     /// Since when the clock of the calls stands still.
@@ -185,6 +205,7 @@ impl Walk {
             owner: Owner::new(&policy, seed),
             policy,
             hasty: rng.u32(0..4) == 0,
+            exchanges: rng.bool(),
             rng,
             now: Time::ZERO,
             tell,
@@ -205,6 +226,7 @@ impl Walk {
             charges: vec![],
             free_in_a_row: 0,
             slow: false,
+            deferred_until: None,
             closing_since: None,
             jumped: false,
             stopped: None,
@@ -267,6 +289,9 @@ impl Walk {
         let connecting = matches!(self.owner.lifecycle.state(), State::Connecting { .. });
         if self.hasty && self.rng.bool() {
             return if connecting { self.connect_further() } else { self.crash() };
+        }
+        if self.exchanges && self.rng.u32(0..5) == 0 {
+            return self.fail_exchange();
         }
         match self.rng.u32(0..1000) {
             0..170 => self.call(),
@@ -341,7 +366,7 @@ impl Walk {
             Nature::Stream => None,
             _ => timeout.map(|timeout| self.now + timeout),
         };
-        let truth = Truth { nature, own: false, ends_by, runs: 0, sends: 0, ended: None };
+        let truth = Truth { nature, own: false, ends_by, runs: 0, sends: 0, missed: false, ended: None };
         let caller = self.calls.keys().rfind(|&&c| c < 1_000_000).map_or(1, |last| last + 1);
         self.calls.insert(caller, truth);
         self.say(|_| format!("call {caller} {nature:?} {timeout:?}"));
@@ -365,7 +390,15 @@ impl Walk {
         let ends_by = Some(self.now + timeout);
         self.calls.insert(
             caller,
-            Truth { nature: Nature::Effect, own: true, ends_by, runs: 0, sends: 0, ended: None },
+            Truth {
+                nature: Nature::Effect,
+                own: true,
+                ends_by,
+                runs: 0,
+                sends: 0,
+                missed: false,
+                ended: None,
+            },
         );
         let id = self.owner.ledger.admit_own(self.now, epoch, timeout, caller);
         self.owner.told.push(Told::Send(epoch, id, caller));
@@ -380,13 +413,12 @@ impl Walk {
         let ready: Vec<_> = self.outstanding.iter().map(|(&key, &caller)| (key, caller)).collect();
         for ((epoch, id), caller) in ready {
             let Some(process) = self.processes.get_mut(&epoch) else { continue };
-            let written =
-                process.pipe.values().any(|&c| c == caller) || self.answerable.contains(&(epoch, id));
+            let written = self.answerable.contains(&(epoch, id));
             if !process.dead && !written && self.rng.bool() {
                 let position = process.written;
                 process.written += 10;
-                process.pipe.insert(position, caller);
-                self.owner.ledger.sent(id, position);
+                process.pipe.insert(position, (id, caller));
+                self.owner.ledger.sent(id, if self.exchanges { 0 } else { position });
                 self.answerable.push((epoch, id));
                 self.say(|_| format!("call {caller} is written to {epoch} at {position}"));
             }
@@ -398,7 +430,7 @@ impl Walk {
         for process in self.processes.values_mut().filter(|process| !process.dead) {
             let upto = self.rng.u64(0..=process.written);
             let unread = process.pipe.split_off(&upto);
-            for caller in std::mem::replace(&mut process.pipe, unread).into_values() {
+            for (_, caller) in std::mem::replace(&mut process.pipe, unread).into_values() {
                 let truth = self.calls.get_mut(&caller).expect("only known calls are written");
                 truth.runs += 1;
                 p3_a_call_runs_at_most_once_unless_safe(caller, truth, &self.policy);
@@ -412,7 +444,7 @@ impl Walk {
         let Some(&(epoch, id)) = pick(&mut self.rng, &self.answerable) else { return };
         let Some(process) = self.processes.get(&epoch) else { return };
         let owed = self.outstanding.get(&(epoch, id)).copied();
-        if process.dead || owed.is_some_and(|caller| process.pipe.values().any(|&c| c == caller)) {
+        if process.dead || (owed.is_some() && process.pipe.values().any(|&(unread, _)| unread == id)) {
             return;
         }
         self.deliver(epoch, id);
@@ -444,6 +476,50 @@ impl Walk {
         }
         let stream = owed.is_some_and(|caller| self.calls[&caller].nature == Nature::Stream);
         assert!(got.is_some() || owed.is_none() || stream, "P2: an answer that was owed is lost");
+    }
+
+    /// What happens to sessions of exchanges alone.
+    fn fail_exchange(&mut self) {
+        let epoch = self.owner.epoch();
+        match self.rng.u32(0..20) {
+            0..14 => self.miss(),
+            14..16 => {
+                let pulse = self.owner.pulse();
+                self.event(Event::Doubted(epoch, pulse));
+            }
+            16..19 => {
+                let (fault, pulse) = (self.some_fault(), self.owner.pulse());
+                if fault.reach() == Reach::Doubt {
+                    self.event(Event::ProbeFailed(epoch, fault, pulse));
+                }
+            }
+            _ => self.event(Event::Mended),
+        }
+    }
+
+    /// The exchange of some call ends without an answer.
+    fn miss(&mut self) {
+        let outstanding: Vec<_> = self.outstanding.keys().copied().collect();
+        let Some(&(epoch, id)) = pick(&mut self.rng, &outstanding) else { return };
+        let fault = self.some_fault();
+        let Some(process) = self.processes.get_mut(&epoch) else { return };
+        let unread = process.pipe.iter().find(|(_, (of, _))| *of == id).map(|(&at, _)| at);
+        let ran = unread.is_none() && self.answerable.contains(&(epoch, id));
+        if ran && !fault.may_have_run() {
+            return; // Nobody tells lies about that.
+        }
+        // What may have run may also run later; what cannot have run never does.
+        if let Some(unread) = unread.filter(|_| !fault.may_have_run() || self.rng.bool()) {
+            process.pipe.remove(&unread);
+        }
+        let ends = process.told_to_end;
+        self.say(|_| format!("{id:?} is missed: {fault}"));
+        assert!(self.owner.miss(self.now, epoch, id, &fault), "P2: a miss of an outstanding call is news");
+        self.judge();
+        if !ends && !self.processes.get(&epoch).is_none_or(|process| process.told_to_end) {
+            self.owner.concern(self.now, epoch, &fault);
+            self.judge();
+        }
     }
 
     fn cancel(&mut self) {
@@ -522,9 +598,20 @@ impl Walk {
     }
 
     fn first_waiting(&self) -> Option<Caller> {
-        let placed: BTreeSet<Caller> = self.outstanding.values().copied().collect();
-        let waits = |(caller, truth): &(&Caller, &Truth)| truth.ended.is_none() && !placed.contains(caller);
-        self.calls.iter().find(waits).map(|(&caller, _)| caller)
+        let mut ledger = self.owner.ledger.clone();
+        let id = ledger.dispatch(self.owner.epoch())?;
+        ledger.reply(id).copied()
+    }
+
+    /// The calls that neither a session has nor the next one would get.
+    fn paused(&self) -> Vec<Caller> {
+        let mut ledger = self.owner.ledger.clone();
+        while ledger.dispatch(self.owner.epoch()).is_some() {}
+        ledger.hold(self.owner.epoch());
+        ledger.end_pauses(self.now + Duration::from_secs(1_000_000));
+        let left = std::iter::from_fn(|| ledger.dispatch(self.owner.epoch()));
+        let ids: Vec<CallId> = left.collect();
+        ids.into_iter().filter_map(|id| ledger.reply(id).copied()).collect()
     }
 
     /// Something is read from the server.
@@ -549,7 +636,7 @@ impl Walk {
 
     /// On a dead process it may be known what it never read.
     fn learn_what_was_read(&mut self, epoch: Epoch) {
-        if self.rng.bool() {
+        if !self.exchanges && self.rng.bool() {
             let process = &self.processes[&epoch];
             let read = process.pipe.keys().next().copied().unwrap_or(process.written);
             self.owner.read.insert(epoch, read);
@@ -618,6 +705,9 @@ impl Walk {
     }
 
     fn some_fault(&mut self) -> Fault {
+        if self.exchanges && self.rng.u32(0..4) > 0 {
+            return self.some_fault_of_an_exchange();
+        }
         let reason = String::new();
         let faults = [
             Fault::Exited { code: 0 },
@@ -637,6 +727,25 @@ impl Walk {
         ];
         // Mostly what happens mostly.
         let most = if self.rng.u32(0..5) > 0 { 5 } else { faults.len() };
+        faults[self.rng.usize(0..most)].clone()
+    }
+
+    fn some_fault_of_an_exchange(&mut self) -> Fault {
+        let (reason, after) = (String::new(), Duration::from_millis(self.rng.u64(0..20_000)));
+        let faults = [
+            Fault::Unreachable { address: reason.clone(), reason: reason.clone() },
+            Fault::SessionExpired { ran: self.rng.bool() },
+            Fault::Deferred { code: 429, after: if self.rng.bool() { after } else { after * 10 } },
+            Fault::Status { code: self.rng.u16(400..600), said: reason.clone() },
+            Fault::AnswerCut,
+            Fault::Stalled { after },
+            Fault::UnknownHost { host: reason.clone(), reason: reason.clone() },
+            Fault::Unauthorized { code: 401 },
+            Fault::Untrusted { host: reason.clone(), reason: reason.clone() },
+            Fault::Redirected { to: reason.clone() },
+            Fault::NotMcp { found: reason },
+        ];
+        let most = if self.rng.u32(0..5) > 0 { 6 } else { faults.len() };
         faults[self.rng.usize(0..most)].clone()
     }
 
@@ -670,6 +779,11 @@ impl Walk {
                 }
                 Told::Settled(epoch) => self.outstanding.retain(|&(on, _), _| on != epoch),
                 Told::Send(epoch, id, caller) => self.judge_send(epoch, id, caller),
+                Told::Kept(caller) => {
+                    self.outstanding.retain(|_, c| *c != caller);
+                    self.calls.get_mut(&caller).expect("only known calls are kept").missed = true;
+                    self.seen.insert("call missed and kept");
+                }
                 Told::Ended(caller, fate) => self.judge_end(caller, fate),
                 Told::Notice(notice) => self.judge_notice(notice),
                 Told::Moved(was, is) => self.judge_move(was, is),
@@ -698,6 +812,16 @@ impl Walk {
             }
             Event::Reconnect(Orderer::Person, _) => {
                 self.account.hurried = matches!(state, State::Closing { .. });
+                self.deferred_until = None; // Whatever was asked for, a person need not wait.
+            }
+            Event::Mended => {
+                self.account.mended = true;
+                if matches!(&state, State::Parked { fault, .. } if fault.is_permanent()) {
+                    self.seen.insert("mended while parked");
+                }
+            }
+            Event::Demand if self.deferred_until.is_some() => {
+                self.seen.insert("deferred with calls waiting");
             }
             Event::Close(_) | Event::Drain => _ = self.closing_since.get_or_insert(self.now),
             _ => {}
@@ -724,14 +848,14 @@ impl Walk {
             (
                 State::Connecting { .. } | State::Ready { .. } | State::Draining { .. },
                 Event::Lost(epoch, fault, pulse),
+            ) if *epoch == self.owner.epoch() => self.a_loss_is_a_fault(fault, pulse),
+            (
+                State::Ready { watch: Watch::Probed { since, .. } | Watch::Spared { since, .. }, .. },
+                Event::ProbeFailed(epoch, fault, pulse),
             ) if *epoch == self.owner.epoch() => {
-                let fault = self.is_a_fault(fault, pulse);
-                let spent = !fault && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
-                if spent {
-                    self.seen.insert("free ends over");
-                }
-                self.count_free_end(fault || spent, pulse.answered);
-                (fault || spent) && !self.account.charged
+                let spared = pulse.eldest.is_some_and(|eldest| eldest < *since);
+                self.seen.insert(if spared { "probe failed and spared" } else { "probe failed" });
+                !spared && self.a_loss_is_a_fault(fault, pulse)
             }
             (State::Closing { .. }, Event::Lost(epoch, fault, pulse)) if *epoch == self.owner.epoch() => {
                 let charged = self.is_a_fault(fault, pulse) && !self.account.charged;
@@ -753,7 +877,34 @@ impl Walk {
         }
     }
 
+    fn a_loss_is_a_fault(&mut self, fault: &Fault, pulse: &Pulse) -> bool {
+        if let Fault::Deferred { after, .. } = fault {
+            let bounded = (*after).clamp(Duration::from_secs(1), Duration::from_secs(300));
+            self.deferred_until = Some(self.now + bounded);
+            self.seen.insert("deferred");
+            return false; // It costs nothing, and the pause that it asks for bounds it.
+        }
+        let is_fault = self.is_a_fault(fault, pulse);
+        let spent = !is_fault && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
+        let expired = matches!(fault, Fault::SessionExpired { .. });
+        match (is_fault, spent) {
+            (true, _) if expired => _ = self.seen.insert("forgotten and charged"),
+            (_, true) if expired => _ = self.seen.insert("forgotten too often"),
+            (_, true) => _ = self.seen.insert("free ends over"),
+            _ if expired => _ = self.seen.insert("forgotten and free"),
+            _ => {}
+        }
+        self.count_free_end(is_fault || spent, pulse.answered);
+        (is_fault || spent) && !self.account.charged
+    }
+
     fn is_a_fault(&self, fault: &Fault, pulse: &Pulse) -> bool {
+        let was_proven = self.account.was_ready && (pulse.calls > 0 || pulse.answered);
+        match fault {
+            Fault::Deferred { .. } => return false,
+            Fault::SessionExpired { .. } => return !was_proven,
+            _ => {}
+        }
         let ended = matches!(fault, Fault::Exited { .. } | Fault::Killed { .. });
         let in_good_order = *fault == Fault::Exited { code: 0 };
         let retired = self.account.was_ready && in_good_order && pulse.calls == 0 && pulse.answered;
@@ -774,7 +925,9 @@ impl Walk {
             }
             p5_over_budget_it_parks(self);
         }
+        p5_who_asks_for_a_pause_is_not_asked_sooner(self);
         p10_epochs_rise_and_attempts_have_a_floor(epoch, self);
+        self.deferred_until = None;
         self.attempts.push(self.now);
         self.account = Account::default();
         let process = Process {
@@ -794,11 +947,14 @@ impl Walk {
         assert_eq!(truth.ended, None, "P2: call {caller} is sent after its end");
         truth.sends += 1;
         assert!(!truth.own || truth.sends == 1, "P3: our own calls never move");
-        if truth.sends > 1 && !truth.own && truth.nature != Nature::Stream {
+        if truth.missed && self.last_sent.get(&epoch) > Some(&caller) {
+            self.seen.insert("call sent again on its session");
+        } else if truth.sends > 1 && !truth.own && truth.nature != Nature::Stream {
             self.seen.insert(if truth.runs == 0 { "call moved" } else { "call replayed" });
         }
         assert!(!self.processes[&epoch].told_to_end, "a call goes to a session that was told to end");
-        if !truth.own {
+        // A pause costs a call its place.
+        if !truth.own && !truth.missed {
             let last = self.last_sent.insert(epoch, caller);
             assert!(last < Some(caller), "older calls leave before newer ones");
         }
@@ -812,6 +968,7 @@ impl Walk {
         truth.ended = Some(fate.clone());
         self.seen.insert(match &fate {
             Fate::Answered => "call answered",
+            Fate::Failed(_, fault) if fault.http_status().is_some() => "call missed and over",
             Fate::Failed(Delivery::NotSent, _) => "call failed not sent",
             Fate::Failed(..) => "call failed unknown",
             Fate::NotKnown => "call of a method not known",
@@ -850,6 +1007,7 @@ impl Walk {
             }
             Notice::Late(epoch, fault) => {
                 assert_eq!(epoch, self.owner.epoch());
+                self.deferred_until = None; // There was another cause, and a worse one.
                 p4_a_charge_is_a_fault(&fault, self);
             }
             Notice::Parked(fault) => self.slow |= !fault.is_permanent(),
@@ -885,6 +1043,10 @@ impl Walk {
             State::Connecting { step: Step::Discovering, .. } => "discovering",
             state => state.name(),
         });
+        if !self.owner.lifecycle.is_closed() && self.owner.ledger.pause_ends().is_some() {
+            let ended = !matches!(self.owner.lifecycle.state(), State::Ready { .. });
+            self.seen.extend(ended.then_some("call paused through a close"));
+        }
         p2_every_call_ends_by_its_deadline(self);
         p2_the_calls_of_a_failed_session_end_soon(self);
         p4_the_budget_is_what_was_charged(self);

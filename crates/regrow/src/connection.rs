@@ -1,7 +1,7 @@
 //! The handle that callers hold: a connection to one server, which outlives its sessions.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::call::{Caller, Outcome, Reply};
 use crate::desk::News;
+use crate::eras::EraFile;
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
 use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
@@ -49,6 +50,17 @@ impl Drop for Handle {
     }
 }
 
+/// A connection that somebody else holds open.
+#[derive(Clone)]
+pub(crate) struct WeakConnection(Weak<Handle>);
+
+impl WeakConnection {
+    /// The connection, unless all who held it have let go.
+    pub(crate) fn upgrade(&self) -> Option<Connection> {
+        self.0.upgrade().map(|handle| Connection { shared: handle.shared.clone(), handle })
+    }
+}
+
 /// The era that a server is greeted in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Era {
@@ -73,6 +85,7 @@ pub struct Builder {
     inbox: Option<Arc<dyn Inbox>>,
     greets: bool,
     era: Era,
+    era_file: Option<(EraFile, String)>,
     hello: Hello,
     seed: u64,
 }
@@ -114,6 +127,12 @@ impl Builder {
         self
     }
 
+    /// Remembers the era of this server, known by its address, over starts.
+    pub fn era_file(mut self, file: EraFile, address: impl Into<String>) -> Builder {
+        self.era_file = Some((file, address.into()));
+        self
+    }
+
     /// Who we say we are, and what we can do for the server.
     pub fn hello(mut self, hello: Hello) -> Builder {
         self.hello = hello;
@@ -145,6 +164,8 @@ impl Builder {
     ///
     /// Must be called inside a tokio runtime.
     pub fn build(self) -> Connection {
+        let auto = self.era == Era::Auto && self.greets;
+        let era_file = self.era_file.filter(|_| auto);
         let greeting = match self.era {
             _ if !self.greets => Greeting::ByClient,
             Era::Auto => Greeting::Unknown(self.hello),
@@ -154,16 +175,19 @@ impl Builder {
         let queue = self.inbox.is_none().then(|| Arc::new(Queue::new()));
         let inbox = self.inbox.or_else(|| queue.clone().map(|queue| queue as Arc<dyn Inbox>));
         let inbox = inbox.expect("one of the two was made above");
+        let mut policy = self.policy;
+        policy.probe_while_busy |= self.transport.is_concurrent();
         let settings = Settings {
             name: self.name,
-            policy: self.policy.clone(),
+            policy: policy.clone(),
             max_line: self.max_line,
             mask: self.mask,
             stderr_in_errors: self.stderr_in_errors,
             is_safe_tool: self.is_safe_tool,
+            era_file,
         };
         let shared = Arc::new(Shared::new(settings, inbox, greeting));
-        let lifecycle = Lifecycle::new(self.policy, self.seed);
+        let lifecycle = Lifecycle::new(policy, self.seed);
         let (status, status_seen) = watch::channel(Status {
             state: State::Idle,
             epoch: Epoch(0),
@@ -229,12 +253,19 @@ impl Connection {
             inbox: None,
             greets: true,
             era: Era::Auto,
+            era_file: None,
             hello: Hello {
                 client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
                 capabilities: json!({}),
+                legacy_version: None,
             },
             seed: std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0),
         }
+    }
+
+    /// A handle that does not hold it open.
+    pub(crate) fn downgrade(&self) -> WeakConnection {
+        WeakConnection(Arc::downgrade(&self.handle))
     }
 
     /// Starts the server now rather than with the first call.

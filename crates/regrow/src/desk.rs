@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::call::Pending;
+use crate::exchange::Exchanger;
 use crate::frame::{self, Frame, RawId};
 use crate::notice::Oddities;
 use crate::transport::{Input, Process};
@@ -31,8 +32,8 @@ pub(crate) struct Desk {
     pub(crate) read: Option<(Epoch, u64)>,
     /// Questions to a person; deadlines stand still while there are any.
     questions: HashSet<RawId>,
-    /// The client does not read, so neither do we; deadlines stand still.
-    pub(crate) blocked: bool,
+    /// How many readers stand still because the client does not read; deadlines stand still, too.
+    blocked: usize,
     /// Tokens of calls that became tasks: their progress goes on after the answer.
     task_tokens: VecDeque<Bytes>,
 }
@@ -49,8 +50,14 @@ pub(crate) enum News {
     Gone(Epoch, Option<crate::transport::Ended>, usize),
     /// A call that was taken at this time.
     Cancelled(Epoch, Time),
+    /// There is reason to ask the server for a sign of life.
+    Doubted(Epoch),
+    ProbeFailed(Epoch, Fault),
+    /// What the server said by itself may have been missed.
+    Unheard(Epoch),
     ProbeRefused(Epoch),
     Reconnect(Orderer),
+    Mended,
     Drain,
     Close(Manner),
 }
@@ -59,7 +66,7 @@ pub(crate) enum News {
 pub(crate) struct Session {
     pub(crate) epoch: Epoch,
     /// None once we have closed the server's input. See [`Session::input`].
-    pub(crate) writer: Option<Writer<Box<dyn Input>, Option<CallId>>>,
+    pub(crate) way: Option<Way>,
     pub(crate) process: Arc<dyn Process>,
     pub(crate) signals: Arc<Signals>,
     pub(crate) reader: Option<JoinHandle<()>>,
@@ -74,6 +81,22 @@ pub(crate) struct Session {
     pub(crate) greeted_by_client: bool,
     /// Lists are being compared with what the client has seen: changes that the server tells meanwhile are kept back.
     pub(crate) kept_back: Option<BTreeSet<String>>,
+}
+
+/// How messages get to the server.
+pub(crate) enum Way {
+    Pipe(Writer<Box<dyn Input>, Option<CallId>>),
+    Exchanges(Exchanger),
+}
+
+impl Way {
+    /// How many bytes are on their way.
+    pub(crate) fn queued(&self) -> usize {
+        match self {
+            Way::Pipe(writer) => writer.queued(),
+            Way::Exchanges(exchanger) => exchanger.queued(),
+        }
+    }
 }
 
 /// How the tasks of a session are reached.
@@ -93,8 +116,8 @@ pub(crate) struct Signals {
 
 impl Session {
     /// What can be written to: none once we are ending it, though its input may stay open to tell what was never read.
-    pub(crate) fn input(&mut self) -> Option<&mut Writer<Box<dyn Input>, Option<CallId>>> {
-        self.writer.as_mut().filter(|_| !self.hung_up)
+    pub(crate) fn input(&mut self) -> Option<&mut Way> {
+        self.way.as_mut().filter(|_| !self.hung_up)
     }
 }
 
@@ -121,7 +144,7 @@ impl Desk {
             oddities: Oddities::default(),
             read: None,
             questions: HashSet::new(),
-            blocked: false,
+            blocked: 0,
             task_tokens: VecDeque::new(),
         }
     }
@@ -129,7 +152,14 @@ impl Desk {
     /// News for the owner. What programs can say as often as they like is kept once, so that it stays few.
     pub(crate) fn tell(&mut self, news: News) {
         match news {
-            News::Start | News::Reconnect(_) | News::Drain | News::Close(_) if self.news.contains(&news) => {}
+            News::Start
+            | News::Reconnect(_)
+            | News::Mended
+            | News::Drain
+            | News::Close(_)
+            | News::Doubted(_)
+            | News::Unheard(_)
+                if self.news.contains(&news) => {}
             News::Cancelled(epoch, taken) => {
                 let known = self.news.iter_mut().find_map(|known| match known {
                     News::Cancelled(of, eldest) if *of == epoch => Some(eldest),
@@ -157,11 +187,25 @@ impl Desk {
     /// Writes a line to the session: here and now if the stream takes it.
     pub(crate) fn write(&mut self, key: Option<CallId>, line: Bytes) {
         let Desk { ledger, session: Some(session), .. } = self else { return };
-        let Some(input) = session.input() else { return };
-        match input.push(key, line, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at))) {
+        let pushed = match session.input() {
+            None => return,
+            Some(Way::Exchanges(exchanger)) => return exchanger.start(key, line, None),
+            Some(Way::Pipe(writer)) => {
+                writer.push(key, line, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at)))
+            }
+        };
+        match pushed {
             Ok(false) => {}
             Ok(true) => session.signals.pump.notify_one(),
             Err(_) => session.signals.broken.notify_one(),
+        }
+    }
+
+    /// The exchanges of the session of this epoch, where it has some.
+    pub(crate) fn exchanger(&mut self, epoch: Epoch) -> Option<&mut Exchanger> {
+        match self.session_of(epoch)?.way.as_mut()? {
+            Way::Exchanges(exchanger) => Some(exchanger),
+            Way::Pipe(_) => None,
         }
     }
 
@@ -175,7 +219,7 @@ impl Desk {
     /// How many bytes of its input the server of this epoch can have read.
     pub(crate) fn read_of(&self, epoch: Epoch) -> u64 {
         match (&self.session, self.read) {
-            (Some(Session { epoch: of, writer: Some(writer), .. }), _) if *of == epoch => {
+            (Some(Session { epoch: of, way: Some(Way::Pipe(writer)), .. }), _) if *of == epoch => {
                 writer.accepted().saturating_sub(writer.stream().unread().unwrap_or(0))
             }
             (_, Some((of, read))) if of == epoch => read,
@@ -204,19 +248,29 @@ impl Desk {
     pub(crate) fn close_input(&mut self, epoch: Epoch) {
         let read = self.read_of(epoch);
         if let Some(session) = self.session_of(epoch)
-            && session.writer.take().is_some()
+            && matches!(session.way, Some(Way::Pipe(_)))
         {
+            session.way = None;
             self.read = Some((epoch, read));
         }
     }
 
     /// A call has ended without an answer: the server is told to stop, or never told to start.
     pub(crate) fn withdraw(&mut self, ended: &Ended<Pending>, notification: Option<&Frame>, reason: &str) {
+        let input = self.session.as_mut().and_then(Session::input);
         if ended.delivery == Delivery::NotSent {
-            if let Some(input) = self.session.as_mut().and_then(Session::input) {
-                input.revoke(Some(ended.id));
+            match input {
+                Some(Way::Pipe(writer)) => writer.revoke(Some(ended.id)),
+                Some(Way::Exchanges(exchanger)) => exchanger.abort(ended.id),
+                None => {}
             }
             return;
+        }
+        if let Some(Way::Exchanges(exchanger)) = input {
+            exchanger.abort(ended.id);
+            if exchanger.closing_cancels() {
+                return;
+            }
         }
         // Nobody may cancel a handshake.
         if ended.epoch.is_none() || ended.reply.request.method() == Some("initialize") {
@@ -265,8 +319,21 @@ impl Desk {
         self.set_clock(now);
     }
 
-    pub(crate) fn set_blocked(&mut self, now: Time, blocked: bool) {
-        self.blocked = blocked;
+    /// A reader of this session stands still, or goes on.
+    pub(crate) fn set_blocked(&mut self, now: Time, epoch: Epoch, blocked: bool) {
+        if self.session_of(epoch).is_some() {
+            self.blocked = if blocked { self.blocked + 1 } else { self.blocked.saturating_sub(1) };
+            self.set_clock(now);
+        }
+    }
+
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked > 0
+    }
+
+    /// A new session: the readers of an abandoned one cannot say any more that they go on.
+    pub(crate) fn unblock(&mut self, now: Time) {
+        self.blocked = 0;
         self.set_clock(now);
     }
 
@@ -277,7 +344,7 @@ impl Desk {
     }
 
     fn set_clock(&mut self, now: Time) {
-        match self.blocked || !self.questions.is_empty() {
+        match self.is_blocked() || !self.questions.is_empty() {
             true => self.ledger.stop_clock(now),
             false => self.ledger.start_clock(now),
         }

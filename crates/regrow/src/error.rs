@@ -57,6 +57,28 @@ pub enum ErrorKind {
     Malformed,
     /// The connection was closed.
     Closed,
+    /// An HTTP status came in place of an answer.
+    Refused,
+    /// Client and server speak different eras of the protocol, and this has no counterpart in the other one.
+    NotBridged(Gap),
+}
+
+/// What cannot be carried between the eras.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Gap {
+    /// Tasks.
+    Tasks,
+    /// An answer to a question that is not open any more.
+    StaleAnswer,
+    /// A question that the client cannot answer.
+    Question,
+    /// An answer that the client refused to give.
+    RefusedAnswer,
+    /// A server that asks on and on.
+    EndlessQuestions,
+    /// A subscription that the server does not honour.
+    Subscription,
 }
 
 /// What a connection does after a call has failed.
@@ -66,6 +88,8 @@ pub enum Outlook {
     Serving,
     /// Is restarting.
     Restarting,
+    /// Serves on, but the server asks to come back after so long.
+    Deferred(Duration),
     /// Has failed too often and waits; the next call tries again, from then on.
     Parked(Duration),
     /// Waits for a person to mend the cause; a call tries again, from then on.
@@ -85,6 +109,8 @@ impl ErrorKind {
             ErrorKind::TooLarge { .. } => "too-large",
             ErrorKind::Malformed => "malformed",
             ErrorKind::Closed => "closed",
+            ErrorKind::Refused => "refused",
+            ErrorKind::NotBridged(_) => "not-bridged",
         }
     }
 
@@ -98,6 +124,49 @@ impl ErrorKind {
             ErrorKind::TooLarge { .. } => -31005,
             ErrorKind::Malformed => -31006,
             ErrorKind::Closed => -31007,
+            ErrorKind::Refused => -31008,
+            ErrorKind::NotBridged(_) => -31009,
+        }
+    }
+}
+
+impl Gap {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Gap::Tasks => "tasks",
+            Gap::StaleAnswer => "stale-answer",
+            Gap::Question => "question",
+            Gap::RefusedAnswer => "refused-answer",
+            Gap::EndlessQuestions => "endless-questions",
+            Gap::Subscription => "subscription",
+        }
+    }
+
+    /// What happened, and to which call; with what to do about it.
+    fn happened(self) -> (&'static str, &'static str) {
+        match self {
+            Gap::Tasks => (
+                "the server speaks another era of the protocol than the client, and tasks are not the same in both",
+                "; call without a task",
+            ),
+            Gap::StaleAnswer => (
+                "the question that this call answers is not open any more",
+                "; to be asked again, call without inputResponses and requestState",
+            ),
+            Gap::Question => {
+                ("the server asked for input that the client has not said it can give", " during this call")
+            }
+            Gap::RefusedAnswer => {
+                ("the client did not give the input that the server asked for", " during this call")
+            }
+            Gap::EndlessQuestions => {
+                ("the server asked for input again and again and came to no end", " during this call")
+            }
+            Gap::Subscription => (
+                "the server does not tell when this resource changes",
+                ", so it cannot be subscribed to; read it again instead",
+            ),
         }
     }
 }
@@ -106,7 +175,7 @@ impl CallError {
     /// When trying again makes sense; none where nothing has to be waited for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.outlook {
-            Outlook::Parked(wait) | Outlook::NeedsMending(wait) => Some(wait),
+            Outlook::Parked(wait) | Outlook::NeedsMending(wait) | Outlook::Deferred(wait) => Some(wait),
             Outlook::Serving | Outlook::Restarting | Outlook::Closed => None,
         }
     }
@@ -132,9 +201,15 @@ impl CallError {
                 Fault::Killed { signal } => put("signal", regrow_core::signal_name(*signal).into()),
                 _ => {}
             }
+            if let Some(status) = cause.http_status() {
+                put("httpStatus", status.into());
+            }
         }
         if let ErrorKind::TooLarge { bytes } = self.kind {
             put("bytes", bytes.into());
+        }
+        if let ErrorKind::NotBridged(gap) = self.kind {
+            put("gap", gap.name().into());
         }
         if let Some(wait) = self.retry_after() {
             put("retryAfterMs", u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).into());
@@ -226,8 +301,14 @@ impl CallError {
             (ErrorKind::Malformed, _) => {
                 say("the server sent what is not valid JSON".into(), " as the answer to this call")
             }
+            (ErrorKind::Refused, Some(fault)) => say(fault.to_string(), " instead of answering this call"),
+            (ErrorKind::Refused, None) => say("the server refused".into(), " this call"),
             (ErrorKind::Closed, _) => {
                 say("the connection was closed".into(), " before this call was answered")
+            }
+            (ErrorKind::NotBridged(gap), _) => {
+                let (what, call) = gap.happened();
+                say(what.into(), call)
             }
         }
     }
@@ -249,7 +330,7 @@ impl CallError {
 
     fn what_now(&self) -> Option<String> {
         match self.outlook {
-            Outlook::Serving => None,
+            Outlook::Serving | Outlook::Deferred(_) => None,
             Outlook::Restarting => Some("The connection is already restarting.".into()),
             Outlook::Parked(wait) if wait.is_zero() => Some(
                 "The server has failed too often to be restarted at once; the next call tries again.".into(),
@@ -343,7 +424,9 @@ mod tests {
     #[test]
     fn no_code_lies_in_the_range_that_json_rpc_reserves() {
         use ErrorKind::*;
-        for kind in [Interrupted, Unavailable, Timeout, Overloaded, TooLarge { bytes: 1 }, Malformed, Closed]
+        let not_bridged = NotBridged(Gap::Tasks);
+        let too_large = TooLarge { bytes: 1 };
+        for kind in [Interrupted, Unavailable, Timeout, Overloaded, too_large, Malformed, Closed, not_bridged]
         {
             assert!(!(-32768..=-32000).contains(&kind.code()));
         }

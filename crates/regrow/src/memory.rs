@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use crate::connection::Era;
 use crate::frame::{self, Frame, RawId};
 
 /// The revision that began the modern era.
@@ -39,12 +40,14 @@ pub struct Hello {
     pub client_info: Value,
     /// The client's `capabilities`.
     pub capabilities: Value,
+    /// The revision of the legacy era that is offered; the newest where none is named.
+    pub legacy_version: Option<String>,
 }
 
 impl Hello {
     pub(crate) fn legacy(&self) -> Greeting {
         let params = json!({
-            "protocolVersion": LEGACY,
+            "protocolVersion": self.legacy_version.as_deref().unwrap_or(LEGACY),
             "capabilities": self.capabilities,
             "clientInfo": self.client_info,
         });
@@ -133,6 +136,15 @@ impl List {
         }
     }
 
+    /// The capability of a server that has it.
+    pub(crate) fn capability(self) -> &'static str {
+        match self {
+            List::Tools => "tools",
+            List::Prompts => "prompts",
+            List::Resources | List::Templates => "resources",
+        }
+    }
+
     fn member(self) -> &'static str {
         match self {
             List::Tools => "tools",
@@ -173,12 +185,22 @@ impl Page {
     }
 }
 
+/// Whether an era was tried before the server was asked for its own.
+#[derive(Debug)]
+enum Guess {
+    Untried,
+    /// By this one.
+    Tried(Hello),
+    Over,
+}
+
 /// What is remembered over sessions.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) greeting: Greeting,
     /// What the server said when we last greeted it ourselves.
     pub(crate) welcome: Option<Welcome>,
+    guess: Guess,
     log_level: Option<Bytes>,
     subscriptions: BTreeMap<String, Bytes>,
     /// What these hold together.
@@ -199,6 +221,7 @@ impl Memory {
         Memory {
             greeting,
             welcome: None,
+            guess: Guess::Untried,
             log_level: None,
             subscriptions: BTreeMap::new(),
             subscribed_bytes: 0,
@@ -209,6 +232,9 @@ impl Memory {
 
     /// Somebody else greets the first session.
     pub(crate) fn greet_as(&mut self, hello: Hello) {
+        if let Guess::Tried(guessed) = &mut self.guess {
+            *guessed = hello.clone();
+        }
         self.greeting = match &self.greeting {
             Greeting::Unknown(_) => Greeting::Unknown(hello),
             Greeting::Asked(_) => Greeting::Asked(hello),
@@ -216,6 +242,35 @@ impl Memory {
             Greeting::Modern { .. } if self.welcome.is_none() => hello.modern(),
             known => known.clone(),
         };
+    }
+
+    /// Tries this era before the server is asked for its own, once.
+    pub(crate) fn guess(&mut self, era: impl FnOnce(&Hello) -> Era) {
+        let (Greeting::Unknown(hello), Guess::Untried) = (&self.greeting, &self.guess) else { return };
+        let hello = hello.clone();
+        self.greeting = match era(&hello) {
+            Era::Auto => return,
+            Era::Legacy => hello.legacy(),
+            Era::Modern => hello.modern(),
+        };
+        self.guess = Guess::Tried(hello);
+    }
+
+    /// Whether the era that is tried was not found out, but guessed.
+    pub(crate) fn is_guess(&self) -> bool {
+        matches!(self.guess, Guess::Tried(_))
+    }
+
+    /// The guess was wrong: the server is asked. Gives who greets.
+    pub(crate) fn take_back_guess(&mut self) -> Option<Hello> {
+        let Guess::Tried(hello) = std::mem::replace(&mut self.guess, Guess::Over) else { return None };
+        self.greeting = Greeting::Unknown(hello.clone());
+        Some(hello)
+    }
+
+    /// The era is known: by a guess that was right, or by an answer.
+    pub(crate) fn era_is_known(&mut self) {
+        self.guess = Guess::Over;
     }
 
     /// We ended the server ourselves before it could tell its era. That says nothing about it.

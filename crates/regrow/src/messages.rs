@@ -7,12 +7,15 @@ use regrow_core::{CallId, Delivery, Epoch};
 use serde_json::Value;
 
 use crate::call::{Caller, Outcome, Pending};
+use crate::desk::News;
 use crate::error::{ErrorKind, Outlook};
 use crate::frame::{self, Frame, Kind, RawId, Salvage, Salvaged};
 use crate::inbox::{Incoming, Unasked};
 use crate::lines::Line;
 use crate::memory::Memory;
 use crate::shared::Shared;
+
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The messages of one session.
 pub(crate) struct Messages {
@@ -120,9 +123,11 @@ impl Messages {
                 self.shared.desk().progress(self.shared.now(), token)
             }
             "notifications/cancelled" => {
-                if let Some(id) = frame.request_id() {
-                    self.shared.question(id, false);
+                let Some(id) = frame.request_id() else { return true };
+                if self.ends_stream(&id) {
+                    return false;
                 }
+                self.shared.question(id, false);
                 true
             }
             _ if method.ends_with("/list_changed") => {
@@ -137,6 +142,26 @@ impl Messages {
         }
     }
 
+    /// Over pipes a server may end a stream by cancelling the request that opened it. Says whether it did.
+    fn ends_stream(&self, id: &RawId) -> bool {
+        let Some(id) = call_id(id) else { return false };
+        let is_stream = |stream: &Pending| stream.request.method() == Some("subscriptions/listen");
+        if !self.shared.desk().ledger.reply(id).is_some_and(is_stream) {
+            return false;
+        }
+        if let Some(stream) = self.shared.answer(self.epoch, id, false) {
+            self.shared.desk().stream_changed();
+            let caller_id = &stream.caller_id;
+            let meta = format!("{{\"{SUBSCRIPTION_ID}\":{caller_id}}}");
+            let result = format!("{{\"resultType\":\"complete\",\"_meta\":{meta}}}");
+            // As a result, which every client takes for an end in good order.
+            if let Ok(end) = Frame::parse(frame::response(caller_id, result.as_bytes())) {
+                stream.reply.end(Outcome::Answered(end));
+            }
+        }
+        true
+    }
+
     /// A notification of a subscription carries its id, which is the client's towards the client.
     fn hand_on_notification(&self, frame: Frame) {
         let Some(wire) = frame.subscription_id() else { return self.hand_on(frame) };
@@ -149,6 +174,10 @@ impl Messages {
                     let before = stream.acknowledged.replace(self.epoch);
                     let caller_id = stream.caller_id.clone();
                     desk.stream_changed();
+                    if before == Some(self.epoch) {
+                        desk.tell(News::Unheard(self.epoch)); // It was cut, and is open again.
+                        self.shared.wake.notify_one();
+                    }
                     if before.is_some() {
                         return; // The client knows already that the stream is open.
                     }
@@ -228,10 +257,9 @@ fn call_id(id: &RawId) -> Option<CallId> {
 
 /// The end of a stream names its subscription, which is the client's id towards the client.
 fn stream_end(frame: &Frame, caller_id: &RawId) -> Frame {
-    const KEY: &str = "io.modelcontextprotocol/subscriptionId";
     let rewritten = || {
         let mut result: Value = serde_json::from_slice(frame.result()?).ok()?;
-        let id = result.get_mut("_meta")?.get_mut(KEY)?;
+        let id = result.get_mut("_meta")?.get_mut(SUBSCRIPTION_ID)?;
         *id = serde_json::from_slice(caller_id.as_bytes()).ok()?;
         Frame::parse(frame::response(&frame.id()?, result.to_string().as_bytes())).ok()
     };

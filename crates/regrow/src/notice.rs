@@ -17,6 +17,8 @@ pub struct Notice {
     pub what: regrow_core::Notice,
     /// Whether the connection had a session before this.
     pub again: bool,
+    /// Whether the server runs elsewhere, rather than being started by us.
+    pub remote: bool,
 }
 
 impl Notice {
@@ -24,7 +26,11 @@ impl Notice {
     pub fn text(&self) -> String {
         use regrow_core::Notice::*;
         match &self.what {
+            Connecting(epoch) if self.remote => format!("connecting (session {epoch})"),
             Connecting(epoch) => format!("starting the server (session {epoch})"),
+            Ready(epoch) if self.again && self.remote => {
+                format!("ready (session {epoch}); what the server kept for the old session may be lost")
+            }
             Ready(epoch) if self.again => {
                 format!("ready (session {epoch}); what the old server kept in its memory is lost")
             }
@@ -35,12 +41,15 @@ impl Notice {
             Retired(_, fault) => format!("{fault}; that costs nothing"),
             Planned(_, manner) => match manner {
                 Manner::Planned => "ending the session as asked".into(),
+                Manner::ClientLeft if self.remote => "the client has left; ending the session".into(),
+                Manner::Told if self.remote => "told to end; ending the session".into(),
                 Manner::ClientLeft => "the client has left; ending the server".into(),
                 Manner::Told => "told to end; ending the server".into(),
                 Manner::Failed => "ending the failed session".into(),
             },
             Untidy(_, fault) => format!("{fault} when it was ended; that costs nothing"),
             Late(_, fault) => format!("{fault}, just before the planned end"),
+            Doubted(_) if self.remote => "lost touch with the server; asking it for a sign of life".into(),
             Doubted(_) => "a call got no answer; asking the server for a sign of life".into(),
             Backoff(pause) => format!("next attempt in {}", seconds(*pause)),
             Parked(fault) => match fault.is_permanent() {

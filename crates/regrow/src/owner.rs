@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{
-    Effect, Ended, Epoch, Event, Fault, Ladder, Lifecycle, Manner, Nature, Notice as What, State, Time,
+    Effect, Ended, Epoch, Event, Fault, Ladder, Lifecycle, Manner, Nature, Notice as What, Reach, State, Time,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::call::{Caller, Outcome, Pending, shielded};
 use crate::desk::News;
-use crate::error::{ErrorKind, Outlook};
+use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::Frame;
 use crate::memory::Greeting;
 use crate::notice::{Notice, Status};
@@ -87,17 +87,20 @@ impl Owner {
     }
 
     pub(crate) async fn run(mut self) {
+        let mending = tokio::spawn(mending(self.shared.clone(), self.transport.clone()));
         while !self.lifecycle.is_closed() {
             self.next().await;
             let news: Vec<News> = self.shared.desk().news.drain(..).collect();
             for news in news {
-                let event = self.event(news);
-                self.step(event);
+                if let Some(event) = self.event(news) {
+                    self.step(event);
+                }
             }
             self.look();
             self.tell_pause();
             self.publish();
         }
+        mending.abort();
         shielded(|| self.shared.inbox.over());
         self.farewell.send_replace(Some(self.bye.clone()));
     }
@@ -109,7 +112,7 @@ impl Owner {
             if !desk.news.is_empty() {
                 return;
             }
-            let deadlines = [self.lifecycle.deadline(), desk.ledger.deadline()];
+            let deadlines = [self.lifecycle.deadline(), desk.ledger.deadline(), desk.ledger.pause_ends()];
             desk.armed = deadlines.into_iter().flatten().min();
             desk.armed
         };
@@ -122,8 +125,13 @@ impl Owner {
         }
     }
 
-    fn event(&mut self, news: News) -> Event {
-        match news {
+    /// What news mean to the lifecycle, if anything.
+    fn event(&mut self, news: News) -> Option<Event> {
+        Some(match news {
+            News::Unheard(epoch) => {
+                tokio::spawn(restore::catch_up(self.shared.clone(), epoch));
+                return None;
+            }
             News::Start => Event::Start,
             News::Opened(epoch) => Event::Opened(epoch),
             News::Begun(epoch, step) => Event::Begun(epoch, step),
@@ -138,11 +146,17 @@ impl Owner {
                 Event::Gone(epoch, disorder)
             }
             News::Cancelled(epoch, taken) => Event::Cancelled(epoch, taken, self.shared.pulse(epoch)),
+            News::Doubted(epoch) => Event::Doubted(epoch, self.shared.pulse(epoch)),
+            News::ProbeFailed(epoch, fault) => {
+                let pulse = self.shared.pulse(epoch);
+                Event::ProbeFailed(epoch, fault, pulse)
+            }
             News::ProbeRefused(epoch) => Event::ProbeRefused(epoch),
+            News::Mended => Event::Mended,
             News::Reconnect(orderer) => Event::Reconnect(orderer, self.shared.pulse(self.lifecycle.epoch())),
             News::Drain => Event::Drain,
             News::Close(manner) => Event::Close(manner),
-        }
+        })
     }
 
     fn step(&mut self, event: Event) {
@@ -172,6 +186,7 @@ impl Owner {
         }
         self.expire(now);
         let epoch = self.lifecycle.epoch();
+        self.shared.end_pauses(epoch);
         let (waiting, in_flight) = {
             let desk = self.shared.desk();
             (desk.ledger.waiting(), desk.ledger.in_flight(epoch))
@@ -363,7 +378,8 @@ impl Owner {
             _ => {}
         }
         let server = self.shared.settings.name.clone();
-        let notice = Notice { server, at: now - Time::ZERO, what, again: self.sessions > 1 };
+        let remote = self.transport.is_concurrent();
+        let notice = Notice { server, at: now - Time::ZERO, what, again: self.sessions > 1, remote };
         let server = &*notice.server;
         match notice.is_bad() {
             true => tracing::warn!(server, "{}", notice.text()),
@@ -411,6 +427,10 @@ async fn hang_up(
     }
     // Again: the attempt may have put its session there since we were told to.
     let session = shared.desk().hang_up(epoch, manner, ladder);
+    if matches!(manner, Manner::Failed | Manner::ClientLeft) {
+        // What one exchange has found out, the others are about to; and a client that left may still read.
+        let _ = timeout(ladder.length(), shared.exchanges_end(epoch)).await;
+    }
     let mut ended = None;
     let mut helpers = 0;
     if let Some((process, signals)) = session {
@@ -440,18 +460,61 @@ async fn hang_up(
     shared.tell(News::Gone(epoch, ended, helpers));
 }
 
+/// Tells when something has changed that may mend a permanent fault.
+async fn mending(shared: Arc<Shared>, transport: Arc<dyn Transport>) {
+    loop {
+        transport.mended().await;
+        shared.tell(News::Mended);
+    }
+}
+
+/// A server that does not answer the question may still show life below the protocol.
+const KNOCK_AFTER: Duration = Duration::from_secs(2);
+
 /// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it.
 async fn probe(shared: Arc<Shared>, epoch: Epoch) {
+    let exchanges = shared.desk().exchanger(epoch).map(|exchanger| exchanger.exchanges().clone());
+    let knock = async {
+        let Some(exchanges) = exchanges else { return std::future::pending().await };
+        sleep(KNOCK_AFTER).await;
+        exchanges.knock().await
+    };
+    let failed = tokio::select! {
+        failed = ask(&shared, epoch) => failed,
+        knocked = knock => {
+            if knocked.is_ok() {
+                shared.hear();
+            }
+            knocked.err()
+        }
+    };
+    if let Some(fault) = failed {
+        shared.tell(News::ProbeFailed(epoch, fault));
+    }
+}
+
+/// Gives the fault that kept the question or its answer on the way.
+async fn ask(shared: &Shared, epoch: Epoch) -> Option<Fault> {
     let (method, params) = match &shared.memory().greeting {
         Greeting::Modern { meta } => ("server/discover", restore::enveloped(meta)),
         _ => ("ping", Bytes::from_static(b"{}")),
     };
     let limit = shared.settings.policy.probe_timeout;
     let end = shared.own_call(epoch, method, Some(&params), limit).await;
-    if let Ok(Outcome::Answered(answer)) = end
-        && is_unknown_method(&answer)
-    {
-        shared.tell(News::ProbeRefused(epoch));
+    match end {
+        Ok(Outcome::Answered(answer)) => {
+            if is_unknown_method(&answer) {
+                shared.tell(News::ProbeRefused(epoch));
+            }
+            None
+        }
+        // Who answers with a status lives.
+        Ok(Outcome::Failed(CallError { fault: Some(fault), .. })) if fault.reach() == Reach::Call => {
+            shared.hear();
+            None
+        }
+        Ok(Outcome::Failed(error)) => error.fault.map(|fault| (*fault).clone()),
+        Ok(Outcome::Refused) | Err(_) => None,
     }
 }
 

@@ -104,6 +104,11 @@ impl Port {
         timeout(limit, self.flush()).await.is_ok() && !self.out().broken
     }
 
+    /// The server's name.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
     fn out(&self) -> MutexGuard<'_, Out> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -302,38 +307,89 @@ impl Drop for Batch {
     }
 }
 
+/// Where what the client writes goes to. Nothing here may block.
+pub trait Upstream {
+    /// A request. Its end is told to `reply`.
+    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>);
+
+    /// The client gave up its newest request of this id, in these words. Says whether there was one.
+    fn cancel(&self, id: &RawId, notification: &Frame) -> bool;
+
+    /// Any other notification. Says whether it reached the server.
+    fn forward(&self, notification: &Frame) -> bool;
+
+    /// The answer to a request of the server, which knows it by this id. Says whether it can still be of use.
+    fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool;
+}
+
+impl<U: Upstream> Upstream for Arc<U> {
+    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
+        (**self).submit(request, id, reply);
+    }
+
+    fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
+        (**self).cancel(id, notification)
+    }
+
+    fn forward(&self, notification: &Frame) -> bool {
+        (**self).forward(notification)
+    }
+
+    fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
+        (**self).hand_over(epoch, server_id, answer)
+    }
+}
+
+impl Upstream for Connection {
+    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
+        Connection::submit(self, request, id, reply);
+    }
+
+    fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
+        Connection::cancel(self, id, notification)
+    }
+
+    fn forward(&self, notification: &Frame) -> bool {
+        Connection::forward(self, notification)
+    }
+
+    fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
+        Connection::hand_over(self, epoch, server_id, answer)
+    }
+}
+
 /// Hands on what the client writes, until it writes no more. The client is never kept waiting.
 pub async fn relay(
-    connection: &Connection,
+    upstream: &(impl Upstream + ?Sized),
     port: &Arc<Port>,
     mut input: impl AsyncRead + Unpin,
 ) -> io::Result<()> {
     let mut lines = LineReader::new(port.max_line);
     while let Some(line) = lines.read_line(&mut input).await? {
-        take_line(connection, port, line);
+        take_line(upstream, port, line);
         port.bear().await;
     }
     // A last line without an end may be whole all the same.
     if let Some(line) = lines.finish() {
-        take_line(connection, port, line);
+        take_line(upstream, port, line);
     }
     port.out().leaving = true;
     Ok(())
 }
 
-fn take_line(connection: &Connection, port: &Arc<Port>, line: Line) {
+fn take_line(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, line: Line) {
     match line {
         Line::Whole(bytes) => match Frame::parse(bytes) {
             Ok(frame) if frame.kind() == Kind::Batch => {
                 let batch = Arc::new(Batch { port: port.clone(), answers: Mutex::default() });
                 for member in split_batch(&frame) {
                     match member {
-                        Ok(member) => take(connection, port, member, Some(&batch)),
+                        Ok(member) => take(upstream, port, member, Some(&batch)),
                         Err(error) => batch.add(unreadable(&error)),
                     }
                 }
             }
-            Ok(frame) => take(connection, port, frame, None),
+            Ok(frame) => take(upstream, port, frame, None),
             Err(error) => port.refuse(unreadable(&error)),
         },
         Line::TooLong { bytes, salvage } => {
@@ -360,7 +416,7 @@ fn take_line(connection: &Connection, port: &Arc<Port>, line: Line) {
     }
 }
 
-fn take(connection: &Connection, port: &Arc<Port>, mut frame: Frame, batch: Option<&Arc<Batch>>) {
+fn take(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, mut frame: Frame, batch: Option<&Arc<Batch>>) {
     if frame.bytes().len() < SHORT {
         frame.compact();
     }
@@ -368,16 +424,16 @@ fn take(connection: &Connection, port: &Arc<Port>, mut frame: Frame, batch: Opti
         Kind::Request { id, .. } => {
             let asked = Asked::of(&frame, id.clone());
             let reply = ToClient { port: port.clone(), asked, batch: batch.cloned() };
-            connection.submit(frame, id, Box::new(reply));
+            upstream.submit(frame, id, Box::new(reply));
         }
         Kind::Notification { method: "notifications/cancelled" } => {
-            let known = frame.request_id().is_some_and(|id| connection.cancel(&id, &frame));
+            let known = frame.request_id().is_some_and(|id| upstream.cancel(&id, &frame));
             if !known {
                 tracing::debug!(server = &*port.name, "the client cancelled what is not running");
             }
         }
         Kind::Notification { .. } => {
-            connection.forward(&frame);
+            upstream.forward(&frame);
         }
         Kind::Response { id } => {
             let ours =
@@ -385,7 +441,7 @@ fn take(connection: &Connection, port: &Arc<Port>, mut frame: Frame, batch: Opti
             let asked = ours.and_then(|ours| port.out().asked.remove(&ours));
             match asked {
                 Some((epoch, server_id)) => {
-                    connection.hand_over(epoch, &server_id, frame.with_id(&server_id));
+                    upstream.hand_over(epoch, &server_id, frame.with_id(&server_id));
                 }
                 None => tracing::debug!(server = &*port.name, "the client answered what was not asked"),
             }

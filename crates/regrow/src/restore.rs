@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::call::Outcome;
+use crate::connection::Era;
 use crate::desk::News;
 use crate::error::Plain;
 use crate::frame::{self, Frame};
@@ -25,8 +26,13 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         Ok(link) => link,
         Err(fault) => return shared.tell(News::Lost(epoch, fault)),
     };
+    shared.memory().guess(|hello| likely_era(&shared, hello));
     let greeting = shared.memory().greeting.clone();
-    session::start(&shared, epoch, link, matches!(greeting, Greeting::ByClient));
+    session::start(&shared, epoch, link, &greeting);
+    let seen = shared.memory().seen();
+    if !seen.is_empty() && !matches!(greeting, Greeting::ByClient) {
+        keep_changes_back(&shared, epoch); // Some servers cry change as soon as they are greeted.
+    }
     let restored = match greeting {
         Greeting::ByClient => {
             shared.tell(News::Opened(epoch));
@@ -40,16 +46,14 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         }
         known => greet(&shared, epoch, known).await,
     };
+    let restored = look_again(&shared, restored);
     match restored {
         Ok(()) => {}
         Err(Some(fault)) => return shared.lost(epoch, fault),
         Err(None) => return, // The session is lost, and its reader told why.
     }
+    session::listen(&shared, epoch);
     retell(&shared, epoch).await;
-    let seen = shared.memory().seen();
-    if !seen.is_empty() {
-        keep_changes_back(&shared, epoch);
-    }
     shared.tell(News::Connected(epoch));
     shared.open(epoch);
     if !seen.is_empty() {
@@ -57,8 +61,61 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
     }
 }
 
+/// Changes may have been missed while nothing was heard of what the server says by itself.
+pub(crate) async fn catch_up(shared: Arc<Shared>, epoch: Epoch) {
+    let seen = shared.memory().seen();
+    if !seen.is_empty() && keep_changes_back(&shared, epoch) {
+        compare(shared, epoch, seen).await;
+    }
+}
+
 /// What went wrong; none where the session's reader knows better.
 type Restored = Result<(), Option<Fault>>;
+
+/// A legacy client's own era, in which nothing has to be bridged; or what an earlier start found out.
+fn likely_era(shared: &Shared, hello: &Hello) -> Era {
+    if hello.legacy_version.is_some() {
+        return Era::Legacy;
+    }
+    let recalled = shared.settings.era_file.as_ref().and_then(|(file, address)| file.recall(address));
+    recalled.unwrap_or_default()
+}
+
+/// A guess may be wrong: then we ask. What was found out is remembered.
+fn look_again(shared: &Shared, restored: Restored) -> Restored {
+    use Fault::{HandshakeRefused, NotMcp, Status, WrongEra};
+    let mut memory = shared.memory();
+    let modern = memory.is_modern();
+    let refused = match &restored {
+        Err(Some(HandshakeRefused { .. } | WrongEra)) => memory.is_guess(),
+        Err(Some(NotMcp { .. } | Status { code: ..500, .. })) => memory.is_guess() && modern,
+        _ => false,
+    };
+    if refused && memory.take_back_guess().is_some() {
+        drop(memory);
+        if let Some((file, address)) = &shared.settings.era_file {
+            file.forget(address);
+        }
+        return Err(Some(WrongEra));
+    }
+    if restored.is_ok() {
+        let found_out = !memory.is_guess();
+        memory.era_is_known();
+        drop(memory);
+        if let Some((file, address)) = shared.settings.era_file.as_ref().filter(|_| found_out) {
+            file.remember(address, modern);
+        }
+    }
+    restored.map_err(|fault| fault.map(not_mcp))
+}
+
+/// A refusal in place of a handshake: whoever answers there does not speak the protocol.
+fn not_mcp(fault: Fault) -> Fault {
+    match fault {
+        Fault::Status { code: code @ ..500, said } => Fault::NotMcp { found: format!("HTTP {code}{said}") },
+        fault => fault,
+    }
+}
 
 async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
     match greeting {
@@ -71,6 +128,10 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
                 }
                 return Err(Some(refused(shared, &answer)));
             };
+            // In that revision there is no handshake: whoever agrees to it means its own era.
+            if now.version == crate::memory::MODERN && agreed.is_none() && become_modern(shared, &params) {
+                return Err(Some(Fault::WrongEra));
+            }
             if let Some(before) = &agreed {
                 check(shared, before, &now)?;
             }
@@ -79,17 +140,21 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
                 memory.greeting = Greeting::Legacy { params, agreed: Some(agreed.unwrap_or(now)) };
                 memory.welcome = welcome(&answer, false);
             }
-            shared.post(Some(epoch), frame::notification("notifications/initialized", None));
-            Ok(())
+            let line = frame::notification("notifications/initialized", None);
+            shared.deliver(epoch, line).await.map_err(Some)
         }
         Greeting::Modern { meta } => {
-            let answer = ask(shared, epoch, "server/discover", &enveloped(&meta)).await?;
+            let answer = discover(shared, epoch, &enveloped(&meta)).await?;
             // Any answer is a sign of life; a server that no longer speaks the client's version is of no use.
             match answer.error_code() {
-                Some(-32022) => Err(Some(Fault::VersionChanged {
-                    was: crate::memory::MODERN.into(),
-                    is: "another revision".into(),
-                })),
+                // Not a word of the modern era.
+                _ if shared.memory().is_guess() && !speaks_modern(&answer) => Err(Some(Fault::WrongEra)),
+                Some(-32022) if names_our_revision(&answer) != Some(true) => {
+                    Err(Some(Fault::VersionChanged {
+                        was: crate::memory::MODERN.into(),
+                        is: "another revision".into(),
+                    }))
+                }
                 _ => {
                     shared.memory().welcome = welcome(&answer, true);
                     Ok(())
@@ -108,18 +173,24 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
     let policy = &shared.settings.policy;
     let limit = policy.discover_timeout.min(policy.connect_timeout / 2);
     let params = enveloped(&meta);
-    let asked = ask(shared, epoch, "server/discover", &params);
+    let asked = discover(shared, epoch, &params);
     let era = match tokio::time::timeout(limit, asked).await {
-        Ok(answer) => {
-            let answer = answer?;
-            match answer.result().is_some() || is_modern_error(&answer) {
-                true => {
-                    shared.memory().welcome = welcome(&answer, true);
-                    hello.modern()
-                }
-                false => hello.legacy(),
+        // Whoever knows only the legacy era need not know what a message of the other is.
+        Ok(Err(Some(Fault::Status { code: ..500, .. }))) => hello.legacy(),
+        Ok(Err(fault)) => {
+            // A process that dies of the question tells its era. An exchange that fails tells nothing.
+            if shared.desk().exchanger(epoch).is_some() {
+                shared.memory().forget_question();
             }
+            return Err(fault);
         }
+        Ok(Ok(answer)) => match speaks_modern(&answer) {
+            true => {
+                shared.memory().welcome = welcome(&answer, true);
+                hello.modern()
+            }
+            false => hello.legacy(),
+        },
         Err(_silence) => hello.legacy(),
     };
     let modern = matches!(era, Greeting::Modern { .. });
@@ -127,8 +198,39 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Restored {
     if modern { Ok(()) } else { Err(Some(Fault::WrongEra)) }
 }
 
+/// Asks who is there; once more where our revision is refused in favour of itself.
+async fn discover(shared: &Shared, epoch: Epoch, params: &Bytes) -> Result<Frame, Option<Fault>> {
+    let answer = ask(shared, epoch, "server/discover", params).await?;
+    match answer.error_code() {
+        Some(-32022) if names_our_revision(&answer) == Some(true) => {
+            ask(shared, epoch, "server/discover", params).await
+        }
+        _ => Ok(answer),
+    }
+}
+
 fn welcome(answer: &Frame, modern: bool) -> Option<Welcome> {
     answer.result().map(|result| Welcome { modern, result: Bytes::copy_from_slice(result) })
+}
+
+/// Whether this answer to `server/discover` is one of the modern era. There are legacy servers that answer whatever they are
+/// asked, with an empty result.
+fn speaks_modern(answer: &Frame) -> bool {
+    match answer.result() {
+        Some(_) => names_our_revision(answer) == Some(true),
+        None => is_modern_error(answer) && names_our_revision(answer) != Some(false),
+    }
+}
+
+/// Whether our revision is among those that this answer to `server/discover` names; none where it names none.
+fn names_our_revision(answer: &Frame) -> Option<bool> {
+    let (json, path) = match answer.result() {
+        Some(result) => (result, "/supportedVersions"),
+        None => (answer.error()?, "/data/supported"),
+    };
+    let value: Value = serde_json::from_slice(json).ok()?;
+    let named = value.pointer(path)?.as_array()?;
+    Some(named.iter().any(|version| version == crate::memory::MODERN))
 }
 
 fn is_modern_error(answer: &Frame) -> bool {
@@ -138,8 +240,11 @@ fn is_modern_error(answer: &Frame) -> bool {
 /// Where we greet ourselves: the server refused the legacy handshake in words of the modern era.
 fn become_modern(shared: &Shared, params: &[u8]) -> bool {
     let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
-    let hello =
-        Hello { client_info: params["clientInfo"].clone(), capabilities: params["capabilities"].clone() };
+    let hello = Hello {
+        client_info: params["clientInfo"].clone(),
+        capabilities: params["capabilities"].clone(),
+        legacy_version: None,
+    };
     shared.memory().greeting = hello.modern();
     true
 }
@@ -176,7 +281,8 @@ async fn ask(shared: &Shared, epoch: Epoch, method: &str, params: &[u8]) -> Resu
     let limit = shared.settings.policy.connect_timeout * 2;
     match shared.own_call(epoch, method, Some(params), limit).await {
         Ok(Outcome::Answered(frame)) => Ok(frame),
-        Ok(Outcome::Failed(_) | Outcome::Refused) | Err(_) => Err(None),
+        Ok(Outcome::Failed(error)) => Err(error.fault.map(|fault| (*fault).clone())),
+        Ok(Outcome::Refused) | Err(_) => Err(None),
     }
 }
 
@@ -215,16 +321,16 @@ async fn retell(shared: &Shared, epoch: Epoch) {
     }
 }
 
-fn keep_changes_back(shared: &Shared, epoch: Epoch) {
+/// From here on changes that the server announces are kept back. False if they are already, or the session is gone.
+fn keep_changes_back(shared: &Shared, epoch: Epoch) -> bool {
     let mut desk = shared.desk();
-    if let Some(session) = desk.session_of(epoch) {
-        session.kept_back = Some(Default::default());
-    }
+    let session = desk.session_of(epoch).filter(|session| session.kept_back.is_none());
+    session.map(|session| session.kept_back = Some(Default::default())).is_some()
 }
 
 /// Some servers tell every new client that their lists have changed, though nothing has. For so long after a restart we
 /// look for ourselves before we hand that on,
-const ANNOUNCEMENTS: Duration = Duration::from_millis(500);
+const ANNOUNCEMENTS: Duration = Duration::from_secs(5);
 /// and so many times.
 const LOOKS: usize = 2;
 

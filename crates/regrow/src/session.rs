@@ -8,8 +8,10 @@ use regrow_core::{Epoch, Fault};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
-use crate::desk::{Session, Signals};
+use crate::desk::{Session, Signals, Way};
+use crate::exchange::{self, Exchanger};
 use crate::lines::LineReader;
+use crate::memory::Greeting;
 use crate::messages::Messages;
 use crate::shared::Shared;
 use crate::transport::{Link, Process};
@@ -21,24 +23,23 @@ const EXIT_FOLLOWS: Duration = Duration::from_millis(50);
 const LAST_WORDS: usize = 4 << 20;
 
 /// Puts the session on the desk and starts its tasks.
-pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeted_by_client: bool) {
-    let Some(pipes) = link.into_pipes() else { return };
+pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &Greeting) {
     let signals = Arc::new(Signals::default());
-    let reader = Reader {
-        shared: shared.clone(),
-        epoch,
-        messages: Messages::new(shared.clone(), epoch),
-        output: pipes.output,
-        lines: LineReader::new(shared.settings.max_line),
-        process: pipes.process.clone(),
-        signals: signals.clone(),
+    let greeted_by_client = matches!(greeting, Greeting::ByClient);
+    let (way, process, pipes) = match link {
+        Link::Pipes(pipes) => {
+            (Way::Pipe(Writer::new(pipes.input)), pipes.process.clone(), Some((pipes.output, pipes.process)))
+        }
+        Link::Exchanges { exchanges, process } => {
+            let modern = !matches!(greeting, Greeting::Legacy { .. });
+            (Way::Exchanges(Exchanger::new(shared.clone(), epoch, exchanges, modern)), process, None)
+        }
     };
-    let pump = pump(shared.clone(), epoch, signals.clone());
     let session = Session {
         epoch,
-        writer: Some(Writer::new(pipes.input)),
-        process: pipes.process,
-        signals,
+        way: Some(way),
+        process,
+        signals: signals.clone(),
         reader: None,
         tasks: vec![],
         hung_up: false,
@@ -48,12 +49,35 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeted_by_c
         kept_back: None,
     };
     let mut desk = shared.desk();
-    desk.set_blocked(shared.now(), false); // The reader of an abandoned session cannot say so any more.
+    desk.unblock(shared.now());
     let session = desk.session.insert(session);
     shared.hear();
-    // Both take the lock, which is held here, so they find the session in its place.
-    session.reader = Some(tokio::spawn(reader.run()));
-    session.tasks.push(tokio::spawn(pump));
+    if let Some((output, process)) = pipes {
+        let reader = Reader {
+            shared: shared.clone(),
+            epoch,
+            messages: Messages::new(shared.clone(), epoch),
+            output,
+            lines: LineReader::new(shared.settings.max_line),
+            process,
+            signals: signals.clone(),
+        };
+        // Both take the lock, which is held here, so they find the session in its place.
+        session.reader = Some(tokio::spawn(reader.run()));
+        session.tasks.push(tokio::spawn(pump(shared.clone(), epoch, signals)));
+    }
+}
+/// After the handshake: hears what the server says outside of every exchange. On a pipe, the reader does.
+pub(crate) fn listen(shared: &Arc<Shared>, epoch: Epoch) {
+    let mut desk = shared.desk();
+    let Some(exchanges) = desk.exchanger(epoch).map(|exchanger| exchanger.exchanges().clone()) else {
+        return;
+    };
+    let listening = tokio::spawn(exchange::listen(shared.clone(), epoch, exchanges));
+    match desk.session_of(epoch) {
+        Some(session) => session.tasks.push(listening),
+        None => listening.abort(),
+    }
 }
 
 /// Writes what the stream did not take at once.
@@ -64,10 +88,10 @@ async fn pump(shared: Arc<Shared>, epoch: Epoch, signals: Arc<Signals>) {
             let desk = &mut *shared.desk();
             let (ledger, session) = (&mut desk.ledger, desk.session.as_mut());
             match session.filter(|session| session.epoch == epoch).and_then(|session| session.input()) {
-                Some(input) => {
-                    input.poll_flush(cx, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at)))
+                Some(Way::Pipe(writer)) => {
+                    writer.poll_flush(cx, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at)))
                 }
-                None => Poll::Ready(Ok(())), // We are ending it.
+                _ => Poll::Ready(Ok(())), // We are ending it.
             }
         });
         if flushed.await.is_err() {
@@ -152,14 +176,14 @@ impl Reader {
                 continue;
             }
             // The client does not read. That is not the server's fault, and its death must be seen all the same.
-            self.shared.set_blocked(true);
+            self.shared.set_blocked(self.epoch, true);
             let end = tokio::select! {
                 () = self.shared.inbox.clone().room() => None,
                 fault = &mut exited => Some(End::Exited(fault)),
                 () = self.signals.finish.notified() => Some(End::Finished),
             };
             self.shared.hear();
-            self.shared.set_blocked(false);
+            self.shared.set_blocked(self.epoch, false);
             if let Some(end) = end {
                 return end;
             }
@@ -184,7 +208,7 @@ impl Reader {
     }
 }
 
-fn panicked() -> Fault {
+pub(crate) fn panicked() -> Fault {
     Fault::Broken { reason: "handling one of its messages failed inside Regrow".into() }
 }
 

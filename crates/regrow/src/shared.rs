@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{
-    Admission, CallId, Delivery, Epoch, Fault, Nature, Policy, Pulse, Refusal, Time, ToolSafety,
+    Admission, Again, CallId, Delivery, Epoch, Fault, Missed, Nature, Policy, Pulse, Refusal, Time,
+    ToolSafety,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::call::{Caller, Outcome, Pending, Reply, shielded};
 use crate::desk::{Desk, News};
+use crate::eras::EraFile;
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
 use crate::handshake::Handshake;
@@ -28,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) mask: Mask,
     pub(crate) stderr_in_errors: bool,
     pub(crate) is_safe_tool: Option<IsSafeTool>,
+    /// Where the era of the server, known by this address, is remembered over starts.
+    pub(crate) era_file: Option<(EraFile, String)>,
 }
 
 /// Whether the operator declared a tool safe to repeat.
@@ -94,8 +98,8 @@ impl Shared {
     }
 
     /// The client does not read, or reads again.
-    pub(crate) fn set_blocked(&self, blocked: bool) {
-        self.desk().set_blocked(self.now(), blocked);
+    pub(crate) fn set_blocked(&self, epoch: Epoch, blocked: bool) {
+        self.desk().set_blocked(self.now(), epoch, blocked);
         self.wake.notify_one();
     }
 
@@ -127,7 +131,7 @@ impl Shared {
     /// What the lifecycle must know about the session of this epoch; counts the calls that it may have seen.
     pub(crate) fn pulse(&self, epoch: Epoch) -> Pulse {
         let desk = self.desk();
-        let heard = match desk.blocked {
+        let heard = match desk.is_blocked() {
             true => self.now(), // Its silence is our own doing.
             false => Time::from_millis(self.heard.load(Ordering::Relaxed)),
         };
@@ -259,10 +263,21 @@ impl Shared {
     /// Sessions take calls from now on; those that waited go first.
     pub(crate) fn open(&self, epoch: Epoch) {
         let mut desk = self.desk();
-        if !desk.is_live(epoch) {
-            return;
+        if desk.is_live(epoch) {
+            desk.ledger.open(epoch);
+            self.dispatch(desk, epoch);
         }
-        desk.ledger.open(epoch);
+    }
+
+    /// Calls whose pause is over leave, if there is a session to go to.
+    pub(crate) fn end_pauses(&self, epoch: Epoch) {
+        let mut desk = self.desk();
+        if desk.ledger.end_pauses(self.now()) && desk.ledger.is_open() && desk.is_live(epoch) {
+            self.dispatch(desk, epoch);
+        }
+    }
+
+    fn dispatch(&self, mut desk: MutexGuard<'_, Desk>, epoch: Epoch) {
         let mut answered = vec![];
         while let Some(id) = desk.ledger.dispatch(epoch) {
             answered.extend(self.send(&mut desk, epoch, id));
@@ -270,6 +285,54 @@ impl Shared {
         drop(desk);
         self.wake.notify_one();
         answered.into_iter().for_each(tell_answer);
+    }
+
+    /// The exchange of this call ended without an answer.
+    pub(crate) fn missed(&self, epoch: Epoch, id: CallId, fault: &Fault) {
+        let missed = self.desk().ledger.miss(self.now(), epoch, id, fault);
+        self.wake.notify_one(); // A pause ends some time, or a drain waits for this call.
+        if let Some(Missed::Over(ended)) = missed {
+            let kind = match fault.http_status() {
+                _ if *fault == Fault::Closed => ErrorKind::Closed,
+                Some(_) => ErrorKind::Refused,
+                None if ended.delivery == Delivery::NotSent => ErrorKind::Unavailable,
+                None => ErrorKind::Interrupted,
+            };
+            let outlook = match fault.again() {
+                _ if *fault == Fault::Closed => Outlook::Closed,
+                _ if fault.is_permanent() => {
+                    Outlook::NeedsMending(self.settings.policy.permanent_demand_floor)
+                }
+                Again::After(wait) => Outlook::Deferred(wait),
+                _ => Outlook::Serving,
+            };
+            let fault = Some(Arc::new(fault.clone()));
+            let mut error = self.error(&ended.reply, kind, ended.delivery, ended.epoch, fault, outlook);
+            error.repeatable = ended.nature != Nature::Effect;
+            shielded(|| ended.reply.reply.end(Outcome::Failed(error)));
+        }
+    }
+
+    /// Carries a message that wants no answer, and resolves when the server has it; on a pipe that is at once.
+    pub(crate) async fn deliver(&self, epoch: Epoch, line: Bytes) -> Result<(), Fault> {
+        let carried = {
+            let mut desk = self.desk();
+            let (done, carried) = oneshot::channel();
+            match desk.is_live(epoch).then(|| desk.exchanger(epoch)).flatten() {
+                Some(exchanger) => {
+                    exchanger.start(None, line, Some(done));
+                    carried
+                }
+                None => {
+                    desk.write(None, line);
+                    return Ok(());
+                }
+            }
+        };
+        match carried.await {
+            Ok(Err(fault)) => Err(fault),
+            Ok(Ok(_)) | Err(_) => Ok(()), // Or the session is gone, and whoever ended it tells why.
+        }
     }
 
     /// A call of our own on this session; resolves with its end. `params` is raw JSON.
@@ -395,6 +458,7 @@ mod tests {
             mask: Mask::default(),
             stderr_in_errors: false,
             is_safe_tool: None,
+            era_file: None,
         };
         Shared::new(settings, Arc::new(Queue::new()), Greeting::ByClient)
     }

@@ -80,15 +80,24 @@ pub trait Exchanges: Send + Sync + 'static {
     /// come on this exchange, with the fault if a request has no answer then. Dropping the future ends the exchange.
     fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>>;
 
-    /// After the handshake: what a server says by itself, outside of every exchange. Stays with it, through drops of the stream, for as
-    /// long as the session lasts; resolves with the fault that ends the session, or that is a reason to doubt it. The caller starts it again after a doubt.
-    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Fault> {
+    /// After the handshake: what a server says by itself, outside of every exchange. Stays with it, through drops of the
+    /// stream, for as long as that works, and resolves when it does not. Never resolves where a server has no such stream.
+    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Deaf> {
         let _ = ear; // Nothing comes by itself by default.
         Box::pin(std::future::pending())
     }
 
     /// Asks for a sign of life below the protocol: any answer at all.
     fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>>;
+}
+
+/// Why nothing is heard any more of what a server says by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deaf {
+    /// The session is over.
+    Over(Fault),
+    /// The stream is lost. The session may live: the caller has reason to doubt it, and listens again later.
+    Lost(Fault),
 }
 
 /// What became of a message that was carried.

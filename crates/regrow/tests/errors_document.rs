@@ -43,11 +43,18 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
         tool: None,
         ..interrupted()
     };
+    let refused = CallError {
+        kind: ErrorKind::Refused,
+        fault: Some(Arc::new(Fault::Status { code: 502, said: ": bad gateway".into() })),
+        outlook: Outlook::Serving,
+        ..interrupted()
+    };
     vec![
         ("interrupted", interrupted().tool_result(&id, false).to_vec()),
         ("unavailable", unavailable.tool_result(&id, false).to_vec()),
         ("timeout", timeout.tool_result(&id, false).to_vec()),
         ("too-large", too_large.rpc_error(&id).to_vec()),
+        ("refused", refused.tool_result(&id, false).to_vec()),
         ("modern", interrupted().tool_result(&id, true).to_vec()),
     ]
 }
@@ -79,7 +86,17 @@ fn every_kind_and_cause_is_in_the_document_with_its_code() {
     let document =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md")).unwrap();
     use ErrorKind::*;
-    for kind in [Interrupted, Unavailable, Timeout, Overloaded, TooLarge { bytes: 1 }, Malformed, Closed] {
+    for kind in [
+        Interrupted,
+        Unavailable,
+        Timeout,
+        Overloaded,
+        TooLarge { bytes: 1 },
+        Malformed,
+        Closed,
+        Refused,
+        NotBridged(regrow::Gap::Tasks),
+    ] {
         let row = format!("| `{}` | {} |", kind.name(), kind.code());
         assert!(document.contains(&row), "{row} is missing");
     }
@@ -99,6 +116,17 @@ fn every_kind_and_cause_is_in_the_document_with_its_code() {
         Fault::InputClosed,
         Fault::Silent { after: Duration::ZERO },
         Fault::Broken { reason: text() },
+        Fault::Unreachable { address: text(), reason: text() },
+        Fault::UnknownHost { host: text(), reason: text() },
+        Fault::Untrusted { host: text(), reason: text() },
+        Fault::Unauthorized { code: 401 },
+        Fault::Redirected { to: text() },
+        Fault::NotMcp { found: text() },
+        Fault::SessionExpired { ran: true },
+        Fault::Deferred { code: 429, after: Duration::ZERO },
+        Fault::Status { code: 500, said: text() },
+        Fault::AnswerCut,
+        Fault::Stalled { after: Duration::ZERO },
         Fault::Replaced,
         Fault::Closed,
     ];

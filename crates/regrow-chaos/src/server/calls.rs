@@ -41,8 +41,15 @@ impl Server {
         let server = Arc::clone(self);
         self.spawn(move || {
             let reply = server.tool(&name, &request, &call);
+            if matches!(reply, Reply::Silence) {
+                request.output.give_up();
+            }
             server.answer(&request, reply);
-            lock(&server.running).remove(&request.id);
+            let mut running = lock(&server.running);
+            // A client may have used the id again meanwhile.
+            if running.get(&request.id).is_some_and(|known| Arc::ptr_eq(known, &call)) {
+                running.remove(&request.id);
+            }
         });
     }
 
@@ -97,6 +104,7 @@ impl Server {
                 let value = env::var(text(request, "name", "CHAOS_SECRET")).unwrap_or_default();
                 Reply::error(-32000, format!("login refused for token {value}"))
             }
+            "region" => Reply::text(text(request, "region", "")),
             "fds" => self.open_files(),
             "fail" => failure("this tool fails, as planned"),
             "error" => Reply::error(-32000, "this call is answered with an error, as planned"),
@@ -112,7 +120,7 @@ impl Server {
                 if request.argument("answer") == true {
                     self.answer(request, done());
                 }
-                self.output.close();
+                request.output.close();
                 Reply::Silence
             }
             "huge" | "half" | "garbage" | "malformed" | "dup" | "stray" | "batch" => {
@@ -134,27 +142,35 @@ impl Server {
                     "last" => (format!(r#"{{"jsonrpc":"2.0",{result}"#), format!("\"}}]}},\"id\":{id}}}\n")),
                     _ => (format!(r#"{{"jsonrpc":"2.0","id":{id},{result}"#), "\"}]}}\n".to_owned()),
                 };
-                self.output.stream(&head, bytes(request, 1_000_000), &tail);
+                request.output.stream(&head, bytes(request, 1_000_000), &tail);
                 return Reply::Silence;
             }
             "half" => self.half_a_line(request),
-            "garbage" => self.output.raw(b"this is not JSON\n\xff\xfe\xc3\x28\n{\"jsonrpc\":\n\0\n"),
+            "garbage" => {
+                request.output.expect_more();
+                request.output.raw(b"this is not JSON\n\xff\xfe\xc3\x28\n{\"jsonrpc\":\n\0\n");
+            }
             "malformed" => {
                 let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"text":""#);
-                self.output.raw(&[head.as_bytes(), b"\xff\xfe\" oops ]}\n"].concat());
+                request.output.raw(&[head.as_bytes(), b"\xff\xfe\" oops ]}\n"].concat());
                 return Reply::Silence;
             }
-            "dup" => self.answer(request, Reply::text(name)),
+            "dup" => {
+                let twin = self.in_form(request, Reply::text(name));
+                request.output.expect_more();
+                request.output.line(&twin.line(id).unwrap_or_default());
+            }
             "stray" => {
+                request.output.expect_more();
                 let stray = Reply::text("nobody asked");
-                self.output.line(&stray.line("987654321").unwrap_or_default());
-                self.output.line(&stray.line("\"nobody\"").unwrap_or_default());
+                request.output.line(&stray.line("987654321").unwrap_or_default());
+                request.output.line(&stray.line("\"nobody\"").unwrap_or_default());
             }
             _ => {
                 let answer = self.in_form(request, reply).line(id).unwrap_or_default();
                 let note = json!({"jsonrpc": "2.0", "method": "notifications/message",
                     "params": {"level": "info", "data": "in a batch"}});
-                self.output.line(&format!("[{note},{answer}]"));
+                request.output.answer(&format!("[{note},{answer}]"), 200);
                 return Reply::Silence;
             }
         }
@@ -206,7 +222,7 @@ impl Server {
         for number in 1..=count {
             if logs {
                 let params = json!({"level": "info", "logger": "chaos", "data": number});
-                self.output.notify("notifications/message", &params);
+                request.output.notify("notifications/message", &params);
             }
             self.progress(request, number);
         }
@@ -216,7 +232,7 @@ impl Server {
     fn progress(&self, request: &Request, progress: u64) {
         if let Some(token) = request.meta("progressToken") {
             let params = json!({"progressToken": token, "progress": progress});
-            self.output.notify("notifications/progress", &params);
+            request.output.notify("notifications/progress", &params);
         }
     }
 
@@ -272,6 +288,7 @@ mod tests {
             method: "tools/call".into(),
             params: json!({"arguments": {"bytes": bytes}}),
             modern: false,
+            output: Default::default(),
         };
         assert_eq!(bytes(&request(json!(7)), 1), 7);
         assert_eq!(bytes(&request(json!("1KB")), 1), 1000);

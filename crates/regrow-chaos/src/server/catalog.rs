@@ -56,6 +56,7 @@ const TOOLS: &[(&str, Safety, &str, &str)] = &[
     ("malformed", Reads, "", "Answers with its id but broken JSON."),
     ("notify", Reads, "n:integer", "Sends n numbered log and progress notifications, then answers."),
     ("pid", Reads, "", "Returns the process id."),
+    ("region", Acts, "region:string", "Returns the region, which must also stand in a header."),
     ("secret", Reads, "name:string", "Answers with an error that quotes an environment variable."),
     (
         "set",
@@ -106,7 +107,10 @@ fn tool(name: &str, safety: Safety, arguments: &str, description: &str) -> Value
     let properties: Map<String, Value> = arguments
         .split_whitespace()
         .filter_map(|argument| argument.split_once(':'))
-        .map(|(name, kind)| (name.to_owned(), json!({"type": kind})))
+        .map(|(name, kind)| match name {
+            "region" => (name.to_owned(), json!({"type": kind, "x-mcp-header": "Region"})),
+            _ => (name.to_owned(), json!({"type": kind})),
+        })
         .collect();
     json!({
         "name": name,

@@ -25,6 +25,7 @@ impl Server {
             "initialize" => self.initialize(request, orders),
             "server/discover" => self.discover(orders),
             "ping" if orders.has("silent-ping") => Reply::Silence,
+            "ping" if orders.has("invalid-ping") => Reply::error(-32600, "Invalid Request"),
             "ping" if !orders.has("no-ping") => Reply::Result(json!({})),
             "logging/setLevel" => Reply::Result(json!({})),
             "completion/complete" => Reply::Result(

@@ -1,35 +1,133 @@
-//! Standard output behind one lock, whole lines at a time unless a tool wants otherwise.
+//! Where messages go: standard output behind one lock, an HTTP response, or whoever listens over HTTP.
 
 use std::fs::{File, OpenOptions};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
+use super::http::{Sessions, Stream};
 use super::lock;
 
-/// The way out. Errors of writing are not ours to mend: a client that has gone shows as the end of stdin.
-#[derive(Default)]
-pub(super) struct Output {
-    turn: Mutex<()>,
+/// A way out.
+#[derive(Clone)]
+pub(super) enum Output {
+    Stdout(Arc<Stdout>),
+    /// The response to one request, or the one stream of a client of HTTP+SSE.
+    Response(Arc<Stream>),
+    /// The streams on which clients of the legacy era listen.
+    Listeners(Arc<Sessions>),
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self::Stdout(Arc::default())
+    }
 }
 
 impl Output {
-    /// Writes one line.
+    /// One message that is not the answer.
     pub(super) fn line(&self, text: &str) {
+        match self {
+            Self::Stdout(stdout) => stdout.line(text),
+            Self::Response(stream) => stream.message(text),
+            Self::Listeners(sessions) => sessions.say(text),
+        }
+    }
+
+    /// The answer, with the HTTP status that it has there.
+    pub(super) fn answer(&self, text: &str, status: u16) {
+        match self {
+            Self::Response(stream) => stream.answer(text, status),
+            _ => self.line(text),
+        }
+    }
+
+    /// Bytes as they are, in place of a message.
+    pub(super) fn raw(&self, bytes: &[u8]) {
+        match self {
+            Self::Stdout(stdout) => stdout.raw(bytes),
+            Self::Response(stream) => stream.raw(bytes),
+            Self::Listeners(_) => {}
+        }
+    }
+
+    /// The answer: `head`, then `count` letters, then `tail`, without ever holding them in memory.
+    pub(super) fn stream(&self, head: &str, count: u64, tail: &str) {
+        match self {
+            Self::Stdout(stdout) => stdout.stream(head, count, tail),
+            Self::Response(stream) => stream.huge(head, count, tail),
+            Self::Listeners(_) => {}
+        }
+    }
+
+    /// More than the answer is to come, so it cannot be the whole body of a response.
+    pub(super) fn expect_more(&self) {
+        if let Self::Response(stream) = self {
+            stream.begin();
+        }
+    }
+
+    /// A notification.
+    pub(super) fn notify(&self, method: &str, params: &Value) {
+        self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+    }
+
+    /// No answer will come.
+    pub(super) fn give_up(&self) {
+        if let Self::Response(stream) = self {
+            stream.give_up();
+        }
+    }
+
+    /// Closes it without an answer.
+    pub(super) fn close(&self) {
+        match self {
+            Self::Stdout(stdout) => stdout.close(),
+            Self::Response(stream) => stream.cut(),
+            Self::Listeners(_) => {}
+        }
+    }
+
+    /// Lets nobody write to stdout any more, until the process ends.
+    pub(super) fn seize(&self) -> Option<MutexGuard<'_, ()>> {
+        match self {
+            Self::Stdout(stdout) => Some(lock(&stdout.turn)),
+            _ => None,
+        }
+    }
+
+    /// As `seize`, but gives up where a writer is stuck in a full pipe.
+    pub(super) fn seize_soon(&self) -> Option<MutexGuard<'_, ()>> {
+        match self {
+            Self::Stdout(stdout) => stdout.seize_soon(),
+            _ => None,
+        }
+    }
+}
+
+/// Standard output, whole lines at a time. Errors of writing are not ours to mend: a client that has gone shows as the end of stdin.
+#[derive(Default)]
+pub(super) struct Stdout {
+    turn: Mutex<()>,
+}
+
+impl Stdout {
+    /// Writes one line.
+    fn line(&self, text: &str) {
         self.raw(format!("{text}\n").as_bytes());
     }
 
     /// Writes bytes as they are.
-    pub(super) fn raw(&self, bytes: &[u8]) {
+    fn raw(&self, bytes: &[u8]) {
         let _turn = lock(&self.turn);
         write_all(bytes);
     }
 
     /// Writes `head`, then `count` letters, then `tail`, without ever holding them in memory.
-    pub(super) fn stream(&self, head: &str, count: u64, tail: &str) {
+    fn stream(&self, head: &str, count: u64, tail: &str) {
         let _turn = lock(&self.turn);
         let chunk = [b'x'; 64 * 1024];
         let mut left = count;
@@ -42,18 +140,8 @@ impl Output {
         write_all(tail.as_bytes());
     }
 
-    /// Writes a notification.
-    pub(super) fn notify(&self, method: &str, params: &Value) {
-        self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
-    }
-
-    /// Lets nobody write any more, until the process ends.
-    pub(super) fn seize(&self) -> MutexGuard<'_, ()> {
-        lock(&self.turn)
-    }
-
     /// As `seize`, but gives up where a writer is stuck in a full pipe.
-    pub(super) fn seize_soon(&self) -> Option<MutexGuard<'_, ()>> {
+    fn seize_soon(&self) -> Option<MutexGuard<'_, ()>> {
         for _ in 0..100 {
             match self.turn.try_lock() {
                 Ok(turn) => return Some(turn),
@@ -65,7 +153,7 @@ impl Output {
     }
 
     /// Gives up our end of the pipe: the client reads the end of file, and we live on.
-    pub(super) fn close(&self) {
+    fn close(&self) {
         let _turn = lock(&self.turn);
         let null = OpenOptions::new().write(true).open("/dev/null");
         if let Err(error) = null.and_then(|null| Ok(rustix::stdio::dup2_stdout(null)?)) {

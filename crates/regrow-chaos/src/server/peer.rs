@@ -112,12 +112,13 @@ impl Server {
         let id = number.to_string();
         lock(&self.questions).insert(id.clone(), Arc::clone(call));
         let question = json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params});
-        self.output.line(&question.to_string());
+        let output = if self.orders().has("ask-on-get") { &self.output } else { &request.output };
+        output.line(&question.to_string());
         match call.wait(self.time_left()) {
             Some(News::Answer(answer)) => Reply::text(answer),
             Some(News::Cancelled) | None => {
                 lock(&self.questions).remove(&id);
-                self.output.notify("notifications/cancelled", &json!({"requestId": number}));
+                output.notify("notifications/cancelled", &json!({"requestId": number}));
                 Reply::Silence
             }
         }
@@ -135,7 +136,7 @@ impl Server {
         // Locked while the acknowledgement is written, so that no notification overtakes it.
         let mut streams = lock(&self.listens);
         let params = json!({"notifications": stream.wanted, "_meta": stream.meta()});
-        self.output.notify("notifications/subscriptions/acknowledged", &params);
+        request.output.notify("notifications/subscriptions/acknowledged", &params);
         streams.push(stream);
         Reply::Silence
     }
@@ -178,7 +179,7 @@ impl Server {
         let tagged = listening.map(|stream| {
             let mut params = params.clone();
             params["_meta"] = stream.meta();
-            self.output.notify(method, &params);
+            stream.request.output.notify(method, &params);
         });
         tagged.count()
     }

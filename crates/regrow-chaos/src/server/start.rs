@@ -1,15 +1,19 @@
 //! How a life begins: its configuration, and what goes wrong before the first byte is read.
 
 use std::env;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Server;
 use super::evidence::Evidence;
+use super::http::Http;
 use super::life::{self, Death};
+use super::output::Output;
 use crate::journal::Journal;
 use crate::plan::{Orders, Plan, parse_duration};
 
@@ -34,11 +38,12 @@ fn begin() -> Result<ExitCode, String> {
     let evidence = Evidence::open(dir.as_deref()).map_err(|error| format!("journal: {error}"))?;
     let arguments: Vec<String> = env::args().skip(2).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => {}
+        [] | ["--http", _] => {}
         ["helper", session] => return Ok(life::help(session, life_time, &evidence)),
         ["guard", server, life_time] => return Ok(life::guard(server, life_time)),
         _ => return Err(format!("unexpected arguments: {arguments:?}")),
     }
+    let http = arguments.get(1).map(|address| loopback(address)).transpose()?.map(Http::new);
     let plan = Plan::parse(&env::var("CHAOS").unwrap_or_default()).map_err(|error| error.to_string())?;
     let resumed = env::var(life::RESUMED).ok().and_then(|life| life.parse().ok());
     let life = match resumed {
@@ -51,8 +56,13 @@ fn begin() -> Result<ExitCode, String> {
         dir,
         plan,
         evidence,
-        output: Default::default(),
-        initialized: Default::default(),
+        output: match &http {
+            Some(http) => Output::Listeners(http.sessions()),
+            None => Output::default(),
+        },
+        // Over HTTP each session has a handshake of its own, and is looked up there.
+        initialized: AtomicBool::new(http.is_some()),
+        http,
         discovered: Default::default(),
         ready: Default::default(),
         stdin_closed: Default::default(),
@@ -74,7 +84,15 @@ fn begin() -> Result<ExitCode, String> {
         return Err(format!("cannot ignore SIGTERM: {}", life::ignore_term(life)));
     }
     server.misbehave_at_start(&orders);
-    server.serve()
+    let Some(http) = &server.http else { server.serve() };
+    server.serve_http(http).map_err(|error| format!("HTTP: {error}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Nobody outside may reach a server that misbehaves.
+fn loopback(address: &str) -> Result<SocketAddr, String> {
+    let parsed = address.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback());
+    parsed.ok_or_else(|| format!("no address of the loopback interface with a port: {address}"))
 }
 
 impl Server {

@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::output::Output;
+
 /// The revision of the stateless era.
 pub(super) const MODERN: &str = "2026-07-28";
 /// The revisions of the era with a handshake, oldest first.
 pub(super) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 /// Where a modern request says its revision.
 pub(super) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+/// Where a modern request says what its client can do.
+pub(super) const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Where a modern request says which log messages it wants.
 pub(super) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 /// Where a notification says to which stream it belongs.
@@ -33,6 +37,8 @@ pub(super) struct Request {
     pub(super) method: String,
     pub(super) params: Value,
     pub(super) modern: bool,
+    /// Where its answer goes, and what belongs to it.
+    pub(super) output: Output,
 }
 
 impl Request {
@@ -87,18 +93,18 @@ impl Reply {
 }
 
 /// The messages of one line: one, or those of a batch.
-pub(super) fn parse(line: &[u8]) -> Vec<Message> {
+pub(super) fn parse(line: &[u8], output: &Output) -> Vec<Message> {
     let Ok(text) = std::str::from_utf8(line) else { return vec![Message::Unreadable] };
     if !text.trim_start().starts_with('[') {
-        return vec![parse_one(text)];
+        return vec![parse_one(text, output)];
     }
     match serde_json::from_str::<Vec<Box<RawValue>>>(text) {
-        Ok(batch) => batch.iter().map(|message| parse_one(message.get())).collect(),
+        Ok(batch) => batch.iter().map(|message| parse_one(message.get(), output)).collect(),
         Err(_) => vec![Message::Unreadable],
     }
 }
 
-fn parse_one(text: &str) -> Message {
+fn parse_one(text: &str, output: &Output) -> Message {
     let Ok(members) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(text) else {
         return Message::Unreadable;
     };
@@ -108,7 +114,7 @@ fn parse_one(text: &str) -> Message {
     match (value("method"), id) {
         (Some(Value::String(method)), Some(id)) => {
             let modern = method == "server/discover" || params["_meta"].get(VERSION_KEY).is_some();
-            Message::Request(Request { id, method, params, modern })
+            Message::Request(Request { id, method, params, modern, output: output.clone() })
         }
         (Some(Value::String(method)), None) => Message::Notification { method, params },
         (None, Some(id)) if members.contains_key("result") || members.contains_key("error") => {
@@ -126,7 +132,9 @@ mod tests {
     fn an_id_is_kept_as_it_was_written() {
         for id in ["1", "\"1\"", "1.0", "\"a b\""] {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
-            let [Message::Request(request)] = &parse(line.as_bytes())[..] else { panic!("{line}") };
+            let [Message::Request(request)] = &parse(line.as_bytes(), &Output::default())[..] else {
+                panic!("{line}")
+            };
             assert_eq!(request.id, id);
             assert!(!request.modern);
         }
@@ -135,7 +143,7 @@ mod tests {
     #[test]
     fn what_is_not_json_rpc_is_unreadable() {
         for line in [&b"hello"[..], b"{}", b"{\"id\":1}", b"\xff", b"[1"] {
-            assert!(matches!(parse(line)[..], [Message::Unreadable]), "{line:?}");
+            assert!(matches!(parse(line, &Output::default())[..], [Message::Unreadable]), "{line:?}");
         }
     }
 }

@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
 
 mod bad_input;
+#[path = "../harness/client.rs"]
 mod client;
 mod crash_loops;
 mod deaths;
 mod endings;
 mod eras;
+#[path = "../harness/evidence.rs"]
 mod evidence;
 mod floods;
 mod hangs;

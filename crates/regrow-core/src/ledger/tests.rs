@@ -401,3 +401,356 @@ fn no_stopped_clock_keeps_a_call_beyond_its_limit() {
     assert_eq!(ledger.expire(at(3650)), []);
     assert_eq!(ledger.deadline(), Some(at(3710)), "the minute of b began to count");
 }
+
+// Calls with an exchange of their own.
+
+/// Sent, and whatever may be said of it after that was said by the server or its network.
+fn sent(ledger: &mut Ledger<&'static str>, nature: Nature, name: &'static str) -> CallId {
+    let id = call(ledger, nature, name);
+    ledger.sent(id, 0);
+    id
+}
+
+fn status(code: u16) -> Fault {
+    Fault::Status { code, said: String::new() }
+}
+
+fn deferred(seconds: u64) -> Fault {
+    Fault::Deferred { code: 429, after: Duration::from_secs(seconds) }
+}
+
+fn unreachable() -> Fault {
+    Fault::Unreachable { address: "localhost:1".into(), reason: "connection refused".into() }
+}
+
+const KEPT: Option<Missed<&'static str>> = Some(Missed::Kept);
+
+/// How a missed call ended; none if it is kept.
+fn fate(missed: Option<Missed<&'static str>>) -> Option<(Delivery, Option<Epoch>)> {
+    match missed.expect("the call was on this session") {
+        Missed::Kept => None,
+        Missed::Over(ended) => Some((ended.delivery, ended.epoch)),
+    }
+}
+
+/// Ends the pauses that are over, and gives the names of the calls that leave to this session.
+fn resumed(ledger: &mut Ledger<&'static str>, now: Time, epoch: u64) -> Vec<(&'static str, CallId)> {
+    if ledger.end_pauses(now) { dispatch(ledger, epoch) } else { vec![] }
+}
+
+#[test]
+fn a_call_that_may_have_run_is_sent_again_only_if_safe() {
+    let mut ledger = open();
+    let effect = sent(&mut ledger, Effect, "effect");
+    let read = sent(&mut ledger, Read, "read");
+    let unknown = Some((Delivery::Unknown, Some(Epoch(1))));
+    assert_eq!(fate(ledger.miss(at(1), Epoch(1), effect, &Fault::AnswerCut)), unknown);
+    assert_eq!(ledger.miss(at(1), Epoch(1), read, &Fault::AnswerCut), KEPT);
+    assert_eq!((ledger.waiting(), ledger.in_flight(Epoch(1)), ledger.len()), (0, 0, 1), "it pauses");
+}
+
+#[test]
+fn a_call_that_provably_did_not_run_is_sent_again_whatever_it_is() {
+    let did_not = [unreachable(), Fault::SessionExpired { ran: false }, deferred(1)];
+    for fault in &did_not {
+        let mut ledger = open();
+        let id = sent(&mut ledger, Effect, "a");
+        assert_eq!(ledger.miss(at(1), Epoch(1), id, fault), KEPT, "{fault}");
+    }
+    // Nothing of it was given to the network: then no fault is proof that it ran.
+    let mut ledger = open();
+    let id = call(&mut ledger, Effect, "a");
+    assert_eq!(ledger.miss(at(1), Epoch(1), id, &Fault::AnswerCut), KEPT);
+}
+
+#[test]
+fn what_would_be_refused_again_is_not_sent_again() {
+    let refusals = [
+        (status(404), Delivery::NotSent),
+        (Fault::Unauthorized { code: 401 }, Delivery::NotSent),
+        (Fault::Redirected { to: "https://elsewhere".into() }, Delivery::NotSent),
+        (Fault::Untrusted { host: "h".into(), reason: "expired".into() }, Delivery::NotSent),
+        (Fault::NotMcp { found: "a web page".into() }, Delivery::Unknown),
+    ];
+    for (fault, delivery) in refusals {
+        let mut ledger = open();
+        let id = sent(&mut ledger, Read, "a");
+        assert_eq!(
+            fate(ledger.miss(at(1), Epoch(1), id, &fault)),
+            Some((delivery, Some(Epoch(1)))),
+            "{fault}"
+        );
+        assert!(ledger.is_empty());
+    }
+}
+
+#[test]
+fn a_call_is_sent_again_on_this_session_after_a_short_pause_under_a_new_id() {
+    let mut ledger = open();
+    let old = sent(&mut ledger, Read, "a");
+    ledger.miss(at(1), Epoch(1), old, &status(502));
+    let pause_ends = at(1) + Policy::default().resend_pause;
+    assert_eq!(ledger.pause_ends(), Some(pause_ends));
+    assert_eq!(resumed(&mut ledger, at(1), 1), []);
+    let resent = resumed(&mut ledger, pause_ends, 1);
+    assert_eq!((names(&resent), ledger.pause_ends()), (vec!["a"], None));
+    let new = resent[0].1;
+    assert_ne!(old, new);
+    assert_eq!(ledger.answer(Epoch(1), old, true), None, "late");
+    assert_eq!(ledger.answer(Epoch(1), new, true), Some("a"));
+}
+
+#[test]
+fn a_read_whose_exchanges_fail_is_sent_at_most_three_times() {
+    let mut ledger = open();
+    let mut id = sent(&mut ledger, Read, "a");
+    for second in 1..=2 {
+        assert_eq!(ledger.miss(at(second * 10), Epoch(1), id, &status(502)), KEPT);
+        id = resumed(&mut ledger, at(second * 10 + 9), 1)[0].1;
+        ledger.sent(id, 0);
+    }
+    assert_eq!(
+        fate(ledger.miss(at(30), Epoch(1), id, &status(502))),
+        Some((Delivery::Unknown, Some(Epoch(1))))
+    );
+}
+
+#[test]
+fn a_call_that_may_have_run_once_is_never_said_to_be_not_sent() {
+    let mut ledger = open();
+    let id = sent(&mut ledger, Read, "a");
+    ledger.miss(at(1), Epoch(1), id, &Fault::AnswerCut);
+    let mut paused = ledger.clone();
+    assert_eq!(paused.cancel(id).map(|ended| ended.delivery), Some(Delivery::Unknown));
+    let mut expired = ledger.clone();
+    assert_eq!(fates(&expired.expire(at(60))), [("a", Delivery::Unknown)]);
+    let id = resumed(&mut ledger, at(2), 1)[0].1;
+    let over = ledger.miss(at(2), Epoch(1), id, &Fault::Unauthorized { code: 401 });
+    assert_eq!(fate(over), Some((Delivery::Unknown, Some(Epoch(1)))), "the second time it did not run");
+}
+
+#[test]
+fn a_miss_of_another_session_or_of_an_older_send_is_no_news() {
+    let mut ledger = open();
+    let id = sent(&mut ledger, Read, "a");
+    assert_eq!(ledger.miss(at(1), Epoch(2), id, &status(502)), None, "another session");
+    ledger.miss(at(1), Epoch(1), id, &status(502));
+    assert_eq!(ledger.miss(at(1), Epoch(1), id, &status(502)), None, "it pauses");
+    let id = resumed(&mut ledger, at(2), 1)[0].1;
+    ledger.answer(Epoch(1), id, true);
+    assert_eq!(ledger.miss(at(2), Epoch(1), id, &status(502)), None, "it was answered");
+}
+
+#[test]
+fn our_own_calls_are_never_sent_again() {
+    let mut ledger = open();
+    let id = ledger.admit_own(at(0), Epoch(1), Duration::from_secs(9), "probe");
+    assert_eq!(
+        fate(ledger.miss(at(1), Epoch(1), id, &unreachable())),
+        Some((Delivery::NotSent, Some(Epoch(1))))
+    );
+}
+
+#[test]
+fn a_server_that_asks_for_a_pause_gets_it_up_to_the_limit() {
+    let limit = Policy::default().defer_limit.as_secs();
+    let mut ledger = ledger();
+    ledger.open(Epoch(1));
+    for (name, asked) in [("at the limit", limit), ("beyond it", limit + 1)] {
+        let Ok(Admission::Send(_, id)) = ledger.admit(at(0), Effect, None, 1, name) else { panic!("{name}") };
+        ledger.sent(id, 0);
+        let over = fate(ledger.miss(at(0), Epoch(1), id, &deferred(asked)));
+        assert_eq!(over, (asked > limit).then_some((Delivery::NotSent, Some(Epoch(1)))), "{name}");
+    }
+    assert_eq!(ledger.pause_ends(), Some(at(limit)));
+}
+
+#[test]
+fn a_server_that_asks_for_no_pause_at_all_is_given_a_short_one() {
+    let mut ledger = open();
+    let id = sent(&mut ledger, Effect, "a");
+    assert_eq!(ledger.miss(at(1), Epoch(1), id, &deferred(0)), KEPT);
+    assert_eq!(
+        ledger.pause_ends(),
+        Some(at(1) + Policy::default().resend_pause),
+        "or we would not let it be"
+    );
+}
+
+#[test]
+fn a_pause_that_ends_after_the_calls_deadline_is_not_begun() {
+    let mut ledger = open();
+    let [early, late] = ["early", "late"].map(|name| sent(&mut ledger, Effect, name));
+    assert_eq!(ledger.miss(at(20), Epoch(1), early, &deferred(39)), KEPT);
+    let over = fate(ledger.miss(at(20), Epoch(1), late, &deferred(40)));
+    assert_eq!(over, Some((Delivery::NotSent, Some(Epoch(1)))), "it has a minute in all");
+}
+
+#[test]
+fn a_stopped_clock_leaves_time_for_a_pause() {
+    let mut ledger = open();
+    let id = sent(&mut ledger, Effect, "a");
+    ledger.stop_clock(at(10));
+    assert_eq!(ledger.miss(at(500), Epoch(1), id, &deferred(30)), KEPT, "it has fifty seconds left");
+    ledger.start_clock(at(510));
+    assert_eq!((ledger.pause_ends(), ledger.deadline()), (Some(at(530)), Some(at(560))));
+    let id = resumed(&mut ledger, at(530), 1)[0].1;
+    ledger.sent(id, 0);
+    assert_eq!(
+        fate(ledger.miss(at(540), Epoch(1), id, &deferred(30))),
+        Some((Delivery::NotSent, Some(Epoch(1))))
+    );
+}
+
+#[test]
+fn a_paused_call_ends_by_its_deadline() {
+    let mut ledger = open();
+    let id = sent(&mut ledger, Effect, "a");
+    ledger.miss(at(0), Epoch(1), id, &deferred(59));
+    ledger.stop_clock(at(1));
+    ledger.start_clock(at(1));
+    assert_eq!(ledger.deadline(), Some(at(60)));
+    assert_eq!(fates(&ledger.expire(at(60))), [("a", Delivery::NotSent)]);
+    assert_eq!((ledger.pause_ends(), ledger.is_empty()), (None, true));
+    assert!(!ledger.end_pauses(at(99)));
+}
+
+#[test]
+fn a_held_session_sends_its_paused_calls_to_the_next_in_arrival_order() {
+    let mut ledger = open();
+    for name in ["a", "b"] {
+        let id = sent(&mut ledger, Read, name);
+        ledger.miss(at(1), Epoch(1), id, &status(502));
+    }
+    call(&mut ledger, Effect, "c");
+    ledger.hold(Epoch(1));
+    call(&mut ledger, Effect, "d");
+    assert_eq!((ledger.waiting(), ledger.pause_ends()), (3, None));
+    assert_eq!(ledger.in_flight(Epoch(1)), 1, "a drain waits for c alone");
+    ledger.settle(at(1), Epoch(1), ALL, true);
+    assert_eq!(names(&dispatch(&mut ledger, 2)), ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn a_call_whose_exchange_fails_on_a_held_session_waits_for_the_next_without_a_pause() {
+    let mut ledger = open();
+    let id = sent(&mut ledger, Read, "a");
+    ledger.hold(Epoch(1));
+    assert_eq!(ledger.miss(at(1), Epoch(1), id, &Fault::AnswerCut), KEPT);
+    call(&mut ledger, Effect, "b");
+    assert_eq!(ledger.pause_ends(), None);
+    assert_eq!(names(&dispatch(&mut ledger, 2)), ["a", "b"]);
+}
+
+#[test]
+fn a_pause_that_the_server_asked_for_outlasts_its_session() {
+    let mut ledger = open();
+    let id = sent(&mut ledger, Effect, "a");
+    ledger.miss(at(1), Epoch(1), id, &deferred(30));
+    ledger.hold(Epoch(1));
+    assert_eq!((ledger.settle(at(2), Epoch(1), ALL, true), ledger.waiting()), (vec![], 0));
+    assert_eq!(dispatch(&mut ledger, 2), []);
+    assert_eq!(resumed(&mut ledger, at(30), 2), []);
+    assert_eq!(names(&resumed(&mut ledger, at(31), 2)), ["a"]);
+}
+
+#[test]
+fn a_forgotten_session_gets_no_more_calls() {
+    let mut ledger = open();
+    let [paused, told] = ["paused", "told"].map(|name| sent(&mut ledger, Read, name));
+    ledger.miss(at(1), Epoch(1), paused, &status(502));
+    assert_eq!(ledger.miss(at(1), Epoch(1), told, &Fault::SessionExpired { ran: true }), KEPT);
+    assert!(!ledger.is_open());
+    assert!(matches!(ledger.admit(at(1), Effect, MINUTE, 1, "new"), Ok(Admission::Wait(_))));
+    assert_eq!(names(&dispatch(&mut ledger, 2)), ["paused", "told", "new"]);
+}
+
+#[test]
+fn a_session_that_forgot_us_after_all_did_not_run_an_unsafe_call_twice() {
+    let expired = |ran| {
+        let mut ledger = open();
+        let id = sent(&mut ledger, Effect, "a");
+        fate(ledger.miss(at(1), Epoch(1), id, &Fault::SessionExpired { ran }))
+    };
+    assert_eq!(expired(false), None);
+    assert_eq!(expired(true), Some((Delivery::Unknown, Some(Epoch(1)))));
+}
+
+#[test]
+fn paused_calls_fail_with_those_that_wait() {
+    let paused = || {
+        let mut ledger = open();
+        let asked = sent(&mut ledger, Effect, "asked");
+        ledger.miss(at(1), Epoch(1), asked, &deferred(30));
+        let read = sent(&mut ledger, Read, "read");
+        ledger.miss(at(1), Epoch(1), read, &Fault::AnswerCut);
+        let stream = sent(&mut ledger, Stream, "stream");
+        ledger.miss(at(1), Epoch(1), stream, &Fault::AnswerCut);
+        ledger
+    };
+    let (asked, read) = (("asked", Delivery::NotSent), ("read", Delivery::Unknown));
+    let mut ledger = paused();
+    assert_eq!(fates(&ledger.fail_waiting(&Fault::Exited { code: 1 })), [asked, read]);
+    assert_eq!((ledger.len(), ledger.pause_ends().is_some()), (1, true), "a stream is patient");
+    let mut ledger = paused();
+    ledger.close();
+    assert_eq!(fates(&ledger.fail_waiting(&Fault::Closed)), [asked, read, ("stream", Delivery::Unknown)]);
+    assert_eq!((ledger.is_empty(), ledger.pause_ends()), (true, None));
+}
+
+#[test]
+fn nothing_is_sent_again_once_closed() {
+    let mut ledger = open();
+    let id = sent(&mut ledger, Read, "a");
+    ledger.close();
+    assert_eq!(
+        fate(ledger.miss(at(1), Epoch(1), id, &unreachable())),
+        Some((Delivery::NotSent, Some(Epoch(1))))
+    );
+    assert!(ledger.is_empty());
+}
+
+/// How long a stream pauses each time, if its exchanges last so many seconds.
+fn pauses(lasts: impl Iterator<Item = u64>) -> Vec<f64> {
+    let mut ledger = open();
+    let mut id = sent(&mut ledger, Stream, "stream");
+    let mut now = at(0);
+    lasts
+        .map(|seconds| {
+            now = now + Duration::from_secs(seconds);
+            assert_eq!(ledger.miss(now, Epoch(1), id, &Fault::AnswerCut), KEPT);
+            let until = ledger.pause_ends().expect("it pauses");
+            let pause = until - now;
+            now = until;
+            id = resumed(&mut ledger, now, 1)[0].1;
+            ledger.sent(id, 0);
+            pause.as_secs_f64()
+        })
+        .collect()
+}
+
+#[test]
+fn a_stream_that_is_lost_at_once_pauses_longer_each_time_and_one_that_lasts_does_not() {
+    let at_once = pauses(std::iter::repeat_n(0, 300));
+    assert_eq!(at_once[..4], [0.25, 1.0, 2.25, 4.0]);
+    assert_eq!(at_once[299], 30.0);
+    assert_eq!(pauses(std::iter::repeat_n(300, 300)), [0.25; 300]);
+    assert_eq!(pauses([0, 0, 30, 0].into_iter()), [0.25, 1.0, 0.25, 1.0]);
+}
+
+#[test]
+fn a_call_is_as_old_to_its_session_as_its_last_send() {
+    let mut ledger = open();
+    let id = sent(&mut ledger, Read, "a");
+    assert_eq!(ledger.eldest(Epoch(1)), Some(at(0)));
+    ledger.miss(at(1), Epoch(1), id, &status(502));
+    assert_eq!(ledger.eldest(Epoch(1)), None);
+    let id = resumed(&mut ledger, at(2), 1)[0].1;
+    ledger.sent(id, 0);
+    let pause_ended = at(1) + Policy::default().resend_pause;
+    assert_eq!(
+        ledger.eldest(Epoch(1)),
+        Some(pause_ended),
+        "it is no excuse for silence to what was asked before"
+    );
+}

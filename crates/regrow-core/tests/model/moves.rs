@@ -21,9 +21,15 @@ pub(crate) enum Move {
     Cancel(Caller),
     /// The OS accepts the first byte of a call.
     Write(Caller),
-    /// The server reads the next call in its input, and runs it.
-    Run(Epoch),
+    /// The server reads a call in its input, and runs it: the next one, unless each has an exchange of its own.
+    Run(Epoch, usize),
     Answer(Epoch, CallId, bool),
+    /// The exchange of a call ends without an answer.
+    Miss(Epoch, CallId, Fault),
+    /// Pauses are over.
+    Resume,
+    /// The question for a sign of life got nowhere.
+    FailProbe(Fault),
     /// Something else is read from the server, such as the answer to a probe.
     Hear,
     RefuseProbe,
@@ -42,6 +48,8 @@ pub(crate) enum Move {
     /// News that is old when it comes.
     Late(Event),
     Reconnect(Orderer),
+    /// Something has changed that may mend what only a person can.
+    Mend,
     Drain,
     Close(Manner),
 }
@@ -68,6 +76,9 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
     if world.ledger.deadline().is_some_and(|deadline| deadline <= world.now) {
         moves.push(Move::Expire);
     }
+    if world.ledger.pause_ends().is_some_and(|ends| ends <= world.now) {
+        moves.push(Move::Resume);
+    }
     if matches!(state, State::Idle | State::Parked { .. }) {
         moves.push(Move::Start);
     }
@@ -85,6 +96,11 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
         if !owed.written && takes_input {
             moves.push(Move::Write(owed.caller));
         }
+        if process.is_some_and(|process| !process.abandoned) {
+            let told = |fault: &&Fault| !owed.ran || fault.may_have_run();
+            let misses = scope.misses.iter().filter(told);
+            moves.extend(misses.map(|fault| Move::Miss(owed.epoch, owed.id, fault.clone())));
+        }
         if owed.ran {
             moves.push(Move::Answer(owed.epoch, owed.id, true));
             if scope.errors {
@@ -94,8 +110,9 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
     }
     let connecting = matches!(state, State::Connecting { .. });
     for process in &truth.processes {
-        if process.alive && !process.pipe.is_empty() {
-            moves.push(Move::Run(process.epoch));
+        if process.alive {
+            let most = if process.exchanges { usize::MAX } else { 1 };
+            moves.extend((0..process.pipe.len().min(most)).map(|nth| Move::Run(process.epoch, nth)));
         }
         if process.patience.is_some() {
             moves.push(Move::Vanish(process.epoch));
@@ -134,20 +151,29 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
         if scope.errors && probed && process.alive && !truth.account.probe_refused {
             moves.push(Move::RefuseProbe);
         }
+        if probed && kept {
+            moves.extend(scope.probe_faults.iter().map(|fault| Move::FailProbe(fault.clone())));
+        }
         let most = if scope.second_causes { 2 } else { 1 };
         if kept && process.causes.len() < most && process.causes_told == process.causes.len() {
             for fault in &scope.faults {
-                let at_start = fault.is_permanent() || *fault == Fault::WrongEra;
+                let at_start =
+                    fault.is_permanent() || matches!(fault, Fault::WrongEra | Fault::Deferred { .. });
                 let again = process.causes.contains(fault);
                 if (connecting || !at_start) && !again && (process.alive || !outlives(fault)) {
                     moves.push(Move::Fail(fault.clone()));
                 }
             }
         }
-        moves.extend(process.causes.iter().map(|cause| Move::Lost(cause.clone())));
+        // A session of exchanges tells its end once.
+        let told = if process.exchanges { process.causes_told } else { 0 };
+        moves.extend(process.causes[told..].iter().map(|cause| Move::Lost(cause.clone())));
     }
     if truth.orders < scope.orders && !over {
         moves.extend(scope.orderers.iter().map(|&orderer| Move::Reconnect(orderer)));
+    }
+    if truth.mends < scope.mends && !over {
+        moves.push(Move::Mend);
     }
     if !over {
         moves.extend(scope.manners.iter().map(|&manner| Move::Close(manner)));
@@ -174,6 +200,8 @@ fn late_news(world: &World, moves: &mut Vec<Move>) {
         Event::Connected(left),
         Event::TimedOut(left, pulse),
         Event::Drained(left),
+        Event::Doubted(left, pulse),
+        Event::ProbeFailed(left, death(), pulse),
     ];
     moves.extend(late.into_iter().map(Move::Late));
     if !lives {
@@ -183,7 +211,10 @@ fn late_news(world: &World, moves: &mut Vec<Move>) {
 
 /// Whether the process lives on with this fault.
 fn outlives(fault: &Fault) -> bool {
-    matches!(fault, Fault::OutputClosed | Fault::WrongEra)
+    matches!(
+        fault,
+        Fault::OutputClosed | Fault::WrongEra | Fault::Deferred { .. } | Fault::Unauthorized { .. }
+    )
 }
 
 impl World {
@@ -213,8 +244,18 @@ impl World {
             Move::Call(nature) => self.call(scope, nature),
             Move::Cancel(caller) => self.cancel(scope, caller),
             Move::Write(caller) => self.write(caller),
-            Move::Run(epoch) => self.run(scope, epoch),
+            Move::Run(epoch, nth) => self.run(scope, epoch, nth),
             Move::Answer(epoch, id, good) => self.answer(scope, epoch, id, good),
+            Move::Miss(epoch, id, fault) => self.miss(scope, epoch, id, &fault),
+            Move::Resume => self.end_pauses(scope),
+            Move::FailProbe(fault) => {
+                let pulse = self.pulse(epoch);
+                self.step(scope, Event::ProbeFailed(epoch, fault, pulse));
+            }
+            Move::Mend => {
+                self.truth.mends += 1;
+                self.step(scope, Event::Mended);
+            }
             Move::Hear => self.truth.heard = self.now,
             Move::RefuseProbe => {
                 self.truth.heard = self.now;
@@ -298,17 +339,16 @@ impl World {
         let Some(process) = self.process_mut(epoch) else { return };
         let position = process.written;
         process.written += 1;
-        process.pipe.push(caller);
+        process.pipe.push((id, caller));
+        let position = if process.exchanges { 0 } else { position };
         self.ledger.sent(id, position);
     }
 
-    fn run(&mut self, scope: &Scope, epoch: Epoch) {
+    fn run(&mut self, scope: &Scope, epoch: Epoch, nth: usize) {
         let Some(process) = self.process_mut(epoch) else { return };
         process.read += 1;
-        let caller = process.pipe.remove(0);
-        if let Some(owed) =
-            self.truth.owed.iter_mut().find(|owed| owed.epoch == epoch && owed.caller == caller)
-        {
+        let (id, caller) = process.pipe.remove(nth);
+        if let Some(owed) = self.truth.owed.iter_mut().find(|owed| (owed.epoch, owed.id) == (epoch, id)) {
             owed.ran = true;
         }
         self.truth.calls[caller].runs += 1;

@@ -5,7 +5,8 @@ use crate::properties::{self, Goal, Property, require};
 use crate::scope::Scope;
 use crate::world::{Account, Caller, End, Owed, Process, World};
 use regrow_core::{
-    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Nature, Notice, Pulse, State, Step,
+    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Fault, Missed, Nature, Notice, Pulse, Reach,
+    State, Step,
 };
 
 impl World {
@@ -64,6 +65,7 @@ impl World {
                     read: 0,
                     known_read: None,
                     pipe: vec![],
+                    exchanges: scope.exchanges(),
                 });
             }
             Effect::Probe(epoch) => {
@@ -121,7 +123,10 @@ impl World {
                 self.truth.slow |= !fault.is_permanent();
                 self.reach(if fault.is_permanent() { Goal::ParkedForGood } else { Goal::Parked });
             }
+            Notice::Retired(_, Fault::SessionExpired { .. }) => self.reach(Goal::Forgotten),
+            Notice::Retired(_, Fault::Deferred { .. }) => self.reach(Goal::Deferred),
             Notice::Retired(..) => self.reach(Goal::Retired),
+            Notice::Fault(_, Fault::SessionExpired { .. }, _) => self.reach(Goal::ForgottenCharged),
             Notice::Fault(..) => self.reach(Goal::Fault),
             Notice::Late(..) => self.reach(Goal::LateFault),
             Notice::Doubted(_) => self.reach(Goal::Doubted),
@@ -156,7 +161,14 @@ impl World {
             _ => scope.policy.call_timeout,
         };
         let ends_by = timeout.filter(|_| nature != Nature::Stream).map(|timeout| self.now + timeout);
-        self.truth.calls.push(crate::world::Call { nature, runs: 0, sends: 0, ends_by, end: None });
+        self.truth.calls.push(crate::world::Call {
+            nature,
+            runs: 0,
+            sends: 0,
+            missed: false,
+            ends_by,
+            end: None,
+        });
         match self.ledger.admit(self.now, nature, timeout, 1, caller) {
             Ok(Admission::Send(epoch, id)) => self.send(scope, epoch, id, caller),
             Ok(Admission::Wait(_)) => {}
@@ -172,6 +184,10 @@ impl World {
     /// The session takes calls from now on; those that waited go first.
     pub(crate) fn open(&mut self, scope: &Scope, epoch: Epoch) {
         self.ledger.open(epoch);
+        self.dispatch(scope, epoch);
+    }
+
+    fn dispatch(&mut self, scope: &Scope, epoch: Epoch) {
         while let Some(id) = self.ledger.dispatch(epoch) {
             let Some(&caller) = self.ledger.reply(id) else {
                 return require(self, Property::P2, false, "a dispatched call is lost");
@@ -184,7 +200,9 @@ impl World {
         properties::judge_send(self, epoch, caller);
         self.truth.owed.push(Owed { epoch, id, caller, written: false, ran: false });
         self.truth.calls[caller].sends += 1;
-        self.truth.account.last_sent = Some(caller);
+        if !self.truth.calls[caller].missed {
+            self.truth.account.last_sent = Some(caller);
+        }
         if !scope.slow_writes && self.process(epoch).is_some_and(|process| process.alive) {
             self.write(caller);
         }
@@ -235,6 +253,50 @@ impl World {
             self.step(scope, Event::Connected(epoch));
         } else if handshake && self.truth.greeting_open {
             self.step(scope, Event::Opened(epoch));
+        }
+    }
+
+    /// The exchange of a call ends without an answer. What else that concerns, the owner hears later, if it is the session.
+    pub(crate) fn miss(&mut self, scope: &Scope, epoch: Epoch, id: CallId, fault: &Fault) {
+        let Some(owed) = self.truth.owed.iter().find(|owed| (owed.epoch, owed.id) == (epoch, id)).cloned()
+        else {
+            return;
+        };
+        if fault.http_status().is_some() {
+            self.truth.heard = self.now;
+        }
+        let Some(process) = self.process_mut(epoch) else { return };
+        // What may have run may yet run; what is said not to have run never does.
+        process.pipe.retain(|&(unread, _)| unread != id || fault.may_have_run());
+        let kept = process.patience.is_none();
+        if kept && fault.reach() == Reach::Session && process.causes.is_empty() {
+            process.causes.push(fault.clone());
+        }
+        self.truth.owed.retain(|owed| owed.id != id);
+        match self.ledger.miss(self.now, epoch, id, fault) {
+            None => require(self, Property::P2, false, "a miss of a call that is owed is no news"),
+            Some(Missed::Kept) => {
+                self.truth.calls[owed.caller].missed = true;
+                self.reach(Goal::MissedAndKept);
+            }
+            Some(Missed::Over(ended)) => {
+                self.end(ended.reply, ended.delivery);
+                self.reach(Goal::MissedAndOver);
+            }
+        }
+        if kept && fault.reach() == Reach::Doubt {
+            let pulse = self.pulse(epoch);
+            self.step(scope, Event::Doubted(epoch, pulse));
+        }
+    }
+
+    /// Calls whose pause is over leave, if there is a session to go to.
+    pub(crate) fn end_pauses(&mut self, scope: &Scope) {
+        let epoch = self.epoch();
+        let any = self.ledger.end_pauses(self.now);
+        require(self, Property::P9, any, "a pause that is over does not end");
+        if self.ledger.is_open() {
+            self.dispatch(scope, epoch);
         }
     }
 

@@ -6,6 +6,7 @@ use crate::world::{Caller, End, World};
 use regrow_core::{
     CallId, Epoch, Event, Fault, Intent, Nature, Notice, Orderer, Policy, State, Step, Time, Watch,
 };
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Property {
@@ -91,6 +92,19 @@ goals! {
     Woke,
     DrainedToClose,
     StreamReopened,
+    MissedAndKept,
+    MissedAndOver,
+    SentAgain,
+    Paused,
+    PausedThroughAClose,
+    Forgotten,
+    ForgottenCharged,
+    Deferred,
+    DeferredWithCallsWaiting,
+    ProbeFailed,
+    ProbeFailedAndSpared,
+    WokenByMend,
+    MendedInTime,
 }
 
 /// Notes that this does not hold, if it is the first thing that does not.
@@ -110,6 +124,9 @@ pub(crate) enum Charge {
 }
 
 pub(crate) fn expected_charge(world: &mut World, scope: &Scope, before: &State, event: &Event) -> Charge {
+    if matches!(event, Event::Reconnect(Orderer::Person, _)) {
+        world.truth.deferred_until = None; // A person need not wait.
+    }
     let policy = &scope.policy;
     let charged = world.truth.account.charged;
     let current = |epoch: &Epoch| *epoch == world.lifecycle.epoch();
@@ -120,13 +137,14 @@ pub(crate) fn expected_charge(world: &mut World, scope: &Scope, before: &State, 
         (
             State::Connecting { .. } | State::Ready { .. } | State::Draining { .. },
             Event::Lost(epoch, fault, _),
+        ) if current(epoch) => a_loss_is_a_fault(world, fault, spent),
+        (
+            State::Ready { watch: Watch::Probed { since, .. } | Watch::Spared { since, .. }, .. },
+            Event::ProbeFailed(epoch, fault, pulse),
         ) if current(epoch) => {
-            let is_fault = is_a_fault(world, fault);
-            if spent && !is_fault {
-                world.reach(Goal::FreeEndsOver);
-            }
-            count_free_end(world, is_fault || spent);
-            is_fault || spent
+            let spared = pulse.eldest.is_some_and(|eldest| eldest < *since);
+            world.reach(if spared { Goal::ProbeFailedAndSpared } else { Goal::ProbeFailed });
+            !spared && a_loss_is_a_fault(world, fault, spent)
         }
         (State::Closing { .. }, Event::Lost(epoch, fault, _)) if current(epoch) => {
             let is_fault = is_a_fault(world, fault);
@@ -162,6 +180,21 @@ pub(crate) fn expected_charge(world: &mut World, scope: &Scope, before: &State, 
     if due && !charged { Charge::Due } else { Charge::None }
 }
 
+/// An attempt or session that ended by itself costs something, unless its server wanted that, and not too often.
+fn a_loss_is_a_fault(world: &mut World, fault: &Fault, spent: bool) -> bool {
+    if let Fault::Deferred { after, .. } = fault {
+        let bounded = (*after).clamp(Duration::from_secs(1), Duration::from_secs(300));
+        world.truth.deferred_until = Some(world.now + bounded);
+        return false; // Its pause bounds it.
+    }
+    let is_fault = is_a_fault(world, fault);
+    if spent && !is_fault {
+        world.reach(Goal::FreeEndsOver);
+    }
+    count_free_end(world, is_fault || spent);
+    is_fault || spent
+}
+
 /// Planned and retired ends are none, nor is a death that tells the era.
 fn is_a_fault(world: &World, fault: &Fault) -> bool {
     let account = &world.truth.account;
@@ -169,19 +202,24 @@ fn is_a_fault(world: &World, fault: &Fault) -> bool {
     let read = world.process(epoch).map_or(u64::MAX, |process| process.can_have_read());
     let busy = world.truth.owed.iter().any(|owed| {
         let call = owed.epoch == epoch && world.truth.calls[owed.caller].nature != Nature::Stream;
-        call && owed.written && position_of(world, owed.epoch, owed.caller).is_none_or(|p| p < read)
+        call && owed.written && position_of(world, owed.epoch, owed.id).is_none_or(|p| p < read)
     });
     let in_good_order = *fault == Fault::Exited { code: 0 };
     let retired = account.was_ready && in_good_order && !busy && account.answered;
+    match fault {
+        Fault::Deferred { .. } => return false,
+        Fault::SessionExpired { .. } => return !(account.was_ready && (busy || account.answered)),
+        _ => {}
+    }
     let ended = matches!(fault, Fault::Exited { .. } | Fault::Killed { .. });
     let told_its_era = !account.was_ready && account.discovering && ended;
     !(retired || told_its_era || *fault == Fault::WrongEra)
 }
 
 /// Where a call lies in the input of a server; none if it was read.
-fn position_of(world: &World, epoch: Epoch, caller: Caller) -> Option<u64> {
+fn position_of(world: &World, epoch: Epoch, id: CallId) -> Option<u64> {
     let process = world.process(epoch)?;
-    let behind = process.pipe.iter().position(|&c| c == caller)? as u64;
+    let behind = process.pipe.iter().position(|&(unread, _)| unread == id)? as u64;
     Some(process.read + behind)
 }
 
@@ -226,6 +264,11 @@ pub(crate) fn judge_step(
         (Charge::Due, Some(_)) | (Charge::None | Charge::IfSilent, None) => {}
     }
     require(world, Property::P4, faults.len() <= 1, "one end is told as two faults");
+    let parked_for_good = told.iter().any(|notice| matches!(notice, Notice::Parked(f) if f.is_permanent()));
+    if parked_for_good && world.truth.account.mended {
+        let over = is_over_budget(world, policy) || world.truth.slow;
+        require(world, Property::P9, over, "what was mended is not tried, and nobody will");
+    }
     if !faults.is_empty() {
         require(world, Property::P4, !world.truth.account.charged, "an epoch is charged twice");
         world.truth.account.charged = true;
@@ -249,10 +292,15 @@ pub(crate) fn judge_step(
 }
 
 fn note_handshake(world: &mut World, before: &State, event: &Event) {
+    if matches!((before, event), (State::Closing { .. }, Event::Reconnect(Orderer::Person, _))) {
+        world.truth.account.hurried = true;
+    }
+    match event {
+        Event::Demand if world.truth.deferred_until.is_some() => world.reach(Goal::DeferredWithCallsWaiting),
+        Event::Mended => world.truth.account.mended = true,
+        _ => {}
+    }
     if !matches!(before, State::Connecting { .. }) {
-        if matches!((before, event), (State::Closing { .. }, Event::Reconnect(Orderer::Person, _))) {
-            world.truth.account.hurried = true;
-        }
         return;
     }
     match event {
@@ -285,9 +333,14 @@ fn over_budget_it_parks(world: &mut World, before: &State, policy: &Policy) {
     let account = &world.truth.account;
     let over = account.charged && (is_over_budget(world, policy) || world.truth.slow);
     let hurried = account.hurried;
-    require(world, Property::P5, !over || hurried, "over budget it goes on trying");
+    let mended = account.mended;
+    let waits = world.truth.deferred_until.is_some();
+    require(world, Property::P5, !over || hurried || waits, "over budget it goes on trying");
     let permanent = matches!(before, State::Closing { fault: Some(fault), .. } if fault.is_permanent());
-    require(world, Property::P5, !permanent || hurried, "what cannot be mended is tried again");
+    require(world, Property::P5, !permanent || hurried || mended, "what cannot be mended is tried again");
+    if permanent && mended {
+        world.reach(Goal::MendedInTime);
+    }
 }
 
 /// P5: demand brings the next attempt forward, but not before its floor.
@@ -323,10 +376,14 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
         (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
         (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
         (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,
+        (State::Parked { .. }, Event::Mended) => permanent,
         (State::Parked { .. }, Event::Demand | Event::Start | Event::Reconnect(..)) => paced,
         _ => false,
     };
     require(world, Property::P5, allowed, "an attempt without a reason");
+    let sooner = world.truth.deferred_until.is_some_and(|until| world.now < until);
+    require(world, Property::P5, !sooner, "a server that asked for a pause is asked sooner");
+    world.truth.deferred_until = None;
     if *event == Event::Demand {
         let calls = (0..world.truth.calls.len())
             .any(|caller| world.is_waiting(caller) && world.truth.calls[caller].nature != Nature::Stream);
@@ -341,6 +398,7 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
         }
         (State::Parked { .. }, Event::Demand) => world.reach(Goal::WokenByDemand),
         (State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => world.reach(Goal::WokenByPerson),
+        (State::Parked { .. }, Event::Mended) => world.reach(Goal::WokenByMend),
         (State::Parked { .. }, Event::Tick(_)) => world.reach(Goal::SlowProbe),
         _ => {}
     }
@@ -350,13 +408,20 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
 pub(crate) fn judge_send(world: &mut World, epoch: Epoch, caller: Caller) {
     let kept = world.process(epoch).is_some_and(|process| process.patience.is_none());
     require(world, Property::P7, kept, "a call goes to a session that was told to end");
+    let forgot = |cause: &Fault| matches!(cause, Fault::SessionExpired { .. });
+    let forgotten = world.process(epoch).is_some_and(|process| process.causes.iter().any(forgot));
+    require(world, Property::P7, !forgotten, "a call goes to a session that has forgotten us");
     let call = &world.truth.calls[caller];
     let (nature, sends, runs, ended) = (call.nature, call.sends, call.runs, call.end.is_some());
+    let missed = call.missed;
     require(world, Property::P2, !ended, "a call is sent after its end");
-    let in_order = world.truth.account.last_sent.is_none_or(|last| last < caller);
+    // A pause costs a call its place.
+    let in_order = missed || world.truth.account.last_sent.is_none_or(|last| last < caller);
     require(world, Property::P2, in_order, "a newer call leaves before an older one");
     if nature == Nature::Stream && sends > 0 {
         world.reach(Goal::StreamReopened);
+    } else if missed && matches!(world.lifecycle.state(), State::Ready { .. }) {
+        world.reach(Goal::SentAgain);
     } else if sends > 0 {
         world.reach(if runs == 0 { Goal::Moved } else { Goal::Replayed });
     }
@@ -411,9 +476,14 @@ fn forget_the_past(world: &mut World, policy: &Policy) {
     if !matches!(world.lifecycle.state(), State::Closing { .. }) {
         world.truth.account.hurried = false;
     }
+    world.truth.deferred_until = world.truth.deferred_until.filter(|&until| now < until);
 }
 
 fn reach_state(world: &mut World) {
+    if world.ledger.pause_ends().is_some() {
+        let ready = matches!(world.lifecycle.state(), State::Ready { .. });
+        world.reach(if ready { Goal::Paused } else { Goal::PausedThroughAClose });
+    }
     world.reach(match world.lifecycle.state() {
         State::Idle => Goal::Idle,
         State::Connecting { .. } => Goal::Connecting,
@@ -489,10 +559,15 @@ fn p9_whatever_is_pending_has_a_timer(world: &mut World, policy: &Policy) {
         State::Parked { probe_at, fault, .. } => probe_at.is_some() || fault.is_permanent(),
         _ => state.deadline().is_some(),
     };
-    let ready = matches!(state, State::Ready { .. });
+    let over = world.process(world.epoch()).is_some_and(|process| process.has_untold_cause());
+    let unplaced = (0..world.truth.calls.len()).filter(|&caller| world.is_waiting(caller)).count();
+    let paused = world.ledger.pause_ends().is_some();
     let served = match state {
         State::Idle => world.ledger.waiting() == 0,
-        _ => !ready || (0..world.truth.calls.len()).all(|caller| !world.is_waiting(caller)),
+        // Between the exchange that found out and the owner that hears of it, calls wait for the next session.
+        State::Ready { .. } if over => true,
+        State::Ready { .. } => world.ledger.waiting() == 0 && (unplaced == 0 || paused),
+        _ => true,
     };
     require(world, Property::P9, timed, "a state waits without a timer");
     require(world, Property::P9, served, "a call waits though there is a session, or nobody starts one");

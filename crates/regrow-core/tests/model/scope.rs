@@ -27,6 +27,11 @@ pub(crate) struct Scope {
     pub(crate) natures: &'static [Nature],
     /// How a server may end or fail by itself.
     pub(crate) faults: Vec<Fault>,
+    /// How the exchange of a call may end without an answer; none: calls share one stream.
+    pub(crate) misses: Vec<Fault>,
+    /// How a probe may fail.
+    pub(crate) probe_faults: Vec<Fault>,
+    pub(crate) mends: u8,
     /// Whether a second cause may come to light.
     pub(crate) second_causes: bool,
     /// The first session is greeted by the client itself.
@@ -50,9 +55,29 @@ pub(crate) struct Scope {
     pub(crate) most: Option<usize>,
 }
 
+impl Scope {
+    /// Whether each call has an exchange of its own.
+    pub(crate) fn exchanges(&self) -> bool {
+        !self.misses.is_empty()
+    }
+}
+
 /// What is looked at every time.
 pub(crate) fn usual() -> Vec<Scope> {
-    vec![one_call(), calls(), ends(), orders(), closes(), abandoned(), liveness(), question(), relay()]
+    vec![
+        one_call(),
+        calls(),
+        ends(),
+        orders(),
+        closes(),
+        abandoned(),
+        liveness(),
+        question(),
+        relay(),
+        exchange(),
+        exchanges(),
+        deferred(),
+    ]
 }
 
 /// The same, larger. Takes minutes.
@@ -70,6 +95,9 @@ pub(crate) fn full() -> Vec<Scope> {
         liveness(),
         question(),
         relay,
+        Scope { epochs: 3, ..exchange() },
+        exchanges(),
+        deferred(),
         everything(),
     ]
 }
@@ -83,6 +111,9 @@ fn quiet(name: &'static str) -> Scope {
         calls: 0,
         natures: &[Nature::Effect, Nature::Read],
         faults: vec![death()],
+        misses: vec![],
+        probe_faults: vec![],
+        mends: 0,
         second_causes: false,
         relay: false,
         discovers: false,
@@ -204,6 +235,63 @@ fn relay() -> Scope {
     }
 }
 
+/// A call with an exchange of its own, every way in which that can fail, and a session that may end under it.
+fn exchange() -> Scope {
+    Scope {
+        calls: 1,
+        faults: vec![],
+        misses: vec![gone(), Fault::AnswerCut, forgotten(false), forgotten(true), later(2)],
+        probe_faults: vec![gone()],
+        orders: 1,
+        orderers: &[Orderer::Person],
+        manners: &[Manner::Told],
+        drains: true,
+        late_news: true,
+        ..quiet("exchange")
+    }
+}
+
+/// Two calls whose exchanges fail, one by one, and what each says of the session that they share.
+fn exchanges() -> Scope {
+    Scope {
+        epochs: 1,
+        calls: 2,
+        natures: &[Nature::Read],
+        faults: vec![],
+        misses: vec![Fault::AnswerCut, forgotten(false)],
+        probe_faults: vec![gone()],
+        ..quiet("exchanges")
+    }
+}
+
+/// Servers that ask us to come back later, or want other credentials, and people who mend that.
+fn deferred() -> Scope {
+    let small = small_policy();
+    Scope {
+        policy: Policy { idle_probe: None, budget: BudgetPolicy { charges: 0, ..small.budget }, ..small },
+        calls: 1,
+        natures: &[Nature::Effect],
+        faults: vec![later(4), Fault::Unauthorized { code: 401 }, death()],
+        misses: vec![later(2)],
+        mends: 1,
+        orderers: &[Orderer::Program],
+        orders: 1,
+        ..quiet("deferred")
+    }
+}
+
+fn gone() -> Fault {
+    Fault::Unreachable { address: String::new(), reason: String::new() }
+}
+
+fn forgotten(ran: bool) -> Fault {
+    Fault::SessionExpired { ran }
+}
+
+fn later(number: u64) -> Fault {
+    Fault::Deferred { code: 429, after: units(number) }
+}
+
 /// Small numbers, and no two that must be told apart alike.
 pub(crate) fn small_policy() -> Policy {
     let ladder = |term, kill| Ladder { term_after: units(term), kill_after: units(kill) };
@@ -237,6 +325,8 @@ pub(crate) fn small_policy() -> Policy {
         abandon_after: units(1),
         settle_after: units(1),
         max_sends: 2,
+        resend_pause: units(1),
+        defer_limit: units(3),
         ..Policy::default()
     }
 }

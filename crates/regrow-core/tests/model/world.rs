@@ -44,6 +44,9 @@ pub(crate) struct Truth {
     pub(crate) sleeps: u8,
     pub(crate) abandons: u8,
     pub(crate) orders: u8,
+    pub(crate) mends: u8,
+    /// When a server that asked for it may be asked again.
+    pub(crate) deferred_until: Option<Time>,
     pub(crate) broken: Option<Broken>,
 }
 
@@ -53,6 +56,8 @@ pub(crate) struct Call {
     /// How often a server has run it.
     pub(crate) runs: u8,
     pub(crate) sends: u8,
+    /// Its exchange ended once without an answer, but it did not.
+    pub(crate) missed: bool,
     /// When it must have ended; none once it has.
     pub(crate) ends_by: Option<Time>,
     pub(crate) end: Option<End>,
@@ -95,7 +100,9 @@ pub(crate) struct Process {
     /// What was known to be read when its input was closed.
     pub(crate) known_read: Option<u64>,
     /// What lies in its input.
-    pub(crate) pipe: Vec<Caller>,
+    pub(crate) pipe: Vec<(CallId, Caller)>,
+    /// Each call has an exchange of its own; what became of it, only that can tell.
+    pub(crate) exchanges: bool,
 }
 
 /// What is known of the newest epoch, to judge its charge.
@@ -107,6 +114,8 @@ pub(crate) struct Account {
     pub(crate) charged: bool,
     /// A person ordered the next attempt while this one was ending.
     pub(crate) hurried: bool,
+    /// Something was mended, which may have been what it failed for.
+    pub(crate) mended: bool,
     pub(crate) probe_refused: bool,
     /// The youngest caller of whom a call was sent.
     pub(crate) last_sent: Option<Caller>,
@@ -141,7 +150,8 @@ impl World {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        [self.lifecycle.deadline(), self.ledger.deadline()].into_iter().flatten().min()
+        let deadlines = [self.lifecycle.deadline(), self.ledger.deadline(), self.ledger.pause_ends()];
+        deadlines.into_iter().flatten().min()
     }
 
     pub(crate) fn reach(&mut self, goal: Goal) {
@@ -156,7 +166,17 @@ impl World {
 impl Process {
     /// How much of its input a server can have read, as an owner knows it: all, while somebody may still read.
     pub(crate) fn can_have_read(&self) -> u64 {
-        self.known_read.unwrap_or(if self.alive { self.written } else { self.read })
+        match self.known_read {
+            _ if self.exchanges => u64::MAX,
+            Some(read) => read,
+            None if self.alive => self.written,
+            None => self.read,
+        }
+    }
+
+    /// Whether it failed in a way that its owner has not heard of yet.
+    pub(crate) fn has_untold_cause(&self) -> bool {
+        self.causes_told < self.causes.len()
     }
 }
 

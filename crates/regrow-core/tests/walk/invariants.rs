@@ -92,10 +92,17 @@ pub(crate) fn p5_an_attempt_has_a_reason(walk: &Walk) {
         (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
         (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
         (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,
+        (State::Parked { .. }, Event::Mended) => permanent,
         (State::Parked { .. }, Event::Demand | Event::Start | Event::Reconnect(..)) => paced,
         _ => false,
     };
     assert!(allowed, "P5: {event:?} in {state:?} starts an attempt");
+}
+
+/// P5: who asks us to come back later is not asked sooner, but for a person.
+pub(crate) fn p5_who_asks_for_a_pause_is_not_asked_sooner(walk: &Walk) {
+    let sooner = walk.deferred_until.is_some_and(|until| walk.now < until);
+    assert!(!sooner, "P5: asked before {:?}", walk.deferred_until);
 }
 
 /// P5: demand brings the next attempt forward, but not before its floor.
@@ -116,12 +123,17 @@ pub(crate) fn p5_only_calls_are_demand(walk: &Walk) {
 }
 
 /// P5: a fault over budget parks, and so does every further one until there is a session.
-pub(crate) fn p5_over_budget_it_parks(walk: &Walk) {
+pub(crate) fn p5_over_budget_it_parks(walk: &mut Walk) {
     let over = walk.account.charged && (walk.is_over_budget() || walk.slow);
-    assert!(!over || walk.account.hurried, "P5: over budget it goes on trying");
+    let asked_to_wait = walk.deferred_until.is_some();
+    assert!(!over || walk.account.hurried || asked_to_wait, "P5: over budget it goes on trying");
     let permanent =
         matches!(&walk.step, Some((State::Closing { fault: Some(f), .. }, _)) if f.is_permanent());
-    assert!(!permanent || walk.account.hurried, "P5: what cannot be mended is tried again");
+    let mended = walk.account.hurried || walk.account.mended;
+    if permanent && walk.account.mended {
+        walk.seen.insert("mended in time");
+    }
+    assert!(!permanent || mended, "P5: what cannot be mended is tried again");
 }
 
 /// P6: closed means that nothing is left: no process but abandoned ones, no pending call; in bounded time.
@@ -183,6 +195,11 @@ pub(crate) fn p9_whatever_is_pending_has_a_timer(walk: &Walk) {
             assert!(due.is_some_and(|due| due <= ends_by), "P9: no timer ends call {caller}");
         }
     }
+    let paused = walk.paused();
+    assert_eq!(paused.is_empty(), walk.owner.ledger.pause_ends().is_none(), "P9: no timer ends a pause");
+    let known: BTreeSet<Caller> = walk.owner.ledger.iter().map(|(_, &caller)| caller).collect();
+    let pending = |caller: &Caller| walk.calls[caller].ended.is_none() && walk.calls[caller].missed;
+    assert!(paused.iter().all(|caller| known.contains(caller) && pending(caller)), "P9: a pause of nobody");
     let served = !matches!(state, State::Ready { .. } | State::Idle) || walk.owner.ledger.waiting() == 0;
     assert!(served, "P9: calls wait though {state:?}");
 }

@@ -3,7 +3,9 @@
 pub(crate) mod owner;
 
 use owner::{Caller, Fate, Owner, Told};
-use regrow_core::{CallId, Epoch, Event, Fault, Manner, Nature, Notice, Orderer, Policy, State, Step, Time};
+use regrow_core::{
+    CallId, Epoch, Event, Fault, Manner, Nature, Notice, Orderer, Policy, Reach, State, Step, Time,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
@@ -43,7 +45,13 @@ pub(crate) enum Happening {
     Dies(Fault),
     /// It lives on but reads and says nothing more.
     Hangs,
+    /// The exchanges of all calls in flight end so.
+    Cuts(Fault),
+    /// The server knows its sessions no more.
+    Forgets,
     Reconnect(Orderer),
+    /// Something has changed that may mend what only a person can.
+    Mends,
     /// The connection must end when its calls have.
     Drain,
     Close(Manner),
@@ -55,7 +63,9 @@ pub(crate) enum Happening {
     Connects(Epoch),
     Fails(Epoch, Fault),
     Answers(Epoch, CallId),
+    Misses(Epoch, CallId, Fault),
     Pongs(Epoch),
+    FailsProbe(Epoch, Fault),
     Vanishes(Epoch),
 }
 
@@ -74,6 +84,8 @@ pub(crate) struct World {
     start: Duration,
     answer: Duration,
     pub(crate) ping: Ping,
+    /// It can be told what a dead server never read.
+    pipes: bool,
     /// From the hangup to the end; none: it never ends.
     gone: Option<Duration>,
     /// Attempts that start before this time end with that fault, after so long.
@@ -82,6 +94,10 @@ pub(crate) struct World {
     fragile: Option<(Duration, Fault)>,
     /// Exits with code 0 after so many answers.
     retires: Option<u32>,
+    /// Whatever is sent between these times ends so, at once: attempts, calls, probes.
+    outage: Option<(Time, Time, Fault)>,
+    /// Knows a session no more after so many answers.
+    forgets: Option<u32>,
     /// Sessions take this step in their handshake first.
     pub(crate) first_step: Option<Step>,
     sleep: Option<(Time, Time)>,
@@ -97,10 +113,13 @@ impl World {
             start: secs(1.0),
             answer: secs(0.1),
             ping: Ping::Answers,
+            pipes: true,
             gone: Some(Duration::ZERO),
             broken: None,
             fragile: None,
             retires: None,
+            outage: None,
+            forgets: None,
             first_step: None,
             sleep: None,
             script: vec![],
@@ -154,6 +173,22 @@ impl World {
 
     pub(crate) fn retires_after(mut self, answers: u32) -> World {
         self.retires = Some(answers);
+        self
+    }
+
+    /// Each call has an exchange of its own.
+    pub(crate) fn over_http(mut self) -> World {
+        self.pipes = false;
+        self
+    }
+
+    pub(crate) fn down(mut self, from: f64, until: f64, fault: Fault) -> World {
+        self.outage = Some((at(from), at(until), fault));
+        self
+    }
+
+    pub(crate) fn forgets_after(mut self, answers: u32) -> World {
+        self.forgets = Some(answers);
         self
     }
 
@@ -258,6 +293,7 @@ struct Session {
     read: Option<u64>,
     /// How it ended while it was being ended.
     crash: Option<Fault>,
+    forgotten: bool,
 }
 
 struct Run<'a> {
@@ -335,6 +371,17 @@ impl Run<'_> {
                     session.read = Some(session.sent);
                 }
             }
+            Happening::Cuts(fault) => {
+                let in_flight = self.queue.values().filter_map(|happening| match happening {
+                    Happening::Answers(epoch, id) => Some((*epoch, *id)),
+                    _ => None,
+                });
+                for (epoch, id) in in_flight.collect::<Vec<_>>() {
+                    self.later(now, Happening::Misses(epoch, id, fault.clone()));
+                }
+            }
+            Happening::Forgets => self.session.iter_mut().for_each(|session| session.forgotten = true),
+            Happening::Mends => owner.event(now, Event::Mended),
             Happening::Reconnect(orderer) => owner.reconnect(now, orderer),
             Happening::Drain => owner.event(now, Event::Drain),
             Happening::Close(manner) => owner.event(now, Event::Close(manner)),
@@ -368,6 +415,7 @@ impl Run<'_> {
                     return;
                 }
                 session.answers += 1;
+                session.forgotten |= self.world.forgets == Some(session.answers);
                 let retires = self.world.retires == Some(session.answers);
                 owner.answer(now, epoch, id, true);
                 if matches!(owner.lifecycle.state(), State::Connecting { .. }) {
@@ -385,10 +433,27 @@ impl Run<'_> {
                     }
                 }
             }
+            Happening::Misses(epoch, id, fault) => {
+                // It tells us something, whatever it is.
+                if fault.http_status().is_some() {
+                    owner.heard = now;
+                }
+                if owner.miss(now, epoch, id, &fault) {
+                    owner.concern(now, epoch, &fault);
+                }
+            }
+            Happening::FailsProbe(epoch, fault) => match fault.reach() {
+                Reach::Call => owner.heard = now,
+                Reach::Doubt => {
+                    let pulse = owner.pulse();
+                    owner.event(now, Event::ProbeFailed(epoch, fault, pulse));
+                }
+                Reach::Session => owner.concern(now, epoch, &fault),
+            },
             Happening::Vanishes(epoch) => {
                 let session = self.session.take_if(|session| session.epoch == epoch);
                 // Only now it is known what it never read.
-                let read = session.as_ref().and_then(|session| session.read);
+                let read = session.as_ref().and_then(|session| session.read).filter(|_| self.world.pipes);
                 owner.read.extend(read.map(|read| (epoch, read)));
                 let crash = session.and_then(|session| session.crash);
                 owner.event(now, Event::Gone(epoch, crash));
@@ -427,18 +492,29 @@ impl Run<'_> {
         let now = self.now;
         for told in std::mem::take(&mut self.owner.told) {
             match told {
-                Told::Step(..) | Told::Settled(_) => {}
+                Told::Step(..) | Told::Settled(_) | Told::Kept(_) => {}
                 Told::Connect(epoch) => self.connect(epoch),
                 Told::Probe(epoch) => {
                     self.life.probes.push(now);
                     // In the same instant: nothing is faster than a local server.
-                    self.later(now, Happening::Pongs(epoch));
+                    self.later(
+                        now,
+                        match self.refusal() {
+                            None => Happening::Pongs(epoch),
+                            Some(fault) => Happening::FailsProbe(epoch, fault),
+                        },
+                    );
                 }
                 Told::Hangup(epoch, manner) => self.hangup(epoch, manner),
                 Told::Abandon(_) => self.session = None,
                 Told::Send(epoch, id, caller) => {
                     *self.life.sends.entry(caller).or_default() += 1;
-                    if let Some(session) = &mut self.session
+                    if let Some(fault) = self.refusal() {
+                        if fault.http_status().is_some() {
+                            self.owner.ledger.sent(id, 0); // Who answers has read it.
+                        }
+                        self.later(now, Happening::Misses(epoch, id, fault));
+                    } else if let Some(session) = &mut self.session
                         && session.epoch == epoch
                         && session.alive
                     {
@@ -464,6 +540,16 @@ impl Run<'_> {
                     assert_eq!(before, None, "P2: call {caller} ended twice:\n{}", self.life.log);
                 }
             }
+        }
+    }
+
+    /// How whatever is sent now ends, if not well.
+    fn refusal(&self) -> Option<Fault> {
+        let down = self.world.outage.as_ref().filter(|(from, until, _)| (*from..*until).contains(&self.now));
+        let forgotten = self.session.as_ref().is_some_and(|session| session.forgotten);
+        match down {
+            Some((_, _, fault)) => Some(fault.clone()),
+            None => forgotten.then_some(Fault::SessionExpired { ran: false }),
         }
     }
 
@@ -501,9 +587,14 @@ impl Run<'_> {
             sent: 0,
             read: None,
             crash: None,
+            forgotten: self.world.forgets == Some(0),
         });
         if let Some(step) = self.world.first_step {
             self.later(now, Happening::Steps(epoch, step));
+        }
+        let down = self.world.outage.clone().filter(|(from, until, _)| (*from..*until).contains(&now));
+        if let Some((.., fault)) = down {
+            return self.later(now, Happening::Fails(epoch, fault));
         }
         match &self.world.broken {
             Some((until, fault, after)) if now < *until => {

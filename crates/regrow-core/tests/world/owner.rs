@@ -3,8 +3,8 @@
 #![allow(dead_code)] // Each test crate uses its part.
 
 use regrow_core::{
-    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Fault, Ledger, Lifecycle, Nature, Notice,
-    Orderer, Policy, Pulse, Refusal, State, Time,
+    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Fault, Ledger, Lifecycle, Missed, Nature,
+    Notice, Orderer, Policy, Pulse, Reach, Refusal, State, Time,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub(crate) enum Told {
     Moved(&'static str, &'static str),
     /// Bytes of this call go to this session.
     Send(Epoch, CallId, Caller),
+    /// The exchange of this call is over, but the call is not.
+    Kept(Caller),
     Ended(Caller, Fate),
 }
 
@@ -86,7 +88,8 @@ impl Owner {
 
     /// When something is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        [self.lifecycle.deadline(), self.ledger.deadline()].into_iter().flatten().min()
+        let deadlines = [self.lifecycle.deadline(), self.ledger.deadline(), self.ledger.pause_ends()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// One event, and all that follows from it at once.
@@ -141,6 +144,28 @@ impl Owner {
         Some(caller)
     }
 
+    /// The exchange of a call ended without an answer. Says whether that was news.
+    pub(crate) fn miss(&mut self, now: Time, epoch: Epoch, id: CallId, fault: &Fault) -> bool {
+        let caller = self.ledger.reply(id).copied();
+        let Some(missed) = self.ledger.miss(now, epoch, id, fault) else { return false };
+        match missed {
+            Missed::Kept => self.told.extend(caller.map(Told::Kept)),
+            Missed::Over(ended) => self.fail(vec![ended], fault),
+        }
+        self.follow(now);
+        true
+    }
+
+    /// What one exchange of a session ended with may concern more than its call.
+    pub(crate) fn concern(&mut self, now: Time, epoch: Epoch, fault: &Fault) {
+        let pulse = self.pulse();
+        match fault.reach() {
+            Reach::Call => {}
+            Reach::Doubt => self.event(now, Event::Doubted(epoch, pulse)),
+            Reach::Session => self.event(now, Event::Lost(epoch, fault.clone(), pulse)),
+        }
+    }
+
     /// The timer fired.
     pub(crate) fn tick(&mut self, now: Time) {
         for Ended { reply, delivery, epoch, .. } in self.ledger.expire(now) {
@@ -153,6 +178,10 @@ impl Owner {
         if self.lifecycle.deadline().is_some_and(|deadline| deadline <= now) {
             let pulse = self.pulse();
             self.step(now, Event::Tick(pulse));
+        }
+        let epoch = self.epoch();
+        if self.ledger.end_pauses(now) && self.ledger.is_open() {
+            while self.dispatch(epoch) {}
         }
         self.follow(now);
     }

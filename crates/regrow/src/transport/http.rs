@@ -198,6 +198,16 @@ impl Http {
         self
     }
 
+    /// The server's host, to name it by.
+    pub fn host(&self) -> String {
+        self.url.host_str().unwrap_or_default().to_owned()
+    }
+
+    /// The server's address without what may be secret in it, but for its path.
+    pub fn address(&self) -> String {
+        Masked(&self.url).to_string()
+    }
+
     /// The values that must not be seen, for a [`Mask`](crate::Mask).
     pub fn secrets(&self) -> Vec<String> {
         let texts = self.headers.values().filter_map(|value| value.to_str().ok());

@@ -1,10 +1,13 @@
 //! Which era does a server speak? Found out once, on a fresh process where the question spoils, and remembered.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use regrow::core::{Fault, Orderer};
 use regrow::{Connection, Era};
 use serde_json::json;
 
-use crate::server::{Act, Plan, Server, Speaks};
+use crate::server::{Act, Plan, Server, Speaks, answer};
 use crate::world::*;
 
 fn finding_out(server: &Server) -> Connection {
@@ -51,6 +54,56 @@ async fn a_legacy_server_that_refuses_the_question_is_started_afresh() {
     );
     assert_eq!(connection.status().borrow().budget_left, 5);
     assert!(!connection.is_modern());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_whatever_it_is_asked_is_a_legacy_one() {
+    let only_legacy = json!({ "code": -32022, "message": "no", "data": { "supported": ["2025-11-25"] } });
+    let answers = [
+        json!({ "result": {} }),
+        json!({ "result": { "supportedVersions": ["2025-11-25"] } }),
+        json!({ "error": only_legacy }),
+    ];
+    for said in answers {
+        let server = Server::always(speaks(Speaks::Legacy).on("server/discover", move |question| {
+            let mut said = said.clone();
+            said["jsonrpc"] = "2.0".into();
+            said["id"] = question["id"].clone();
+            vec![Act::Say(said)]
+        }));
+        let connection = finding_out(&server);
+        work(&connection, json!({})).await.unwrap();
+        assert_eq!(server.told(2), [&HANDSHAKE[..], &["tools/call"]].concat());
+        assert!(!connection.is_modern());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_names_our_revision_is_asked_about_once_more() {
+    let asked = Arc::new(AtomicU64::new(0));
+    let plan = speaks(Speaks::Modern).on("server/discover", move |question| {
+        let supported = json!({ "supported": ["2026-07-28"], "requested": "2026-07-28" });
+        vec![Act::Say(match asked.fetch_add(1, Ordering::Relaxed) {
+            0 => json!({ "jsonrpc": "2.0", "id": question["id"],
+                "error": { "code": -32022, "message": "try again", "data": supported } }),
+            _ => answer(&question["id"], json!({ "supportedVersions": ["2026-07-28"], "capabilities": {} })),
+        })]
+    });
+    let server = Server::always(plan);
+    let connection = finding_out(&server);
+    work(&connection, json!({})).await.unwrap();
+    assert_eq!(server.told(1), ["server/discover", "server/discover", "tools/call"]);
+    assert!(connection.welcome().is_some_and(|welcome| welcome.modern));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_agrees_to_the_modern_revision_in_a_handshake_is_a_modern_one() {
+    let server = Server::always(Plan { version: "2026-07-28", ..speaks(Speaks::Both) });
+    let connection = to(&server).build();
+    work(&connection, json!({})).await.unwrap();
+    assert_eq!(server.told(1), ["initialize"]);
+    assert_eq!(server.told(2), ["server/discover", "tools/call"]);
+    assert!(connection.is_modern());
 }
 
 #[tokio::test(start_paused = true)]

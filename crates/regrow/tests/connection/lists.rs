@@ -75,6 +75,26 @@ async fn a_server_that_cries_change_at_every_start_is_checked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_that_is_cried_while_the_session_is_still_restored_is_checked_too() {
+    let cries = Plan::default().on("notifications/initialized", |_| vec![Act::Say(changed())]);
+    let slow =
+        cries.on("logging/setLevel", |m| vec![Act::Wait(secs(1)), Act::Say(answer(&m["id"], json!({})))]);
+    let server = Server::always(slow);
+    let connection = ready(&server).await;
+    let mut incoming = connection.incoming().unwrap();
+    connection.request("tools/list", None).await.unwrap();
+    connection.request("logging/setLevel", Some(json!({ "level": "debug" }))).await.unwrap();
+    assert_eq!(
+        heard(&mut incoming, secs(1)).await,
+        [CHANGED],
+        "that of the first start, which nobody could check"
+    );
+    server.die(Fault::Killed { signal: 9 });
+    until(&connection, |status| status.sessions == 2).await;
+    assert!(heard(&mut incoming, secs(10)).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_listed_now_is_not_called_a_change() {
     let refuses = Plan::default().on("tools/list", |m| vec![Act::Say(refusal(&m["id"], -32603, "later"))]);
     let (server, _connection, mut incoming) = after_restart(Plan::default(), refuses).await;

@@ -27,7 +27,11 @@ async fn set_up(connection: &Connection) {
 #[tokio::test(start_paused = true)]
 async fn the_handshake_log_level_and_subscriptions_are_told_once_and_calls_leave_after_them() {
     let server = Server::always(Plan::default());
-    let hello = Hello { client_info: json!({ "name": "ann" }), capabilities: json!({ "roots": {} }) };
+    let hello = Hello {
+        client_info: json!({ "name": "ann" }),
+        capabilities: json!({ "roots": {} }),
+        legacy_version: None,
+    };
     let connection = to(&server).hello(hello).build();
     set_up(&connection).await;
     for start in 2..5 {

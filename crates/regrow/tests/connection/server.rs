@@ -194,6 +194,8 @@ pub struct Heard {
     /// Which start of the server.
     pub start: usize,
     pub message: Value,
+    /// As it was written.
+    pub line: String,
 }
 
 /// All that a server is and was. Clones share it.
@@ -270,6 +272,12 @@ impl Server {
     /// What it was sent of this method.
     pub fn heard_of(&self, method: &str) -> Vec<Heard> {
         self.heard().into_iter().filter(|heard| heard.message["method"] == method).collect()
+    }
+
+    /// The same as it was written.
+    #[allow(dead_code)] // Not in every test program.
+    pub fn raw_of(&self, method: &str) -> Vec<String> {
+        self.heard_of(method).into_iter().map(|heard| heard.line).collect()
     }
 
     /// What its n-th start was sent: methods, and `answer` for what has none.
@@ -383,6 +391,7 @@ impl Body {
                         at: self.server.0.began.elapsed(),
                         start: self.start,
                         message: message.clone(),
+                        line,
                     };
                     self.server.0.heard.lock().unwrap().push(heard);
                     let acts = (self.plan.habit)(&message).unwrap_or_else(|| self.plan.usual(&message));

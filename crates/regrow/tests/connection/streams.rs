@@ -184,3 +184,22 @@ async fn changed_tools_are_told_on_the_streams_that_asked_for_them() {
     assert_eq!(next(&mut incoming).await, ("notifications/tools/list_changed".to_owned(), json!("s")));
     assert!(timeout(secs(10), incoming.next()).await.is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_may_end_a_stream_by_cancelling_it() {
+    let server = Server::always(modern());
+    let (connection, mut incoming) = connected(&server).await;
+    let (stream, _) = Stream::open(&connection, r#""s""#);
+    next(&mut incoming).await;
+    let wire = server.heard_of("subscriptions/listen")[0].message["id"].clone();
+    server.say(json!({ "method": "notifications/cancelled", "params": { "requestId": wire } }));
+    settle().await;
+    let Some(Outcome::Answered(end)) = stream.0.lock().unwrap().pop() else { panic!("not ended") };
+    let result: Value = serde_json::from_slice(end.result().unwrap()).unwrap();
+    assert_eq!(result, json!({ "resultType": "complete", "_meta": { ID: "s" } }));
+    assert_eq!(connection.status().borrow().pending, 0);
+    server.die(Fault::Killed { signal: 9 });
+    until(&connection, |status| status.sessions == 2).await;
+    settle().await;
+    assert_eq!(server.heard_of("subscriptions/listen").len(), 1, "it is over");
+}

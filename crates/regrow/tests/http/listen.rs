@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::core::Fault;
+use regrow::transport::Deaf;
 use tokio::task::JoinHandle;
 
 use crate::carry::legacy;
@@ -12,16 +13,16 @@ use crate::server::{Server, Talk};
 
 const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
-fn listen(link: &Open) -> (JoinHandle<Fault>, Arc<Heard>) {
+fn listen(link: &Open) -> (JoinHandle<Deaf>, Arc<Heard>) {
     let ear = Heard::new(None);
     (tokio::spawn(link.exchanges.clone().listen(ear.clone())), ear)
 }
 
-async fn fault(listening: JoinHandle<Fault>) -> Fault {
+async fn end(listening: JoinHandle<Deaf>) -> Deaf {
     tokio::time::timeout(LIMIT, listening).await.expect("an end in time").unwrap()
 }
 
-async fn goes_on(listening: &mut JoinHandle<Fault>) -> bool {
+async fn goes_on(listening: &mut JoinHandle<Deaf>) -> bool {
     tokio::time::timeout(Duration::from_millis(300), listening).await.is_err()
 }
 
@@ -65,7 +66,7 @@ async fn it_is_heard_through_streams_that_come_and_go() {
         assert_eq!(get.header("mcp-protocol-version"), Some("2025-11-25"));
     }
     link.process.end(crate::ends::LADDER).await;
-    assert_eq!(fault(listening).await, Fault::Closed);
+    assert_eq!(end(listening).await, Deaf::Over(Fault::Closed));
 }
 
 #[tokio::test]
@@ -86,7 +87,8 @@ async fn a_server_without_such_a_stream_is_left_in_peace() {
 #[tokio::test]
 async fn a_session_that_is_forgotten_is_told() {
     let (server, link) = greeted(|_, _, talk| talk.reply(404, "", "")).await;
-    assert_eq!(fault(listen(&link).0).await, Fault::SessionExpired { ran: false });
+    let expired = Fault::SessionExpired { ran: false };
+    assert_eq!(end(listen(&link).0).await, Deaf::Over(expired));
     link.process.end(crate::ends::LADDER).await;
     assert_eq!(server.requests().len(), 3, "nobody takes leave");
 }
@@ -105,8 +107,8 @@ async fn a_stream_that_breaks_is_a_reason_to_doubt() {
     let (listening, ear) = listen(&link);
     ear.until(1).await;
     go.send(()).unwrap();
-    let fault = fault(listening).await;
-    assert!(matches!(fault, Fault::Broken { .. }), "{fault}");
+    let end = end(listening).await;
+    assert!(matches!(end, Deaf::Lost(Fault::Broken { .. })), "{end:?}");
 }
 
 #[tokio::test]

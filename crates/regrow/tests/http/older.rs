@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use regrow::core::{Epoch, Fault};
-use regrow::transport::{Link, Receipt, Transport};
+use regrow::transport::{Deaf, Link, Receipt, Transport};
 
 use crate::carry::WELCOME;
 use crate::ear::{ANSWER, CALL, Heard, INITIALIZE, LIMIT, http, open};
@@ -68,9 +68,9 @@ async fn messages_go_where_the_stream_says_and_answers_come_on_it() {
     // The end of the stream is the end of the session.
     old.says.lock().unwrap().send(None).unwrap();
     let fault = tokio::time::timeout(LIMIT, listening).await.unwrap().unwrap();
-    assert_eq!(fault, Fault::AnswerCut);
+    assert_eq!(fault, Deaf::Over(Fault::SessionExpired { ran: true }));
     let late = link.carry(CALL).await;
-    assert_eq!((late.fault(), late.ear.sent()), (Fault::AnswerCut, 0));
+    assert_eq!((late.fault(), late.ear.sent()), (Fault::SessionExpired { ran: true }, 0));
     link.process.end(crate::ends::LADDER).await;
 
     // The next link knows.
@@ -148,7 +148,7 @@ async fn a_stream_that_ends_before_the_handshake_is_told_at_once() {
         _ => talk.reply(405, "", ""),
     });
     let fault = open(&http(&server.url())).await.carry(INITIALIZE).await.fault();
-    assert_eq!(fault, Fault::AnswerCut);
+    assert_eq!(fault, Fault::SessionExpired { ran: true });
 }
 
 #[tokio::test]

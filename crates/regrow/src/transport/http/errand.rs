@@ -7,7 +7,7 @@ use regrow_core::Fault;
 
 use super::link::HttpLink;
 use super::refusal::{error_message, tells_of_lost_session};
-use crate::frame::{Frame, Kind, RawId};
+use crate::frame::{self, Frame, Kind, RawId};
 use crate::lines::Line;
 use crate::transport::Ear;
 
@@ -55,7 +55,10 @@ impl Errand {
             if self.tells_of_expiry(&frame) {
                 return Err(Fault::SessionExpired { ran: true });
             }
-            link.learn(self, &frame);
+            if let (Some(result), Some(id)) = (link.learn(self, &frame), &self.request) {
+                let line = frame::response(id, &result);
+                return Ok(self.ear.take(Line::Whole(line.slice(..line.trim_ascii_end().len()))));
+            }
         }
         Ok(self.ear.take(if unaddressed { Line::Whole(self.addressed(&frame)) } else { line }))
     }

@@ -15,7 +15,7 @@ use super::request::{Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::{answer, listen, lookup, mirror};
 use crate::frame::Frame;
 use crate::lines::Line;
-use crate::transport::{BoxFuture, Ear, Exchanges, Receipt};
+use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
 
 /// The server wants a header that says what the message says.
 const HEADER_MISMATCH: i64 = -32020;
@@ -28,16 +28,21 @@ impl Exchanges for HttpLink {
         })
     }
 
-    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Fault> {
+    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Deaf> {
         Box::pin(async move {
             let listening = async {
                 match self.older.get() {
-                    Some(older) => older.listen(ear).await,
-                    None => listen::listen(&self, &ear).await,
+                    Some(older) => Deaf::Over(older.listen(ear).await),
+                    None => match listen::listen(&self, &ear).await {
+                        fault @ Fault::SessionExpired { .. } => Deaf::Over(fault),
+                        fault => Deaf::Lost(fault),
+                    },
                 }
             };
-            let fault = self.during_life(listening).await.unwrap_or(Fault::Closed);
-            self.told(fault)
+            match self.during_life(listening).await.unwrap_or(Deaf::Over(Fault::Closed)) {
+                Deaf::Over(fault) => Deaf::Over(self.told(fault)),
+                Deaf::Lost(fault) => Deaf::Lost(self.told(fault)),
+            }
         })
     }
 
@@ -144,6 +149,9 @@ impl HttpLink {
         if errand.modern {
             mirror::headers(&errand.message, &self.parameters(), &mut outgoing.headers);
         } else if !errand.is("initialize") {
+            if self.is_expired() {
+                return Err(Fault::SessionExpired { ran: false }); // Another exchange has just learnt it.
+            }
             let id = self.session_id();
             errand.in_session = id.is_some();
             outgoing = outgoing.with(SESSION_ID, id).with(PROTOCOL_VERSION, self.version());

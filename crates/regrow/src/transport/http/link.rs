@@ -13,6 +13,7 @@ use super::client::HttpClient;
 use super::errand::Errand;
 use super::older::Older;
 use super::parameters::Parameters;
+use super::stream::Bookmark;
 use crate::frame::Frame;
 use crate::mask::Mask;
 
@@ -38,6 +39,8 @@ struct Known {
     url: Url,
     session: Session,
     version: Option<HeaderValue>,
+    /// How far we heard what it said by itself.
+    heard: Bookmark,
 }
 
 /// The session at the server, of the era that has them.
@@ -52,7 +55,12 @@ enum Session {
 
 impl HttpLink {
     pub(super) fn new(http: Http, client: HttpClient) -> Arc<HttpLink> {
-        let known = Known { url: http.url.clone(), session: Session::None, version: None };
+        let known = Known {
+            url: http.url.clone(),
+            session: Session::None,
+            version: None,
+            heard: Bookmark::default(),
+        };
         Arc::new(HttpLink {
             http,
             client,
@@ -66,21 +74,20 @@ impl HttpLink {
     }
 
     /// Takes note of what an answer tells about the server. Before it is handed on: the next message may follow at once.
-    pub(super) fn learn(&self, errand: &Errand, response: &Frame) {
+    /// Gives another result where this is not to be handed on as it is.
+    pub(super) fn learn(&self, errand: &Errand, response: &Frame) -> Option<Vec<u8>> {
         #[derive(Deserialize)]
         struct Initialized {
             #[serde(rename = "protocolVersion")]
             version: String,
         }
-        let Some(result) = response.result() else { return };
+        let result = response.result()?;
         if errand.is("initialize") {
             let initialized = serde_json::from_slice::<Initialized>(result).ok();
             self.known().version =
                 initialized.and_then(|initialized| HeaderValue::try_from(initialized.version).ok());
         }
-        if errand.modern && errand.is("tools/list") {
-            self.parameters().learn(result);
-        }
+        if errand.modern && errand.is("tools/list") { self.parameters().learn(result) } else { None }
     }
 
     pub(super) fn open_session(&self, id: Option<HeaderValue>) {
@@ -107,6 +114,19 @@ impl HttpLink {
 
     pub(super) fn version(&self) -> Option<HeaderValue> {
         self.known().version.clone()
+    }
+
+    /// Whether the server has forgotten the session.
+    pub(super) fn is_expired(&self) -> bool {
+        matches!(self.known().session, Session::Expired)
+    }
+
+    pub(super) fn heard(&self) -> Bookmark {
+        self.known().heard.clone()
+    }
+
+    pub(super) fn has_heard(&self, bookmark: Bookmark) {
+        self.known().heard = bookmark;
     }
 
     pub(super) fn url(&self) -> Url {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::answer::{self, Content};
 use super::link::HttpLink;
 use super::request::Reply;
-use super::stream::{self, Bookmark};
+use super::stream;
 use crate::transport::Ear;
 
 /// A stream that lasted so long has not ended at once.
@@ -21,7 +21,7 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
     if !link.has_session() {
         return std::future::pending().await; // Without a session nothing comes by itself.
     }
-    let mut bookmark = Bookmark::default();
+    let mut bookmark = link.heard();
     let mut short = 0;
     loop {
         let mut response = match stream::open(link, bookmark.last.clone()).await {
@@ -30,7 +30,7 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
                 return Fault::SessionExpired { ran: false };
             }
             Ok(Reply::Refused(refusal)) if let Some(wait) = refusal.wait(SystemTime::now()) => {
-                tokio::time::sleep(wait.max(bookmark.pause())).await;
+                tokio::time::sleep(wait.max(bookmark.retry)).await;
                 continue;
             }
             Ok(Reply::Refused(refusal)) if refusal.code >= 500 && refusal.code != 501 => {
@@ -50,12 +50,13 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
             }
             Ok(false)
         });
-        match read.await {
-            Ok(_) | Err(Fault::AnswerCut) => {}
-            Err(fault) => return fault,
+        let read = read.await;
+        link.has_heard(bookmark.clone());
+        if let Err(fault) = read {
+            return fault;
         }
         short = if spoke || opened.elapsed() >= LASTED { 0 } else { short + 1 };
-        tokio::time::sleep(pause(bookmark.pause(), short)).await;
+        tokio::time::sleep(pause(bookmark.retry, short)).await;
     }
 }
 

@@ -112,7 +112,7 @@ impl Stream {
                 stream::until(&link, &heard, None, &mut response, &mut bookmark, take).await
             };
             let fault = match link.during_life(read).await {
-                Some(Ok(_)) => Fault::AnswerCut,
+                Some(Ok(_)) => Fault::SessionExpired { ran: true }, // In good order; what was sent may have run.
                 Some(Err(fault)) => fault,
                 None => Fault::Closed,
             };

@@ -1,10 +1,11 @@
 //! Which arguments of a tool are to be said in headers as well, learnt from the lists of tools that pass.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use http::HeaderName;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::frame::Frame;
 
@@ -43,21 +44,27 @@ struct Tool {
 }
 
 impl Parameters {
-    /// Takes note of the tools in the result of a list.
-    pub(super) fn learn(&mut self, result: &[u8]) {
+    /// Takes note of the tools in the result of a list. Gives the result without those whose marks break the rules, where there are
+    /// such: the specification wants that nobody uses them.
+    pub(super) fn learn(&mut self, result: &[u8]) -> Option<Vec<u8>> {
         if result.len() > MAX_LIST {
-            return; // The calls that would need it are refused, and told so.
+            return None; // The calls that would need it are refused, and told so.
         }
-        let Ok(list) = serde_json::from_slice::<List>(result) else { return };
-        for tool in list.tools {
+        let list = serde_json::from_slice::<List>(result).ok()?;
+        let mut barred = HashSet::new();
+        for (at, tool) in list.tools.into_iter().enumerate() {
             let mut mirrored = vec![];
-            let valid = collect(&tool.schema, &mut vec![], &mut mirrored).is_some();
-            if !valid || mirrored.is_empty() {
+            if collect(&tool.schema, &mut vec![], &mut mirrored).is_none() {
+                tracing::warn!(tool = tool.name, "left out of the list: its x-mcp-header breaks the rules");
+                self.tools.remove(&tool.name);
+                barred.insert(at);
+            } else if mirrored.is_empty() {
                 self.tools.remove(&tool.name);
             } else if self.tools.len() < MAX_TOOLS || self.tools.contains_key(&tool.name) {
                 self.tools.insert(tool.name, mirrored);
             }
         }
+        (!barred.is_empty()).then(|| without(result, &barred)).flatten()
     }
 
     /// Whether this tool is known to have some.
@@ -80,13 +87,24 @@ impl Parameters {
     }
 }
 
-/// Finds the marked properties; none if the marks break the rules, and then nobody expects headers for any of them.
+/// The result of a list without some of its tools; all else as it came.
+fn without(result: &[u8], barred: &HashSet<usize>) -> Option<Vec<u8>> {
+    let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(result).ok()?;
+    let tools: Vec<Box<RawValue>> = serde_json::from_str(members.get("tools")?.get()).ok()?;
+    let left = tools.iter().enumerate().filter(|(at, _)| !barred.contains(at));
+    let left: Vec<_> = left.map(|(_, tool)| tool).collect();
+    members.insert("tools".into(), serde_json::value::to_raw_value(&left).ok()?);
+    serde_json::to_vec(&members).ok()
+}
+
+/// Finds the marked properties; none if the marks break the rules.
 fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored>) -> Option<()> {
     if let Some(mark) = schema.get("x-mcp-header") {
         let header =
             HeaderName::try_from(format!("mcp-param-{}", mark.as_str().filter(|it| !it.is_empty())?));
         let header = header.ok()?;
-        let primitive = matches!(schema.get("type")?.as_str()?, "string" | "integer" | "boolean" | "number");
+        // Not numbers of every kind: not every reader sees the same fraction.
+        let primitive = matches!(schema.get("type")?.as_str()?, "string" | "integer" | "boolean");
         let twice = found.iter().any(|other| other.header == header);
         if !primitive || twice || path.is_empty() || found.len() == MAX_PER_TOOL {
             return None;
@@ -174,12 +192,25 @@ mod tests {
             json!({ "type": "string", "x-mcp-header": "B\r\nX: y" }),
             json!({ "type": "string", "x-mcp-header": 5 }),
             json!({ "type": "array", "x-mcp-header": "B" }),
+            json!({ "type": "number", "x-mcp-header": "B" }),
+            json!({ "type": "string", "x-mcp-header": "Région" }),
             json!({ "x-mcp-header": "B" }),
         ] {
             let schema = json!({ "properties": { "a": good, "b": bad } });
             assert_eq!(said(schema, json!({ "a": "x", "b": "y" })), [], "{bad}");
         }
         assert_eq!(said(json!({ "type": "string", "x-mcp-header": "Root" }), json!({})), []);
+    }
+
+    #[test]
+    fn tools_whose_marks_break_the_rules_are_left_out_of_the_list() {
+        let mut parameters = Parameters::default();
+        let tool = |name: &str, mark: &str| json!({ "name": name, "inputSchema": { "properties": { "a": { "type": "string", "x-mcp-header": mark } } } });
+        let list = json!({ "nextCursor": "2", "tools": [tool("good", "A"), tool("bad", "A B"), { "name": "plain" }] });
+        let left = parameters.learn(list.to_string().as_bytes()).unwrap();
+        let expected = json!({ "nextCursor": "2", "tools": [tool("good", "A"), { "name": "plain" }] });
+        assert_eq!(serde_json::from_slice::<Value>(&left).unwrap(), expected);
+        assert_eq!(parameters.learn(&left), None, "nothing to leave out");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What is left of a test: processes that carry its mark, and open files.
 
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

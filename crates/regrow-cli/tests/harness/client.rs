@@ -1,5 +1,7 @@
 //! A client that talks to `regrow wrap` as a host does, and sees everything that a host sees.
 
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -28,6 +30,7 @@ pub struct Setup {
     deaf_to_stderr: bool,
     name: String,
     shell: Option<String>,
+    remote: Option<(String, Journal)>,
 }
 
 impl Setup {
@@ -42,7 +45,13 @@ impl Setup {
             deaf_to_stderr: false,
             name: "chaos".into(),
             shell: None,
+            remote: None,
         }
+    }
+
+    /// In front of the server at this URL, which writes this journal.
+    pub fn remote(url: &str, journal: &Journal) -> Setup {
+        Setup { remote: Some((url.into(), journal.clone())), ..Setup::plan("") }
     }
 
     /// With these options of `regrow wrap`.
@@ -102,7 +111,11 @@ impl Setup {
             }
         };
         let server = self.command.unwrap_or_else(|| vec![regrow.into(), "chaos-server".into()]);
-        command.arg("wrap").arg(format!("--name={}", self.name)).args(&self.options).arg("--").args(&server);
+        command.arg("wrap").arg(format!("--name={}", self.name)).args(&self.options);
+        match &self.remote {
+            Some((url, _)) => command.args(["--no-cache", url]),
+            None => command.arg("--").args(&server),
+        };
         let marked = Marked::new();
         command
             .env(Marked::VARIABLE, marked.value())
@@ -143,7 +156,7 @@ impl Setup {
             }
         });
         let stdin = child.stdin.take();
-        let journal = Journal::new(folder.path());
+        let journal = self.remote.map_or_else(|| Journal::new(folder.path()), |(_, journal)| journal);
         Client {
             child,
             stdin,

@@ -1,0 +1,242 @@
+//! One exchange: what is asked at which path, whether it is looked at, and what becomes of it.
+
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+
+use super::faults::{Fate, Shape, expiry, fate};
+use super::response::{Plain, Response};
+use super::sessions::Session;
+use super::{Http, Stream, has_left, rules};
+use crate::incoming::Incoming;
+use crate::plan::Orders;
+use crate::server::output::Output;
+use crate::server::wire::{self, Message, Request};
+use crate::server::{Server, lock, one_word};
+
+/// What an exchange needs at every step.
+pub(super) struct Exchange<'a> {
+    pub(super) http: &'a Http,
+    pub(super) socket: &'a TcpStream,
+    pub(super) incoming: &'a Incoming,
+    pub(super) orders: Orders,
+    pub(super) shape: Shape,
+    /// The JSON-RPC or HTTP method.
+    pub(super) name: String,
+}
+
+impl Exchange<'_> {
+    pub(super) fn response(&self) -> io::Result<Response> {
+        Ok(Response::new(self.socket.try_clone()?, &self.shape))
+    }
+
+    pub(super) fn send(&self, plain: &Plain) -> io::Result<bool> {
+        self.response()?.plain(plain).map(|()| true)
+    }
+
+    pub(super) fn stream(
+        &self,
+        life: u32,
+        headers: Vec<(&'static str, String)>,
+        endless: bool,
+    ) -> io::Result<Arc<Stream>> {
+        let number = self.http.next_stream.fetch_add(1, Ordering::SeqCst) + u64::from(life) * 1_000_000;
+        let stream = Stream::new(number, self.shape.clone(), headers, self.response()?, endless);
+        let stream = Arc::new(stream);
+        self.http.keep(&stream);
+        Ok(stream)
+    }
+
+    pub(super) fn session_id(&self) -> Option<&str> {
+        self.incoming.header("mcp-session-id")
+    }
+}
+
+impl Server {
+    /// Answers one HTTP request. Says whether the connection is good for another.
+    pub(super) fn exchange(
+        self: &Arc<Self>,
+        http: &Http,
+        socket: &TcpStream,
+        incoming: &Incoming,
+        port: u16,
+    ) -> io::Result<bool> {
+        let orders = self.orders();
+        let message = match incoming.method.as_str() {
+            "POST" => wire::parse(&incoming.body, &Output::default()).pop(),
+            _ => None,
+        };
+        let (name, id) = match &message {
+            Some(Message::Request(request)) => (request.method.clone(), Some(request.id.clone())),
+            Some(Message::Notification { method, .. }) => (method.clone(), None),
+            Some(Message::Response { .. }) => ("response".to_owned(), None),
+            Some(Message::Unreadable) | None => (incoming.method.clone(), None),
+        };
+        if let Some(credential) = incoming.header("authorization") {
+            self.evidence.note(&format!("authorization {} {credential}", one_word(&name)));
+        }
+        let token = orders.text("need-token").map(|token| format!("Bearer {token}"));
+        if token.is_some() && token.as_deref() != incoming.header("authorization") {
+            self.evidence.note(&format!("refused 401 {}", one_word(&name)));
+            let challenge = r#"Bearer error="invalid_token""#.to_owned();
+            let plain = Plain::text(401, "Unauthorized\n").with("WWW-Authenticate", challenge);
+            return Response::new(socket.try_clone()?, &Shape::default()).plain(&plain).map(|()| true);
+        }
+        let struck = http.strikes.strike(&orders, &name);
+        let shape = Shape::new(&orders, struck);
+        let exchange = Exchange { http, socket, incoming, orders, shape, name };
+        if struck
+            && incoming.path != "/moved"
+            && let Some(fate) = fate(&exchange.orders, port, id.as_deref())
+        {
+            return self.meet(&exchange, fate);
+        }
+        match (incoming.method.as_str(), incoming.path.as_str(), message) {
+            ("POST", "/mcp" | "/moved", Some(message)) => self.post(&exchange, message),
+            ("POST", "/messages", Some(message)) => self.post_to_sse(&exchange, message),
+            ("GET", "/mcp" | "/moved", _) => self.listen_on_get(&exchange),
+            ("DELETE", "/mcp" | "/moved", _) => self.delete(&exchange),
+            ("GET", "/sse", _) => self.open_sse(&exchange),
+            ("POST", "/sse", _) => exchange.send(&Plain::text(405, "Method Not Allowed\n")),
+            _ => exchange.send(&Plain::text(404, "no such page\n")),
+        }
+    }
+
+    /// The plan has something else in mind for this one.
+    fn meet(&self, exchange: &Exchange<'_>, fate: Fate) -> io::Result<bool> {
+        let name = one_word(&exchange.name);
+        match fate {
+            Fate::Refused(plain) => {
+                self.evidence.note(&format!("refused {} {name}", plain.status));
+                exchange.send(&plain)
+            }
+            Fate::Swallowed => {
+                self.evidence.note(&format!("swallowed {name}"));
+                while !has_left(exchange.socket) {}
+                Ok(false)
+            }
+            Fate::Dropped => {
+                self.evidence.note(&format!("dropped {name}"));
+                Ok(false)
+            }
+        }
+    }
+
+    fn post(self: &Arc<Self>, exchange: &Exchange<'_>, message: Message) -> io::Result<bool> {
+        let accepts = |kind| exchange.incoming.lists("accept", kind);
+        if !accepts("application/json") || !accepts("text/event-stream") {
+            return exchange.send(&Plain::text(406, "accept both application/json and text/event-stream\n"));
+        }
+        if !exchange.incoming.lists("content-type", "application/json") {
+            return exchange.send(&Plain::text(415, "send application/json\n"));
+        }
+        match message {
+            Message::Request(request) => self.post_request(exchange, request),
+            Message::Unreadable => exchange.send(&Plain::json(
+                400,
+                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is not JSON-RPC"}}"#,
+            )),
+            message => {
+                if exchange.incoming.header("mcp-protocol-version") != Some(wire::MODERN)
+                    && let Err(refusal) = self.session_of(exchange, None)
+                {
+                    return exchange.send(&refusal);
+                }
+                self.receive(message, exchange.incoming.body.len(), &Output::default());
+                exchange.send(&Plain::empty(202))
+            }
+        }
+    }
+
+    fn post_request(self: &Arc<Self>, exchange: &Exchange<'_>, mut request: Request) -> io::Result<bool> {
+        let orders = &exchange.orders;
+        let modern = request.modern && !orders.has("refuse-discover");
+        let mut headers = vec![];
+        if modern {
+            if let Some((code, problem)) = rules::objection(exchange.incoming, &request) {
+                self.evidence.note(&format!("mismatch {problem}"));
+                let error = json!({"code": code, "message": problem});
+                let text = format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, request.id);
+                return exchange.send(&Plain::json(400, &text));
+            }
+        } else if request.method == "initialize" {
+            if !orders.has("modern-only") && !orders.has("stateless") {
+                let session = exchange.http.sessions.begin(self.life, orders);
+                self.evidence.note(&format!("session {}", session.id));
+                lock(&self.subscriptions).clear(); // They are those of the session before.
+                headers.push(("Mcp-Session-Id", session.id.clone()));
+            }
+        } else {
+            match self.session_of(exchange, Some(&request.id)) {
+                Ok(Some(session)) if request.method == "tools/call" => session.count_call(),
+                Ok(_) => {}
+                Err(refusal) => return exchange.send(&refusal),
+            }
+        }
+        let stream = exchange.stream(self.life, headers, false)?;
+        request.output = Output::Response(Arc::clone(&stream));
+        if exchange.shape.sse {
+            stream.begin();
+        }
+        let id = request.id_value();
+        self.request(request);
+        Ok(self.watch(exchange, &stream, 0, || {
+            if modern {
+                self.cancel(&id); // The end of the stream says so.
+            }
+        }))
+    }
+
+    /// Stays until the response is over or the client has left. Says whether the connection is good for another request.
+    pub(super) fn watch(
+        &self,
+        exchange: &Exchange<'_>,
+        stream: &Stream,
+        attached: u64,
+        left: impl FnOnce(),
+    ) -> bool {
+        loop {
+            if let Some(outcome) = stream.outcome(attached) {
+                return outcome;
+            }
+            if has_left(exchange.socket) && stream.detach(attached) {
+                self.evidence.note(&format!("gone {}", one_word(&exchange.name)));
+                left();
+                return false;
+            }
+        }
+    }
+
+    /// The session that a request names; none where none is needed.
+    pub(super) fn session_of(
+        &self,
+        exchange: &Exchange<'_>,
+        id: Option<&str>,
+    ) -> Result<Option<Arc<Session>>, Plain> {
+        let orders = &exchange.orders;
+        if orders.has("stateless") {
+            return Ok(None);
+        }
+        if orders.has("modern-only") {
+            let text =
+                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"params._meta is missing"}}"#;
+            return Err(Plain::json(400, text));
+        }
+        let named = exchange.session_id().or(exchange.incoming.asked("session"));
+        match named.map(|named| exchange.http.sessions.find(named, orders)) {
+            Some(Some(session)) => Ok(Some(session)),
+            Some(None) => {
+                self.evidence.note(&format!("expired {}", one_word(&exchange.name)));
+                Err(expiry(orders, id))
+            }
+            None => {
+                self.evidence.note(&format!("refused 400 {}", one_word(&exchange.name)));
+                let text = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}"#;
+                Err(Plain::json(400, text))
+            }
+        }
+    }
+}

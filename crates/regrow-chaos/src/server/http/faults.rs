@@ -1,0 +1,207 @@
+//! What the plan does to a request before it is looked at, and to the response that it gets.
+
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use super::response::Plain;
+use crate::plan::Orders;
+use crate::server::lock;
+
+/// How a response is written.
+#[derive(Clone, Default)]
+pub(super) struct Shape {
+    pub(super) sse: bool,
+    pub(super) event_ids: bool,
+    pub(super) prime: bool,
+    pub(super) retry: Option<u64>,
+    pub(super) cut: Option<u64>,
+    pub(super) finish: Option<u64>,
+    pub(super) cut_body: Option<u64>,
+    pub(super) drip_head: Option<Duration>,
+    pub(super) drip_body: Option<Duration>,
+    pub(super) bomb: Option<u64>,
+    pub(super) endless: Option<u64>,
+    pub(super) answer_id: Option<u64>,
+    pub(super) drop_answer: bool,
+}
+
+impl Shape {
+    /// As the plan says, with the faults that are meant for this request.
+    pub(super) fn new(orders: &Orders, struck: bool) -> Self {
+        let number = |name| orders.number(name).filter(|_| struck);
+        let time = |name| orders.time(name).filter(|_| struck);
+        Self {
+            sse: orders.text("answer") == Some("sse"),
+            event_ids: orders.has("event-ids"),
+            prime: orders.has("prime"),
+            retry: orders.number("retry"),
+            cut: number("cut"),
+            finish: number("finish"),
+            cut_body: number("cut-body"),
+            drip_head: time("drip-head"),
+            drip_body: time("drip-body"),
+            bomb: number("bomb"),
+            endless: number("endless"),
+            answer_id: number("answer-id"),
+            drop_answer: orders.has("drop-answer") && struck,
+        }
+    }
+}
+
+/// What becomes of a request that is not looked at.
+pub(super) enum Fate {
+    Refused(Plain),
+    /// Never answered.
+    Swallowed,
+    /// The connection is closed.
+    Dropped,
+}
+
+/// The fate that the plan has for a request; none if it is to be looked at.
+pub(super) fn fate(orders: &Orders, port: u16, id: Option<&str>) -> Option<Fate> {
+    if orders.has("drop-request") {
+        return Some(Fate::Dropped);
+    }
+    if orders.has("swallow") {
+        return Some(Fate::Swallowed);
+    }
+    if orders.has("redirect") {
+        let location = match orders.text("redirect") {
+            Some("same") | None => format!("http://127.0.0.1:{port}/moved"),
+            Some(other) => format!("http://127.0.0.1:{other}/mcp"),
+        };
+        return Some(Fate::Refused(Plain::empty(307).with("Location", location)));
+    }
+    let status = u16::try_from(orders.number("status")?).unwrap_or(500);
+    let mut plain = planned_body(orders.text("body").unwrap_or("text"), status, id);
+    if let Some(seconds) = orders.number("retry-after") {
+        plain = plain.with("Retry-After", seconds.to_string());
+    }
+    if let Some(seconds) = orders.number("retry-after-date") {
+        plain = plain.with("Retry-After", http_date(SystemTime::now() + Duration::from_secs(seconds)));
+    }
+    Some(Fate::Refused(plain))
+}
+
+fn planned_body(kind: &str, status: u16, id: Option<&str>) -> Plain {
+    let code = match status {
+        404 => -32601,
+        400 => -32602,
+        500 => -32603,
+        _ => -32000,
+    };
+    let error = json!({"code": code, "message": "refused as planned"});
+    match kind {
+        "rpc" => Plain::json(
+            status,
+            &format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id.unwrap_or("null")),
+        ),
+        "rpc-null" => Plain::json(status, &format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#)),
+        "json" => Plain::json(status, r#"{"error":"refused as planned"}"#),
+        "html" => Plain {
+            kind: "text/html; charset=utf-8",
+            ..Plain::text(status, "<!doctype html><title>Welcome</title><h1>It works!</h1>\n")
+        },
+        "empty" => Plain::empty(status),
+        _ => Plain::text(status, "refused as planned\n"),
+    }
+}
+
+/// How a request on a session that is not known is refused.
+pub(super) fn expiry(orders: &Orders, id: Option<&str>) -> Plain {
+    let missing = r#"{"code":-32000,"message":"Bad Request: No valid session ID provided"}"#;
+    match (orders.text("expiry").unwrap_or("404"), id) {
+        ("404-text", _) => Plain::text(404, "Not Found\n"),
+        ("404-empty", _) => Plain::empty(404),
+        ("400", _) => Plain::json(400, &format!(r#"{{"jsonrpc":"2.0","error":{missing},"id":null}}"#)),
+        ("400-bare", _) => Plain::json(400, &format!(r#"{{"jsonrpc":"2.0","error":{missing}}}"#)),
+        ("400-text", _) => Plain::text(400, "Bad Request: no valid session\n"),
+        ("200", Some(id)) => Plain::json(
+            200,
+            &format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"Session not found"}}}}"#
+            ),
+        ),
+        _ => Plain::json(
+            404,
+            r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}"#,
+        ),
+    }
+}
+
+/// How many requests the faults of a plan have struck since the plan was changed.
+#[derive(Default)]
+pub(super) struct Strikes(Mutex<(Orders, u64)>);
+
+impl Strikes {
+    /// Whether the faults of the plan are meant for a request of this name; counts it if they are.
+    pub(super) fn strike(&self, orders: &Orders, name: &str) -> bool {
+        let meant = match orders.text("on") {
+            Some(names) => names.split('|').any(|known| known == name),
+            None => !matches!(name, "GET" | "DELETE" | "OPTIONS") && !name.starts_with("notifications/"),
+        };
+        let mut counted = lock(&self.0);
+        if counted.0 != *orders {
+            *counted = (orders.clone(), 0);
+        }
+        counted.1 += u64::from(meant);
+        let skipped = orders.number("skip").unwrap_or(0);
+        let last = skipped.saturating_add(orders.number("times").unwrap_or(u64::MAX));
+        meant && (skipped + 1..=last).contains(&counted.1)
+    }
+}
+
+/// As in `Sun, 15 Nov 2026 06:00:00 GMT`.
+fn http_date(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(days % 7) as usize];
+    let (mut year, mut day) = (1970, days);
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while day >= lengths[month] {
+        day -= lengths[month];
+        month += 1;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{weekday}, {:02} {} {year} {hour:02}:{minute:02}:{second:02} GMT", day + 1, months[month])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+
+    #[test]
+    fn faults_strike_the_requests_that_they_are_meant_for_as_often_as_planned() {
+        let strikes = Strikes::default();
+        let orders = |text: &str| Plan::parse(text).unwrap().for_life(1);
+        let plan = orders("status=503 on=tools/call|GET skip=1 times=2");
+        let struck: Vec<bool> = ["tools/call", "tools/list", "GET", "tools/call", "tools/call"]
+            .map(|name| strikes.strike(&plan, name))
+            .into();
+        assert_eq!(struck, [false, false, true, true, false]);
+        assert!(strikes.strike(&orders("status=503"), "initialize"), "a new plan counts anew");
+        assert!(!strikes.strike(&orders("status=503"), "GET"));
+    }
+
+    #[test]
+    fn dates_are_right() {
+        for (seconds, text) in [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"),
+            (1_794_722_399, "Sun, 15 Nov 2026 05:59:59 GMT"),
+        ] {
+            assert_eq!(http_date(UNIX_EPOCH + Duration::from_secs(seconds)), text);
+        }
+    }
+}

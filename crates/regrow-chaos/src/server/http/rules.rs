@@ -1,0 +1,87 @@
+//! What the modern era demands of a request's headers, and which status an answer has.
+
+use serde_json::Value;
+
+use crate::incoming::Incoming;
+use crate::server::wire::{CAPABILITIES_KEY, MODERN, Reply, Request, VERSION_KEY};
+
+/// The HTTP status of an answer.
+pub(in crate::server) fn status_of(request: &Request, reply: &Reply) -> u16 {
+    match reply {
+        Reply::Error { code: -32022, .. } => 400,
+        Reply::Error { code: -32601, .. } if request.modern => 404,
+        _ => 200,
+    }
+}
+
+/// Why a modern request is refused: the code, and what is wrong.
+pub(super) fn objection(incoming: &Incoming, request: &Request) -> Option<(i32, String)> {
+    let version = request.meta(VERSION_KEY).and_then(Value::as_str);
+    let differs = |header: &str, wanted: Option<&str>| {
+        let found = incoming.header(header).map(decoded);
+        (found.as_deref() != wanted).then(|| format!("{header} is {found:?}, the body says {wanted:?}"))
+    };
+    let (method, params) = (request.method.as_str(), &request.params);
+    let named = match method {
+        "tools/call" | "prompts/get" => differs("mcp-name", params["name"].as_str()),
+        "resources/read" => differs("mcp-name", params["uri"].as_str()),
+        _ => None,
+    };
+    let mirrored = (method == "tools/call" && params["name"] == "region")
+        .then(|| differs("mcp-param-region", request.argument("region").as_str()))
+        .flatten();
+    let mismatch = differs("mcp-protocol-version", version)
+        .or_else(|| differs("mcp-method", Some(method)))
+        .or(named)
+        .or(mirrored);
+    if let Some(mismatch) = mismatch {
+        return Some((-32020, mismatch));
+    }
+    if version == Some(MODERN) && request.meta(CAPABILITIES_KEY).is_none() {
+        return Some((-32602, format!("params._meta has no {CAPABILITIES_KEY}")));
+    }
+    None
+}
+
+/// A header's value without its wrapping, `=?base64?...?=`, where it has one that can be read.
+fn decoded(value: &str) -> String {
+    let wrapped = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    let bytes = wrapped.and_then(from_base64);
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| value.to_owned())
+}
+
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = vec![];
+    let (mut bits, mut count) = (0_u32, 0);
+    for letter in text.trim_end_matches('=').bytes() {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count & 0xff) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrapped_values_are_unwrapped() {
+        assert_eq!(decoded("=?base64?SGVsbG8sIOS4lueVjA==?="), "Hello, \u{4e16}\u{754c}");
+        assert_eq!(decoded("=?base64?aGk=?="), "hi");
+        for plain in ["plain", "=?base64?%?=", ""] {
+            assert_eq!(decoded(plain), plain);
+        }
+    }
+}

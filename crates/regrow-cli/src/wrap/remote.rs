@@ -1,0 +1,83 @@
+//! A server that we reach by its URL.
+
+use std::sync::Arc;
+
+use regrow::transport::http::{BearerEnv, Credential, HeaderFile, Headers, Http, HttpClient, Limits};
+use regrow::{Bridge, EraFile, Mask, Port};
+
+use super::Connected;
+use crate::arguments::{self, Wrap};
+
+/// A server's address, and how we reach it.
+pub(super) struct Remote {
+    http: Http,
+    name: String,
+    /// What its era is remembered by.
+    address: String,
+}
+
+impl Remote {
+    /// Says what is wrong with the command line, without quoting what may be secret.
+    pub(super) fn read(options: &Wrap, url: &str) -> Result<Remote, String> {
+        let remote = &options.remote;
+        let url = match url.strip_prefix("env:") {
+            Some(name) => &std::env::var(name).map_err(|_| format!("{url}: there is no such variable"))?,
+            None => url,
+        };
+        let mut http = Http::new(url).map_err(|error| error.to_string())?;
+        let mut headers = vec![];
+        for header in &remote.headers {
+            let Some((name, value)) = header.split_once(':') else {
+                return Err("-H: write a header as 'Name: value'".into());
+            };
+            headers.push((name.trim(), value.trim()));
+        }
+        let headers = Headers::new(headers).map_err(|error| format!("-H: {error}"))?;
+        http = http.headers(headers.headers());
+        if let Some(path) = &remote.header_file {
+            let file = HeaderFile::new(path).map_err(|error| format!("--header-file: {error}"))?;
+            http = http.credential(Arc::new(file));
+        }
+        if let Some(variable) = &remote.bearer_env {
+            let bearer = BearerEnv::new(variable).map_err(|error| format!("--bearer-env: {error}"))?;
+            http = http.credential(Arc::new(bearer));
+        }
+        let mut limits = Limits::default();
+        limits.connect = remote.reach_timeout;
+        limits.header = remote.header_timeout.0;
+        limits.idle = remote.stream_timeout.0;
+        limits.max_message = options.max_line;
+        http = http.limits(limits);
+        if remote.ca_file.is_some() || remote.client_cert.is_some() {
+            let mut client = HttpClient::builder().connect(remote.reach_timeout);
+            if let Some(path) = &remote.ca_file {
+                client = client.ca_file(path);
+            }
+            if let (Some(certificate), Some(key)) = (&remote.client_cert, &remote.client_key) {
+                client = client.certificate(certificate, key);
+            }
+            http = http.client(client.build().map_err(|error| error.to_string())?);
+        }
+        Ok(Remote { name: http.host(), address: http.address(), http })
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    /// The server is greeted with the client's first request, and in its name.
+    pub(super) fn connect(self, options: &Wrap, name: Arc<str>, port: Arc<Port>) -> Connected {
+        let mask = Mask::new(self.http.secrets());
+        let era = match options.remote.era {
+            arguments::Era::Auto => regrow::Era::Auto,
+            arguments::Era::Legacy => regrow::Era::Legacy,
+            arguments::Era::Modern => regrow::Era::Modern,
+        };
+        let mut builder = super::builder(options, name, self.http, mask).era(era);
+        if let Some(file) = EraFile::of_user().filter(|_| !options.remote.no_cache) {
+            builder = builder.era_file(file, self.address);
+        }
+        let (bridge, connection) = Bridge::build(builder, port);
+        Connected { upstream: Box::new(bridge), connection }
+    }
+}

@@ -1,0 +1,20 @@
+//! The scenarios of servers that are reached by their URL: `regrow wrap URL` between a client and a server of HTTP that
+//! misbehaves on command, over real sockets, and a network that fails.
+
+#![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
+
+mod bad_input;
+#[path = "../harness/client.rs"]
+mod client;
+#[path = "../harness/evidence.rs"]
+mod evidence;
+mod expiry;
+mod older;
+mod outages;
+mod places;
+mod refusals;
+mod secrets;
+mod silence;
+mod site;
+mod smoke;
+mod streams;

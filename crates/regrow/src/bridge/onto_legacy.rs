@@ -1,0 +1,169 @@
+//! A modern client on a legacy server: its requests lose the modern envelope, and results get what the modern era
+//! requires.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::object::Object;
+use super::welcome::About;
+use super::words::{self, LOG_LEVEL, PREFIX, SERVER_INFO};
+use super::{Bridge, Request, welcome};
+use crate::call::{Outcome, Reply};
+use crate::error::Gap;
+use crate::frame::{Frame, Kind};
+use crate::inbox::{Inbox, Incoming};
+use crate::memory::MODERN;
+
+impl Bridge {
+    pub(super) fn onto_legacy(&self, request: Request) {
+        let Request { frame, id, reply } = request;
+        if let Some(refusal) = wrong_version(&frame) {
+            return reply.end(refusal);
+        }
+        match frame.method().unwrap_or_default() {
+            "server/discover" => {
+                let name = self.port.name().to_string();
+                self.pass(frame, id, Box::new(Discover { name, reply }));
+            }
+            "subscriptions/listen" => self.listen(&frame, id, reply),
+            _ if words::is_task(&frame) => reply.end(self.gap(&frame, Gap::Tasks)),
+            method if words::may_ask(method) => {
+                self.heed_level(&frame);
+                self.call(Request { frame, id, reply });
+            }
+            method => {
+                self.heed_level(&frame);
+                let reply = Box::new(Complete { polish: self.polish(method), reply });
+                self.pass(stripped(&frame), id, reply);
+            }
+        }
+    }
+
+    /// The modern era asks for log messages with each request, the legacy one once for all.
+    fn heed_level(&self, request: &Frame) {
+        let Some(level) = Object::of(request.meta()).text(LOG_LEVEL) else { return };
+        if self.state().level.as_ref() == Some(&level) || !self.about().can("logging") {
+            return;
+        }
+        let mut params = Object::default();
+        params.put("level", &level);
+        self.state().level = Some(level);
+        self.tell("logging/setLevel", &params, Box::new(Unheard));
+    }
+
+    /// A request of our own.
+    pub(super) fn tell(&self, method: &str, params: &Object, reply: Box<dyn Reply>) {
+        let id = words::own_id("request", 0);
+        self.pass(words::request(&id, method, params), id, reply);
+    }
+
+    /// What a result of this method needs in the modern era.
+    pub(super) fn polish(&self, method: &str) -> Polish {
+        let is_cached = matches!(
+            method,
+            "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" | "resources/read"
+        );
+        Polish { is_cached, about: self.about() }
+    }
+
+    /// What a legacy server sends by itself, for a modern client.
+    pub(super) fn take_from_legacy(&self, incoming: Incoming) -> bool {
+        let frame = &incoming.frame;
+        match frame.kind() {
+            Kind::Request { id, .. } => self.question(incoming.epoch, id, frame),
+            Kind::Notification { method: "notifications/cancelled" } => {
+                frame.request_id().is_some_and(|id| self.withdraw_question(incoming.epoch, &id))
+            }
+            Kind::Notification { method: "notifications/progress" } => self.progress(incoming),
+            // Nobody hears log messages who has not asked for them.
+            Kind::Notification { method: "notifications/message" } => {
+                let wanted = self.state().level.is_some();
+                !wanted || self.port.take(incoming)
+            }
+            Kind::Notification { method }
+                if method.ends_with("/list_changed") || method == "notifications/resources/updated" =>
+            {
+                self.tell_streams(method, frame)
+            }
+            _ => self.port.take(incoming),
+        }
+    }
+}
+
+/// The request without what only a modern server understands.
+pub(super) fn stripped(request: &Frame) -> Frame {
+    let mut params = Object::of(request.params());
+    let mut meta = params.object("_meta");
+    meta.retain(|name| !name.starts_with(PREFIX));
+    match meta.is_empty() {
+        true => drop(params.remove("_meta")),
+        false => params.put("_meta", meta),
+    }
+    params.retain(|name| !matches!(name, "inputResponses" | "requestState"));
+    words::with_params(request, &params)
+}
+
+fn wrong_version(request: &Frame) -> Option<Outcome> {
+    let requested = request.protocol_version().filter(|version| version != MODERN)?;
+    let data = json!({ "supported": [MODERN], "requested": requested });
+    Some(words::refusal(-32022, "Unsupported protocol version", Some(data.to_string().as_bytes())))
+}
+
+/// What the modern era requires in a result.
+pub(super) struct Polish {
+    is_cached: bool,
+    about: Arc<About>,
+}
+
+impl Polish {
+    pub(super) fn apply(&self, outcome: Outcome) -> Outcome {
+        let Outcome::Answered(frame) = &outcome else { return outcome };
+        let Some(mut result) = frame.result().and_then(Object::read) else { return outcome };
+        result.put_if_absent("resultType", "complete");
+        if self.is_cached {
+            // How long it stays true, only the server knows.
+            result.put_if_absent("ttlMs", 0);
+            result.put_if_absent("cacheScope", "private");
+        }
+        let mut meta = result.object("_meta");
+        meta.put_if_absent(SERVER_INFO, &self.about.server_info);
+        result.put("_meta", meta);
+        words::answer(&result.bytes())
+    }
+}
+
+/// A result on its way to a modern client.
+struct Complete {
+    polish: Polish,
+    reply: Box<dyn Reply>,
+}
+
+impl Reply for Complete {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        self.reply.end(self.polish.apply(outcome));
+    }
+}
+
+/// A modern client asks who the server is, and a legacy server has answered.
+struct Discover {
+    name: String,
+    reply: Box<dyn Reply>,
+}
+
+impl Reply for Discover {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        let result = match &outcome {
+            Outcome::Answered(frame) => frame.result().map(|result| welcome::discovered(result, &self.name)),
+            _ => None,
+        };
+        self.reply.end(result.map_or(outcome, |result| words::answer(&result.bytes())));
+    }
+}
+
+/// Nobody waits: what was told is retold by the connection to later sessions.
+pub(super) struct Unheard;
+
+impl Reply for Unheard {
+    fn end(self: Box<Self>, _: Outcome) {}
+}

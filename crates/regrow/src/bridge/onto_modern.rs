@@ -1,0 +1,145 @@
+//! A legacy client on a modern server: its requests get the modern envelope, and what the modern era has no request
+//! for is answered here.
+
+use std::sync::Weak;
+
+use super::object::Object;
+use super::words::{self, INPUT_REQUIRED, LOG_LEVEL, SUBSCRIPTION};
+use super::{Bridge, Request, welcome};
+use crate::call::{Outcome, Reply};
+use crate::error::Gap;
+use crate::frame::{self, Frame, Kind, RawId};
+use crate::inbox::{Inbox, Incoming};
+
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+impl Bridge {
+    pub(super) fn onto_modern(&self, request: Request) {
+        let Request { frame, id, reply } = request;
+        match frame.method().unwrap_or_default() {
+            "initialize" => {
+                let name = self.port.name().to_string();
+                let reply = Box::new(Initialize { asked: frame.clone(), name, reply });
+                self.pass(frame, id, reply);
+            }
+            "ping" => reply.end(words::answer(b"{}")),
+            "logging/setLevel" => reply.end(self.set_level(&frame)),
+            "resources/subscribe" => self.subscribe(frame, id, reply),
+            "resources/unsubscribe" => self.unsubscribe(&frame, reply),
+            _ if words::is_task(&frame) => reply.end(self.gap(&frame, Gap::Tasks)),
+            _ => self.send(Call { bridge: self.me.clone(), request: frame, id, reply, rounds: 0 }, None),
+        }
+    }
+
+    /// Sends a call, with these members besides its own.
+    pub(super) fn send(&self, call: Call, more: Option<&Object>) {
+        let mut params = Object::of(call.request.params());
+        let mut meta = params.object("_meta");
+        for (name, value) in self.state().envelope.members() {
+            meta.put_raw(name, value.to_owned());
+        }
+        params.put("_meta", meta);
+        for (name, value) in more.into_iter().flat_map(Object::members) {
+            params.put_raw(name, value.to_owned());
+        }
+        self.pass(words::with_params(&call.request, &params), call.id.clone(), Box::new(call));
+    }
+
+    fn set_level(&self, request: &Frame) -> Outcome {
+        if !self.about().can("logging") {
+            return words::refusal(-32601, "Method not found", None); // As this server would have said in its client's era.
+        }
+        match request.level().filter(|level| LEVELS.contains(&&**level)) {
+            Some(level) => {
+                self.state().envelope.put(LOG_LEVEL, &*level);
+                words::answer(b"{}")
+            }
+            None => words::refusal(-32602, "Invalid params: no such log level", None),
+        }
+    }
+
+    pub(super) fn forward_onto_modern(&self, notification: &Frame) -> bool {
+        match notification.method().unwrap_or_default() {
+            "notifications/initialized" => {
+                self.listen_to_lists(&self.about().told_lists());
+                true
+            }
+            // A modern server asks for roots when it needs them, and asks nothing that has progress.
+            "notifications/roots/list_changed" | "notifications/progress" => false,
+            _ => self.connection().is_some_and(|connection| connection.forward(notification)),
+        }
+    }
+
+    /// What a modern server sends by itself, for a legacy client.
+    pub(super) fn take_from_modern(&self, incoming: Incoming) -> bool {
+        let frame = &incoming.frame;
+        let (Kind::Notification { method }, Some(id)) = (frame.kind(), frame.subscription_id()) else {
+            return self.port.take(incoming);
+        };
+        let mut params = Object::of(frame.params());
+        if method == "notifications/subscriptions/acknowledged" {
+            self.acknowledged(&id, &params.object("notifications"));
+            return true;
+        }
+        if !self.state().listening.hears(&id) {
+            return true; // The stream that takes its place tells it, too.
+        }
+        let mut meta = params.object("_meta");
+        meta.remove(SUBSCRIPTION);
+        match meta.is_empty() {
+            true => drop(params.remove("_meta")),
+            false => params.put("_meta", meta),
+        }
+        let params = (!params.is_empty()).then(|| params.bytes());
+        let frame = words::message(frame::notification(method, params.as_deref()));
+        self.port.take(Incoming { epoch: incoming.epoch, frame })
+    }
+}
+
+/// A legacy client's handshake, answered by a modern server.
+struct Initialize {
+    asked: Frame,
+    name: String,
+    reply: Box<dyn Reply>,
+}
+
+impl Reply for Initialize {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        let result = match &outcome {
+            Outcome::Answered(frame) => frame.result(),
+            _ => None,
+        };
+        let result = result.map(|result| welcome::initialized(result, &self.asked, &self.name));
+        self.reply.end(result.map_or(outcome, |result| words::answer(&result.bytes())));
+    }
+}
+
+/// A legacy client's call to a modern server.
+pub(super) struct Call {
+    pub(super) bridge: Weak<Bridge>,
+    /// As its client wrote it.
+    pub(super) request: Frame,
+    pub(super) id: RawId,
+    pub(super) reply: Box<dyn Reply>,
+    /// How often its server has asked for input.
+    pub(super) rounds: u32,
+}
+
+impl Reply for Call {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        let bridge = self.bridge.upgrade();
+        match (&outcome, bridge) {
+            (Outcome::Answered(frame), Some(bridge)) if needs_input(frame) => {
+                bridge.need_input(*self, &Object::of(frame.result()));
+            }
+            _ => self.reply.end(outcome),
+        }
+    }
+}
+
+fn needs_input(answer: &Frame) -> bool {
+    // Results may be large, and hardly any holds the word.
+    let result = answer.result().unwrap_or_default();
+    memchr::memmem::find(result, INPUT_REQUIRED.as_bytes()).is_some()
+        && Object::of(Some(result)).text("resultType").as_deref() == Some(INPUT_REQUIRED)
+}

@@ -1,0 +1,131 @@
+//! What a legacy server asks its client, told to a modern client as input that its call requires.
+
+use regrow_core::Epoch;
+
+use super::Bridge;
+use super::calls::{Call, Calls, Question};
+use super::object::Object;
+use super::words;
+use crate::error::{ErrorKind, Gap};
+use crate::frame::{self, Frame, RawId};
+
+/// More unanswered questions during one call are refused.
+const MAX_QUESTIONS: usize = 64;
+
+/// Why a question cannot be put to the client.
+enum Unasked {
+    Unattributed,
+    Unable,
+    TooMany,
+}
+
+impl Unasked {
+    fn refusal(&self, id: &RawId) -> bytes::Bytes {
+        let (code, text) = match self {
+            Unasked::Unattributed => (
+                ErrorKind::NotBridged(Gap::Question).code(),
+                "the client can only be asked during a call, and it is not clear during which: \
+                 none is running, or several are",
+            ),
+            Unasked::Unable => (-32601, "Method not found"),
+            Unasked::TooMany => (ErrorKind::Overloaded.code(), "too many requests are unanswered already"),
+        };
+        frame::error(Some(id), code, text, None)
+    }
+}
+
+impl Calls {
+    /// During which call the server asks. It does not say, so there must be no doubt.
+    fn asking(&self) -> Option<u64> {
+        let running = || self.open.iter().filter(|(_, call)| call.is_running());
+        let only = |wanted: fn(&Call) -> bool| {
+            let mut found = running().filter(|(_, call)| wanted(call)).map(|(&number, _)| number);
+            found.next().filter(|_| found.next().is_none())
+        };
+        only(|_| true)
+            .or_else(|| only(|call| call.method == "tools/call"))
+            .or_else(|| only(|call| call.has_progress))
+    }
+
+    fn admit(&mut self, epoch: Epoch, id: &RawId, request: &Frame) -> Result<u64, Unasked> {
+        let number = self.asking().ok_or(Unasked::Unattributed)?;
+        let leaves = self.open.get(&number).is_some_and(|call| call.client.is_some());
+        let has_room = self.has_room_for(leaves.into(), request.bytes().len());
+        let key = format!("q{}", self.next());
+        let call = self.open.get_mut(&number).ok_or(Unasked::Unattributed)?;
+        let method = request.method().unwrap_or_default();
+        if words::capability(method).is_none_or(|needed| call.capabilities.raw(needed).is_none()) {
+            return Err(Unasked::Unable);
+        }
+        if call.questions.len() >= MAX_QUESTIONS || !has_room {
+            return Err(Unasked::TooMany);
+        }
+        let params = request.params().map(|params| {
+            let mut params = Object::of(Some(params));
+            params.remove("_meta"); // It speaks of a way back that the client does not have.
+            params
+        });
+        let params = params.and_then(|params| serde_json::value::to_raw_value(&params).ok());
+        let method = method.to_owned();
+        call.questions.push(Question { key, epoch, id: id.clone(), method, params, told: false });
+        Ok(number)
+    }
+}
+
+impl Bridge {
+    /// The server asks the client something.
+    pub(super) fn question(&self, epoch: Epoch, id: RawId, request: &Frame) -> bool {
+        let mut state = self.state();
+        let admitted = state.calls.admit(epoch, &id, request);
+        // A client that is away already is told when it comes back.
+        let away = admitted.map(|number| state.calls.send_away(number, &self.me));
+        drop(state);
+        match away {
+            Ok(Some((reply, outcome))) => reply.end(outcome),
+            Ok(None) => {}
+            Err(unasked) => {
+                self.connection().map(|connection| connection.hand_over(epoch, &id, unasked.refusal(&id)));
+            }
+        }
+        true
+    }
+
+    /// The server does not want to know any more. Says whether it had asked.
+    pub(super) fn withdraw_question(&self, epoch: Epoch, id: &RawId) -> bool {
+        let mut state = self.state();
+        let is_it = |question: &Question| question.epoch == epoch && question.id == *id;
+        let mut known = false;
+        for call in state.calls.open.values_mut() {
+            known |= call.questions.iter().any(is_it);
+            call.questions.retain(|question| !is_it(question));
+        }
+        known
+    }
+
+    /// The client has answered these.
+    pub(super) fn answer_questions(&self, questions: Vec<Question>, answers: &Object) {
+        let Some(connection) = self.connection() else { return };
+        for question in questions {
+            let Some(answer) = answers.raw(&question.key) else { continue };
+            let line = frame::response(&question.id, answer.get().as_bytes());
+            connection.hand_over(question.epoch, &question.id, line);
+        }
+    }
+
+    /// Nobody will answer these. The server must not wait for it, nor the clock stand still.
+    pub(super) fn drop_questions(&self, questions: Vec<Question>) {
+        let Some(connection) = self.connection() else { return };
+        for question in questions {
+            let line = match &*question.method {
+                "elicitation/create" => frame::response(&question.id, br#"{"action":"cancel"}"#),
+                _ => frame::error(
+                    Some(&question.id),
+                    ErrorKind::Closed.code(),
+                    "nobody is left to answer",
+                    None,
+                ),
+            };
+            connection.hand_over(question.epoch, &question.id, line);
+        }
+    }
+}

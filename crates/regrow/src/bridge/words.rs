@@ -1,0 +1,102 @@
+//! Words of the modern era, and messages of the bridge's own.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use regrow_core::Epoch;
+use serde_json::json;
+
+use super::object::Object;
+use crate::call::Outcome;
+use crate::frame::{self, Frame, RawId};
+use crate::inbox::Incoming;
+
+/// What the modern era keeps in `_meta` begins with this.
+pub(super) const PREFIX: &str = "io.modelcontextprotocol/";
+pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(super) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+pub(super) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(super) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+pub(super) const INPUT_REQUIRED: &str = "input_required";
+
+/// No session has this number: what carries it is the bridge's own, and outlives sessions.
+pub(super) const OURS: Epoch = Epoch(0);
+
+/// The methods by which a server asks a client, and the capability that a client needs for each.
+pub(super) fn capability(method: &str) -> Option<&'static str> {
+    match method {
+        "elicitation/create" => Some("elicitation"),
+        "sampling/createMessage" => Some("sampling"),
+        "roots/list" => Some("roots"),
+        _ => None,
+    }
+}
+
+/// Requests during which a server may ask for input in the modern era.
+pub(super) fn may_ask(method: &str) -> bool {
+    matches!(method, "tools/call" | "prompts/get" | "resources/read")
+}
+
+/// Whether a request belongs to tasks, which the eras do not share.
+pub(super) fn is_task(request: &Frame) -> bool {
+    request.has_task() || request.method().is_some_and(|method| method.starts_with("tasks/"))
+}
+
+/// What a stream tells of.
+pub(super) fn filter(lists: &[&'static str], uris: &BTreeSet<String>) -> Object {
+    let mut filter = Object::default();
+    lists.iter().for_each(|list| filter.put(list, true));
+    if !uris.is_empty() {
+        filter.put("resourceSubscriptions", uris);
+    }
+    filter
+}
+
+/// A line of our own as a message.
+pub(super) fn message(line: Bytes) -> Frame {
+    Frame::parse(line).expect("a message that we wrote ourselves is one")
+}
+
+/// A request with other parameters.
+pub(super) fn request(id: &RawId, method: &str, params: &Object) -> Frame {
+    message(frame::request(id, method, Some(&params.bytes())))
+}
+
+/// The same request with other parameters; without any if it had none.
+pub(super) fn with_params(old: &Frame, params: &Object) -> Frame {
+    let id = old.id().unwrap_or_else(|| RawId::from(0));
+    let method = old.method().unwrap_or_default();
+    match params.is_empty() && old.params().is_none() {
+        true => message(frame::request(&id, method, None)),
+        false => request(&id, method, params),
+    }
+}
+
+/// An answer of our own. Who waits puts its id in.
+pub(super) fn answer(result: &[u8]) -> Outcome {
+    Outcome::Answered(message(frame::response(&RawId::from(0), result)))
+}
+
+/// An error of our own, in the words of the protocol.
+pub(super) fn refusal(code: i64, text: &str, data: Option<&[u8]>) -> Outcome {
+    Outcome::Answered(message(frame::error(Some(&RawId::from(0)), code, text, data)))
+}
+
+/// A message for the client.
+pub(super) fn to_client(line: Bytes) -> Incoming {
+    Incoming { epoch: OURS, frame: message(line) }
+}
+
+/// A cancellation of this request.
+pub(super) fn cancellation(id: &RawId, reason: &str) -> Bytes {
+    let params = format!("{{\"requestId\":{id},\"reason\":{}}}", json!(reason));
+    frame::notification("notifications/cancelled", Some(params.as_bytes()))
+}
+
+/// An id for a request of the bridge's own.
+pub(super) fn own_id(kind: &str, number: u64) -> RawId {
+    let text = json!(format!("regrow-{kind}-{number}")).to_string();
+    RawId::parse(text.as_bytes()).expect("a string is an id")
+}

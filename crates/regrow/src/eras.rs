@@ -1,0 +1,127 @@
+//! Which era a server spoke when it was last asked, kept on disk, so that a later start need not ask again.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crate::connection::Era;
+
+/// More servers than this are not remembered.
+const MAX_SERVERS: usize = 1000;
+/// A larger file is none of ours.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// A file of eras. It holds fingerprints of addresses rather than addresses, which may contain secrets.
+///
+/// What cannot be read or written is not remembered, and no reason to fail.
+#[derive(Clone, Debug)]
+pub struct EraFile {
+    path: PathBuf,
+}
+
+impl EraFile {
+    /// The file at this path, which need not exist yet.
+    pub fn at(path: impl Into<PathBuf>) -> EraFile {
+        EraFile { path: path.into() }
+    }
+
+    /// The file in the user's cache folder; none where there is no such folder.
+    pub fn of_user() -> Option<EraFile> {
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = || absolute("HOME");
+        let cache = match cfg!(target_os = "macos") {
+            true => home().map(|home| home.join("Library/Caches")),
+            false => absolute("XDG_CACHE_HOME").or_else(|| home().map(|home| home.join(".cache"))),
+        };
+        cache.map(|cache| EraFile::at(cache.join("regrow").join("eras.json")))
+    }
+
+    /// The era that this server spoke.
+    pub(crate) fn recall(&self, server: &str) -> Option<Era> {
+        match self.read().get(&fingerprint(server))?.as_str() {
+            "legacy" => Some(Era::Legacy),
+            "modern" => Some(Era::Modern),
+            _ => None,
+        }
+    }
+
+    /// Keeps in mind which era this server speaks.
+    pub(crate) fn remember(&self, server: &str, modern: bool) {
+        let era = if modern { "modern" } else { "legacy" };
+        self.change(|eras| {
+            if eras.len() >= MAX_SERVERS {
+                eras.clear(); // They are found out anew as they are needed.
+            }
+            eras.insert(fingerprint(server), era.to_owned()).as_deref() != Some(era)
+        });
+    }
+
+    /// What we remembered has proved wrong.
+    pub(crate) fn forget(&self, server: &str) {
+        self.change(|eras| eras.remove(&fingerprint(server)).is_some());
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, String>) -> bool) {
+        let mut eras = self.read();
+        if change(&mut eras)
+            && let Err(error) = self.write(&eras)
+        {
+            tracing::debug!(path = %self.path.display(), %error, "the era of the server is not remembered");
+        }
+    }
+
+    fn read(&self) -> BTreeMap<String, String> {
+        let fits = std::fs::metadata(&self.path).is_ok_and(|file| file.is_file() && file.len() <= MAX_BYTES);
+        let text = if fits { std::fs::read(&self.path).unwrap_or_default() } else { vec![] };
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// Replaces the file as a whole, so that nobody reads half of it.
+    fn write(&self, eras: &BTreeMap<String, String>) -> io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder)?;
+        let new = self.path.with_extension(format!("{}.new", std::process::id()));
+        let text = serde_json::to_vec(eras).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        std::fs::write(&new, text)?;
+        std::fs::rename(&new, &self.path)
+    }
+}
+
+/// The same on every machine and in every version (FNV-1a).
+fn fingerprint(server: &str) -> String {
+    let hash = server.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_era_is_remembered_over_starts_until_it_is_forgotten_and_names_no_address() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cache/eras.json");
+        EraFile::at(&path).remember("http://host/secret", true);
+        EraFile::at(&path).remember("http://other/", false);
+        assert_eq!(EraFile::at(&path).recall("http://host/secret"), Some(Era::Modern));
+        assert_eq!(EraFile::at(&path).recall("http://other/"), Some(Era::Legacy));
+        assert!(!std::fs::read_to_string(&path).unwrap().contains("secret"));
+        EraFile::at(&path).forget("http://host/secret");
+        assert_eq!(EraFile::at(&path).recall("http://host/secret"), None);
+        assert_eq!(EraFile::at(&path).recall("http://other/"), Some(Era::Legacy));
+    }
+
+    #[test]
+    fn a_file_that_is_not_ours_is_no_reason_to_fail() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("eras.json");
+        std::fs::write(&path, "not json").unwrap();
+        let file = EraFile::at(&path);
+        assert_eq!(file.recall("http://host/"), None);
+        file.remember("http://host/", true);
+        assert_eq!(file.recall("http://host/"), Some(Era::Modern));
+        EraFile::at("/proc/nowhere/eras.json").remember("http://host/", true);
+    }
+}

@@ -1,0 +1,286 @@
+//! A session of exchanges: each message is carried by a task of its own, and none waits for another.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use regrow_core::{CallId, Epoch, Fault, Reach};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::desk::News;
+use crate::frame::Frame;
+use crate::lines::Line;
+use crate::messages::Messages;
+use crate::session::panicked;
+use crate::shared::Shared;
+use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
+
+/// So many messages that want no answer may be on their way at once.
+const MAX_NOTES: usize = 1024;
+/// A lost stream is opened again after so long, and longer each time that it is lost at once,
+const LISTEN_AGAIN: Duration = Duration::from_millis(500);
+/// up to this.
+const LISTEN_AT_LEAST: Duration = Duration::from_secs(30);
+
+/// The exchanges of one session.
+pub(crate) struct Exchanger {
+    shared: Arc<Shared>,
+    epoch: Epoch,
+    exchanges: Arc<dyn Exchanges>,
+    /// Closing the exchange of a request cancels it; in the legacy era a notification does.
+    closing_cancels: bool,
+    calls: HashMap<CallId, JoinHandle<()>>,
+    notes: HashMap<u64, (usize, JoinHandle<()>)>,
+    last_note: u64,
+    queued: usize,
+    /// An exchange has ended.
+    ended: Arc<Notify>,
+}
+
+impl Exchanger {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        epoch: Epoch,
+        exchanges: Arc<dyn Exchanges>,
+        closing_cancels: bool,
+    ) -> Exchanger {
+        Exchanger {
+            shared,
+            epoch,
+            exchanges,
+            closing_cancels,
+            calls: HashMap::new(),
+            notes: HashMap::new(),
+            last_note: 0,
+            queued: 0,
+            ended: Arc::default(),
+        }
+    }
+
+    pub(crate) fn exchanges(&self) -> &Arc<dyn Exchanges> {
+        &self.exchanges
+    }
+
+    /// How many bytes of messages that want no answer are on their way.
+    pub(crate) fn queued(&self) -> usize {
+        if self.notes.len() < MAX_NOTES { self.queued } else { usize::MAX }
+    }
+
+    pub(crate) fn closing_cancels(&self) -> bool {
+        self.closing_cancels
+    }
+
+    /// Starts to carry a message. `done` hears how that went.
+    pub(crate) fn start(
+        &mut self,
+        call: Option<CallId>,
+        line: Bytes,
+        done: Option<oneshot::Sender<Carried>>,
+    ) {
+        let bytes = line.len();
+        let note = call.is_none().then(|| {
+            self.last_note += 1;
+            self.last_note
+        });
+        let Ok(message) = Frame::parse(line) else { return }; // We have parsed or written it before.
+        let ear = Arc::new(SessionEar::new(self.shared.clone(), self.epoch, call));
+        let exchanges = self.exchanges.clone();
+        let task = tokio::spawn(async move {
+            let carried = exchanges.carry(message, ear.clone()).await;
+            ear.finish(note, &carried);
+            if let Some(done) = done {
+                let _ = done.send(carried); // Nobody need wait.
+            }
+        });
+        // The task takes the lock to forget itself, which is held here, so it finds itself in its place.
+        match (call, note) {
+            (Some(call), _) => drop(self.calls.insert(call, task)),
+            (None, Some(note)) => {
+                self.queued += bytes;
+                self.notes.insert(note, (bytes, task));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Ends the exchange of a call that nobody waits for.
+    pub(crate) fn abort(&mut self, call: CallId) {
+        if let Some(task) = self.calls.remove(&call) {
+            task.abort();
+        }
+    }
+
+    fn forget(&mut self, call: Option<CallId>, note: Option<u64>) {
+        if let Some(call) = call {
+            self.calls.remove(&call);
+        }
+        if let Some((bytes, _)) = note.and_then(|note| self.notes.remove(&note)) {
+            self.queued -= bytes;
+        }
+        self.ended.notify_waiters();
+    }
+}
+
+impl Drop for Exchanger {
+    fn drop(&mut self) {
+        let notes = self.notes.drain().map(|(_, (_, task))| task);
+        for task in self.calls.drain().map(|(_, task)| task).chain(notes) {
+            task.abort();
+        }
+    }
+}
+
+/// How a message was carried.
+pub(crate) type Carried = Result<Receipt, Fault>;
+
+/// Hears what one exchange of a session brings.
+struct SessionEar {
+    shared: Arc<Shared>,
+    epoch: Epoch,
+    /// The call that it is about.
+    call: Option<CallId>,
+    messages: Messages,
+}
+
+impl SessionEar {
+    fn new(shared: Arc<Shared>, epoch: Epoch, call: Option<CallId>) -> SessionEar {
+        SessionEar { messages: Messages::new(shared.clone(), epoch), shared, epoch, call }
+    }
+
+    /// The exchange is over.
+    fn finish(&self, note: Option<u64>, carried: &Carried) {
+        match carried {
+            Ok(Receipt::Elsewhere) => {}
+            Ok(Receipt::Done) if !self.is_open() => {}
+            Ok(Receipt::Done) => self.fail(&Fault::AnswerCut),
+            Err(fault) => self.fail(fault),
+        }
+        if let Some(exchanger) = self.shared.desk().exchanger(self.epoch) {
+            exchanger.forget(self.call, note);
+        }
+    }
+
+    fn fail(&self, fault: &Fault) {
+        match self.call {
+            Some(call) => self.shared.missed(self.epoch, call, fault),
+            None => self.shared.desk().oddities.undelivered += 1,
+        }
+        self.shared.concern(self.epoch, fault);
+    }
+
+    /// Whether somebody waits for the answer.
+    fn is_open(&self) -> bool {
+        self.call.is_some_and(|call| self.shared.desk().ledger.reply(call).is_some())
+    }
+}
+
+impl Drop for SessionEar {
+    fn drop(&mut self) {
+        // What messages do is caught where they are taken; the transport itself can fail, too.
+        if std::thread::panicking() {
+            self.shared.lost(self.epoch, panicked());
+        }
+    }
+}
+
+impl Ear for SessionEar {
+    fn sent(&self) {
+        if let Some(call) = self.call {
+            self.shared.desk().ledger.sent(call, 0);
+        }
+    }
+
+    fn heard(&self) {
+        self.shared.hear();
+    }
+
+    fn take(&self, message: Line) -> bool {
+        self.shared.hear();
+        if !self.messages.take_line(message) {
+            self.shared.lost(self.epoch, panicked());
+        }
+        !self.is_open()
+    }
+
+    fn room(&self) -> BoxFuture<()> {
+        if self.shared.inbox.has_room() {
+            return Box::pin(std::future::ready(()));
+        }
+        let (shared, epoch) = (self.shared.clone(), self.epoch);
+        Box::pin(async move {
+            // The client does not read. That is not the server's fault.
+            let blocked = Blocked::new(shared.clone(), epoch);
+            shared.inbox.clone().room().await;
+            shared.hear();
+            drop(blocked);
+        })
+    }
+}
+
+/// As long as this lives, we do not read because the client does not.
+struct Blocked {
+    shared: Arc<Shared>,
+    epoch: Epoch,
+}
+
+impl Blocked {
+    fn new(shared: Arc<Shared>, epoch: Epoch) -> Blocked {
+        shared.set_blocked(epoch, true);
+        Blocked { shared, epoch }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        self.shared.set_blocked(self.epoch, false);
+    }
+}
+
+/// Listens to what the server says by itself, for as long as the session lasts.
+pub(crate) async fn listen(shared: Arc<Shared>, epoch: Epoch, exchanges: Arc<dyn Exchanges>) {
+    let ear = Arc::new(SessionEar::new(shared.clone(), epoch, None));
+    let mut pause = LISTEN_AGAIN;
+    loop {
+        let since = shared.now();
+        match exchanges.clone().listen(ear.clone()).await {
+            Deaf::Over(fault) => return shared.lost(epoch, fault),
+            Deaf::Lost(fault) => shared.concern(epoch, &fault),
+        }
+        if shared.now() - since > LISTEN_AT_LEAST {
+            pause = LISTEN_AGAIN;
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LISTEN_AT_LEAST);
+        shared.tell(News::Unheard(epoch));
+    }
+}
+
+impl Shared {
+    /// Resolves when no call is in flight on this session, if it is one of exchanges. Streams are none.
+    pub(crate) async fn exchanges_end(&self, epoch: Epoch) {
+        let Some(ended) = self.desk().exchanger(epoch).map(|exchanger| exchanger.ended.clone()) else {
+            return;
+        };
+        loop {
+            let next = ended.notified();
+            tokio::pin!(next);
+            next.as_mut().enable();
+            if self.desk().ledger.in_flight(epoch) == 0 {
+                return;
+            }
+            next.await;
+        }
+    }
+
+    /// An exchange of the session ended with this fault, which may concern more than its own message.
+    pub(crate) fn concern(&self, epoch: Epoch, fault: &Fault) {
+        match fault.reach() {
+            Reach::Call => {}
+            Reach::Doubt => self.tell(News::Doubted(epoch)),
+            Reach::Session => self.lost(epoch, fault.clone()),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! How client and server get to know each other, whatever either speaks.
+
+use regrow::core::Fault;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::client::*;
+use crate::server::{Plan, Server, Speaks};
+use crate::world::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_client_shakes_hands_with_a_modern_server() {
+    let server = Server::always(modern_server());
+    let mut client = Client::of(&server);
+    let answer = client.initialize("2025-03-26").await;
+    let expected = json!({
+        "protocolVersion": "2025-03-26",
+        "capabilities": {
+            "tools": { "listChanged": true },
+            "resources": { "subscribe": true },
+            "logging": {},
+        },
+        "serverInfo": { "name": "fake", "version": "9" },
+        "instructions": "be kind",
+    });
+    assert_eq!(answer["result"], expected);
+    assert_eq!(server.told(1), ["initialize"], "its own era first");
+    assert_eq!(server.told(2), ["server/discover"]);
+    let meta = &server.heard_of("server/discover")[0].message["params"]["_meta"];
+    assert_eq!(meta[INFO], json!({ "name": "old", "version": "1" }), "greeted in the client's name");
+    assert_eq!(meta[CAPABILITIES], can());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_no_legacy_server_knows_is_answered_with_the_newest() {
+    let server = Server::always(modern_server());
+    let answer = Client::of(&server).initialize("2031-01-01").await;
+    assert_eq!(answer["result"]["protocolVersion"], "2025-11-25");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_client_discovers_a_legacy_server() {
+    let server = Server::always(legacy_server());
+    let mut client = Client::of(&server);
+    let answer = client.ask(modern("d", "server/discover", json!({}))).await;
+    let expected = json!({
+        "resultType": "complete",
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {
+            "tools": { "listChanged": true },
+            "resources": { "subscribe": true, "listChanged": true },
+            "prompts": {},
+            "logging": {},
+        },
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "fake", "version": "1" } },
+    });
+    assert_eq!(answer["result"], expected);
+    let greeting = &server.heard_of("initialize")[0].message["params"];
+    assert_eq!(greeting["clientInfo"], json!({ "name": "new", "version": "2" }));
+    assert_eq!(greeting["capabilities"], can());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_client_need_not_discover_and_what_it_asks_first_waits_in_order() {
+    for plan in [legacy_server(), modern_server()] {
+        let server = Server::always(Plan { start_delay: secs(3), ..plan });
+        let mut client = Client::of(&server);
+        for id in 0..20 {
+            client
+                .send(modern(id, "tools/call", json!({ "name": "work", "arguments": { "say": id } })))
+                .await;
+        }
+        for id in 0..20 {
+            let answer = client.next().await;
+            assert_eq!((&answer["id"], &answer["result"]["got"]), (&json!(id), &json!(id)));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_tries_the_modern_era_first_and_falls_back_is_served() {
+    // Such a client waits for ten seconds, and the server is silent for longer.
+    let silent = Plan { speaks: Speaks::LegacySilentOnDiscover, ..legacy_server() };
+    for plan in [silent, Plan { start_delay: secs(15), ..modern_server() }] {
+        let server = Server::always(plan);
+        let mut client = Client::of(&server);
+        client.send(modern(1, "server/discover", json!({}))).await;
+        sleep(secs(10)).await;
+        client.send(initialize(2, "2025-11-25")).await;
+        let late = client.next().await;
+        assert_eq!((&late["id"], &late["result"]["resultType"]), (&json!(1), &json!("complete")));
+        let answer = client.next().await;
+        assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(2), &json!("2025-11-25")));
+        client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        let listed = client.call("tools/list", json!({})).await;
+        assert_eq!(listed["result"]["tools"][0]["name"], "add");
+        assert!(listed["result"]["ttlMs"].is_null(), "it lives in the legacy era now");
+        let meta = &server.heard_of("tools/list")[0].message["params"]["_meta"];
+        assert_eq!(meta[VERSION].is_string(), client.connection.is_modern());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_start_fails_all_that_wait_and_the_next_request_asks_again() {
+    let fault_of = || Fault::NotFound { program: "x".into() };
+    let server = Server::new(move |start| match start {
+        1 => Plan { cannot_start: Some(fault_of()), spawn_delay: secs(1), ..legacy_server() },
+        _ => legacy_server(),
+    });
+    let mut client = Client::of(&server);
+    client.send(modern(1, "tools/call", json!({ "name": "work" }))).await;
+    client.send(modern(2, "tools/list", json!({}))).await;
+    let call = client.next().await;
+    assert_eq!((&call["id"], &call["result"]["isError"]), (&json!(1), &json!(true)));
+    assert_eq!(call["result"]["resultType"], "complete");
+    assert_eq!((&fault(&call)["kind"], &fault(&call)["tool"]), (&json!("unavailable"), &json!("work")));
+    assert_eq!(fault(&call)["delivery"], "not-sent");
+    let list = client.next().await;
+    assert_eq!((&list["id"], &list["error"]["code"]), (&json!(2), &json!(-31002)));
+    sleep(secs(20)).await;
+    let listed = client.modern_call("tools/list", json!({})).await;
+    assert_eq!(listed["result"]["tools"][0]["name"], "add");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_is_bounded_and_can_be_cancelled() {
+    let server = Server::always(Plan { start_delay: secs(5), ..legacy_server() });
+    let mut client = Client::of(&server);
+    for id in 0..1025 {
+        client.send(modern(id, "tools/call", json!({ "name": "work", "arguments": { "say": id } }))).await;
+    }
+    let refused = client.next().await;
+    assert_eq!((&refused["id"], &fault(&refused)["kind"]), (&json!(1024), &json!("overloaded")));
+    client.cancel(json!(3)).await;
+    for id in (0..1024).filter(|id| *id != 3) {
+        assert_eq!(client.next().await["id"], id);
+    }
+    assert_eq!(server.heard_of("tools/call").len(), 1023);
+    client.hears_nothing(secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ping_before_the_handshake_tells_nothing_about_who_asks() {
+    let server = Server::always(legacy_server());
+    let mut client = Client::of(&server);
+    assert_eq!(client.call("ping", json!({})).await["result"], json!({}));
+    client.initialize("2025-11-25").await;
+    assert_eq!(server.heard_of("initialize")[0].message["params"]["clientInfo"]["name"], "old");
+}
