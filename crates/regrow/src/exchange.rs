@@ -170,6 +170,7 @@ impl SessionEar {
             Ok(Receipt::Elsewhere) => {}
             Ok(Receipt::Done) if !self.is_open() => {}
             Ok(Receipt::Done) => self.fail(&Fault::AnswerCut),
+            Err(Fault::Closed) => {} // We ended it. The owner knows why, and tells it when the session is settled.
             Err(fault) => self.fail(fault),
         }
         if let Some(exchanger) = self.shared.desk().exchanger(self.epoch) {

@@ -293,13 +293,11 @@ impl Shared {
         self.wake.notify_one(); // A pause ends some time, or a drain waits for this call.
         if let Some(Missed::Over(ended)) = missed {
             let kind = match fault.http_status() {
-                _ if *fault == Fault::Closed => ErrorKind::Closed,
                 Some(_) => ErrorKind::Refused,
                 None if ended.delivery == Delivery::NotSent => ErrorKind::Unavailable,
                 None => ErrorKind::Interrupted,
             };
             let outlook = match fault.again() {
-                _ if *fault == Fault::Closed => Outlook::Closed,
                 _ if fault.is_permanent() => {
                     Outlook::NeedsMending(self.settings.policy.permanent_demand_floor)
                 }
