@@ -175,7 +175,7 @@ fn scenario_37_half_a_body_is_no_answer() {
         assert_eq!(told["delivery"], "unknown", "{told}");
         site.wait_for_end();
         site.start();
-        assert_eq!(peer.call("count", json!({})), "1");
+        assert_eq!(peer.call_back("count", json!({})), "1");
         assert_eq!(site.journal.runs("half"), 1);
         peer.leave();
     }
