@@ -200,6 +200,7 @@ class Server:
         # Regrow serves whichever era its client asks for, whatever the server's.
         modern = options.mode != "legacy" and (self.modern or not options.bare)
         expect((link.version == MODERN) == modern, f"speaks {link.version}")
+        expect(bool(await link.tools()), "no tools")
 
     async def check_closed(self, place: Place) -> None:
         """What the server must have seen."""
@@ -500,7 +501,6 @@ class Remote(Server):
         expect(more == 2, f"two calls ran {more} times")
 
     async def starts_again_with_other_tools(self, link: Link) -> None:
-        # Who has not seen the list is told of no change.
         expect("more" not in await link.tools(), "the new tool is there already")
         async with self.subscribed(link, None, tools=True):
             (link.place.work / "more").touch()

@@ -48,7 +48,7 @@ async function live(report, server) {
     const connected = await report.case(`${server.name}: connects`, async () => {
       await place.start();
       link = await sdk.connect(place, place.transport(), true);
-      server.checkConnected(link);
+      await server.checkConnected(link);
     });
     for (const [name, step] of [...steps, ["closes", checkClose]]) {
       await report.case(`${server.name}: ${name}`, async () => {
@@ -165,11 +165,13 @@ class Server {
   legacy = true; // and whether the legacy one.
   death = "may have run"; // How its end looks from here differs with the moment.
 
-  checkConnected(link) {
-    if (sdk.version === 1) return;
-    // Regrow serves whichever era its client asks for, whatever the server's.
-    const modern = options.mode === "auto" && (this.modern || !options.bare);
-    expect((link.version === MODERN) === modern, `speaks ${link.version}`);
+  async checkConnected(link) {
+    if (sdk.version === 2) {
+      // Regrow serves whichever era its client asks for, whatever the server's.
+      const modern = options.mode === "auto" && (this.modern || !options.bare);
+      expect((link.version === MODERN) === modern, `speaks ${link.version}`);
+    }
+    expect((await link.tools()).length > 0, "no tools");
   }
 
   /** Announcements of this resource, in the way of the client's era, until the function that it returns is called. */
@@ -426,7 +428,7 @@ class Remote extends Server {
   }
 
   async startsAgainWithOtherTools(link) {
-    expect(!(await link.tools()).includes("more"), "the new tool is there already"); // Who has not seen the list is told of no change.
+    expect(!(await link.tools()).includes("more"), "the new tool is there already");
     const end = await this.subscribe(link, undefined);
     fs.writeFileSync(path.join(link.place.work, "more"), "");
     await link.place.restart();

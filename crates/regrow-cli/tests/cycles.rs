@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
 
-#[allow(dead_code)] // Shared with the scenarios, which look at more.
 #[path = "harness/evidence.rs"]
 mod evidence;
 

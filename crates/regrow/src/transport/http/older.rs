@@ -65,11 +65,15 @@ impl Older {
         Ok(Some(Older { endpoint, ear, stream }))
     }
 
-    /// Carries a message; its answer comes on the stream.
+    /// Carries a message; its answer comes on the stream. Without that there is none to wait for.
     pub(super) async fn post(&self, link: &HttpLink, errand: &mut Errand) -> Result<Reply, Fault> {
         errand.in_session = true;
         let bytes = errand.message.bytes().clone();
-        link.send(Outgoing::post(self.endpoint.clone(), bytes, errand.ear.clone())).await
+        tokio::select! {
+            biased;
+            fault = self.stream.end() => Err(fault),
+            reply = link.send(Outgoing::post(self.endpoint.clone(), bytes, errand.ear.clone())) => reply,
+        }
     }
 
     /// Resolves when the ear that the stream was opened with has its answer, or with the fault if that cannot come.
