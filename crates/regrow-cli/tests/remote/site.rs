@@ -52,6 +52,14 @@ impl Site {
         site
     }
 
+    /// Runs with just this plan; its clients begin in this era.
+    pub fn with_plan(era: Era, plan: &str) -> Site {
+        let mut site = Site::down(era, "");
+        site.plan = plan.into();
+        site.start();
+        site
+    }
+
     /// Has a port, but does not run yet.
     pub fn down(era: Era, plan: &str) -> Site {
         let folder = TempDir::new().unwrap();
