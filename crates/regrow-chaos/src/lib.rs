@@ -70,6 +70,7 @@
 //! | `event-ids` | events have ids, and a stream can be resumed by `Last-Event-ID` (the last 256 events of the last 64 streams) |
 //! | `prime` | a stream begins with an empty event that has an id |
 //! | `retry` (`=50`) | a stream begins with this `retry:` |
+//! | `close-idle` (`=0s`) | a connection is closed when no request came for so long; with 0 after each response |
 //! | `ask-on-get` | questions to the client go where it listens, not on the response |
 //! | `foreign-endpoint=PORT` | the `endpoint` event of HTTP+SSE names this port |
 //!

@@ -54,6 +54,7 @@ const ITEMS: &[(&str, Kind)] = &[
     ("retry", Kind::Count(50)),
     ("need-token", Kind::Text("")),
     ("foreign-endpoint", Kind::Count(9)),
+    ("close-idle", Kind::Time(0)),
     ("on", Kind::Text("")),
     ("skip", Kind::Count(1)),
     ("times", Kind::Count(1)),

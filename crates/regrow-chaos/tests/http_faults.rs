@@ -252,3 +252,19 @@ fn death_in_the_middle_is_seen_before_the_head_or_in_the_stream() {
         assert_eq!(site.journal.runs_with("die", "a"), 1);
     }
 }
+
+#[test]
+fn idle_connections_are_closed_when_planned() {
+    for (plan, reused) in [("close-idle", false), ("close-idle=10s", true)] {
+        let site = site(plan);
+        let session = site.session();
+        let mut wire = site.connect();
+        let ping = request(1, "ping", json!({})).to_string();
+        wire.send("POST", "/mcp", &[("Mcp-Session-Id", &session)], &ping);
+        assert!(wire.answer().whole);
+        if reused {
+            wire.send("POST", "/mcp", &[("Mcp-Session-Id", &session)], &ping);
+        }
+        assert_eq!(wire.answer().whole, reused, "{plan}");
+    }
+}

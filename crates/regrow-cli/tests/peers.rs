@@ -25,11 +25,11 @@ fn run(part: &str) {
         assert!(std::env::var_os("REGROW_CI").is_none(), "in CI nothing may be skipped");
         // Not by `eprintln!`, which is only shown for tests that fail.
         let skipped = "skipped: real clients and servers are not installed; tests/peers/install does that\n";
-        std::io::stderr().write_all(skipped.as_bytes()).unwrap();
+        std::io::stderr().write_all(skipped.as_bytes()).expect("written");
         return;
     }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut run = Command::new(root.join("tests/peers/run"));
-    let run = run.arg(env!("CARGO_BIN_EXE_regrow")).arg(part).status().unwrap();
+    let run = run.arg(env!("CARGO_BIN_EXE_regrow")).arg(part).status().expect("the script starts");
     assert!(run.success(), "see above for the cases that failed");
 }

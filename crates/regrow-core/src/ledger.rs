@@ -340,6 +340,11 @@ impl<R> Ledger<R> {
         }
     }
 
+    /// Whether this very session owes an answer to this call.
+    pub fn is_on(&self, epoch: Epoch, id: CallId) -> bool {
+        self.calls.get(&id).is_some_and(|call| matches!(call.place, Place::On(on, _) if on == epoch))
+    }
+
     /// Who waits for this call.
     pub fn reply(&self, id: CallId) -> Option<&R> {
         self.calls.get(&id).map(|call| &call.reply)
@@ -553,8 +558,15 @@ impl<R> Ledger<R> {
 
     /// Since when the oldest of the calls that have gone to this session could be sent.
     pub fn eldest(&self, epoch: Epoch) -> Option<Time> {
+        self.eldest_of(epoch, |_| true)
+    }
+
+    /// The same, of these calls alone.
+    pub fn eldest_of(&self, epoch: Epoch, wanted: impl Fn(CallId) -> bool) -> Option<Time> {
         let gone = |call: &Call<R>| matches!(call.place, Place::On(on, Some(_)) if on == epoch);
-        self.clients(gone).map(|call| call.since).min()
+        let of_clients = |call: &Call<R>| !call.own && call.nature != Nature::Stream;
+        let calls = self.calls.iter().filter(|(id, call)| of_clients(call) && gone(call) && wanted(**id));
+        calls.map(|(_, call)| call.since).min()
     }
 
     fn count(&self, wanted: impl Fn(&Call<R>) -> bool) -> usize {

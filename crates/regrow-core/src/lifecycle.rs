@@ -3,7 +3,7 @@
 use crate::event::{Effect, Event, Notice, Orderer, Pulse};
 use crate::state::{Intent, State, Step, Watch};
 use crate::watch::{Sign, Trust};
-use crate::{Again, Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Remedy, Time, Verdict};
+use crate::{Again, Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Reach, Remedy, Time, Verdict};
 use std::time::Duration;
 
 /// The pure state machine. Its owner reports events and carries out effects.
@@ -279,17 +279,20 @@ impl Lifecycle {
         // What a living process has not read, it may still read: that is known when it is gone. A handshake is sent
         // again in any case, and fails with its attempt.
         let settles = was_connecting || fault.ends_process();
+        let expired = fault.reach() == Reach::Session;
+        let too_long = matches!(fault.again(), Again::After(wait) if wait > self.policy.defer_limit);
         if settles {
             effects.push(Effect::Settle(self.epoch, fault.clone()));
         }
-        if was_connecting && verdict.charged {
+        if was_connecting && (verdict.charged || too_long) {
             effects.push(Effect::FailWaiting(fault.clone()));
         }
         effects.extend(self.enter_closing(now, Manner::Failed, then, Some(fault)));
         if let State::Closing { settle_at, deadline, .. } = &mut self.state
             && !settles
         {
-            let proven = now + self.policy.ladders.failed.length() + self.policy.settle_after;
+            let told = if expired { EXPIRY_TOLD } else { self.policy.settle_after };
+            let proven = now + self.policy.ladders.failed.length() + told;
             *settle_at = Some(proven.min(*deadline));
         }
         effects
@@ -509,7 +512,7 @@ impl Lifecycle {
     fn demand(&mut self, now: Time) -> Vec<Effect> {
         let floor = self.demand_floor();
         if self.is_deferred(now) {
-            return vec![];
+            return self.put_off(now);
         }
         match &mut self.state {
             State::Parked { fault, .. } if fault.is_permanent() && now < floor => {
@@ -527,6 +530,18 @@ impl Lifecycle {
                 vec![]
             }
             _ => self.connect(now),
+        }
+    }
+
+    /// The server asked us to come back later: calls wait until then, unless that is too long.
+    fn put_off(&self, now: Time) -> Vec<Effect> {
+        match &self.state {
+            State::Backoff { retry_at, fault: Some(Fault::Deferred { code, .. }) }
+                if *retry_at - now > self.policy.defer_limit =>
+            {
+                vec![Effect::FailWaiting(Fault::Deferred { code: *code, after: *retry_at - now })]
+            }
+            _ => vec![],
         }
     }
 
@@ -573,7 +588,7 @@ impl Lifecycle {
     /// A call got no answer: is the server still there?
     fn doubt(&mut self, now: Time, pulse: Pulse) -> Vec<Effect> {
         let State::Ready { watch, .. } = self.state else { return vec![] };
-        let Some(sign) = watch.doubt(now, &self.policy) else { return vec![] };
+        let Some(sign) = watch.doubt(now, pulse, &self.policy) else { return vec![] };
         let mut effects = vec![Effect::Notice(Notice::Doubted(self.epoch))];
         effects.extend(self.heed(now, sign, pulse));
         effects
@@ -653,6 +668,9 @@ impl Lifecycle {
         self.attempted.map_or(Time::ZERO, |attempted| attempted + floor.max(self.policy.attempt_floor))
     }
 }
+
+/// When one exchange has told that the session is forgotten, the others that are under way tell the same within this time.
+const EXPIRY_TOLD: Duration = Duration::from_secs(1);
 
 /// A server that asks us to come back later, at once, is given a second;
 const DEFERRED: Duration = Duration::from_secs(1);

@@ -39,8 +39,14 @@ impl Watch {
     }
 
     /// A call got no answer: is the server still there? None if that is being found out already.
-    pub(crate) fn doubt(self, now: Time, policy: &Policy) -> Option<Sign> {
+    pub(crate) fn doubt(self, now: Time, pulse: Pulse, policy: &Policy) -> Option<Sign> {
         match self {
+            // It has answered since; that was before what makes us doubt now.
+            Watch::Probed { since, .. } | Watch::Spared { since, .. }
+                if pulse.heard >= since && now > since =>
+            {
+                Some(Sign::Ask(Watch::asked(now, true, policy)))
+            }
             Watch::Calm { .. } => Some(Sign::Ask(Watch::asked(now, true, policy))),
             // Asked already, but then out of habit: a call in flight would have excused the silence.
             Watch::Probed { since, deadline, doubt: false } => {

@@ -209,6 +209,25 @@ impl Desk {
         }
     }
 
+    /// Stops the exchanges of this session and what listens to it. Gives what must have ended before they have.
+    pub(crate) fn stop_exchanges(&mut self, epoch: Epoch) -> Vec<JoinHandle<()>> {
+        let Some(exchanger) = self.exchanger(epoch) else { return vec![] };
+        let mut tasks = exchanger.stop();
+        if let Some(session) = self.session_of(epoch) {
+            session.tasks.iter().for_each(JoinHandle::abort);
+            tasks.append(&mut session.tasks);
+        }
+        tasks
+    }
+
+    /// When the oldest call was taken whose answer this session may still bring. One that comes on no exchange of its own, but
+    /// with what the server says by itself, is as uncertain as that.
+    pub(crate) fn eldest(&mut self, epoch: Epoch) -> Option<Time> {
+        let Some(exchanger) = self.exchanger(epoch) else { return self.ledger.eldest(epoch) };
+        let carried: HashSet<CallId> = exchanger.calls().collect();
+        self.ledger.eldest_of(epoch, |id| carried.contains(&id))
+    }
+
     /// A stream was acknowledged, or has ended.
     pub(crate) fn stream_changed(&self) {
         if let Some(session) = &self.session {
@@ -227,9 +246,11 @@ impl Desk {
         }
     }
 
-    /// From here on nothing is written to the session, and its end is no news. Gives what ends it.
+    /// From here on nothing is written to the session, its questions need no answer, and its end is no news. Gives what
+    /// ends it.
     pub(crate) fn hang_up(
         &mut self,
+        now: Time,
         epoch: Epoch,
         manner: Manner,
         ladder: Ladder,
@@ -237,6 +258,7 @@ impl Desk {
         if manner.closes_input() {
             self.close_input(epoch);
         }
+        self.forget_questions(now);
         self.session_of(epoch).map(|session| {
             session.hung_up = true;
             session.grace = session.grace.min(ladder.kill_after);
@@ -337,7 +359,7 @@ impl Desk {
         self.set_clock(now);
     }
 
-    /// The session and its questions are gone.
+    /// Nobody can answer the session's questions any more.
     pub(crate) fn forget_questions(&mut self, now: Time) {
         self.questions.clear();
         self.set_clock(now);

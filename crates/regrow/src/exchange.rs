@@ -30,8 +30,6 @@ pub(crate) struct Exchanger {
     shared: Arc<Shared>,
     epoch: Epoch,
     exchanges: Arc<dyn Exchanges>,
-    /// Closing the exchange of a request cancels it; in the legacy era a notification does.
-    closing_cancels: bool,
     calls: HashMap<CallId, JoinHandle<()>>,
     notes: HashMap<u64, (usize, JoinHandle<()>)>,
     last_note: u64,
@@ -41,17 +39,11 @@ pub(crate) struct Exchanger {
 }
 
 impl Exchanger {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        epoch: Epoch,
-        exchanges: Arc<dyn Exchanges>,
-        closing_cancels: bool,
-    ) -> Exchanger {
+    pub(crate) fn new(shared: Arc<Shared>, epoch: Epoch, exchanges: Arc<dyn Exchanges>) -> Exchanger {
         Exchanger {
             shared,
             epoch,
             exchanges,
-            closing_cancels,
             calls: HashMap::new(),
             notes: HashMap::new(),
             last_note: 0,
@@ -69,8 +61,27 @@ impl Exchanger {
         if self.notes.len() < MAX_NOTES { self.queued } else { usize::MAX }
     }
 
+    /// Whether closing the exchange of a request cancels it; in the legacy era a notification does.
     pub(crate) fn closing_cancels(&self) -> bool {
-        self.closing_cancels
+        self.shared.memory().is_modern()
+    }
+
+    /// The calls whose answer can come on an exchange that is still open.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = CallId> {
+        self.calls.keys().copied()
+    }
+
+    /// Calls of it may have ended.
+    pub(crate) fn look(&self) {
+        self.ended.notify_waiters();
+    }
+
+    /// Stops everything. Nothing is left of an exchange once its task has ended.
+    pub(crate) fn stop(&mut self) -> Vec<JoinHandle<()>> {
+        let notes = self.notes.drain().map(|(_, (_, task))| task);
+        let tasks: Vec<_> = self.calls.drain().map(|(_, task)| task).chain(notes).collect();
+        tasks.iter().for_each(JoinHandle::abort);
+        tasks
     }
 
     /// Starts to carry a message. `done` hears how that went.
@@ -120,16 +131,13 @@ impl Exchanger {
         if let Some((bytes, _)) = note.and_then(|note| self.notes.remove(&note)) {
             self.queued -= bytes;
         }
-        self.ended.notify_waiters();
+        self.look();
     }
 }
 
 impl Drop for Exchanger {
     fn drop(&mut self) {
-        let notes = self.notes.drain().map(|(_, (_, task))| task);
-        for task in self.calls.drain().map(|(_, task)| task).chain(notes) {
-            task.abort();
-        }
+        drop(self.stop()); // They end by themselves.
     }
 }
 
@@ -156,6 +164,7 @@ impl SessionEar {
             Ok(Receipt::Elsewhere) => {}
             Ok(Receipt::Done) if !self.is_open() => {}
             Ok(Receipt::Done) => self.fail(&Fault::AnswerCut),
+            Err(Fault::Closed) => {} // We ended it. The owner knows why, and tells it when the session is settled.
             Err(fault) => self.fail(fault),
         }
         if let Some(exchanger) = self.shared.desk().exchanger(self.epoch) {
@@ -173,7 +182,7 @@ impl SessionEar {
 
     /// Whether somebody waits for the answer.
     fn is_open(&self) -> bool {
-        self.call.is_some_and(|call| self.shared.desk().ledger.reply(call).is_some())
+        self.call.is_some_and(|call| self.shared.desk().ledger.is_on(self.epoch, call))
     }
 }
 
@@ -272,6 +281,14 @@ impl Shared {
                 return;
             }
             next.await;
+        }
+    }
+
+    /// Stops the exchanges of this session, where it has some, and what listens to it: from here on nothing is carried.
+    pub(crate) async fn stop_exchanges(&self, epoch: Epoch) {
+        let tasks = self.desk().stop_exchanges(epoch);
+        for task in tasks {
+            let _ = task.await; // Stopped, or done; either way nothing of it runs.
         }
     }
 

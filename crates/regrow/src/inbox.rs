@@ -121,6 +121,7 @@ impl Inbox for Queue {
             while !self.has_room() {
                 self.received.notified().await;
             }
+            self.received.notify_one(); // Others may wait for the same room.
         })
     }
 }

@@ -52,7 +52,8 @@
 //!   and closes, [`Connection::close`] closes. A connection whose last handle is dropped closes, too.
 //! - A dropped request is cancelled.
 //! - Other ways to reach a server implement [`transport::Transport`].
-//! - To put a connection behind a client that greets the server itself, see [`Port`] and [`relay()`].
+//! - To put a connection behind a client that greets the server itself, see [`Port`] and [`relay()`]; where the two may
+//!   speak different eras of the protocol, a [`Bridge`] goes between them.
 //!
 //! The decisions are made in [`core`], without I/O or a clock of its own; this crate carries them out.
 

@@ -46,7 +46,8 @@ impl Messages {
             Kind::Request { id, method } => match self.shared.inbox.unasked(method) {
                 Some(unasked) => self.answer_unasked(&id, unasked),
                 None => {
-                    if method == "elicitation/create" {
+                    // Nobody can answer a session that is being ended.
+                    if method == "elicitation/create" && self.shared.desk().is_live(self.epoch) {
                         self.shared.question(id, true);
                     }
                     self.hand_on(frame);

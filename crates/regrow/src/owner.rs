@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{
-    Effect, Ended, Epoch, Event, Fault, Ladder, Lifecycle, Manner, Nature, Notice as What, Reach, State, Time,
+    Again, Effect, Ended, Epoch, Event, Fault, Ladder, Lifecycle, Manner, Nature, Notice as What, Reach,
+    State, Time,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -25,6 +26,8 @@ use crate::transport::{self, Transport};
 const LAST_LINES: usize = 10;
 /// What the helpers of a stubborn server get to end by themselves.
 const MOMENT: Duration = Duration::from_millis(100);
+/// How long the exchanges of a failed session may take to tell what became of their calls, unless those are settled before.
+const OTHERS_TELL: Duration = Duration::from_secs(2);
 /// How long the reader of an ended process may take to read what is left.
 const READER_ENDS: Duration = Duration::from_secs(1);
 
@@ -282,7 +285,11 @@ impl Owner {
             let mut desk = self.shared.desk();
             desk.forget_questions(now);
             let read = desk.read_of(epoch);
-            desk.ledger.settle(now, epoch, read, greeted)
+            let ended = desk.ledger.settle(now, epoch, read, greeted);
+            if let Some(exchanger) = desk.exchanger(epoch) {
+                exchanger.look();
+            }
+            ended
         };
         shielded(|| self.shared.inbox.lost(epoch));
         let kind = match fault {
@@ -310,8 +317,17 @@ impl Owner {
         if ended.refused {
             return shielded(|| ended.reply.reply.end(Outcome::Refused));
         }
-        let mut error =
-            self.shared.error(&ended.reply, kind, ended.delivery, ended.epoch, fault, self.outlook(kind));
+        let mut error = self.shared.error(
+            &ended.reply,
+            kind,
+            ended.delivery,
+            ended.epoch,
+            fault.clone(),
+            self.outlook(kind),
+        );
+        if let Some(Again::After(wait)) = fault.map(|fault| fault.again()) {
+            error.outlook = Outlook::Deferred(wait);
+        }
         error.repeatable = ended.nature != Nature::Effect;
         if kind != ErrorKind::Closed && error.fault.is_some() {
             error.stderr = self.last_words.clone();
@@ -347,9 +363,11 @@ impl Owner {
     /// Ends a session. Nothing is written to it from here on; the rest goes on beside us.
     fn hang_up(&mut self, epoch: Epoch, manner: Manner) {
         let ladder = self.shared.settings.policy.ladders.ladder(manner);
-        let process = self.shared.desk().hang_up(epoch, manner, ladder).map(|(process, _)| process);
+        let process =
+            self.shared.desk().hang_up(self.shared.now(), epoch, manner, ladder).map(|(process, _)| process);
         if self.hangup.as_ref().is_some_and(|hangup| !hangup.is_finished()) {
             // It is being ended already; from now on the faster times hold.
+            drop(self.shared.desk().stop_exchanges(epoch));
             drop(process.map(|process| process.end(ladder)));
             return;
         }
@@ -362,7 +380,9 @@ impl Owner {
         if let Some(hangup) = self.hangup.take() {
             hangup.abort();
         }
-        self.shared.desk().session = None;
+        let mut desk = self.shared.desk();
+        desk.session = None;
+        desk.unblock(self.shared.now());
     }
 
     fn notify(&mut self, now: Time, what: What) {
@@ -371,6 +391,7 @@ impl Owner {
                 self.last_fault = Some(Arc::new(fault.clone()));
                 self.cause = self.last_fault.clone();
             }
+            What::Retired(_, fault @ Fault::Deferred { .. }) => self.cause = Some(Arc::new(fault.clone())),
             What::Ready(_) => {
                 self.sessions += 1;
                 self.cause = None;
@@ -426,11 +447,15 @@ async fn hang_up(
         let _ = attempt.await; // Aborted, or done; either way nothing of it runs.
     }
     // Again: the attempt may have put its session there since we were told to.
-    let session = shared.desk().hang_up(epoch, manner, ladder);
-    if matches!(manner, Manner::Failed | Manner::ClientLeft) {
-        // What one exchange has found out, the others are about to; and a client that left may still read.
-        let _ = timeout(ladder.length(), shared.exchanges_end(epoch)).await;
-    }
+    let session = shared.desk().hang_up(shared.now(), epoch, manner, ladder);
+    // What one exchange has found out, the others are about to; and a client that left may still read.
+    let patience = match manner {
+        Manner::Failed => OTHERS_TELL,
+        Manner::ClientLeft => ladder.length(),
+        Manner::Planned | Manner::Told => Duration::ZERO,
+    };
+    let _ = timeout(patience, shared.exchanges_end(epoch)).await;
+    shared.stop_exchanges(epoch).await;
     let mut ended = None;
     let mut helpers = 0;
     if let Some((process, signals)) = session {
@@ -447,6 +472,7 @@ async fn hang_up(
             let mut desk = shared.desk();
             desk.close_input(epoch);
             let grace = desk.session.take().map_or(ladder.kill_after, |session| session.grace);
+            desk.unblock(shared.now());
             (grace, desk.ledger.is_closed())
         };
         // The helpers of a server that used up all of its time get a moment, so that we end in ours.
@@ -503,7 +529,8 @@ async fn ask(shared: &Shared, epoch: Epoch) -> Option<Fault> {
     let end = shared.own_call(epoch, method, Some(&params), limit).await;
     match end {
         Ok(Outcome::Answered(answer)) => {
-            if is_unknown_method(&answer) {
+            // Where there is a knock, silence to both tells enough.
+            if is_unknown_method(&answer) && shared.desk().exchanger(epoch).is_none() {
                 shared.tell(News::ProbeRefused(epoch));
             }
             None

@@ -31,8 +31,7 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
             (Way::Pipe(Writer::new(pipes.input)), pipes.process.clone(), Some((pipes.output, pipes.process)))
         }
         Link::Exchanges { exchanges, process } => {
-            let modern = !matches!(greeting, Greeting::Legacy { .. });
-            (Way::Exchanges(Exchanger::new(shared.clone(), epoch, exchanges, modern)), process, None)
+            (Way::Exchanges(Exchanger::new(shared.clone(), epoch, exchanges)), process, None)
         }
     };
     let session = Session {
@@ -67,6 +66,7 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
         session.tasks.push(tokio::spawn(pump(shared.clone(), epoch, signals)));
     }
 }
+
 /// After the handshake: hears what the server says outside of every exchange. On a pipe, the reader does.
 pub(crate) fn listen(shared: &Arc<Shared>, epoch: Epoch) {
     let mut desk = shared.desk();

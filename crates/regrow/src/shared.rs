@@ -130,7 +130,7 @@ impl Shared {
 
     /// What the lifecycle must know about the session of this epoch; counts the calls that it may have seen.
     pub(crate) fn pulse(&self, epoch: Epoch) -> Pulse {
-        let desk = self.desk();
+        let mut desk = self.desk();
         let heard = match desk.is_blocked() {
             true => self.now(), // Its silence is our own doing.
             false => Time::from_millis(self.heard.load(Ordering::Relaxed)),
@@ -139,7 +139,7 @@ impl Shared {
         Pulse {
             heard,
             calls: desk.ledger.seen(epoch, read),
-            eldest: desk.ledger.eldest(epoch),
+            eldest: desk.eldest(epoch),
             answered: desk.ledger.has_answered(epoch),
         }
     }
@@ -293,13 +293,11 @@ impl Shared {
         self.wake.notify_one(); // A pause ends some time, or a drain waits for this call.
         if let Some(Missed::Over(ended)) = missed {
             let kind = match fault.http_status() {
-                _ if *fault == Fault::Closed => ErrorKind::Closed,
                 Some(_) => ErrorKind::Refused,
                 None if ended.delivery == Delivery::NotSent => ErrorKind::Unavailable,
                 None => ErrorKind::Interrupted,
             };
             let outlook = match fault.again() {
-                _ if *fault == Fault::Closed => Outlook::Closed,
                 _ if fault.is_permanent() => {
                     Outlook::NeedsMending(self.settings.policy.permanent_demand_floor)
                 }

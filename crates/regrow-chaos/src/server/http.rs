@@ -117,10 +117,15 @@ impl Server {
         let _ = socket.set_nodelay(true);
         let Ok(clone) = socket.try_clone() else { return };
         let mut reader = BufReader::new(clone);
+        let mut served = false;
         loop {
             if http.hangs.load(Ordering::SeqCst) {
                 rest();
             }
+            if served && self.orders().time("close-idle").is_some_and(|idle| !is_asked_within(socket, idle)) {
+                break;
+            }
+            served = true;
             let incoming = match Incoming::read(&mut reader) {
                 Ok(Some(incoming)) => incoming,
                 Ok(None) => break,
@@ -160,6 +165,17 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
             outcome => return outcome,
         }
     }
+}
+
+/// Whether something comes within this time.
+fn is_asked_within(socket: &TcpStream, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    while Instant::now() < deadline {
+        if port::is_readable(socket, GLANCE.min(limit)) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Waits for a moment; says whether the client has closed the connection by then.

@@ -1,8 +1,11 @@
 //! Scenarios 29 and 38: the server has forgotten the session.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::client::{PATIENCE, fault, is_failure};
+use crate::evidence::slack;
 use crate::site::{Era, Peer, Site};
 
 /// Every way in which servers say that a session is gone, and that the request was not looked at.
@@ -87,13 +90,46 @@ fn scenario_29_calls_at_once_on_a_forgotten_session_share_one_handshake() {
     let mut peer = site.connect();
     peer.call("echo", json!({ "text": "the session is good" }));
     forget(&site, 1, "404");
-    let ids: Vec<u64> = (0..20).map(|_| peer.begin_call("count", json!({ "key": "a" }))).collect();
-    for id in ids {
-        peer.result(id);
+    let calls: Vec<_> = (0..20)
+        .map(|number| format!("k{number}"))
+        .map(|key| (peer.begin_call("count", json!({ "key": key })), key))
+        .collect();
+    for (id, key) in calls {
+        let answer = peer.client.answer(id);
+        // On a busy machine the server may take longer to refuse a call than we wait for it. Then it is not sent again.
+        let told = fault(&answer);
+        let late =
+            told["cause"] == "session-expired" && told["delivery"] == "unknown" && slack() > Duration::ZERO;
+        assert!(!is_failure(&answer) || late, "{answer}");
+        assert_eq!(site.journal.runs_with("count", &key), usize::from(!is_failure(&answer)));
     }
-    assert_eq!((site.journal.requests("initialize"), site.journal.runs("count")), (2, 20));
+    assert_eq!(site.journal.requests("initialize"), 2);
     peer.assert_nothing_charged();
     peer.leave();
+}
+
+#[test]
+fn scenario_29_a_call_in_flight_when_the_session_is_forgotten_is_told_why() {
+    for plan in ["", "answer=sse"] {
+        let site = Site::new(Era::Legacy, plan);
+        let mut peer = site.connect();
+        peer.call("echo", json!({ "text": "the session is good" }));
+        assert!(site.journal.wait(PATIENCE, |journal| journal.gets() == 1));
+        let id = peer.begin_call("slow", json!({ "ms": 60_000, "key": "a" }));
+        assert!(site.journal.wait(PATIENCE, |journal| journal.runs("slow") == 1));
+        site.end_session();
+        let (text, told) = peer.client.failure(id);
+        assert_eq!(
+            (&told["kind"], &told["cause"]),
+            (&json!("interrupted"), &json!("session-expired")),
+            "{told}"
+        );
+        assert_eq!(told["delivery"], "unknown");
+        assert!(text.contains("may have run"), "{text}");
+        assert_eq!(peer.call("count", json!({})), "1");
+        assert_eq!((site.journal.runs("slow"), site.journal.requests("initialize")), (1, 2));
+        peer.leave();
+    }
 }
 
 #[test]

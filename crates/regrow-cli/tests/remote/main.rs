@@ -9,6 +9,7 @@ mod client;
 #[path = "../harness/evidence.rs"]
 mod evidence;
 mod expiry;
+mod lasting;
 mod older;
 mod outages;
 mod places;
@@ -17,4 +18,5 @@ mod secrets;
 mod silence;
 mod site;
 mod smoke;
+mod storm;
 mod streams;

@@ -23,7 +23,8 @@ pub(super) fn is_early_ping(request: &Frame) -> bool {
     request.method() == Some("ping") && speaks(request) == Speaks::Legacy
 }
 
-/// Keeps in mind which era the client lives in. One that tries the modern one first and then shakes hands is a legacy client.
+/// Keeps in mind which era the client lives in. One that tries the modern one first and then shakes hands is a
+/// legacy client.
 pub(super) fn note(state: &mut State, request: &Frame) {
     let greets = request.method() == Some("initialize");
     if greets || (state.client.is_none() && !is_early_ping(request)) {

@@ -20,7 +20,7 @@ use crate::inbox::{Inbox, Incoming};
 const MAX_ROUNDS: u32 = 10;
 /// It may ask for so much at once,
 const MAX_INPUTS: usize = 64;
-/// and so many calls may wait for answers.
+/// so many calls may wait for answers,
 const MAX_OPEN: usize = 256;
 /// and so much may be kept for them.
 const MAX_KEPT: usize = 64 << 20;
@@ -160,7 +160,7 @@ impl Bridge {
         let round = self.take_round(|round| round.number == number);
         match round {
             Some(round) if round.asked.is_empty() => self.next_round(round),
-            Some(round) => self.give_up(round, ErrorKind::Timeout),
+            Some(round) => self.give_up(round, ErrorKind::NotBridged(Gap::RefusedAnswer)),
             None => {}
         }
     }

@@ -87,12 +87,14 @@ impl Bridge {
     fn stream_ended(&self, id: &RawId, outcome: &Outcome) {
         let mut state = self.state();
         let listening = &mut state.listening;
-        let refused = listening.opening.take_if(|opening| opening.id == *id);
-        let waiting = refused.map(|opening| opening.waiting).unwrap_or_default();
+        let opening = listening.opening.take_if(|opening| opening.id == *id);
+        // A server that refuses is not asked again. One that could not be asked is: that wakes nobody.
+        let unasked = opening.is_some() && matches!(outcome, Outcome::Failed(_));
+        let waiting = opening.map(|opening| opening.waiting).unwrap_or_default();
         for waiting in &waiting {
             listening.forget(&waiting.uri);
         }
-        if listening.open.take_if(|open| open.id == *id).is_some() {
+        if listening.open.take_if(|open| open.id == *id).is_some() || unasked {
             let again = |bridge: &Arc<Bridge>| bridge.listen_again();
             listening.again = Some(Timer::after(&self.me, REOPENED_AFTER, again));
         }

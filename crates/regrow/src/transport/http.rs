@@ -48,6 +48,18 @@ pub use credential::{BearerEnv, Credential, Headers, Rejected};
 pub use header_file::HeaderFile;
 
 /// How to reach a server over HTTP. To be opened inside a tokio runtime that has I/O and time enabled.
+///
+/// ```no_run
+/// # fn main() -> Result<(), regrow::transport::http::SetupError> {
+/// use regrow::transport::http::{BearerEnv, Http, HttpClient};
+/// use std::sync::Arc;
+///
+/// let server = Http::new("https://mcp.example/mcp")?
+///     .credential(Arc::new(BearerEnv::new("MCP_TOKEN")?))
+///     .client(HttpClient::builder().ca_file("/etc/our-authority.pem").build()?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Http {
     /// Without userinfo.

@@ -134,7 +134,7 @@ async fn a_question_that_nobody_answers_ends_within_an_hour() {
     client.next().await;
     client.hears_nothing(secs(3599)).await;
     assert_eq!(client.next().await["method"], "notifications/cancelled");
-    assert_eq!(fault(&client.next().await)["kind"], "timeout");
+    assert_eq!(fault(&client.next().await)["gap"], "refused-answer");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::client::*;
-use crate::server::{Act, Server, answer, refusal};
+use crate::server::{Act, Plan, Server, answer, refusal};
 use crate::world::*;
 
 fn filters(server: &Server) -> Vec<Value> {
@@ -142,7 +142,7 @@ async fn a_stream_is_restored_once_after_a_death_and_the_client_sees_nothing_of_
 async fn changed_tools_after_a_death_are_told_once() {
     let server = Server::new(|start| match start {
         1 | 2 => modern_server(), // The first is only greeted in the other era.
-        _ => crate::server::Plan { tools: vec!["other"], ..modern_server() },
+        _ => Plan { tools: vec!["other"], ..modern_server() },
     });
     let mut client = Client::legacy(&server).await;
     client.call("tools/list", json!({})).await;
@@ -174,4 +174,23 @@ async fn a_subscription_that_is_never_acknowledged_ends_in_time_or_is_cancelled(
     let late = client.next().await;
     assert_eq!((&late["id"], &fault(&late)["kind"]), (&json!(1), &json!("timeout")));
     client.hears_nothing(secs(100)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_opened_again_when_a_server_that_could_not_be_started_can() {
+    let server = Server::new(|start| match start {
+        3 | 4 => Plan { cannot_start: Some(Fault::NotFound { program: "x".into() }), ..modern_server() },
+        _ => modern_server(),
+    });
+    let mut client = Client::legacy(&server).await;
+    server.die(Fault::Killed { signal: 9 });
+    sleep(secs(60)).await;
+    assert_eq!(server.starts().len(), 3, "a stream wakes nobody");
+    assert_eq!(fault(&client.call("tools/list", json!({})).await)["kind"], "unavailable");
+    sleep(secs(60)).await;
+    client.call("tools/list", json!({})).await;
+    settle().await;
+    assert_eq!(server.told(5), ["server/discover", "subscriptions/listen", "tools/list"]);
+    server.say(event(&newest(&server), "notifications/tools/list_changed", json!({})));
+    assert_eq!(client.next().await["method"], "notifications/tools/list_changed");
 }

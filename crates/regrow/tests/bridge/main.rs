@@ -13,6 +13,7 @@ mod server;
 mod world;
 
 mod client;
+mod ends;
 mod greeting;
 mod inputs;
 mod listening;

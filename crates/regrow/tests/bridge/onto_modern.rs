@@ -118,3 +118,22 @@ async fn a_call_that_the_server_dies_of_is_told_as_ever() {
     let answer: Value = client.call("tools/call", json!({ "name": "work", "arguments": { "say": 2 } })).await;
     assert_eq!(answer["result"]["got"], 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_answered_as_one_also_where_a_member_needs_input() {
+    let server = Server::always(modern_server().on("tools/call", |message| {
+        let inputs = json!({ "r": { "method": "roots/list" } });
+        let result = match message["params"]["inputResponses"].is_null() {
+            true => json!({ "resultType": "input_required", "inputRequests": inputs }),
+            false => json!({ "content": [], "got": 1 }),
+        };
+        vec![Act::Say(answer(&message["id"], result))]
+    }));
+    let mut client = Client::legacy(&server).await;
+    let call = json!({ "id": 1, "method": "tools/call", "params": { "name": "work" } });
+    client.send(json!([call, { "id": "two", "method": "ping" }])).await;
+    let question = client.next().await;
+    client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "roots": [] } })).await;
+    let answers = client.next().await;
+    assert_eq!((&answers[0]["id"], &answers[1]["result"]["got"]), (&json!("two"), &json!(1)));
+}

@@ -68,7 +68,10 @@ async fn messages_go_where_the_stream_says_and_answers_come_on_it() {
     // The end of the stream is the end of the session.
     old.says.lock().unwrap().send(None).unwrap();
     let fault = tokio::time::timeout(LIMIT, listening).await.unwrap().unwrap();
-    assert_eq!(fault, Deaf::Over(Fault::SessionExpired { ran: true }));
+    let expired = Fault::SessionExpired { ran: true };
+    assert_eq!(fault, Deaf::Over(expired.clone()));
+    let late = link.carry(CALL).await;
+    assert_eq!((late.fault(), late.ear.sent()), (expired, 0));
     link.process.end(crate::ends::LADDER).await;
 
     // The next link knows.

@@ -121,6 +121,12 @@ async fn a_proxy_can_be_named() {
     let link = open(&Http::new("http://mcp.example/mcp").unwrap().client(client)).await;
     assert_eq!(link.carry(CALL).await.texts(), [ANSWER]);
     assert_eq!(proxy.requests()[0].path, "http://mcp.example/mcp");
+
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let client = HttpClient::builder().proxy(format!("http://ann:hunter2@{nobody}")).build().unwrap();
+    let link = open(&Http::new("http://mcp.example/mcp").unwrap().client(client)).await;
+    let Fault::Unreachable { address, .. } = link.carry(CALL).await.fault() else { panic!("it was reached") };
+    assert_eq!(address, format!("mcp.example:80 (through the proxy {nobody})"));
 }
 
 #[test]

@@ -108,6 +108,29 @@ async fn a_stream_that_is_reset_goes_on_where_it_was_cut() {
     assert_eq!(asked(&server), [method("POST", None), method("GET", Some("1"))]);
 }
 
+#[tokio::test]
+async fn a_server_that_is_gone_is_not_waited_for() {
+    let address = {
+        // A server for one call, whose port nobody listens on afterwards.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut talk = Talk::new(Box::new(listener.accept().unwrap().0));
+            drop(listener);
+            talk.request().unwrap();
+            talk.events("");
+            talk.chunk("id: 1\n\n");
+            talk.close();
+        });
+        address
+    };
+    let begun = Instant::now();
+    let carried = open(&http(&format!("http://{address}/mcp"))).await.carry(CALL).await;
+    // It was sent, so it is not told as unreachable: it may have run.
+    assert_eq!(carried.fault(), Fault::AnswerCut);
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
 async fn resumed(status: u16) -> (Carried, usize) {
     let server = legacy(move |request, talk| {
         if request.method == "POST" {

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::io;
-use std::time::Duration;
 
 use regrow_core::{Fault, seconds};
 
@@ -10,6 +9,7 @@ use rustls::AlertDescription;
 use url::Url;
 
 use super::address::address;
+use super::client::HttpClient;
 use crate::error::Plain;
 
 /// Where in an exchange it failed.
@@ -22,7 +22,7 @@ pub(super) enum At {
 }
 
 /// Why a request to this address failed.
-pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url, connect: Duration) -> Fault {
+pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url, client: &HttpClient) -> Fault {
     let host = || url.host_str().unwrap_or_default().to_owned();
     let tls = find::<rustls::Error>(error);
     if error.is_connect() {
@@ -35,10 +35,14 @@ pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url, connect: Duration
         // A timeout of the system's own has its own words.
         let system = find::<io::Error>(error).and_then(io::Error::raw_os_error);
         let reason = match system {
-            None if error.is_timeout() => format!("no connection within {}", seconds(connect)),
+            None if error.is_timeout() => format!("no connection within {}", seconds(client.connect)),
             _ => root_cause(error),
         };
-        return Fault::Unreachable { address: address(url), reason };
+        let address = match &client.proxy {
+            Some(proxy) => format!("{} (through the proxy {proxy})", address(url)),
+            None => address(url),
+        };
+        return Fault::Unreachable { address, reason };
     }
     if let Some(rustls::Error::AlertReceived(alert)) = tls
         && is_refusal(*alert)

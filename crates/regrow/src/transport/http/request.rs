@@ -137,8 +137,8 @@ impl HttpLink {
             },
             _ => sending.await,
         };
-        let response = response
-            .map_err(|error| diagnose::fault(&error, At::Start, &outgoing.url, self.client.connect))?;
+        let response =
+            response.map_err(|error| diagnose::fault(&error, At::Start, &outgoing.url, &self.client))?;
         if let Some((_, ear)) = &outgoing.message {
             ear.heard();
         }
@@ -158,7 +158,7 @@ impl HttpLink {
                 Err(_) => return Err(Fault::Stalled { after: limit }),
             },
         };
-        read.map_err(|error| diagnose::fault(&error, At::Body, response.url(), self.client.connect))
+        read.map_err(|error| diagnose::fault(&error, At::Body, response.url(), &self.client))
     }
 }
 

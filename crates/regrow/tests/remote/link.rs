@@ -1,0 +1,291 @@
+//! One link to a remote server: the near end of its exchanges.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use regrow::core::{Fault, Ladder};
+use regrow::frame::Frame;
+use regrow::lines::Line;
+use regrow::transport::{BoxFuture, Deaf, Ear, Ended, Exchanges, Process, Receipt};
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::remote::{Act, Path, Remote, unreachable};
+
+/// A link that was opened to a server. Clones share it.
+#[derive(Clone)]
+pub struct FarEnd(Arc<Inner>);
+
+struct Inner {
+    remote: Remote,
+    number: usize,
+    /// What the server knows us by; none before the handshake.
+    session: Mutex<Option<usize>>,
+    end: watch::Sender<bool>,
+    ends: AtomicUsize,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if !*self.end.borrow() {
+            self.remote.world().live -= 1;
+        }
+    }
+}
+
+/// Notes that what was being carried was dropped.
+struct Carrying {
+    remote: Remote,
+    message: Option<Value>,
+}
+
+impl Drop for Carrying {
+    fn drop(&mut self) {
+        if let Some(message) = self.message.take() {
+            self.remote.world().dropped.push(message);
+        }
+    }
+}
+
+impl FarEnd {
+    pub fn new(remote: Remote, number: usize) -> FarEnd {
+        FarEnd(Arc::new(Inner {
+            remote,
+            number,
+            session: Mutex::new(None),
+            end: watch::Sender::new(false),
+            ends: AtomicUsize::new(0),
+        }))
+    }
+
+    /// Nothing may be begun on a link that was ended.
+    fn begin(&self, what: &str) {
+        if *self.0.end.borrow() {
+            self.0.remote.world().after_end.push(format!("{what} on link {}", self.0.number));
+        }
+    }
+
+    fn session(&self) -> Option<usize> {
+        *self.0.session.lock().unwrap()
+    }
+
+    fn known_session(&self) -> Option<usize> {
+        self.session().filter(|session| self.0.remote.world().sessions.contains(session))
+    }
+
+    async fn exchange(&self, message: &Value, ear: &Arc<dyn Ear>) -> Result<Receipt, Fault> {
+        let remote = &self.0.remote;
+        let mut life = remote.life();
+        life.mark_unchanged();
+        remote.connect().await?;
+        ear.sent();
+        tokio::select! {
+            biased;
+            _ = life.changed() => Err(Fault::Broken { reason: "connection reset".into() }),
+            done = self.serve(message, ear) => done,
+        }
+    }
+
+    async fn serve(&self, message: &Value, ear: &Arc<dyn Ear>) -> Result<Receipt, Fault> {
+        let remote = &self.0.remote;
+        remote.travel().await;
+        if *remote.path().borrow() == Path::Down {
+            return Err(Fault::Broken { reason: "connection reset".into() });
+        }
+        let mut acts: std::collections::VecDeque<Act> =
+            remote.hear(self.0.number, self.session(), message).into();
+        let mut orders = None;
+        loop {
+            let act = match (acts.pop_front(), &mut orders) {
+                (Some(act), _) => act,
+                (None, Some(orders)) => match mpsc::UnboundedReceiver::recv(orders).await {
+                    Some(act) => act,
+                    None => return Ok(Receipt::Done),
+                },
+                (None, None) => return Ok(Receipt::Done),
+            };
+            match act {
+                Act::Say(said) => {
+                    remote.travel().await;
+                    if said.get("result").is_some() && message["method"] == "initialize" {
+                        remote.world().sessions.insert(self.0.number);
+                        *self.0.session.lock().unwrap() = Some(self.0.number);
+                    }
+                    ear.heard();
+                    let is_answer = said["id"] == message["id"] && said.get("method").is_none();
+                    let over = ear.take(line(&said));
+                    ear.room().await;
+                    if over && is_answer {
+                        return Ok(Receipt::Done);
+                    }
+                }
+                Act::SayElsewhere(said) => remote.say(said),
+                Act::Elsewhere => {
+                    // The server works on by itself.
+                    let (remote, rest) = (remote.clone(), std::mem::take(&mut acts));
+                    tokio::spawn(async move {
+                        for act in rest {
+                            match act {
+                                Act::Wait(length) => sleep(length).await,
+                                Act::SayElsewhere(said) => remote.say(said),
+                                _ => {}
+                            }
+                        }
+                    });
+                    return Ok(Receipt::Elsewhere);
+                }
+                Act::Wait(length) => sleep(length).await,
+                Act::Effect(key) => *remote.world().effects.entry(key).or_default() += 1,
+                Act::Fail(fault) => {
+                    remote.travel().await;
+                    ear.heard();
+                    return Err(fault);
+                }
+                Act::Stay => {
+                    let (sender, receiver) = mpsc::unbounded_channel();
+                    remote.world().stays.insert(message["id"].to_string(), sender);
+                    orders = Some(receiver);
+                    acts.clear();
+                }
+                Act::Forget => remote.forget(),
+                Act::Die => remote.kill(),
+            }
+        }
+    }
+
+    async fn hear(&self, ear: &Arc<dyn Ear>) -> Deaf {
+        let remote = &self.0.remote;
+        let mut life = remote.life();
+        life.mark_unchanged();
+        if let Err(fault) = remote.connect().await {
+            return Deaf::Lost(fault);
+        }
+        let Some(session) = self.known_session() else {
+            return Deaf::Over(Fault::SessionExpired { ran: false });
+        };
+        let mut path = remote.path();
+        loop {
+            path.mark_unchanged();
+            let said = remote.world().unsaid.get_mut(&session).and_then(|unsaid| unsaid.pop_front());
+            let lost = Deaf::Lost(Fault::Broken { reason: "connection reset".into() });
+            match said {
+                Some(said) => {
+                    remote.travel().await;
+                    ear.take(line(&said));
+                    tokio::select! {
+                        biased;
+                        _ = life.changed() => return lost,
+                        () = ear.room() => {}
+                    }
+                }
+                None => tokio::select! {
+                    biased;
+                    _ = life.changed() => return lost,
+                    _ = path.changed() => {}
+                },
+            }
+        }
+    }
+
+    /// Runs until it is over, or the link is.
+    async fn during_life<T>(&self, exchange: impl Future<Output = T>) -> Option<T> {
+        let mut end = self.0.end.subscribe();
+        tokio::select! {
+            biased;
+            _ = end.wait_for(|end| *end) => None,
+            done = exchange => Some(done),
+        }
+    }
+}
+
+fn line(message: &Value) -> Line {
+    Line::Whole(message.to_string().into())
+}
+
+impl Exchanges for FarEnd {
+    fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>> {
+        let message: Value = serde_json::from_slice(message.bytes()).unwrap();
+        Box::pin(async move {
+            self.begin(message["method"].as_str().unwrap_or("an answer"));
+            let remote = self.0.remote.clone();
+            let mut carrying = Carrying { remote, message: Some(message.clone()) };
+            let carried = self.during_life(self.exchange(&message, &ear)).await;
+            carrying.message = None;
+            carried.unwrap_or(Err(Fault::Closed))
+        })
+    }
+
+    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Deaf> {
+        Box::pin(async move {
+            self.begin("listening");
+            let has_stream = {
+                let mut world = self.0.remote.world();
+                let at = self.0.remote.elapsed();
+                world.listened.push(at);
+                world.has_stream
+            };
+            if !has_stream || self.session().is_none() {
+                return std::future::pending().await;
+            }
+            self.during_life(self.hear(&ear)).await.unwrap_or(Deaf::Over(Fault::Closed))
+        })
+    }
+
+    fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
+        Box::pin(async move {
+            let remote = &self.0.remote;
+            {
+                let at = remote.elapsed();
+                remote.world().knocks.push(at);
+            }
+            remote.connect().await?;
+            remote.travel().await;
+            match *remote.path().borrow() {
+                Path::Down => Err(unreachable()),
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+impl Process for FarEnd {
+    fn exited(&self) -> BoxFuture<Fault> {
+        Box::pin(std::future::pending())
+    }
+
+    fn end(&self, ladder: Ladder) -> BoxFuture<Ended> {
+        let again = self.0.end.send_replace(true);
+        self.0.ends.fetch_add(1, Ordering::Relaxed);
+        let remote = self.0.remote.clone();
+        let farewell = {
+            let at = remote.elapsed();
+            let mut world = remote.world();
+            if !again {
+                world.live -= 1;
+                world.ended.push((at, self.0.number));
+            }
+            world.farewell
+        };
+        let session = self.session();
+        Box::pin(async move {
+            let said = async {
+                remote.travel().await;
+                sleep(farewell).await;
+            };
+            let _ = timeout(ladder.length(), said).await; // Whether the server hears it or not.
+            if let Some(session) = session {
+                remote.world().sessions.remove(&session);
+            }
+            Ended::default()
+        })
+    }
+
+    fn stderr_tail(&self) -> Vec<String> {
+        vec![]
+    }
+
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+}

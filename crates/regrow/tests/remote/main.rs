@@ -1,0 +1,19 @@
+//! Whole connections to servers that are reached by exchanges, in simulated time: a real engine, a network in memory,
+//! and servers that are down, slow, silent, forgetful or far away.
+
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
+
+mod calls;
+mod endings;
+mod eras;
+mod faults;
+mod greetings;
+mod inbox;
+mod link;
+mod liveness;
+mod outages;
+mod remote;
+mod sessions;
+mod storm;
+mod streams;
+mod world;
