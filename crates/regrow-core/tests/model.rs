@@ -18,6 +18,7 @@
 //! REGROW_MODEL=full cargo test -p regrow-core --test model        the same, larger: three epochs with two calls
 //! REGROW_MODEL=calls cargo test -p regrow-core --test model       one scope
 //! cargo test -p regrow-core --test model -- --ignored             the seeded bugs of `model/mutants.rs`
+//! REGROW_BUG=pause cargo test ... -- --ignored                    those whose name has this in it
 //! ```
 //!
 //! **A counterexample** is told as a life, one line a move: the time since the start, the state before the move, the move.

@@ -505,11 +505,11 @@ impl Walk {
         let Some(process) = self.processes.get_mut(&epoch) else { return };
         let unread = process.pipe.iter().find(|(_, (of, _))| *of == id).map(|(&at, _)| at);
         let ran = unread.is_none() && self.answerable.contains(&(epoch, id));
-        if ran && !fault.may_have_run() {
+        if ran && !may_have_run(&fault) {
             return; // Nobody tells lies about that.
         }
         // What may have run may also run later; what cannot have run never does.
-        if let Some(unread) = unread.filter(|_| !fault.may_have_run() || self.rng.bool()) {
+        if let Some(unread) = unread.filter(|_| !may_have_run(&fault) || self.rng.bool()) {
             process.pipe.remove(&unread);
         }
         let ends = process.told_to_end;
@@ -1080,6 +1080,17 @@ impl Walk {
 
 fn pick<'a, T>(rng: &mut Rng, from: &'a [T]) -> Option<&'a T> {
     if from.is_empty() { None } else { from.get(rng.usize(0..from.len())) }
+}
+
+/// Whether a server that has a call may run it, or may have, although its exchange ended so. The walk knows that by itself.
+fn may_have_run(fault: &Fault) -> bool {
+    match fault {
+        Fault::SessionExpired { ran } => *ran,
+        Fault::Status { code, .. } => *code >= 500,
+        Fault::Unreachable { .. } | Fault::UnknownHost { .. } | Fault::Untrusted { .. } => false,
+        Fault::Unauthorized { .. } | Fault::Redirected { .. } | Fault::Deferred { .. } => false,
+        _ => true,
+    }
 }
 
 fn is_connecting(state: &State) -> bool {

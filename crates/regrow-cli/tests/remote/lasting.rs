@@ -95,7 +95,7 @@ fn a_server_that_stays_away_costs_no_processor_and_few_words() {
         assert!(share < 0.05, "{share}");
         assert!(peer.client.log().len() - lines < 25, "{}", peer.log());
         site.start();
-        assert_eq!(peer.call("count", json!({})), "1");
+        assert_eq!(peer.call_back("count", json!({})), "1");
         peer.leave();
     }
 }
@@ -110,7 +110,7 @@ fn what_a_lost_session_asked_the_client_is_cancelled_and_a_late_answer_goes_nowh
     peer.client.failure(id);
     let cancelled = peer.client.wait_for("notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], question["id"]);
-    assert_eq!(peer.call("count", json!({})), "1");
+    assert_eq!(peer.call_back("count", json!({})), "1");
     peer.client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "accept" } }));
     assert_eq!(peer.call("count", json!({})), "2");
     let answers = site.journal.lines().iter().filter(|line| line.contains("response")).count();

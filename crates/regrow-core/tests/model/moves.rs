@@ -97,7 +97,7 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
             moves.push(Move::Write(owed.caller));
         }
         if process.is_some_and(|process| !process.abandoned) {
-            let told = |fault: &&Fault| !owed.ran || fault.may_have_run();
+            let told = |fault: &&Fault| !owed.ran || may_have_run(fault);
             let misses = scope.misses.iter().filter(told);
             moves.extend(misses.map(|fault| Move::Miss(owed.epoch, owed.id, fault.clone())));
         }
@@ -182,12 +182,12 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
         }
     }
     if scope.late_news {
-        late_news(world, moves);
+        late_news(world, scope, moves);
     }
 }
 
 /// The newest epoch of which nothing can be new any more may still be spoken of.
-fn late_news(world: &World, moves: &mut Vec<Move>) {
+fn late_news(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
     let epoch = world.epoch();
     let left = if world.process(epoch).is_some() { Epoch(epoch.0.saturating_sub(1)) } else { epoch };
     if left == Epoch(0) {
@@ -200,13 +200,20 @@ fn late_news(world: &World, moves: &mut Vec<Move>) {
         Event::Connected(left),
         Event::TimedOut(left, pulse),
         Event::Drained(left),
-        Event::Doubted(left, pulse),
-        Event::ProbeFailed(left, death(), pulse),
     ];
     moves.extend(late.into_iter().map(Move::Late));
+    if scope.exchanges() {
+        moves.push(Move::Late(Event::Doubted(left, pulse)));
+        moves.push(Move::Late(Event::ProbeFailed(left, death(), pulse)));
+    }
     if !lives {
         moves.push(Move::Late(Event::Gone(left, None)));
     }
+}
+
+/// Whether a server that has a call may run it, or may have, although its exchange ended so. The world knows that by itself.
+pub(crate) fn may_have_run(fault: &Fault) -> bool {
+    matches!(fault, Fault::AnswerCut | Fault::SessionExpired { ran: true })
 }
 
 /// Whether the process lives on with this fault.

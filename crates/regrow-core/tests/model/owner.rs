@@ -1,6 +1,7 @@
 //! What an owner does: hands events to the real `step`, carries out the effects on the real ledger, and reports what
 //! follows. As in `regrow/src/owner.rs` and `desk.rs`, without the waiting.
 
+use crate::moves::may_have_run;
 use crate::properties::{self, Goal, Property, require};
 use crate::scope::Scope;
 use crate::world::{Account, Caller, End, Owed, Process, World};
@@ -267,7 +268,7 @@ impl World {
         }
         let Some(process) = self.process_mut(epoch) else { return };
         // What may have run may yet run; what is said not to have run never does.
-        process.pipe.retain(|&(unread, _)| unread != id || fault.may_have_run());
+        process.pipe.retain(|&(unread, _)| unread != id || may_have_run(fault));
         let kept = process.patience.is_none();
         if kept && fault.reach() == Reach::Session && process.causes.is_empty() {
             process.causes.push(fault.clone());

@@ -297,7 +297,8 @@ fn note_handshake(world: &mut World, before: &State, event: &Event) {
     }
     match event {
         Event::Demand if world.truth.deferred_until.is_some() => world.reach(Goal::DeferredWithCallsWaiting),
-        Event::Mended => world.truth.account.mended = true,
+        // What is parked is tried at once, and needs no second try.
+        Event::Mended if !matches!(before, State::Parked { .. }) => world.truth.account.mended = true,
         _ => {}
     }
     if !matches!(before, State::Connecting { .. }) {

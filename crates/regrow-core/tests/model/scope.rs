@@ -77,6 +77,7 @@ pub(crate) fn usual() -> Vec<Scope> {
         exchange(),
         exchanges(),
         deferred(),
+        mended(),
     ]
 }
 
@@ -98,6 +99,7 @@ pub(crate) fn full() -> Vec<Scope> {
         Scope { epochs: 3, ..exchange() },
         exchanges(),
         deferred(),
+        mended(),
         everything(),
     ]
 }
@@ -264,20 +266,26 @@ fn exchanges() -> Scope {
     }
 }
 
-/// Servers that ask us to come back later, or want other credentials, and people who mend that.
+/// Servers that ask us to come back later, while the budget is spent and a program is impatient.
 fn deferred() -> Scope {
     let small = small_policy();
     Scope {
         policy: Policy { idle_probe: None, budget: BudgetPolicy { charges: 0, ..small.budget }, ..small },
         calls: 1,
         natures: &[Nature::Effect],
-        faults: vec![later(4), Fault::Unauthorized { code: 401 }, death()],
+        faults: vec![later(4), death()],
         misses: vec![later(2)],
         mends: 1,
         orderers: &[Orderer::Program],
         orders: 1,
         ..quiet("deferred")
     }
+}
+
+/// What only a person can mend is mended, perhaps while it is still being tried.
+fn mended() -> Scope {
+    let faults = vec![Fault::Unauthorized { code: 401 }, death()];
+    Scope { calls: 1, natures: &[Nature::Effect], faults, mends: 2, ..quiet("mended") }
 }
 
 fn gone() -> Fault {

@@ -1,11 +1,13 @@
 //! The older HTTP+SSE (2024-11-05): messages go to an address that a stream names, and answers come on that stream.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use regrow_core::Fault;
 use reqwest::Response;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 use url::Url;
 
 use super::address::{Masked, same_origin};
@@ -26,6 +28,9 @@ pub(super) struct Older {
     stream: Stream,
 }
 
+/// How long a message may still be answered when the stream is over.
+const LAST_WORD: Duration = Duration::from_millis(100);
+
 /// The task that reads the stream. It ends with the link, and with this.
 struct Stream {
     /// Why the stream is over, once it is.
@@ -43,7 +48,7 @@ impl Older {
     pub(super) async fn open(link: &Arc<HttpLink>, ear: Arc<dyn Ear>) -> Result<Option<Older>, Fault> {
         let opening = link.send(Outgoing::get(link.url()));
         let limit = link.client.connect;
-        let opened = tokio::time::timeout(limit, opening).await;
+        let opened = timeout(limit, opening).await;
         let response = match opened {
             Ok(Ok(Reply::Good(response))) if answer::content(&response) == Ok(Content::Events) => response,
             Ok(Err(fault)) => return Err(fault),
@@ -52,7 +57,7 @@ impl Older {
         let ear = Arc::new(Switch { current: Mutex::new(ear), answered: watch::Sender::new(false) });
         let (named, mut endpoint) = watch::channel(None);
         let stream = Stream::start(link.clone(), response, ear.clone(), named);
-        let named = tokio::time::timeout(limit, endpoint.wait_for(Option::is_some)).await;
+        let named = timeout(limit, endpoint.wait_for(Option::is_some)).await;
         let Ok(Ok(Some(text))) = named.map(|named| named.map(|named| named.clone())) else { return Ok(None) };
         let from = link.url();
         let endpoint = from.join(&text).map_err(|_| Fault::NotMcp {
@@ -68,11 +73,17 @@ impl Older {
     /// Carries a message; its answer comes on the stream. Without that there is none to wait for.
     pub(super) async fn post(&self, link: &HttpLink, errand: &mut Errand) -> Result<Reply, Fault> {
         errand.in_session = true;
+        let over = self.stream.over.borrow().clone();
+        if let Some(fault) = over {
+            return Err(fault);
+        }
         let bytes = errand.message.bytes().clone();
+        let sending = link.send(Outgoing::post(self.endpoint.clone(), bytes, errand.ear.clone()));
+        tokio::pin!(sending);
         tokio::select! {
-            biased;
-            fault = self.stream.end() => Err(fault),
-            reply = link.send(Outgoing::post(self.endpoint.clone(), bytes, errand.ear.clone())) => reply,
+            reply = &mut sending => reply,
+            // What the server says to the message itself tells whether that has arrived.
+            fault = self.stream.end() => timeout(LAST_WORD, sending).await.unwrap_or(Err(fault)),
         }
     }
 
