@@ -100,7 +100,8 @@ fn storm(pair: Pair, mut dice: Dice) {
     let mut site = Site::new(pair.server, "");
     let proxy = site.proxy();
     let url = format!("http://{}{}", proxy.address(), pair.path);
-    let options = ["--call-timeout", "2s", "--reach-timeout", "1s", "--budget", "1000/1"];
+    let options =
+        ["--call-timeout", "2s", "--reach-timeout", "1s", "--connect-timeout", "3s", "--budget", "1000/1"];
     let mut peer = Peer::greet(Setup::remote(&url, &site.journal).options(&options), pair.client);
     let mut calls = vec![];
     for round in 0..ROUNDS {
