@@ -108,6 +108,7 @@
 //! | `half` | | half a line, then exit 1 |
 //! | `garbage` R | | bytes that are not JSON, then the answer |
 //! | `malformed` R | | a line with its id, then broken JSON that is not UTF-8 |
+//! | `odd` R | `kind` (`lines`, `deep`, `nan`, `surrogate`, `mark`, `nul`, `duplicate`) | an answer over several lines (over HTTP), a million deep, with NaN, half a surrogate pair, a byte order mark, a NUL, two ids |
 //! | `dup` R | | the answer, twice |
 //! | `stray` R | | answers to ids 987654321 and "nobody", then its own |
 //! | `batch` R | | a log notification and the answer in one array |

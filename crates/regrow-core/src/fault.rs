@@ -259,7 +259,7 @@ impl Fault {
                 | Redirected { .. }
                 | SessionExpired { ran: false }
                 | Deferred { .. }
-                | Status { code: 400..=499, .. }
+                | Status { code: 400..=407 | 410..=431, .. } // But not a timeout, a conflict, or a client that left.
         )
     }
 
@@ -583,8 +583,8 @@ mod tests {
     #[test]
     fn only_what_reaches_the_server_may_have_run() {
         let codes = |code| Fault::Status { code, said: String::new() }.may_have_run();
-        assert!([200, 302, 500, 502, 503, 504, 599].into_iter().all(codes));
-        assert!(![400, 404, 405, 409, 422, 499].into_iter().any(codes));
+        assert!([200, 302, 408, 409, 499, 500, 502, 503, 504, 599].into_iter().all(codes));
+        assert!(![400, 404, 405, 413, 422].into_iter().any(codes));
         // What ends a process may have run whatever it had read.
         assert!(
             Fault::Killed { signal: 9 }.may_have_run()

@@ -155,6 +155,10 @@ async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Restored {
                         is: "another revision".into(),
                     }))
                 }
+                // Insisted on, and not spoken: without a welcome there is nothing to tell the client.
+                _ if shared.greets && shared.memory().welcome.is_none() && !speaks_modern(&answer) => {
+                    Err(Some(refused(shared, &answer)))
+                }
                 _ => {
                     shared.memory().welcome = welcome(&answer, true);
                     Ok(())

@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     heard: AtomicU64,
     pub(crate) handshake: Handshake,
     /// We greet the server ourselves, also where a client does.
-    greets: bool,
+    pub(crate) greets: bool,
 }
 
 impl Shared {

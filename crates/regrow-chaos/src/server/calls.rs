@@ -123,6 +123,11 @@ impl Server {
                 request.output.close();
                 Reply::Silence
             }
+            "odd" => {
+                let line = odd(&request.id, request.modern, text(request, "kind", "lines"));
+                request.output.answer(&line, 200);
+                Reply::Silence
+            }
             "huge" | "half" | "garbage" | "malformed" | "dup" | "stray" | "batch" => {
                 self.ill_formed(name, request)
             }
@@ -250,6 +255,25 @@ impl Server {
             })
             .collect();
         Reply::text(open.join("\n"))
+    }
+}
+
+/// An answer that few would write so.
+fn odd(id: &str, modern: bool, kind: &str) -> String {
+    let mark = if modern { r#""resultType":"complete","# } else { "" };
+    let answer = |head: &str, rest: &str| {
+        format!(
+            r#"{{{head}"id":{id},"jsonrpc":"2.0","result":{{{mark}"content":[{{"type":"text","text":"odd"}}]{rest}}}}}"#
+        )
+    };
+    match kind {
+        "deep" => answer("", &format!(r#","deep":{}{}"#, "[".repeat(1_000_000), "]".repeat(1_000_000))),
+        "nan" => answer("", r#","not":NaN"#),
+        "surrogate" => answer("", r#","half":"\ud800""#),
+        "mark" => format!("\u{feff}{}", answer("", "")),
+        "nul" => answer("", ",\"nul\":\"\0\""),
+        "duplicate" => answer(r#""id":987654321,"#, ""),
+        _ => answer("", "").replace(',', ",\r\n  "),
     }
 }
 

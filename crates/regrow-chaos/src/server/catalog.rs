@@ -55,6 +55,7 @@ const TOOLS: &[(&str, Safety, &str, &str)] = &[
     ),
     ("malformed", Reads, "", "Answers with its id but broken JSON."),
     ("notify", Reads, "n:integer", "Sends n numbered log and progress notifications, then answers."),
+    ("odd", Reads, "kind:string", "Answers in a way that few would write."),
     ("pid", Reads, "", "Returns the process id."),
     ("region", Acts, "region:string", "Returns the region, which must also stand in a header."),
     ("secret", Reads, "name:string", "Answers with an error that quotes an environment variable."),

@@ -116,6 +116,9 @@ impl Setup {
             Some((url, _)) => command.args(["--no-cache", url]),
             None => command.arg("--").args(&server),
         };
+        for proxy in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+            command.env_remove(proxy); // Nothing here is for the network.
+        }
         let marked = Marked::new();
         command
             .env(Marked::VARIABLE, marked.value())

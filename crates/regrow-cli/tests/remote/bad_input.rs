@@ -175,8 +175,46 @@ fn scenario_37_half_a_body_is_no_answer() {
         assert_eq!(told["delivery"], "unknown", "{told}");
         site.wait_for_end();
         site.start();
-        assert_eq!(peer.call("count", json!({})), "1");
+        assert_eq!(peer.call_back("count", json!({})), "1");
         assert_eq!(site.journal.runs("half"), 1);
         peer.leave();
+    }
+}
+
+#[test]
+fn answers_that_few_would_write_are_handed_on_in_one_line_or_refused() {
+    for era in ERAS {
+        for plan in ["", "answer=sse"] {
+            let site = Site::new(era, plan);
+            let mut peer = site.connect();
+            for (kind, is_good) in [
+                ("lines", true),
+                ("deep", true),
+                ("surrogate", true),
+                ("mark", true),
+                ("nan", false),
+                ("nul", false),
+                ("duplicate", false),
+            ] {
+                let id = peer.begin_call("odd", json!({ "kind": kind }));
+                // The test itself cannot read all of them, so it looks at the line.
+                let line = loop {
+                    let line =
+                        peer.client.next_line(PATIENCE).unwrap_or_else(|| panic!("{kind}: {}", peer.log()));
+                    if line.contains(&format!("\"id\":{id}")) {
+                        break line;
+                    }
+                };
+                let told = line.contains("dev.regrow/fault");
+                assert_eq!(told, !is_good, "{era:?} {plan} {kind}: {:.300}", line);
+                assert!(
+                    told || line.contains(r#""text":"odd""#) && line.ends_with('}'),
+                    "{kind}: {line:.300}"
+                );
+            }
+            assert_eq!(peer.call("count", json!({})), "1", "{era:?} {plan}");
+            assert_eq!((peer.sessions(), site.journal.runs("odd")), (1, 7));
+            peer.leave();
+        }
     }
 }

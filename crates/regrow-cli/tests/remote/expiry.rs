@@ -78,7 +78,7 @@ fn scenario_29_a_restart_behind_a_stream_or_without_one() {
         let mut peer = site.connect();
         assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
         site.restart();
-        assert_eq!(peer.call("count", json!({ "key": "a" })), "2", "{plan}");
+        assert_eq!(peer.call_back("count", json!({ "key": "a" })), "2", "{plan}");
         assert_eq!(site.journal.runs("count"), 2);
         peer.leave();
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::client::{PATIENCE, fault, is_failure};
-use crate::evidence::{open_files, processor_time, wait_until};
+use crate::evidence::{open_files, peak_kib, processor_time, wait_until};
 use crate::site::{ERAS, Era, Site};
 
 #[test]
@@ -95,7 +95,7 @@ fn a_server_that_stays_away_costs_no_processor_and_few_words() {
         assert!(share < 0.05, "{share}");
         assert!(peer.client.log().len() - lines < 25, "{}", peer.log());
         site.start();
-        assert_eq!(peer.call("count", json!({})), "1");
+        assert_eq!(peer.call_back("count", json!({})), "1");
         peer.leave();
     }
 }
@@ -110,7 +110,7 @@ fn what_a_lost_session_asked_the_client_is_cancelled_and_a_late_answer_goes_nowh
     peer.client.failure(id);
     let cancelled = peer.client.wait_for("notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], question["id"]);
-    assert_eq!(peer.call("count", json!({})), "1");
+    assert_eq!(peer.call_back("count", json!({})), "1");
     peer.client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "accept" } }));
     assert_eq!(peer.call("count", json!({})), "2");
     let answers = site.journal.lines().iter().filter(|line| line.contains("response")).count();
@@ -149,5 +149,34 @@ fn we_end_in_time_though_the_server_does_not_answer() {
         let (code, took) = peer.client.leave();
         assert_eq!(code, Some(0));
         assert!(took < Duration::from_secs(3), "{took:?}");
+    }
+}
+
+#[test]
+fn a_client_that_stops_reading_costs_no_memory_and_loses_nothing() {
+    for era in ERAS {
+        let site = Site::new(era, "");
+        let mut peer = site.connect_with(&["--idle-probe", "500ms", "--call-timeout", "30s"]);
+        peer.client.stop_reading();
+        let count = 40_000;
+        let params =
+            json!({ "name": "notify", "arguments": { "n": count }, "_meta": { "progressToken": "t" } });
+        let id = peer.ask("tools/call", params);
+        assert!(site.journal.wait(PATIENCE, |journal| journal.runs("notify") == 1));
+        // It reads nothing for longer than a server may be silent.
+        thread::sleep(Duration::from_secs(2));
+        let peak = peak_kib(peer.client.pid());
+        assert!(peak < 64 * 1024, "{peak} KiB");
+        peer.client.read_again();
+        let answer = peer.client.answer_within(id, Duration::from_secs(60));
+        assert!(!is_failure(&answer), "{answer}");
+        let seen = peer.client.seen();
+        let progress = seen.iter().filter(|message| message["method"] == "notifications/progress");
+        let numbers: Vec<u64> =
+            progress.map(|message| message["params"]["progress"].as_u64().unwrap()).collect();
+        assert!(numbers.iter().copied().eq(1..=count), "{era:?}: {} of {count}", numbers.len());
+        assert_eq!(peer.sessions(), 1, "{}", peer.log());
+        peer.assert_nothing_charged();
+        peer.leave();
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
 
 mod bad_input;
+mod changes;
 #[path = "../harness/client.rs"]
 mod client;
 #[path = "../harness/evidence.rs"]

@@ -39,7 +39,7 @@ fn a_death_in_a_call_is_told_at_once_and_the_next_life_is_found() {
     assert!(killed.elapsed() < Duration::from_secs(3), "{:?}", killed.elapsed());
     assert_eq!(told["delivery"], "unknown", "{told}");
     site.start();
-    assert_eq!(peer.call("count", json!({})), "1");
+    assert_eq!(peer.call_back("count", json!({})), "1");
     assert_eq!(site.journal.runs("slow"), 1);
     peer.leave();
 }

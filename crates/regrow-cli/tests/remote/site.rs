@@ -10,7 +10,7 @@ use regrow_chaos::proxy::Proxy;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::client::{Client, PATIENCE, Setup, text};
+use crate::client::{Client, PATIENCE, Setup, fault, is_failure, text};
 
 /// The era that client and server speak with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,14 @@ impl Site {
     /// Runs with this plan (see `regrow_chaos`).
     pub fn new(era: Era, plan: &str) -> Site {
         let mut site = Site::down(era, plan);
+        site.start();
+        site
+    }
+
+    /// Runs with just this plan; its clients begin in this era.
+    pub fn with_plan(era: Era, plan: &str) -> Site {
+        let mut site = Site::down(era, "");
+        site.plan = plan.into();
         site.start();
         site
     }
@@ -212,10 +220,24 @@ impl Peer {
         self.result(id)
     }
 
+    /// The same at a server that has just come back. A call that met an attempt from before that did not run, and is made again.
+    pub fn call_back(&mut self, tool: &str, arguments: Value) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let id = self.begin_call(tool, arguments.clone());
+            let answer = self.client.answer(id);
+            if !is_failure(&answer) {
+                return text(&answer);
+            }
+            assert_eq!(fault(&answer)["delivery"], "not-sent", "{answer}\n{}", self.log());
+            assert!(Instant::now() < deadline, "{answer}\n{}", self.log());
+        }
+    }
+
     /// The result of a call that was begun, which must not be an error.
     pub fn result(&mut self, id: u64) -> String {
         let answer = self.client.answer(id);
-        assert!(!crate::client::is_failure(&answer), "{answer}\n{}", self.log());
+        assert!(!is_failure(&answer), "{answer}\n{}", self.log());
         text(&answer)
     }
 

@@ -11,7 +11,7 @@ fn a_call_a_restart_a_call() {
         let mut peer = site.connect();
         assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
         site.restart();
-        assert_eq!(peer.call("count", json!({ "key": "a" })), "2");
+        assert_eq!(peer.call_back("count", json!({ "key": "a" })), "2");
         assert_eq!((site.journal.runs("count"), site.journal.starts()), (2, 2));
         peer.leave();
         if era == Era::Legacy {
@@ -27,7 +27,7 @@ fn a_client_of_one_era_and_a_server_of_the_other() {
         let mut peer = Peer::greet(site.setup(), client);
         assert_eq!(peer.call("count", json!({ "key": "a" })), "1", "{client:?} before {server:?}");
         site.restart();
-        assert_eq!(peer.call("count", json!({ "key": "a" })), "2");
+        assert_eq!(peer.call_back("count", json!({ "key": "a" })), "2");
         assert_eq!(site.journal.runs("count"), 2);
         peer.leave();
     }

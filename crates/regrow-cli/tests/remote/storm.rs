@@ -100,8 +100,10 @@ fn storm(pair: Pair, mut dice: Dice) {
     let mut site = Site::new(pair.server, "");
     let proxy = site.proxy();
     let url = format!("http://{}{}", proxy.address(), pair.path);
-    let options = ["--call-timeout", "2s", "--reach-timeout", "1s", "--budget", "1000/1"];
+    let options =
+        ["--call-timeout", "2s", "--reach-timeout", "1s", "--connect-timeout", "3s", "--budget", "1000/1"];
     let mut peer = Peer::greet(Setup::remote(&url, &site.journal).options(&options), pair.client);
+    let subscription = subscribe(&mut peer);
     let mut calls = vec![];
     for round in 0..ROUNDS {
         trouble(&mut dice, pair.server, &mut site, &proxy);
@@ -141,5 +143,53 @@ fn storm(pair: Pair, mut dice: Dice) {
         }
         assert!(Instant::now() < deadline, "it does not recover: {answer}\n{}", peer.log());
     }
+    check_subscription(&mut peer, subscription);
     peer.leave();
+}
+
+/// Wants to hear of a resource; returns the id of the request.
+fn subscribe(peer: &mut Peer) -> u64 {
+    match peer.era {
+        Era::Legacy => {
+            let id = peer.ask("resources/subscribe", json!({ "uri": "chaos://life" }));
+            let answer = peer.client.answer(id);
+            assert!(answer["result"].is_object(), "{answer}");
+            id
+        }
+        Era::Modern => {
+            let wanted = json!({ "notifications": { "resourceSubscriptions": ["chaos://life"] } });
+            let id = peer.ask("subscriptions/listen", wanted);
+            peer.client.wait_for("notifications/subscriptions/acknowledged");
+            id
+        }
+    }
+}
+
+/// After all that each change is still told, and once.
+fn check_subscription(peer: &mut Peer, subscription: u64) {
+    let updates = |peer: &mut Peer| -> Vec<_> {
+        let seen = peer.client.seen();
+        let ended =
+            seen.iter().find(|message| message["id"] == subscription && message.get("method").is_none());
+        assert!(ended.is_none(), "{ended:?}");
+        seen.into_iter().filter(|message| message["method"] == "notifications/resources/updated").collect()
+    };
+    updates(peer);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        peer.call("touch", json!({}));
+        // It may come on another stream than the answer, so after it; and a stream may have to be opened again before.
+        thread::sleep(Duration::from_millis(300));
+        match &updates(peer)[..] {
+            [] => assert!(Instant::now() < deadline, "the subscription is lost\n{}", peer.log()),
+            [update] => {
+                if peer.era == Era::Modern {
+                    let key = "io.modelcontextprotocol/subscriptionId";
+                    assert_eq!(update["params"]["_meta"][key], subscription, "{update}");
+                }
+                return;
+            }
+            more => panic!("told {} times: {more:?}\n{}", more.len(), peer.log()),
+        }
+    }
 }

@@ -204,7 +204,7 @@ fn a_listen_stream_lives_through_a_restart() {
         "{}",
         peer.log()
     );
-    peer.call("change", json!({}));
+    peer.call_back("change", json!({}));
     assert_eq!(peer.client.wait_for("notifications/tools/list_changed")["params"]["_meta"][key], stream);
     assert!(peer.client.unclaimed_answers().is_empty(), "the stream has not ended");
     peer.leave();
@@ -218,7 +218,7 @@ fn a_listen_stream_lives_through_a_planned_reconnect() {
     peer.client.wait_for("notifications/subscriptions/acknowledged");
     peer.client.restart();
     assert!(site.journal.wait(PATIENCE, |journal| journal.requests("subscriptions/listen") == 2));
-    peer.call("change", json!({}));
+    peer.call_back("change", json!({}));
     let news = peer.client.wait_for("notifications/tools/list_changed");
     assert_eq!(news["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], stream);
     assert!(peer.client.unclaimed_answers().is_empty(), "the stream has not ended");

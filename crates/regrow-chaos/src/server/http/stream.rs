@@ -218,7 +218,10 @@ impl Stream {
         if self.shape.event_ids {
             event.extend(format!("id: {}\n", self.event_id(state.events)).into_bytes());
         }
-        event.extend([b"data: ", data, b"\n\n"].concat());
+        for line in data.split(|byte| *byte == b'\n') {
+            event.extend([b"data: ", line, b"\n"].concat());
+        }
+        event.push(b'\n');
         state.write(|response| response.chunk(&event));
         if self.shape.event_ids {
             let number = state.events;
