@@ -5,8 +5,8 @@ use regrow_core::{Epoch, Fault, Step};
 use serde_json::Value;
 
 use crate::call::Outcome;
-use crate::connection::Era;
 use crate::desk::News;
+use crate::eras::Era;
 use crate::error::Plain;
 use crate::frame::{self, Frame};
 use crate::memory::{Agreed, Greeting, Hello, Welcome};

@@ -86,8 +86,8 @@ mod writer;
 
 pub use bridge::Bridge;
 pub use call::{Outcome, Reply};
-pub use connection::{Answer, Builder, Connection, Era, MAX_LINE};
-pub use eras::EraFile;
+pub use connection::{Answer, Builder, Connection, MAX_LINE};
+pub use eras::{Era, EraFile};
 pub use error::{CallError, ErrorKind, FAULT_KEY, Gap, Outlook};
 pub use inbox::{Inbox, Incoming, IncomingMessages, Unasked};
 pub use mask::Mask;
