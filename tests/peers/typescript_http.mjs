@@ -239,10 +239,11 @@ class Everything extends Server {
   restarts() {
     return [
       ["restarted between calls", (link) => this.restartedBetweenCalls(link)],
+      ["asks its user after that", (link) => this.asksItsUser(link)],
+      ["no change is announced", (link) => this.noChangeIsAnnounced(link)],
       ["killed during ten calls", (link) => this.killedDuringTenCalls(link)],
       ["a call while it is down", (link) => this.aCallWhileItIsDown(link)],
       ["a subscription outlives it", (link) => this.aSubscriptionOutlivesIt(link)],
-      ["no change is announced", (link) => this.noChangeIsAnnounced(link)],
     ];
   }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::units::{self, Limit};
+use regrow_gateway::units::{self, Limit};
 
 /// Keeps MCP connections alive: a server may die, the client's connection does not.
 #[derive(Parser, Debug)]
@@ -30,6 +30,18 @@ pub(crate) enum Command {
     )]
     Wrap(Box<Wrap>),
 
+    /// Connect to every server of a configuration and show which work
+    ///
+    /// Reads the files that hosts have: mcpServers, or servers with inputs. Without a name it takes .mcp.json here, or the
+    /// file of a host that you have, and says which. Exits 1 if a server is broken, 64 if the configuration is.
+    Check(Check),
+
+    /// Put the servers of a host's configuration behind `regrow wrap`
+    ///
+    /// Shows what changes and asks first. Comments, order and everything else in the file stay as they are; a copy of
+    /// it is kept beside it. --undo takes regrow out again.
+    Adopt(Adopt),
+
     /// See what regrow does: a server dies, hangs and is restarted while it is called
     ///
     /// Takes a quarter of a minute and needs nothing. Exits 1 if a promise was broken, and says which.
@@ -41,6 +53,48 @@ pub(crate) struct Demo {
     /// Print the measured numbers as JSON; the story goes to standard error
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    /// The configuration to read
+    #[arg(value_name = "CONFIG")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Another one (repeatable); of servers with the same name, that in the later file counts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Vec<PathBuf>,
+
+    /// Only this server
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+
+    /// How long each server may take
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration)]
+    pub(crate) timeout: Duration,
+
+    /// Print what was found as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Adopt {
+    /// The host's configuration, such as claude_desktop_config.json or .mcp.json
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Only this server
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+
+    /// Take regrow out again
+    #[arg(long)]
+    pub(crate) undo: bool,
+
+    /// Change the file without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Args, Debug)]

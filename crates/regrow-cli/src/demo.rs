@@ -10,17 +10,13 @@ mod teller;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
-use tokio::signal::unix::{SignalKind, signal};
-
 use crate::arguments::Demo;
+use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
 use crate::{DONE, SERVER_FAILED, WE_FAILED};
 use show::Show;
 use stage::Stage;
 use summary::Summary;
 use teller::Teller;
-
-/// What a shell reports for a program that a signal ended, above the signal's number.
-const ENDED_BY_SIGNAL: u8 = 128;
 
 pub(crate) fn run(options: Demo) -> u8 {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -70,20 +66,6 @@ fn print(summary: &Summary) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
-}
-
-/// Resolves with the number of the signal that asks us to end.
-fn told_to_end() -> io::Result<impl Future<Output = u8>> {
-    let mut hangup = signal(SignalKind::hangup())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    Ok(async move {
-        tokio::select! {
-            _ = hangup.recv() => 1,
-            _ = interrupt.recv() => 2,
-            _ = terminate.recv() => 15,
-        }
-    })
 }
 
 fn failed(error: &io::Error) -> u8 {

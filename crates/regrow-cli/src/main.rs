@@ -1,10 +1,13 @@
 //! The `regrow` command: parses, dispatches, and exits.
 
+mod adopt;
 mod arguments;
+mod check;
 mod client;
 mod demo;
+mod guard;
 mod log;
-mod units;
+mod signals;
 mod watch;
 mod wrap;
 
@@ -39,6 +42,8 @@ fn main() -> ExitCode {
     };
     ExitCode::from(match arguments.command {
         Command::Wrap(options) => wrap::run(*options),
+        Command::Check(options) => check::run(options),
+        Command::Adopt(options) => adopt::run(options),
         Command::Demo(options) => demo::run(options),
     })
 }

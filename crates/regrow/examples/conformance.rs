@@ -1,9 +1,10 @@
 //! The client that the official conformance suite runs against its servers, made of nothing but this crate:
-//! `conformance [--wrap REGROW] [--era legacy|modern] URL`.
+//! `conformance [--wrap REGROW] [--era legacy|modern] [--server-era legacy|modern] URL`.
 //!
 //! It does what any curious client does: it lists what the server has, and uses all of it once, with arguments that fit the
 //! schemas. Whatever the server asks on the way is accepted with the defaults of the question. That is all the suite's
-//! scenarios want, whichever they are. With `--wrap` it reaches the server through `regrow wrap URL` instead.
+//! scenarios want, whichever they are. With `--wrap` it reaches the server through `regrow wrap URL` instead, which may be told
+//! the server's era.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -31,14 +32,17 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let mut builder = None;
     let mut era = Era::Auto;
     let mut wrap = None;
+    let mut server_era = "auto".to_owned();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match (argument.as_str(), &wrap) {
             ("--wrap", _) => wrap = arguments.next(),
+            ("--server-era", _) => server_era = arguments.next().unwrap_or_default(),
             ("--era", _) => era = read_era(arguments.next().as_deref())?,
             (url, None) => builder = Some(Connection::builder("conformance", Http::new(url)?)),
             (url, Some(regrow)) => {
-                let server = Stdio::new("conformance", regrow).args(["wrap", url]);
+                let arguments = ["wrap", "--no-cache", "--era", &server_era, url];
+                let server = Stdio::new("conformance", regrow).args(arguments);
                 builder = Some(Connection::builder("conformance", server));
             }
         }
@@ -48,7 +52,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
         capabilities: json!({ "elicitation": {}, "sampling": {}, "roots": {} }),
         legacy_version: None,
     };
-    let connection = builder.ok_or("usage: conformance [--wrap REGROW] [--era legacy|modern] URL")?;
+    let connection = builder
+        .ok_or("usage: conformance [--wrap REGROW] [--era legacy|modern] [--server-era legacy|modern] URL")?;
     let connection = connection.era(era).hello(hello).build();
     if let Some(incoming) = connection.incoming() {
         tokio::spawn(answer_all(connection.clone(), incoming));

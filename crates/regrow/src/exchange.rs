@@ -31,6 +31,8 @@ pub(crate) struct Exchanger {
     epoch: Epoch,
     exchanges: Arc<dyn Exchanges>,
     calls: HashMap<CallId, JoinHandle<()>>,
+    /// Exchanges that were told to stop: on another thread they may not have, yet.
+    stopping: Vec<JoinHandle<()>>,
     notes: HashMap<u64, (usize, JoinHandle<()>)>,
     last_note: u64,
     queued: usize,
@@ -45,6 +47,7 @@ impl Exchanger {
             epoch,
             exchanges,
             calls: HashMap::new(),
+            stopping: vec![],
             notes: HashMap::new(),
             last_note: 0,
             queued: 0,
@@ -79,8 +82,9 @@ impl Exchanger {
     /// Stops everything. Nothing is left of an exchange once its task has ended.
     pub(crate) fn stop(&mut self) -> Vec<JoinHandle<()>> {
         let notes = self.notes.drain().map(|(_, (_, task))| task);
-        let tasks: Vec<_> = self.calls.drain().map(|(_, task)| task).chain(notes).collect();
+        let mut tasks: Vec<_> = self.calls.drain().map(|(_, task)| task).chain(notes).collect();
         tasks.iter().for_each(JoinHandle::abort);
+        tasks.append(&mut self.stopping);
         tasks
     }
 
@@ -121,6 +125,8 @@ impl Exchanger {
     pub(crate) fn abort(&mut self, call: CallId) {
         if let Some(task) = self.calls.remove(&call) {
             task.abort();
+            self.stopping.retain(|task| !task.is_finished());
+            self.stopping.push(task);
         }
     }
 

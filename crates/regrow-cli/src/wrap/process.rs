@@ -2,14 +2,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use regrow::transport::stdio::{Guard, Stderr, Stdio, environment};
+use regrow::transport::stdio::{Stderr, Stdio, environment};
 use regrow::{Mask, Port};
 
-use super::{Connected, because};
+use super::Connected;
 use crate::arguments::{self, Wrap};
+use crate::guard;
 
 /// A server's command, and the environment that it gets.
 pub(super) struct Process {
@@ -41,14 +42,11 @@ impl Process {
             (!harmless.contains_key(OsStr::new(name))).then(|| value.to_str().map(str::to_owned))?
         });
         let mask = Mask::new(Mask::secrets_of(secrets).chain(named).collect::<Vec<_>>());
-        let guard = ourselves().and_then(|program| Guard::start(&program, &["guard"]));
-        let guard = guard
-            .map_err(|error| because("cannot start the guard, which ends servers if we are killed", error))?;
         let mut stdio = Stdio::new(&*name, &self.command[0])
             .args(&self.command[1..])
             .environment(environment)
             .mask(mask.clone())
-            .guard(Arc::new(guard))
+            .guard(Arc::new(guard::start()?))
             .stderr(match options.stderr {
                 arguments::Stderr::Pass => Stderr::Pass,
                 arguments::Stderr::Keep => Stderr::Keep,
@@ -60,11 +58,6 @@ impl Process {
         connection.start();
         Ok(Connected { upstream: Box::new(connection.clone()), connection })
     }
-}
-
-/// Our own executable, also after an upgrade has put another in its place.
-fn ourselves() -> io::Result<PathBuf> {
-    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }
 
 /// Our environment as the host chose it, or a short list of it; and what `-e` names.

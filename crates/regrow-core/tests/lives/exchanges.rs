@@ -201,10 +201,29 @@ fn a_server_that_asks_for_a_pause_gets_it_also_when_the_budget_is_spent() {
     let mut policy = exact();
     policy.budget.charges = 0;
     // It dies once, which parks it; the attempt that a call demands is deferred.
-    let world = web(200.0).start(0.0).kill(1.0).down(2.0, 100.0, deferred(90.0)).call(5.0).call(10.0);
+    let world = web(200.0).start(0.0).kill(1.0).down(2.0, 100.0, deferred(50.0)).call(5.0).call(10.0);
     let life = world.live(&policy);
-    assert_eq!(gaps(&life)[1..].iter().filter(|&&gap| gap < 90.0).count(), 0, "{}", life.log);
+    assert_eq!(gaps(&life)[1..].iter().filter(|&&gap| gap < 50.0).count(), 0, "{}", life.log);
     assert_eq!((life.charges(), life.answered()), (1, 2), "{}", life.log);
+}
+
+#[test]
+fn calls_are_told_at_once_when_a_server_asks_for_a_longer_pause_than_they_wait() {
+    let world = web(200.0).call(0.0).down(0.0, 8.0, deferred(90.0)).call(1.0).call(40.0);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        0.0s call 1: failed, not-sent: the server answered HTTP 429 and asks to wait for 90 s
+        0.0s connecting -> closing: the server answered HTTP 429 and asks to wait for 90 s, free
+        0.0s closing -> backoff: 90s
+        1.0s call 2: failed, not-sent: the server answered HTTP 429 and asks to wait for 89 s
+        90.0s backoff -> connecting
+        90.1s connecting -> ready
+        90.2s call 3: answered
+        ",
+    );
 }
 
 #[test]

@@ -43,13 +43,15 @@ impl Bridge {
     /// The modern era asks for log messages with each request, the legacy one once for all.
     fn heed_level(&self, request: &Frame) {
         let Some(level) = Object::of(request.meta()).text(LOG_LEVEL) else { return };
-        if self.state().level.as_ref() == Some(&level) || !self.about().can("logging") {
+        if self.state().level.replace(level.clone()).as_ref() == Some(&level) {
             return;
         }
-        let mut params = Object::default();
-        params.put("level", &level);
-        self.state().level = Some(level);
-        self.tell("logging/setLevel", &params, Box::new(Unheard));
+        // Some servers log and let nobody set the level.
+        if self.about().can("logging") {
+            let mut params = Object::default();
+            params.put("level", &level);
+            self.tell("logging/setLevel", &params, Box::new(Unheard));
+        }
     }
 
     /// A request of our own.

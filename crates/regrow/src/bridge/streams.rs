@@ -86,7 +86,7 @@ impl Bridge {
     pub(super) fn listen(&self, request: &Frame, id: RawId, reply: Box<dyn Reply>) {
         let filter = Object::of(request.params()).object("notifications");
         let about = self.about();
-        let mut lists = about.told_lists();
+        let mut lists = about.lists();
         lists.retain(|list| filter.value(list) == true);
         let mut uris: BTreeSet<String> =
             serde_json::from_value(filter.value("resourceSubscriptions")).unwrap_or_default();

@@ -66,11 +66,20 @@ impl About {
         self.capabilities.raw(capability).is_some()
     }
 
-    /// The lists of whose changes it says that it tells, by the member of a filter that asks for them.
+    /// The lists that it has, by the member of a filter that asks for their changes. Whether it tells of those or not: what
+    /// changed with a restart is told by us.
+    pub(super) fn lists(&self) -> Vec<&'static str> {
+        self.lists_where(|list| self.can(list.capability()))
+    }
+
+    /// The lists of whose changes it says that it tells.
     pub(super) fn told_lists(&self) -> Vec<&'static str> {
-        let is_told = |list: &List| self.capabilities.value(list.capability())["listChanged"] == true;
+        self.lists_where(|list| self.capabilities.value(list.capability())["listChanged"] == true)
+    }
+
+    fn lists_where(&self, is_meant: impl Fn(&List) -> bool) -> Vec<&'static str> {
         let lists = [List::Tools, List::Prompts, List::Resources];
-        lists.into_iter().filter(is_told).map(List::filter).collect()
+        lists.into_iter().filter(is_meant).map(List::filter).collect()
     }
 
     pub(super) fn tells_of_resources(&self) -> bool {

@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use regrow_core::{Epoch, Fault};
@@ -42,6 +40,7 @@ mod refusal;
 mod request;
 mod stream;
 mod trust;
+mod userinfo;
 
 pub use client::{ClientBuilder, HttpClient};
 pub use credential::{BearerEnv, Credential, Headers, Rejected};
@@ -157,7 +156,7 @@ impl Http {
             return Err(SetupError::Scheme { scheme: url.scheme().to_owned() });
         }
         let mut headers = HeaderMap::new();
-        if let Some(basic) = take_userinfo(&mut url) {
+        if let Some(basic) = userinfo::take(&mut url) {
             headers.insert(AUTHORIZATION, basic);
         }
         url.set_fragment(None);
@@ -217,36 +216,6 @@ impl Http {
         secrets.extend(self.access.secrets());
         secrets
     }
-}
-
-/// Takes user and password out of the URL, as a header.
-fn take_userinfo(url: &mut Url) -> Option<HeaderValue> {
-    if url.username().is_empty() && url.password().is_none() {
-        return None;
-    }
-    let decoded = |text: &str| percent_decoded(text.as_bytes());
-    let mut pair = decoded(url.username());
-    pair.push(b':');
-    pair.extend(decoded(url.password().unwrap_or_default()));
-    let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok()?;
-    value.set_sensitive(true);
-    // An http URL has a host, and with a host both can be taken out.
-    let taken = url.set_username("").and(url.set_password(None));
-    taken.ok().map(|()| value)
-}
-
-fn percent_decoded(text: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, after)) = rest.split_first() {
-        let escaped = (byte == b'%')
-            .then(|| after.get(..2))
-            .flatten()
-            .and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        bytes.push(escaped.unwrap_or(byte));
-        rest = if escaped.is_some() { &after[2..] } else { after };
-    }
-    bytes
 }
 
 impl Transport for Http {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::client::*;
-use crate::server::{Act, Server, answer};
+use crate::server::{Act, Plan, Server, answer};
 use crate::world::*;
 
 const LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -95,6 +95,19 @@ async fn the_log_level_is_told_when_it_changes_and_again_after_a_death() {
     sleep(secs(2)).await;
     assert_eq!(levels().len(), 3);
     assert_eq!(levels()[2], json!({ "level": "debug" }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_logs_and_lets_nobody_set_the_level_is_heard_by_who_asked_for_one() {
+    let server = Server::always(Plan { capabilities: json!({ "tools": {} }), ..legacy_server() });
+    let mut client = Client::modern(&server).await;
+    let message = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } });
+    server.say(message.clone());
+    client.hears_nothing(secs(1)).await;
+    client.modern_call("tools/list", json!({ "_meta": { LEVEL: "info" } })).await;
+    server.say(message.clone());
+    assert_eq!(client.next().await, message);
+    assert!(server.heard_of("logging/setLevel").is_empty());
 }
 
 #[tokio::test(start_paused = true)]

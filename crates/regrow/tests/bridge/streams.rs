@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::client::*;
-use crate::server::{Act, Server, answer, refusal};
+use crate::server::{Act, Plan, Server, answer, refusal};
 use crate::world::*;
 
 fn listen(id: impl Into<Value>, filter: Value) -> Value {
@@ -36,14 +36,37 @@ async fn next(client: &mut Client) -> (Value, String) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lists_that_a_server_never_tells_of_are_told_of_after_a_restart() {
+    let server = Server::new(|start| Plan {
+        capabilities: json!({ "tools": {} }),
+        tools: if start < 3 { vec!["add"] } else { vec!["add", "sub"] }, // The first is only asked for its era.
+        ..Plan::default()
+    });
+    let mut client = Client::modern(&server).await;
+    client.modern_call("tools/list", json!({})).await;
+    let filter = json!({ "toolsListChanged": true, "promptsListChanged": true });
+    client.send(listen("s", filter)).await;
+    let honoured = json!({ "toolsListChanged": true });
+    assert_eq!(client.next().await, acknowledgement(json!("s"), honoured), "it has no prompts");
+    server.die(Fault::Killed { signal: 9 });
+    assert_eq!(next(&mut client).await, (json!("s"), "tools/list_changed".into()));
+    client.hears_nothing(secs(60)).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_streams_with_the_ids_1_and_text_1_are_two() {
     let server = Server::always(legacy_server());
     let mut client = Client::modern(&server).await;
     let tools = json!({ "toolsListChanged": true });
     client.send(listen(1, tools.clone())).await;
     assert_eq!(client.next().await, acknowledgement(json!(1), tools.clone()));
-    client.send(listen("1", json!({ "toolsListChanged": true, "promptsListChanged": true }))).await;
-    assert_eq!(client.next().await, acknowledgement(json!("1"), tools), "prompts are never told of");
+    let both = json!({ "toolsListChanged": true, "promptsListChanged": true });
+    client.send(listen("1", both.clone())).await;
+    assert_eq!(
+        client.next().await,
+        acknowledgement(json!("1"), both),
+        "what changes with a restart is told by us"
+    );
     let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
     server.say(changed.clone());
     assert_eq!(next(&mut client).await, (json!(1), "tools/list_changed".into()));

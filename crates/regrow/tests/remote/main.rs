@@ -16,4 +16,5 @@ mod remote;
 mod sessions;
 mod storm;
 mod streams;
+mod threads;
 mod world;

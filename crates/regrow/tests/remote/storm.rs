@@ -72,8 +72,8 @@ fn server(seed: u64) -> Remote {
         world.farewell = chance.pick(&[0, 0, 10, 5000]) * millis(1);
         world.has_stream = !chance.one_in(3);
     }
-    let restoration = ["initialize", "server/discover", "notifications/initialized", "ping", "tools/list"];
-    for method in restoration {
+    let ours = ["initialize", "server/discover", "notifications/initialized", "ping", "subscriptions/listen"];
+    for method in ours {
         let chance = std::sync::Mutex::new(Chance(chance.next()));
         let rarely = 4 + seed % 13;
         server = server.on(method, move |_| {
@@ -144,13 +144,20 @@ async fn storm(seed: u64) {
     let mut incoming = connection.incoming().unwrap();
     let (answering, slow_reader) = (connection.clone(), chance.one_in(4));
     let reader = tokio::spawn(async move {
+        let mut acknowledged = 0;
         while let Some(question) = incoming.next().await {
+            if question.frame.method() == Some("notifications/subscriptions/acknowledged") {
+                acknowledged += 1;
+            }
             if slow_reader {
                 sleep(millis(300)).await;
             }
             answering.respond(&question, &json!({}));
         }
+        assert!(acknowledged <= 1, "a stream was acknowledged {acknowledged} times");
     });
+    let listening = connection.clone();
+    let stream = tokio::spawn(async move { listening.request("subscriptions/listen", None).await });
     let mut calls = vec![];
     for n in 0..(10 + chance.below(40)) {
         sleep(chance.length()).await;
@@ -180,6 +187,7 @@ async fn storm(seed: u64) {
             None => assert!(effects <= if key.starts_with("safe") { 3 } else { 1 }, "{key} was given up"),
         }
     }
+    timeout(secs(1), stream).await.expect("a stream that never ended").unwrap().ok();
     settle().await;
     assert_eq!(connection.status().borrow().pending, 0);
     drop(connection);

@@ -5,7 +5,7 @@ use std::fmt;
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
 
-use super::SetupError;
+use super::{SetupError, userinfo};
 use crate::transport::BoxFuture;
 
 /// What proves to a server who we are. It may be renewed when the server refuses it.
@@ -45,10 +45,10 @@ pub struct Rejected {
     pub challenge: Option<HeaderValue>,
 }
 
-/// The ways in which a header's value may turn up in a text: whole, and without its scheme.
+/// The ways in which a header's value may turn up in a text: whole, without its scheme, and unpacked.
 pub(super) fn spoken(value: &str) -> impl Iterator<Item = String> + use<> {
     let bare = value.split_once(' ').map(|(_, bare)| bare.trim().to_owned());
-    [Some(value.to_owned()), bare].into_iter().flatten()
+    [Some(value.to_owned()), bare, userinfo::password(value)].into_iter().flatten()
 }
 
 /// A header whose value is kept out of `Debug`.

@@ -21,6 +21,8 @@ pub(super) struct Errand {
     pub(super) modern: bool,
     /// Whether it went out in a session that the server may forget.
     pub(super) in_session: bool,
+    /// Whether we knew of its tool what is to be said in headers when it went out.
+    pub(super) mirrored: bool,
 }
 
 /// Longer messages are handed on unread: what we look for stands in short ones.
@@ -33,7 +35,7 @@ impl Errand {
             _ => None,
         };
         let modern = message.protocol_version().is_some();
-        Errand { message, ear, request, modern, in_session: false }
+        Errand { message, ear, request, modern, in_session: false, mirrored: false }
     }
 
     pub(super) fn is(&self, method: &str) -> bool {

@@ -136,18 +136,23 @@ impl HttpLink {
         let mismatch = refusal.code == 400
             && refusal.response().is_some_and(|response| response.error_code() == Some(HEADER_MISMATCH));
         let Some(tool) = errand.message.name() else { return false };
-        if !mismatch || !errand.modern || !errand.is("tools/call") || self.parameters().knows(&tool) {
+        if !mismatch || !errand.modern || !errand.is("tools/call") || errand.mirrored {
             return false;
         }
-        // Once on this link. If it fails, the refusal says enough.
-        let listed = self.listed.get_or_try_init(|| lookup::tools(self, errand)).await;
-        listed.is_ok() && self.parameters().knows(&tool)
+        // Another call may have had them listed meanwhile.
+        if !self.parameters().knows(&tool) {
+            // Once on this link. If it fails, the refusal says enough.
+            let _ = self.listed.get_or_try_init(|| lookup::tools(self, errand)).await;
+        }
+        self.parameters().knows(&tool)
     }
 
     pub(super) async fn post(&self, errand: &mut Errand) -> Result<Reply, Fault> {
         let mut outgoing = Outgoing::post(self.url(), errand.message.bytes().clone(), errand.ear.clone());
         if errand.modern {
-            mirror::headers(&errand.message, &self.parameters(), &mut outgoing.headers);
+            let parameters = self.parameters();
+            errand.mirrored = errand.message.name().is_some_and(|tool| parameters.knows(&tool));
+            mirror::headers(&errand.message, &parameters, &mut outgoing.headers);
         } else if !errand.is("initialize") {
             if self.is_expired() {
                 return Err(Fault::SessionExpired { ran: false }); // Another exchange has just learnt it.

@@ -30,7 +30,7 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
                 return Fault::SessionExpired { ran: false };
             }
             Ok(Reply::Refused(refusal)) if let Some(wait) = refusal.wait(SystemTime::now()) => {
-                tokio::time::sleep(wait.max(bookmark.pause())).await;
+                tokio::time::sleep(wait.max(bookmark.retry)).await;
                 continue;
             }
             Ok(Reply::Refused(refusal)) if refusal.code >= 500 && refusal.code != 501 => {
@@ -56,7 +56,7 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
             return fault;
         }
         short = if spoke || opened.elapsed() >= LASTED { 0 } else { short + 1 };
-        tokio::time::sleep(pause(bookmark.pause(), short)).await;
+        tokio::time::sleep(pause(bookmark.retry, short)).await;
     }
 }
 

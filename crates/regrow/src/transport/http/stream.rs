@@ -16,17 +16,22 @@ use crate::lines::Line;
 use crate::transport::{Ear, Receipt};
 
 /// From where a stream goes on after it was cut.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Bookmark {
     pub(super) last: Option<HeaderValue>,
-    /// How long the server asks us to wait, if it does.
-    retry: Option<Duration>,
+    pub(super) retry: Duration,
 }
 
 /// How often in a row a stream is resumed in vain.
 const MAX_RESUMES: u32 = 5;
 const USUAL_RETRY: Duration = Duration::from_millis(100);
 const RETRY: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30);
+
+impl Default for Bookmark {
+    fn default() -> Bookmark {
+        Bookmark { last: None, retry: USUAL_RETRY }
+    }
+}
 
 impl Bookmark {
     fn note(&mut self, event: &Event) {
@@ -35,13 +40,8 @@ impl Bookmark {
             self.last = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
         }
         if let Some(retry) = event.retry {
-            self.retry = Some(retry.clamp(*RETRY.start(), *RETRY.end()));
+            self.retry = retry.clamp(*RETRY.start(), *RETRY.end());
         }
-    }
-
-    /// How long to wait before the stream is asked for again.
-    pub(super) fn pause(&self) -> Duration {
-        self.retry.unwrap_or(USUAL_RETRY)
     }
 }
 
@@ -52,7 +52,6 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
     let mut bookmark = Bookmark::default();
     let mut next = Some(response);
     let mut fault = Fault::AnswerCut;
-    let mut ended_well = true;
     let mut resumes = 0;
     loop {
         if let Some(mut response) = next.take() {
@@ -66,10 +65,8 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
                     answer::rest(response).await;
                     return Ok(Receipt::Done);
                 }
-                Ok(false) => (fault, ended_well) = (Fault::AnswerCut, true),
-                Err(ended @ (Fault::AnswerCut | Fault::Broken { .. })) => {
-                    (fault, ended_well) = (ended, false)
-                }
+                Ok(false) => fault = Fault::AnswerCut,
+                Err(ended @ (Fault::AnswerCut | Fault::Broken { .. })) => fault = ended,
                 Err(ended) => return Err(ended),
             }
             if progress {
@@ -79,19 +76,16 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
         if errand.modern || bookmark.last.is_none() || resumes == MAX_RESUMES {
             return Err(fault);
         }
-        // A connection that broke, and was not ended, was hardly meant to pause.
-        let broke = resumes == 0 && !ended_well;
-        let pause = if broke { bookmark.retry.unwrap_or(*RETRY.start()) } else { bookmark.pause() };
         resumes += 1;
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(bookmark.retry).await;
         match open(link, bookmark.last.clone()).await {
             Ok(Reply::Good(response)) if answer::content(&response) == Ok(Content::Events) => {
                 next = Some(response)
             }
             Ok(Reply::Refused(refusal)) if refusal.code >= 500 || refusal.code == 429 => {}
             Ok(_) => return Err(Fault::AnswerCut),
-            // There it was cut again; anything else says that nobody is there who knows the rest.
-            Err(Fault::Broken { .. } | Fault::AnswerCut) => {}
+            Err(Fault::Broken { .. } | Fault::AnswerCut) => {} // Cut again; perhaps next time.
+            // Nobody is there who knows the rest. What happened to the request is what happened first.
             Err(_) => return Err(fault),
         }
     }
@@ -155,7 +149,7 @@ mod tests {
         let pause = |millis: Option<u64>| {
             let mut bookmark = Bookmark::default();
             bookmark.note(&Event { retry: millis.map(Duration::from_millis), ..Event::default() });
-            bookmark.pause().as_millis()
+            bookmark.retry.as_millis()
         };
         let pauses = [None, Some(0), Some(250), Some(u64::MAX)].map(pause);
         assert_eq!(pauses, [100, 100, 250, 30_000]);

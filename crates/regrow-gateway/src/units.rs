@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
-/// A duration, or `none`.
+/// A length of time that may be without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limit(pub(crate) Option<Duration>);
+pub struct Limit(
+    /// `None`: without end.
+    pub Option<Duration>,
+);
 
-pub(crate) fn limit(text: &str) -> Result<Limit, String> {
+/// A duration, or `none`.
+pub fn limit(text: &str) -> Result<Limit, String> {
     if text == "none" { Ok(Limit(None)) } else { duration(text).map(|length| Limit(Some(length))) }
 }
 
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+/// A number and `ms`, `s`, `m` or `h`.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let millis = match unit {
         "ms" => 1,
@@ -27,7 +32,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(total as u64))
 }
 
-pub(crate) fn size(text: &str) -> Result<usize, String> {
+/// A number of bytes, or of `KiB`, `MiB` or `GiB`.
+pub fn size(text: &str) -> Result<usize, String> {
     let (number, unit) = split(text);
     let factor = match unit {
         "" | "B" => 1,
@@ -44,8 +50,8 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
     }
 }
 
-/// `N/SECONDS`.
-pub(crate) fn budget(text: &str) -> Result<(u32, Duration), String> {
+/// `N/SECONDS`: so many in so many seconds.
+pub fn budget(text: &str) -> Result<(u32, Duration), String> {
     let help = "write how many faults are borne in how many seconds, such as 5/180";
     let (charges, seconds) = text.split_once('/').ok_or(help)?;
     let seconds = seconds.strip_suffix('s').unwrap_or(seconds);

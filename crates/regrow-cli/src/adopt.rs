@@ -1,0 +1,106 @@
+//! `regrow adopt`: puts the servers of a host's configuration behind `regrow wrap`, and takes them out again.
+
+mod file;
+mod program;
+
+use std::io::{self, IsTerminal, Write};
+
+use regrow_gateway::adopt::{self, Outcome, Plan, Step};
+
+use crate::arguments::Adopt;
+use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
+use file::HostFile;
+
+pub(crate) fn run(options: Adopt) -> u8 {
+    let program = match program::path() {
+        Ok(program) => program,
+        Err(message) => return failed(&message),
+    };
+    let file = match HostFile::read(&options.file) {
+        Ok(file) => file,
+        Err(message) => return usage(&message),
+    };
+    let make = if options.undo { adopt::undo } else { adopt::adopt };
+    let plan = match make(file.text(), &program, options.server.as_deref()) {
+        Ok(plan) => plan,
+        Err(error) => return usage(&format!("{}: {error}", file.shown())),
+    };
+    if let Err(error) = show(&plan, &file) {
+        // A reader that has left has not agreed to anything.
+        return if error.kind() == io::ErrorKind::BrokenPipe { DONE } else { failed(&error.to_string()) };
+    }
+    let refused = plan.steps.iter().any(|step| matches!(step.outcome, Outcome::Refused(_)));
+    let code = if refused && options.server.is_some() { SERVER_FAILED } else { DONE };
+    if plan.is_empty() {
+        eprintln!("regrow: there is nothing to change in {}", file.shown());
+        return code;
+    }
+    match agreed(&options, &file) {
+        Ok(true) => {}
+        Ok(false) => return code,
+        Err(error) => return failed(&error.to_string()),
+    }
+    match file.replace(&plan.apply(file.text()), !options.undo) {
+        Ok(backup) => {
+            eprintln!("regrow: {} is changed; restart its host to take effect", file.shown());
+            if let Some(backup) = backup {
+                eprintln!("regrow: as it was: {backup}; `regrow adopt --undo` takes regrow out again, too");
+            }
+            code
+        }
+        Err(message) => failed(&message),
+    }
+}
+
+/// What becomes of each server, and the lines that change.
+fn show(plan: &Plan, file: &HostFile) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    for step in &plan.steps {
+        writeln!(output, "{}", line(step))?;
+    }
+    if !plan.is_empty() {
+        write!(output, "\n--- {0}\n+++ {0}\n{1}", file.shown(), plan.difference(file.text()))?;
+    }
+    output.flush()
+}
+
+fn line(step: &Step) -> String {
+    let name: String = step.server.escape_debug().to_string().chars().take(100).collect();
+    let said = match &step.outcome {
+        Outcome::Changed => "is changed".to_owned(),
+        Outcome::ChangedWith(remark) => format!("is changed; {remark}"),
+        Outcome::Left(why) => format!("stays; {why}"),
+        Outcome::Refused(why) => format!("stays: {why}"),
+    };
+    format!("{name} (line {}): {said}", step.line)
+}
+
+/// Whether the change is wanted. Where nobody can be asked, it is only shown.
+fn agreed(options: &Adopt, file: &HostFile) -> io::Result<bool> {
+    if options.yes {
+        return Ok(true);
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        eprintln!("regrow: nothing was changed; --yes changes {}", file.shown());
+        return Ok(false);
+    }
+    eprint!("\nChange {}? [y/N] ", file.shown());
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    let agreed = matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
+    if !agreed {
+        eprintln!("regrow: nothing was changed");
+    }
+    Ok(agreed)
+}
+
+fn usage(message: &str) -> u8 {
+    eprintln!("regrow: {message}\nTry `regrow adopt --help`.");
+    USAGE
+}
+
+fn failed(message: &str) -> u8 {
+    eprintln!("regrow: {message}");
+    WE_FAILED
+}

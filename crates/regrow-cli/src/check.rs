@@ -1,0 +1,153 @@
+//! `regrow check`: connects to every server of a configuration and shows which work.
+
+mod files;
+mod finding;
+mod progress;
+mod table;
+mod visit;
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+
+use regrow_gateway::config::{Config, Problems, Reach, Server};
+use serde_json::json;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::arguments::Check;
+use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
+use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, guard};
+use finding::{Finding, State};
+use progress::Progress;
+
+/// So many servers start at the same time: enough to be fast, few enough not to be what makes them slow.
+const SIDE_BY_SIDE: usize = 8;
+
+pub(crate) fn run(options: Check) -> u8 {
+    let config = match files::read(&options) {
+        Ok(config) => config,
+        Err(problems) => return refused(&options, &problems),
+    };
+    let wanted = match select(config, options.server.as_deref()) {
+        Ok(wanted) => wanted,
+        Err(message) => return usage(&message),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    let checked = runtime.block_on(check(&options, wanted));
+    runtime.shutdown_background();
+    checked.unwrap_or_else(|error| failed(&error))
+}
+
+/// The servers to visit, and those that are switched off.
+struct Wanted {
+    servers: Vec<Server>,
+    disabled: Vec<String>,
+}
+
+fn select(config: Config, name: Option<&str>) -> Result<Wanted, String> {
+    let Config { mut servers, mut disabled, .. } = config;
+    let Some(name) = name else { return Ok(Wanted { servers, disabled }) };
+    let names = servers.iter().map(|server| &*server.name).chain(disabled.iter().map(|name| &**name));
+    let all: Vec<String> = names.map(|name| name.escape_debug().to_string()).collect();
+    servers.retain(|server| server.name == name);
+    disabled.retain(|disabled| disabled == name);
+    if servers.is_empty() && disabled.is_empty() {
+        let there = if all.is_empty() {
+            "there are none".to_owned()
+        } else {
+            format!("there are {}", all.join(", "))
+        };
+        return Err(format!("--server: no server has this name; {there}"));
+    }
+    Ok(Wanted { servers, disabled })
+}
+
+async fn check(options: &Check, wanted: Wanted) -> io::Result<u8> {
+    let told_to_end = told_to_end()?;
+    let is_started = |server: &Server| matches!(server.reach, Reach::Process(_));
+    let guard = match wanted.servers.iter().any(is_started) {
+        true => Some(Arc::new(guard::start()?)),
+        false => None,
+    };
+    let (stop, stopped) = watch::channel(false);
+    let turns = Arc::new(Semaphore::new(SIDE_BY_SIDE));
+    let mut progress = Progress::new(&wanted.servers);
+    let mut visits = JoinSet::new();
+    for (number, server) in wanted.servers.into_iter().enumerate() {
+        let (guard, turns, stopped) = (guard.clone(), turns.clone(), stopped.clone());
+        let timeout = options.timeout;
+        visits.spawn(async move {
+            let _turn = turns.acquire_owned().await; // Never closed; and if it were, all may go.
+            (number, visit::visit(&server, guard, timeout, stopped).await)
+        });
+    }
+    let mut findings: Vec<(usize, Finding)> = vec![];
+    let mut ended_by = None;
+    let mut told_to_end = std::pin::pin!(told_to_end);
+    loop {
+        tokio::select! {
+            visited = visits.join_next() => match visited {
+                Some(visited) => {
+                    let (number, finding) = visited.map_err(io::Error::other)?;
+                    progress.done(number, finding.state == State::Broken);
+                    findings.push((number, finding));
+                }
+                None => break,
+            },
+            signal = &mut told_to_end, if ended_by.is_none() => {
+                ended_by = Some(signal);
+                stop.send_replace(true);
+            }
+            () = progress.tick() => {}
+        }
+    }
+    progress.clear();
+    if let Some(signal) = ended_by {
+        return Ok(ENDED_BY_SIGNAL + signal);
+    }
+    findings.sort_by_key(|(number, _)| *number);
+    let mut findings: Vec<Finding> = findings.into_iter().map(|(_, finding)| finding).collect();
+    findings.extend(wanted.disabled.into_iter().map(Finding::disabled));
+    print(options, &findings)?;
+    let broken = findings.iter().any(|finding| finding.state == State::Broken);
+    Ok(if broken { SERVER_FAILED } else { DONE })
+}
+
+/// A reader that has left is no failure.
+fn print(options: &Check, findings: &[Finding]) -> io::Result<()> {
+    let text = match options.json {
+        true => {
+            let servers: Vec<_> = findings.iter().map(Finding::json).collect();
+            format!("{:#}\n", json!({ "servers": servers }))
+        }
+        false => table::text(findings, io::stdout().is_terminal()),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// What is wrong with the configuration; for a machine on standard output.
+fn refused(options: &Check, problems: &Problems) -> u8 {
+    eprintln!("{problems}");
+    if options.json {
+        let problems: Vec<_> = problems.0.iter().map(finding::problem_json).collect();
+        let text = format!("{:#}\n", json!({ "problems": problems }));
+        let _ = io::stdout().write_all(text.as_bytes()); // The exit code says the same.
+    }
+    USAGE
+}
+
+fn usage(message: &str) -> u8 {
+    eprintln!("regrow: {message}\nTry `regrow check --help`.");
+    USAGE
+}
+
+fn failed(error: &io::Error) -> u8 {
+    eprintln!("regrow: the servers cannot be checked: {error}");
+    WE_FAILED
+}

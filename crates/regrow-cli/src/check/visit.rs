@@ -1,0 +1,204 @@
+//! A visit to one server: start it, shake hands, count its tools, end it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use regrow::core::{Fault, Manner, Notice, seconds};
+use regrow::transport::stdio::{Guard, Stderr};
+use regrow::{Connection, Notices};
+use regrow_gateway::config::Server;
+use regrow_gateway::connect;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::finding::{Finding, Problem, State};
+
+/// So many lines of a server's stderr are kept.
+const STDERR_LINES: usize = 8;
+/// A server that has more pages of tools lists them without end.
+const MAX_PAGES: usize = 100;
+/// A handshake that is given up at its limit gets so long to say so itself.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Visits the server, at most for so long; ends it in any case. Stops early when told to.
+pub(super) async fn visit(
+    server: &Server,
+    guard: Option<Arc<Guard>>,
+    timeout: Duration,
+    mut stopped: watch::Receiver<bool>,
+) -> Finding {
+    let mut server = server.clone();
+    server.options.connect_timeout = server.options.connect_timeout.min(timeout);
+    let stderr = Tail::default();
+    let mut finding = Finding { state: State::Broken, ..Finding::disabled(server.name.clone()) };
+    let connection = match connect(&server, guard, stderr.sink()) {
+        Ok(builder) => builder.build(),
+        Err(error) => {
+            finding.problem = Some(Problem { text: error.to_string(), fault: None, stderr: vec![] });
+            return finding;
+        }
+    };
+    let mut notices = connection.notices();
+    connection.start();
+    let deadline = Instant::now() + timeout + GRACE;
+    let outcome = tokio::select! {
+        outcome = examine(&connection, &mut notices, &stderr, &mut finding) => outcome,
+        () = sleep_until(deadline) => Err(Failure::Late),
+        _ = stopped.wait_for(|stopped| *stopped) => Err(Failure::Stopped),
+    };
+    let manner = if matches!(outcome, Err(Failure::Stopped)) { Manner::Told } else { Manner::ClientLeft };
+    connection.close_in(manner).await;
+    match outcome {
+        Ok(()) => finding.state = State::Ok,
+        Err(failure) => {
+            let text = failure.text(timeout, finding.start.is_some());
+            let fault = if let Failure::Fault(fault) = &failure { Some(fault.name()) } else { None };
+            finding.problem = Some(Problem { text: printable(&text), fault, stderr: stderr.lines() });
+        }
+    }
+    finding
+}
+
+/// Why a visit failed.
+enum Failure {
+    Fault(Fault),
+    /// The server answered, but not as it should.
+    Answer(String),
+    Late,
+    Stopped,
+}
+
+impl Failure {
+    fn text(&self, timeout: Duration, was_ready: bool) -> String {
+        let limit = seconds(timeout);
+        match self {
+            Failure::Fault(fault) => fault.to_string(),
+            Failure::Answer(text) => text.clone(),
+            Failure::Late if was_ready => {
+                format!("it did not list its tools within {limit}; --timeout gives it longer")
+            }
+            Failure::Late => format!("it was not ready within {limit}; --timeout gives it longer"),
+            Failure::Stopped => "the check was stopped".into(),
+        }
+    }
+}
+
+async fn examine(
+    connection: &Connection,
+    notices: &mut Notices,
+    stderr: &Tail,
+    finding: &mut Finding,
+) -> Result<(), Failure> {
+    finding.start = Some(ready(notices, stderr).await?);
+    let welcome = connection.welcome();
+    finding.era = welcome.as_ref().map(|welcome| if welcome.modern { "modern" } else { "legacy" });
+    let said: Value =
+        welcome.and_then(|welcome| serde_json::from_slice(&welcome.result).ok()).unwrap_or_default();
+    if said["capabilities"].get("tools").is_none() {
+        finding.tools = Some(0);
+        return Ok(());
+    }
+    let tools = tokio::select! {
+        tools = count_tools(connection) => tools?,
+        fault = first_fault(notices) => return Err(Failure::Fault(fault)),
+    };
+    finding.tools = Some(tools);
+    Ok(())
+}
+
+/// Waits for the first session, and says how long its start took; that of a process which was only asked for its era
+/// does not count. The first fault is the answer, too: a server that
+/// works only when it is started again does not work.
+async fn ready(notices: &mut Notices, stderr: &Tail) -> Result<Duration, Failure> {
+    let mut began = Duration::ZERO;
+    while let Some(notice) = notices.next().await {
+        match notice.what {
+            // What a server said when it was asked for its era is of no interest any more.
+            Notice::Connecting(_) => {
+                stderr.clear();
+                began = notice.at;
+            }
+            Notice::Ready(_) => return Ok(notice.at.saturating_sub(began)),
+            Notice::Fault(_, fault, _) | Notice::Parked(fault) => return Err(Failure::Fault(fault)),
+            _ => {}
+        }
+    }
+    Err(Failure::Fault(Fault::Closed))
+}
+
+async fn first_fault(notices: &mut Notices) -> Fault {
+    while let Some(notice) = notices.next().await {
+        if let Notice::Fault(_, fault, _) = notice.what {
+            return fault;
+        }
+    }
+    Fault::Closed
+}
+
+async fn count_tools(connection: &Connection) -> Result<usize, Failure> {
+    let mut count = 0;
+    let mut cursor: Option<String> = None;
+    for _ in 0..MAX_PAGES {
+        let params = cursor.as_ref().map(|cursor| json!({ "cursor": cursor }));
+        let answer = connection.request("tools/list", params).await;
+        let answer = answer.map_err(|error| match error.fault.as_deref() {
+            Some(fault) => Failure::Fault(fault.clone()),
+            None => Failure::Answer(error.to_string()),
+        })?;
+        let Some(page) = answer.value() else {
+            let error = answer.into_result().err().unwrap_or_default();
+            let error: Value = serde_json::from_slice(error).unwrap_or_default();
+            let said: String = error["message"].as_str().unwrap_or_default().chars().take(200).collect();
+            return Err(Failure::Answer(format!("it refuses to list its tools: {}", said.escape_debug())));
+        };
+        let Some(tools) = page["tools"].as_array() else {
+            return Err(Failure::Answer("its answer to tools/list has no list of tools".into()));
+        };
+        count += tools.len();
+        cursor = page["nextCursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            return Ok(count);
+        }
+    }
+    Err(Failure::Answer(format!("its list of tools has more than {MAX_PAGES} pages; is there an end to it?")))
+}
+
+/// What servers say, without what acts on a terminal.
+fn printable(text: &str) -> String {
+    let acts = |letter: char| {
+        letter.is_control()
+            || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if acts(letter) { shown.extend(letter.escape_default()) } else { shown.push(letter) }
+    }
+    shown
+}
+
+/// The last lines of a server's standard error, already escaped.
+#[derive(Clone, Default)]
+struct Tail(Arc<Mutex<VecDeque<String>>>);
+
+impl Tail {
+    fn sink(&self) -> Stderr {
+        let lines = self.0.clone();
+        Stderr::Call(Arc::new(move |line| {
+            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            if lines.len() == STDERR_LINES {
+                lines.pop_front();
+            }
+            lines.push_back(line.chars().take(300).collect());
+        }))
+    }
+
+    fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}

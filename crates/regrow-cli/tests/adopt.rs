@@ -1,0 +1,231 @@
+//! `regrow adopt` on files of real hosts, and what becomes of the servers in them.
+
+#![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
+
+#[path = "harness/far.rs"]
+mod far;
+#[path = "harness/terminal.rs"]
+mod terminal;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use terminal::Terminal;
+
+const REGROW: &str = env!("CARGO_BIN_EXE_regrow");
+
+/// As people write it, with everything that must stay.
+const CONFIG: &str = "{\r\n\t// Mine.\r\n\t\"mcpServers\": {\r\n\t\t\"time\": {\r\n\t\t\t\"command\": \"uvx\", // fast\r\n\
+                      \t\t\t\"args\": [\"mcp-server-time\"],\r\n\t\t\t\"env\": { \"KEY\": \"s3cr3t\" },\r\n\t\t},\r\n\
+                      \t\t\"bare\": { \"command\": \"bare\" }\r\n\t},\r\n}\r\n";
+
+struct Desk {
+    folder: TempDir,
+    file: PathBuf,
+}
+
+impl Desk {
+    fn new(text: &str) -> Desk {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("mcp.json");
+        fs::write(&file, text).unwrap();
+        Desk { folder, file }
+    }
+
+    fn adopt(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(REGROW);
+        command.arg("adopt").arg(&self.file).args(options).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, options: &[&str]) -> Output {
+        self.adopt(options).output().unwrap()
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(&self.file).unwrap()
+    }
+
+    fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn a_file_is_changed_and_comes_back_byte_for_byte() {
+    let desk = Desk::new(CONFIG);
+    fs::set_permissions(&desk.file, fs::Permissions::from_mode(0o640)).unwrap();
+    let output = desk.run(&["--yes"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("time (line 4): is changed\n"), "{shown}");
+    assert!(shown.contains("-\t\t\t\"command\": \"uvx\", // fast\n"), "{shown}");
+    assert!(
+        shown.contains("+\t\t\t\"args\": [\"wrap\", \"--\", \"uvx\", \"mcp-server-time\"],\n"),
+        "{shown}"
+    );
+    assert!(!shown.contains("s3cr3t"), "{shown}");
+    let adopted = desk.text();
+    assert!(adopted.contains("// Mine.\r\n") && adopted.contains(", // fast\r\n"), "{adopted}");
+    assert_eq!(adopted.matches(&format!("\"command\": \"{REGROW}\"")).count(), 2, "{adopted}");
+    assert_eq!(fs::metadata(&desk.file).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(desk.files(), ["mcp.json", "mcp.json.before-regrow"]);
+    let backup = desk.folder.path().join("mcp.json.before-regrow");
+    assert_eq!(fs::read_to_string(&backup).unwrap(), CONFIG);
+    assert_eq!(fs::metadata(&backup).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let again = desk.run(&["--yes"]);
+    assert!(text(&again.stderr).contains("there is nothing to change"), "{again:?}");
+    assert_eq!(desk.files().len(), 2, "no copy of what does not change");
+
+    // The undo needs no copy, and an older copy is never overwritten.
+    fs::write(&backup, "precious").unwrap();
+    let output = desk.run(&["--undo", "--yes"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(desk.text(), CONFIG);
+    desk.run(&["--yes", "--server", "bare"]);
+    assert_eq!(fs::read_to_string(&backup).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(desk.folder.path().join("mcp.json.before-regrow.2")).unwrap(), CONFIG);
+    assert!(desk.text().contains("\"command\": \"uvx\""), "only the one that was named");
+}
+
+#[test]
+fn without_a_terminal_it_only_shows() {
+    let desk = Desk::new(CONFIG);
+    let output = desk.run(&[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("+++ "));
+    assert!(text(&output.stderr).contains("nothing was changed; --yes changes"));
+    assert_eq!((desk.text().as_str(), desk.files().len()), (CONFIG, 1));
+}
+
+#[test]
+fn at_a_terminal_it_asks() {
+    for (answer, agreed) in [("n\n", false), ("\n", false), ("y\n", true)] {
+        let desk = Desk::new(CONFIG);
+        let (mut terminal, mut child) = Terminal::start(&mut desk.adopt(&[]), true);
+        terminal.read_until("[y/N] ");
+        assert_eq!(desk.text(), CONFIG, "not before the answer");
+        terminal.write(answer);
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        assert_eq!(desk.text() != CONFIG, agreed, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_link_stays_a_link_and_a_mark_at_the_beginning_stays() {
+    let desk = Desk::new(&format!("\u{feff}{CONFIG}"));
+    let link = desk.folder.path().join("link.json");
+    symlink(&desk.file, &link).unwrap();
+    let output = Command::new(REGROW).arg("adopt").arg(&link).arg("--yes").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(desk.text().starts_with("\u{feff}{") && desk.text().contains("\"wrap\""));
+    desk.run(&["--undo", "--yes"]);
+    assert_eq!(desk.text(), format!("\u{feff}{CONFIG}"));
+}
+
+#[test]
+fn what_cannot_be_done_is_said_and_the_file_stays() {
+    let cases = [
+        ("{ not json", &[][..], 64, "line 1: this is not JSON"),
+        ("{}", &[], 64, "no servers in this file"),
+        (CONFIG, &["--server", "other"], 64, "there are time, bare"),
+    ];
+    for (config, options, code, said) in cases {
+        let desk = Desk::new(config);
+        let output = desk.run(&[options, &["--yes"]].concat());
+        assert_eq!(output.status.code(), Some(code));
+        assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
+        assert_eq!(desk.text(), config);
+    }
+    let headers =
+        r#"{ "servers": { "a": { "url": "https://h", "headers": { "A": "s3cr3t", "B": "s3cr3t" } } } }"#;
+    let desk = Desk::new(headers);
+    let output = desk.run(&["--yes", "--server", "a"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("--header-file FILE URL"), "{}", text(&output.stdout));
+    assert!(!text(&output.stdout).contains("s3cr3t"));
+    let output = Command::new(REGROW).args(["adopt", "/nowhere/x.json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+}
+
+/// Starts the server `a` of the file as a host would, and returns what it answers to these requests.
+fn ask(desk: &Desk, methods: &[&str]) -> Vec<Value> {
+    let config: Value = serde_json::from_str(&desk.text()).unwrap();
+    let entry = &config["mcpServers"]["a"];
+    let texts = |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap() };
+    let variables = entry["env"].as_object().cloned().unwrap_or_default();
+    let args = texts(&entry["args"]);
+    assert!(!args.join(" ").contains("s3cr3t"), "{args:?}");
+    let mut host = Command::new(entry["command"].as_str().unwrap())
+        .args(args)
+        .envs(variables.iter().map(|(name, value)| (name, value.as_str().unwrap())))
+        .env("XDG_CACHE_HOME", desk.folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = host.stdin.take().unwrap();
+    let mut output = BufReader::new(host.stdout.take().unwrap()).lines();
+    let mut answers = vec![];
+    for (id, method) in methods.iter().enumerate() {
+        let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let params = if *method == "initialize" { hello } else { json!({}) };
+        writeln!(input, "{}", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .unwrap();
+        let answer = output.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        answers.extend(answer.filter(|answer| answer["id"] == id).take(1));
+    }
+    drop(input);
+    host.wait().unwrap();
+    answers
+}
+
+#[test]
+fn an_adopted_server_works_behind_regrow() {
+    let entry = json!({ "command": REGROW, "args": ["chaos-server"], "env": { "CHAOS_LIFE": "60s", "CHAOS": "tools=echo|pid" } });
+    // Our own executable in another role must look like somebody else's.
+    let folder = TempDir::new().unwrap();
+    let server = folder.path().join("some-server");
+    symlink(REGROW, &server).unwrap();
+    let mut config = json!({ "mcpServers": { "a": entry } });
+    config["mcpServers"]["a"]["command"] = server.to_str().into();
+    let desk = Desk::new(&config.to_string());
+    assert_eq!(desk.run(&["--yes"]).status.code(), Some(0));
+    let answers = ask(&desk, &["initialize", "tools/list"]);
+    assert_eq!(answers[1]["result"]["tools"].as_array().map(Vec::len), Some(2), "{answers:?}");
+    assert!(desk.text().contains("\"wrap\""));
+}
+
+#[test]
+fn an_adopted_remote_server_works_with_its_header_and_hides_its_url() {
+    let url = far::start();
+    for url in [url.clone(), format!("{url}?k=s3cr3t")] {
+        let entry = json!({ "type": "http", "url": url, "headers": { "X-Key": far::KEY } });
+        let config = json!({ "mcpServers": { "a": entry } }).to_string();
+        let desk = Desk::new(&config);
+        let output = desk.run(&["--yes"]);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text(&output.stdout).contains("regrow cannot sign in"), "{}", text(&output.stdout));
+        assert!(!text(&output.stdout).contains("s3cr3t"), "{}", text(&output.stdout));
+        let answers = ask(&desk, &["initialize", "tools/list"]);
+        assert_eq!(answers[1]["result"]["tools"].as_array().map(Vec::len), Some(2), "{answers:?}");
+        assert_eq!(desk.run(&["--undo", "--yes"]).status.code(), Some(0));
+        assert_eq!(desk.text(), config);
+    }
+}

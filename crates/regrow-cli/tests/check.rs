@@ -1,0 +1,253 @@
+//! `regrow check` as people, machines and impatient callers see it, with real servers.
+
+#![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
+
+#[path = "harness/evidence.rs"]
+mod evidence;
+#[path = "harness/far.rs"]
+mod far;
+#[path = "harness/terminal.rs"]
+mod terminal;
+
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use evidence::{Marked, children_of, kill, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use terminal::Terminal;
+
+const REGROW: &str = env!("CARGO_BIN_EXE_regrow");
+
+struct Stage {
+    folder: TempDir,
+    marked: Marked,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        Stage { folder: TempDir::new().unwrap(), marked: Marked::new() }
+    }
+
+    /// A server that misbehaves to this plan.
+    fn server(&self, plan: &str) -> Value {
+        let variables = json!({ Marked::VARIABLE: self.marked.value(), "CHAOS": plan, "CHAOS_LIFE": "120s" });
+        json!({ "command": REGROW, "args": ["chaos-server"], "env": variables })
+    }
+
+    fn write(&self, servers: Value) {
+        let text = serde_json::to_string_pretty(&json!({ "mcpServers": servers })).unwrap();
+        std::fs::write(self.folder.path().join(".mcp.json"), text).unwrap();
+    }
+
+    fn check(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(REGROW);
+        command.arg("check").args(options).current_dir(self.folder.path()).env("HOME", self.folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn nothing_left(&self) {
+        self.marked.assert_none_left(Duration::from_secs(5));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn a_person_sees_which_servers_work_and_why_others_do_not() {
+    let stage = Stage::new();
+    let mut leaky = stage.server("exit-at-start");
+    leaky["env"]["API_TOKEN"] = "s3cr3t-value".into();
+    leaky["command"] = "sh".into();
+    leaky["args"] = json!(["-c", "printf 'no access with s3cr3t-value \\033[31m\\n' >&2; exit 3"]);
+    let mut hung = stage.server("never-answer");
+    hung["regrow"] = json!({ "connectTimeout": "1s" });
+    stage.write(json!({
+        "good": stage.server("tools=echo|pid|env"),
+        "legacy": stage.server("die-on-discover, page=4, tools=echo|pid|env|count|die|dup|set"),
+        "leaky": leaky,
+        "missing": { "command": "no-such-program-anywhere" },
+        "hung": hung,
+        "crashing": stage.server("crash-after-handshake"),
+        "off": { "disabled": true, "command": "${UNSET}" },
+    }));
+    let Output { status, stdout, stderr } = stage.check(&[]).output().unwrap();
+    let (table, said) = (text(&stdout), text(&stderr));
+    assert_eq!(status.code(), Some(1), "{table}{said}");
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    let row =
+        |name: &str| rows.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("{name}:\n{table}"));
+    assert_eq!(row("good")[1..4], ["ok", "modern", "3"], "{table}");
+    assert_eq!(row("legacy")[1..4], ["ok", "legacy", "7"], "{table}");
+    for broken in ["leaky", "missing", "hung"] {
+        assert_eq!(row(broken)[1..], ["broken", "-", "-", "-"], "{table}");
+    }
+    assert_eq!(row("crashing")[1], "broken", "{table}");
+    assert_eq!(row("off")[1], "disabled");
+    assert!(
+        table.contains("  the server process exited with code 3\n  | no access with *** \\u{1b}[31m\n"),
+        "{table}"
+    );
+    assert!(table.contains("  the program \"no-such-program-anywhere\" was not found"), "{table}");
+    assert!(table.contains("handshake within 1 s"), "{table}");
+    assert!(!table.contains("s3cr3t") && !said.contains("s3cr3t") && !table.contains('\x1b'));
+    assert!(said.starts_with("regrow: taking ") && said.trim_end().ends_with(".mcp.json"), "{said}");
+    stage.nothing_left();
+}
+
+#[test]
+fn a_machine_gets_json_and_an_exit_code() {
+    let stage = Stage::new();
+    stage.write(json!({ "good": stage.server("tools=echo|pid"), "bad": stage.server("exit-at-start") }));
+    let output = stage.check(&["--json", ".mcp.json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [bad, good] = &found["servers"].as_array().unwrap()[..] else { panic!("{found}") };
+    assert_eq!((&bad["state"], &bad["fault"]), (&json!("broken"), &json!("exited")), "{found}");
+    assert_eq!(bad["stderr"], json!(["regrow-chaos: exits at start, as planned"]));
+    assert_eq!((&good["state"], &good["tools"], &good["era"]), (&json!("ok"), &json!(2), &json!("modern")));
+    assert!(good["startMs"].is_u64());
+
+    let output = stage.check(&["--json", "--server", "good"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["servers"].as_array().unwrap().len(), 1);
+
+    let output = stage.check(&["--server", "godo"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    assert!(text(&output.stderr).contains("there are bad, good"), "{}", text(&output.stderr));
+    stage.nothing_left();
+}
+
+#[test]
+fn a_bad_configuration_is_told_as_a_whole_and_nothing_is_started() {
+    let stage = Stage::new();
+    let mut wrong = stage.server("");
+    wrong["regrow"] = json!({ "callTimeuot": "5s", "era": "s3cr3t" });
+    stage.write(json!({ "fine": stage.server(""), "wrong": wrong, "empty": {} }));
+    let output = stage.check(&["--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("field \"regrow.callTimeuot\": there is no such option; did you mean \"callTimeout\"?")
+    );
+    assert!(said.contains("server \"empty\": it has neither"), "{said}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["problems"].as_array().unwrap().len(), 3, "{found}");
+    assert_eq!(found["problems"][1]["server"], "wrong");
+    assert!(found["problems"][1]["line"].as_u64() > Some(1));
+    assert!(!found.to_string().contains("s3cr3t"));
+
+    let empty = TempDir::new().unwrap();
+    let output = stage.check(&[]).current_dir(empty.path()).env("HOME", empty.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    assert!(text(&output.stderr).starts_with(".mcp.json: there is no such file here"));
+}
+
+#[test]
+fn later_files_win_and_that_is_said() {
+    let stage = Stage::new();
+    stage.write(json!({ "one": stage.server("exit-at-start") }));
+    let better = json!({ "servers": { "one": stage.server("") } }).to_string();
+    std::fs::write(stage.folder.path().join("better.json"), better).unwrap();
+    let output = stage.check(&[".mcp.json", "--config", "better.json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("better.json:1:13: server \"one\": an earlier file"), "{output:?}");
+    stage.nothing_left();
+}
+
+#[test]
+fn told_to_end_it_ends_every_server_and_says_so_in_its_code() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let stage = Stage::new();
+        stage.write(json!({ "a": stage.server("never-answer, ignore-eof"), "b": stage.server("never-answer, helper") }));
+        let mut check = stage.check(&[]).spawn().unwrap();
+        wait_until("both run", Duration::from_secs(10), || stage.marked.alive().len() >= 2);
+        kill(check.id(), signal);
+        assert_eq!(check.wait().unwrap().code(), Some(code));
+        stage.nothing_left();
+    }
+}
+
+#[test]
+fn killed_it_leaves_nothing_behind() {
+    let stage = Stage::new();
+    stage.write(json!({ "a": stage.server("never-answer, ignore-eof, ignore-term") }));
+    let mut check = stage.check(&[]).spawn().unwrap();
+    wait_until("it runs", Duration::from_secs(10), || !stage.marked.alive().is_empty());
+    let family = children_of(check.id());
+    kill(check.id(), Signal::KILL);
+    check.wait().unwrap();
+    stage.nothing_left();
+    let all_gone = || family.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists());
+    wait_until("the guard is gone, too", Duration::from_secs(5), all_gone);
+}
+
+#[test]
+fn a_server_gets_harmless_variables_and_what_its_file_names() {
+    let stage = Stage::new();
+    let script = "env >&2; exit 1";
+    stage.write(json!({
+        "clean": { "command": "sh", "args": ["-c", script], "env": { "NAMED": "yes" } },
+        "whole": { "command": "sh", "args": ["-c", script], "regrow": { "cleanEnv": false } },
+    }));
+    let output =
+        stage.check(&["--json"]).env_clear().env("PATH", "/usr/bin:/bin").env("OTHER", "told").output();
+    let found: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    let [clean, whole] = &found["servers"].as_array().unwrap()[..] else { panic!("{found}") };
+    let has = |server: &Value, line: &str| server["stderr"].as_array().unwrap().contains(&json!(line));
+    assert!(has(clean, "NAMED=yes") && !has(clean, "OTHER=told"), "{clean}");
+    assert!(has(whole, "OTHER=told"), "{whole}");
+}
+
+#[test]
+fn a_remote_server_is_reached_with_its_headers() {
+    let url = far::start();
+    let stage = Stage::new();
+    let entry = |key: &str| json!({ "type": "http", "url": url, "headers": { "X-Key": key } });
+    stage.write(json!({ "far": entry("${KEY}"), "refused": entry("wrong") }));
+    let output = stage.check(&["--json"]).env("KEY", far::KEY).output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [far, refused] = &found["servers"].as_array().unwrap()[..] else { panic!("{found}") };
+    assert_eq!(
+        (&far["state"], &far["era"], &far["tools"]),
+        (&json!("ok"), &json!("legacy"), &json!(2)),
+        "{found}"
+    );
+    assert_eq!((&refused["state"], &refused["fault"]), (&json!("broken"), &json!("unauthorized")), "{found}");
+}
+
+#[test]
+fn on_a_terminal_the_line_that_shows_progress_is_written_anew_and_goes_away() {
+    let stage = Stage::new();
+    stage.write(json!({ "quick": stage.server(""), "slow": stage.server("slow-start=1s") }));
+    let (mut terminal, mut check) = Terminal::start(&mut stage.check(&[]), false);
+    terminal.read_until("1 of 2 checked");
+    let mut table = String::new();
+    check.stdout.take().unwrap().read_to_string(&mut table).unwrap();
+    assert_eq!(check.wait().unwrap().code(), Some(0), "{table}");
+    terminal.read_all();
+    assert!(terminal.seen.contains("waiting for quick, slow"), "{:?}", terminal.seen);
+    assert!(terminal.seen.ends_with("\r\x1b[K"), "{:?}", terminal.seen);
+    assert!(table.starts_with("SERVER") && !table.contains('\x1b'), "{table}");
+    stage.nothing_left();
+}
+
+#[test]
+fn servers_that_hang_are_given_up_side_by_side() {
+    let stage = Stage::new();
+    let servers: serde_json::Map<String, Value> =
+        (0..6).map(|number| (format!("hung-{number}"), stage.server("never-answer"))).collect();
+    stage.write(servers.into());
+    let began = Instant::now();
+    let output = stage.check(&["--timeout", "2s"]).output().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout).matches("within 2 s").count(), 6, "{}", text(&output.stdout));
+    stage.nothing_left();
+}

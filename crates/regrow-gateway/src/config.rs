@@ -1,0 +1,125 @@
+//! The configuration that users already have: which servers there are, how each is reached, and our options for it.
+//!
+//! Files are JSON with comments and trailing commas, in the form of Claude and Cursor (`mcpServers`) or of VS Code
+//! (`servers` and `inputs`). What we do not know in them is left alone, but for what stands under `"regrow"`.
+
+mod discovery;
+pub(crate) mod document;
+mod env_file;
+mod expansion;
+mod inputs;
+mod members;
+mod message;
+mod names;
+mod options;
+mod reach;
+mod reading;
+mod secret;
+mod surroundings;
+
+use std::path::{Path, PathBuf};
+
+pub use discovery::{Discovery, discover};
+pub use message::{Message, Place, Problems};
+pub use names::nearest;
+pub use options::{Described, Kind, OPTIONS, Options, Sessions, Start};
+pub use reach::{Dialect, Process, Reach, Remote};
+pub use secret::Secret;
+pub use surroundings::Surroundings;
+
+use document::Document;
+use reading::Reading;
+
+/// More servers than this are refused.
+const MAX_SERVERS: usize = 1000;
+
+/// What the files say together.
+#[derive(Debug)]
+pub struct Config {
+    /// The servers that are wanted, in the order of the files.
+    pub servers: Vec<Server>,
+    /// The servers that are switched off.
+    pub disabled: Vec<String>,
+    /// What is no problem but should be said, such as that a file takes precedence over another.
+    pub remarks: Vec<Message>,
+}
+
+/// One server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// As its file calls it. Not yet safe to print.
+    pub name: String,
+    /// Where it stands.
+    pub place: Place,
+    /// How it is reached.
+    pub reach: Reach,
+    /// Our options for it.
+    pub options: Options,
+}
+
+impl Config {
+    /// Reads these files. Where two name the same server, the later file wins, and a remark says so.
+    ///
+    /// Every problem of every file is told in one go.
+    pub fn read(paths: &[impl AsRef<Path>], surroundings: &Surroundings) -> Result<Config, Problems> {
+        let mut config = Config { servers: vec![], disabled: vec![], remarks: vec![] };
+        let mut problems = vec![];
+        for path in paths {
+            match Document::open(path.as_ref()) {
+                Ok(document) => config.add(&document, surroundings, &mut problems),
+                Err(message) => problems.push(message),
+            }
+        }
+        if let Some(server) = config.servers.get(MAX_SERVERS) {
+            let text = format!("there are more than {MAX_SERVERS} servers; leave some out");
+            problems.push(Message::at(server.place.clone(), text));
+        }
+        if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
+    }
+
+    fn add(&mut self, document: &Document, surroundings: &Surroundings, problems: &mut Vec<Message>) {
+        let entries = Reading::new(document, surroundings, problems).entries();
+        for entry in entries {
+            let mut names = self.servers.iter().map(|server| &server.name).chain(&self.disabled);
+            if names.any(|name| *name == entry.name) {
+                let text = "an earlier file has a server of this name, too; this one is taken";
+                self.remarks.push(Message::at(entry.place.clone(), text).of_server(&entry.name));
+            }
+            self.servers.retain(|server| server.name != entry.name);
+            self.disabled.retain(|name| *name != entry.name);
+            match entry.server {
+                Some(server) => self.servers.push(server),
+                None => self.disabled.push(entry.name),
+            }
+        }
+    }
+}
+
+/// Whether a file has any server in it, or cannot be read, which its reader should be told.
+fn has_servers(path: &Path) -> bool {
+    match Document::open(path) {
+        Ok(document) => document.root().map_or(true, |root| reading::has_servers(&root)),
+        Err(_) => true,
+    }
+}
+
+/// The folder that `${workspaceFolder}` stands for in a file: that of the project which the file belongs to.
+fn workspace_of(path: &Path, surroundings: &Surroundings) -> PathBuf {
+    let absolute = surroundings.directory.join(path);
+    let folder = absolute.parent().unwrap_or(Path::new("/"));
+    let is_named = |path: &Path, names: &[&str]| {
+        path.file_name().is_some_and(|name| names.iter().any(|wanted| name == *wanted))
+    };
+    let project = match is_named(folder, &[".vscode", ".cursor"]) {
+        true => folder.parent(),
+        false => is_named(&absolute, &[".mcp.json"]).then_some(folder),
+    };
+    match project {
+        // The settings of a user belong to no project.
+        Some(project) if Some(project) != surroundings.home.as_deref() => project.to_owned(),
+        _ => surroundings.directory.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! The members of an object that we know, each at most once.
+
+use jsonc_parser::ast::{Object, ObjectProp, Value};
+use jsonc_parser::common::{Range, Ranged};
+
+use super::reading::Reading;
+
+/// A member: its name as it is written, where that stands, and its value.
+#[derive(Clone, Copy)]
+pub(super) struct Member<'a> {
+    pub(super) name: &'a str,
+    pub(super) at: Range,
+    pub(super) value: &'a Value<'a>,
+}
+
+/// The members of these names, the first of each. A second one is a problem: programs differ in which of them they take.
+pub(super) fn known<'a, const N: usize>(
+    reading: &mut Reading<'_>,
+    object: &'a Object<'a>,
+    names: [&str; N],
+) -> [Option<Member<'a>>; N] {
+    names.map(|name| {
+        let mut found = all(object).filter(|member| member.name == name);
+        let first = found.next();
+        for again in found {
+            reading.problem(again.at, name, "it is written twice; keep one of them");
+        }
+        first
+    })
+}
+
+/// All members in their order.
+pub(super) fn all<'a>(object: &'a Object<'a>) -> impl Iterator<Item = Member<'a>> {
+    let member = |property: &'a ObjectProp<'a>| Member {
+        name: property.name.as_str(),
+        at: property.name.range(),
+        value: &property.value,
+    };
+    object.properties.iter().map(member)
+}

@@ -1,0 +1,156 @@
+//! Our own options, under `"regrow"`: for one server, or at top level for all.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jsonc_parser::ast::Value;
+use jsonc_parser::common::Ranged;
+use regrow::Era;
+use regrow::core::{Policy, Replay};
+
+use super::members::{self, Member};
+use super::message::printable;
+use super::names::nearest;
+use super::reading::Reading;
+
+mod setting;
+mod table;
+
+use setting::Setting;
+pub use table::{Described, Kind, OPTIONS};
+
+/// The member that holds them.
+pub(super) const KEY: &str = "regrow";
+
+/// What we do for a server, beyond how it is reached. `docs/configuration.md` tells of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // `OPTIONS` says what each means, for people and for this.
+pub struct Options {
+    pub call_timeout: Option<Duration>,
+    pub connect_timeout: Duration,
+    pub idle_probe: Option<Duration>,
+    pub budget: (u32, Duration),
+    pub replay: Replay,
+    pub safe_tools: Vec<String>,
+    pub max_line: usize,
+    pub era: Era,
+    pub clean_env: bool,
+    pub stderr_in_errors: bool,
+    pub header_file: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
+    pub client_cert: Option<PathBuf>,
+    pub client_key: Option<PathBuf>,
+    pub reach_timeout: Duration,
+    pub header_timeout: Option<Duration>,
+    pub stream_timeout: Option<Duration>,
+    pub start: Start,
+    pub idle_stop: Option<Duration>,
+    pub sessions: Sessions,
+    pub session_idle: Duration,
+    pub max_sessions: u32,
+    pub queue: u32,
+    pub concurrency: Option<u32>,
+    pub rate: Option<(u32, Duration)>,
+}
+
+/// When a server is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With us.
+    Eager,
+    /// With the first call.
+    Lazy,
+}
+
+/// Who shares a session with a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sessions {
+    /// The clients of one principal.
+    Shared,
+    /// Nobody: each client session has its own.
+    Private,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let policy = Policy::default();
+        let limits = regrow::transport::http::Limits::default();
+        Options {
+            call_timeout: policy.call_timeout,
+            connect_timeout: policy.connect_timeout,
+            idle_probe: policy.idle_probe,
+            budget: (policy.budget.charges, policy.budget.window),
+            replay: policy.replay,
+            safe_tools: vec![],
+            max_line: regrow::MAX_LINE,
+            era: Era::Auto,
+            clean_env: true,
+            stderr_in_errors: false,
+            header_file: None,
+            ca_file: None,
+            client_cert: None,
+            client_key: None,
+            reach_timeout: limits.connect,
+            header_timeout: limits.header,
+            stream_timeout: limits.idle,
+            start: Start::Eager,
+            idle_stop: None,
+            sessions: Sessions::Shared,
+            session_idle: Duration::from_secs(1800),
+            max_sessions: 64,
+            queue: u32::try_from(policy.max_calls).unwrap_or(u32::MAX),
+            concurrency: None,
+            rate: None,
+        }
+    }
+}
+
+/// Reads the options in this member over those that hold already.
+pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>, options: &mut Options) {
+    let Some(member) = member else { return };
+    let Value::Object(object) = member.value else {
+        reading.problem(
+            member.value.range(),
+            KEY,
+            "it must be an object; write { \"callTimeout\": \"60s\" }",
+        );
+        return;
+    };
+    let mut seen: Vec<&str> = vec![];
+    for option in members::all(object) {
+        let field = format!("{KEY}.{}", option.name);
+        if seen.contains(&option.name) {
+            reading.problem(option.at, &field, "it is written twice; keep one of them");
+        }
+        seen.push(option.name);
+        let Some(described) = OPTIONS.iter().find(|described| described.name == option.name) else {
+            reading.problem(option.at, &field, unknown(option.name));
+            continue;
+        };
+        let setting = match described.kind {
+            Kind::Path => match reading.path(option.value, &field) {
+                Some(path) => Setting::Path(path),
+                None => continue,
+            },
+            _ => Setting::Value(option.value),
+        };
+        if let Err(problem) = (described.set)(options, &setting) {
+            reading.problem(option.value.range(), &field, problem);
+        }
+    }
+    let (certificate, key) = (options.client_cert.is_some(), options.client_key.is_some());
+    if certificate != key {
+        let text = "clientCert and clientKey need each other; give both or none";
+        reading.problem(member.at, KEY, text);
+    }
+}
+
+fn unknown(name: &str) -> String {
+    match nearest(name, OPTIONS.iter().map(|described| described.name)) {
+        Some(meant) => format!("there is no such option; did you mean \"{}\"?", printable(meant)),
+        None => "there is no such option; docs/configuration.md lists all".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

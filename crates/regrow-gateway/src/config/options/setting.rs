@@ -1,0 +1,105 @@
+//! The value that somebody gave an option, and what it means.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jsonc_parser::ast::Value;
+
+use crate::units;
+
+/// As it stands in the file; a path already with its references replaced.
+pub(super) enum Setting<'a> {
+    /// Anything else.
+    Value(&'a Value<'a>),
+    /// A path.
+    Path(PathBuf),
+}
+
+/// What was written, or what should have been.
+type Meaning<T> = Result<T, String>;
+
+impl Setting<'_> {
+    pub(super) fn duration(&self) -> Meaning<Duration> {
+        units::duration(self.text().ok_or("write it in quotes with a unit, such as \"30s\"")?)
+    }
+
+    pub(super) fn limit(&self) -> Meaning<Option<Duration>> {
+        let text = self.text().ok_or("write it in quotes with a unit, such as \"30s\", or \"none\"")?;
+        units::limit(text).map(|limit| limit.0)
+    }
+
+    pub(super) fn size(&self) -> Meaning<usize> {
+        units::size(self.text().ok_or("write it in quotes with a unit, such as \"64MiB\"")?)
+    }
+
+    /// So many in so many seconds.
+    pub(super) fn pace(&self) -> Meaning<(u32, Duration)> {
+        units::budget(self.text().ok_or("write how many in how many seconds in quotes, such as \"5/180\"")?)
+    }
+
+    pub(super) fn pace_or_none(&self) -> Meaning<Option<(u32, Duration)>> {
+        match self.text() {
+            Some("none") => Ok(None),
+            _ => match self.pace() {
+                Ok((0, _)) | Err(_) => {
+                    Err("write how many calls in how many seconds, such as \"100/1\", or \"none\"".into())
+                }
+                Ok(pace) => Ok(Some(pace)),
+            },
+        }
+    }
+
+    pub(super) fn number(&self) -> Meaning<u32> {
+        let number = match self {
+            Setting::Value(Value::NumberLit(number)) => number.value.parse().ok(),
+            _ => None,
+        };
+        number
+            .filter(|number| *number > 0)
+            .ok_or_else(|| "write a whole number above 0, without quotes".into())
+    }
+
+    pub(super) fn number_or_none(&self) -> Meaning<Option<u32>> {
+        match self.text() {
+            Some("none") => Ok(None),
+            _ => self.number().map(Some).map_err(|_| "write a whole number above 0, or \"none\"".into()),
+        }
+    }
+
+    pub(super) fn flag(&self) -> Meaning<bool> {
+        match self {
+            Setting::Value(Value::BooleanLit(flag)) => Ok(flag.value),
+            _ => Err("write true or false".into()),
+        }
+    }
+
+    /// One of these words.
+    pub(super) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Meaning<T> {
+        let found = words.iter().find(|(word, _)| Some(*word) == self.text()).map(|(_, meaning)| *meaning);
+        let all = || words.iter().map(|(word, _)| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
+        found.ok_or_else(|| format!("write one of {}", all()))
+    }
+
+    pub(super) fn list(&self) -> Meaning<Vec<String>> {
+        let text = |value: &Value<'_>| value.as_string_lit().map(|text| text.value.to_string());
+        let list = match self {
+            Setting::Value(Value::Array(list)) => list.elements.iter().map(text).collect(),
+            _ => None,
+        };
+        list.ok_or_else(|| "write a list of texts, such as [\"get_*\"]".into())
+    }
+
+    pub(super) fn path(&self) -> Meaning<Option<PathBuf>> {
+        match self {
+            Setting::Path(path) => Ok(Some(path.clone())),
+            Setting::Value(_) => Err("write a path in quotes".into()),
+        }
+    }
+
+    fn text(&self) -> Option<&str> {
+        match self {
+            Setting::Value(Value::StringLit(text)) => Some(&text.value),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Configurations as users have them, and as they get them wrong.
+
+use super::*;
+use std::fs;
+
+struct Folder {
+    folder: tempfile::TempDir,
+    surroundings: Surroundings,
+}
+
+impl Folder {
+    fn new() -> Folder {
+        let folder = tempfile::tempdir().unwrap();
+        let variables = [("TOKEN", "s3cr3t-token"), ("REGROW_INPUT_API_KEY", "s3cr3t-input")];
+        let surroundings = Surroundings {
+            variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            home: Some("/home/ann".into()),
+            directory: folder.path().to_owned(),
+        };
+        Folder { folder, surroundings }
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn read(&self, text: &str) -> Result<Config, Problems> {
+        Config::read(&[self.write(".mcp.json", text)], &self.surroundings)
+    }
+
+    /// The problems with the name of the folder taken out, a line each.
+    fn problems(&self, text: &str) -> Vec<String> {
+        let problems = self.read(text).unwrap_err().to_string();
+        let folder = format!("{}/", self.folder.path().display());
+        problems.lines().map(|line| line.replace(&folder, "")).collect()
+    }
+}
+
+fn process(server: &Server) -> &Process {
+    match &server.reach {
+        Reach::Process(process) => process,
+        Reach::Remote(_) => panic!("{} is a remote one", server.name),
+    }
+}
+
+fn remote(server: &Server) -> &Remote {
+    match &server.reach {
+        Reach::Remote(remote) => remote,
+        Reach::Process(_) => panic!("{} is a process", server.name),
+    }
+}
+
+#[test]
+fn the_form_of_claude_and_cursor() {
+    let folder = Folder::new();
+    folder.write("keys.env", "FROM_FILE=1\nBOTH=file\n");
+    let config = folder
+        .read(
+            r#"{
+  // Comments and trailing commas are let pass.
+  "globalShortcut": "",
+  "mcpServers": {
+    "files": {
+      "command": "npx", "args": ["-y", "server", "${workspaceFolder}/data",],
+      "env": { "TOKEN": "${TOKEN}", "BOTH": "env", "PORT": 8080, "HOME": null },
+      "envFile": "keys.env", "cwd": "sub", "alwaysAllow": ["x"],
+    },
+    "remote": { "type": "streamableHttp", "url": "https://h/mcp?k=${TOKEN}", "headers": { "X-Key": "${TOKEN}" } },
+    "old": { "serverUrl": "http://h/sse", "transport": "sse" },
+    "gemini": { "httpUrl": "http://h/mcp" },
+    "off": { "disabled": true, "command": "${UNSET}" },
+    "off too": { "enabled": false },
+  },
+}"#,
+        )
+        .unwrap();
+    assert_eq!(config.disabled, ["off", "off too"]);
+    assert_eq!(config.remarks, []);
+    let [files, far, old, gemini] = &config.servers[..] else { panic!("{config:?}") };
+    let files = process(files);
+    let args: Vec<_> = files.args.iter().map(Secret::reveal).collect();
+    let data = folder.folder.path().join("data").to_string_lossy().into_owned();
+    assert_eq!(args, ["-y", "server", &data]);
+    let variables: Vec<_> = files.variables.iter().map(|(name, value)| (&**name, value.reveal())).collect();
+    let expected = [("BOTH", "env"), ("FROM_FILE", "1"), ("PORT", "8080"), ("TOKEN", "s3cr3t-token")];
+    assert_eq!(variables, expected);
+    assert_eq!(files.removed, ["HOME"]);
+    assert_eq!(files.directory.as_deref(), Some(&*folder.folder.path().join("sub")));
+    assert_eq!(remote(far).dialect, Some(Dialect::Streamable));
+    assert_eq!(remote(far).url.reveal(), "https://h/mcp?k=s3cr3t-token");
+    assert_eq!(remote(far).headers[0].1.reveal(), "s3cr3t-token");
+    assert_eq!(remote(old).dialect, Some(Dialect::Sse));
+    assert_eq!(remote(gemini).dialect, Some(Dialect::Streamable));
+    assert!(!format!("{config:?}").contains("s3cr3t"), "{config:?}");
+    assert_eq!(config.servers[0].place.line, 5);
+}
+
+#[test]
+fn the_form_of_vs_code() {
+    let folder = Folder::new();
+    let path = folder.write(
+        ".vscode/mcp.json",
+        r#"{
+  "inputs": [
+    { "type": "promptString", "id": "api-key", "description": "Key", "password": true },
+    { "type": "pickString", "id": "region", "options": ["eu", "us"], "default": "eu" }
+  ],
+  "servers": {
+    "a": { "type": "stdio", "command": "${workspaceFolder}/run", "args": ["${input:region}"],
+           "env": { "KEY": "${input:api-key}" }, "dev": { "watch": "src/**" } }
+  }
+}"#,
+    );
+    let config = Config::read(&[path], &folder.surroundings).unwrap();
+    let a = process(&config.servers[0]);
+    assert_eq!(Path::new(&a.program), folder.folder.path().join("run"), "the project, not .vscode");
+    assert_eq!(a.args[0].reveal(), "eu");
+    assert_eq!(a.variables["KEY"].reveal(), "s3cr3t-input");
+}
+
+#[test]
+fn an_input_that_only_a_person_could_give_is_refused_with_the_variable_to_set() {
+    let problems = Folder::new().problems(
+        r#"{ "inputs": [{ "id": "db-pass", "password": true, "default": "s3cr3t" }],
+  "servers": { "db": { "command": "db", "env": { "P": "${input:db-pass}" } } } }"#,
+    );
+    let expected = ".mcp.json:2:55: server \"db\", field \"env.P\": nobody can be asked for ${input:db-pass} here; \
+                    set the variable REGROW_INPUT_DB_PASS to its value";
+    assert_eq!(problems, [expected]);
+}
+
+#[test]
+fn every_problem_is_told_in_one_go_with_place_server_field_and_next_step() {
+    let problems = Folder::new().problems(
+        r#"{
+  "regrow": { "callTimeout": 30 },
+  "mcpServers": {
+    "one": { "command": "one", "args": ["${NOT_SET}", 7], "regrow": { "call_timeout": "5s", "era": "new" } },
+    "two": { "command": "two", "url": "http://s3cr3t" },
+    "three": { "type": "tcp", "url": "ftp://s3cr3t@h" },
+    "four": {},
+    "five": { "url": "http://h", "headers": { "Bad Name": "s3cr3t" }, "type": "stdio" },
+    "six": { "url": "http://h", "headers": { "Authorization": "s3cr3t\nx" } },
+    "seven": { "command": "", "envFile": "none.env" },
+    "eight": "s3cr3t",
+    "nine\u001b[31m": { "command": "n", "regrow": { "colour": 1 } },
+    "one": { "command": "again" }
+  }
+}"#,
+    );
+    let expected = [
+        r#".mcp.json:2:30: field "regrow.callTimeout": write it in quotes with a unit, such as "30s", or "none""#,
+        r#".mcp.json:4:71: server "one", field "regrow.call_timeout": there is no such option; did you mean "callTimeout"?"#,
+        r#".mcp.json:4:100: server "one", field "regrow.era": write one of "auto", "legacy", "modern""#,
+        r#".mcp.json:4:41: server "one", field "args[0]": the variable NOT_SET is not set; set it, or give it a default: ${NOT_SET:-...}"#,
+        r#".mcp.json:4:55: server "one", field "args[1]": it must be a text; write it in quotes"#,
+        r#".mcp.json:5:32: server "two", field "url": it has a "command" as well; keep the one that is meant"#,
+        r#".mcp.json:6:24: server "three", field "type": it must be one of "stdio", "http" (or "streamable-http") and "sse""#,
+        r#".mcp.json:6:38: server "three", field "url": the address of the server must begin with http:// or https://, not ftp:; write it as https://host/path"#,
+        r#".mcp.json:7:13: server "four": it has neither a "command" nor a "url"; give it one, or "disabled": true"#,
+        r#".mcp.json:8:15: server "five", field "url": its type is stdio; give a "command" or change the type to http"#,
+    ];
+    assert_eq!(problems[..expected.len()], expected);
+    let rest = problems[expected.len()..].join("\n");
+    for part in [
+        r#"server "six", field "headers.Authorization": "#,
+        r#"server "seven", field "command": it is empty"#,
+        r#"server "seven", field "envFile": the file "#,
+        r#"server "eight": it must be an object"#,
+        r#"server "nine\u{1b}[31m", field "regrow.colour": there is no such option; docs/configuration.md lists all"#,
+        r#".mcp.json:13:5: server "one": this file has a server of this name already"#,
+    ] {
+        assert!(rest.contains(part), "{part}\nin\n{rest}");
+    }
+    assert!(!problems.join("\n").contains("s3cr3t"), "{problems:#?}");
+}
+
+#[test]
+fn what_is_not_json_is_told_where() {
+    let folder = Folder::new();
+    let cases = [
+        (
+            "{\n  \"mcpServers\": {\n    \"a\": { \"command\" \"x\" }\n  }\n}",
+            ".mcp.json:3:22: this is not JSON: ",
+        ),
+        ("", ".mcp.json:1:1: the file is empty; "),
+        ("[]", ".mcp.json:1:1: the file must be an object; "),
+        ("{ 'mcpServers': {} }", ".mcp.json:1:3: this is not JSON: "),
+        ("{ \"mcp\": 1 }", ".mcp.json:1:1: there are no servers in this file; "),
+        ("{ \"servers\": [] }", ".mcp.json:1:14: field \"servers\": it must be an object; "),
+    ];
+    for (text, expected) in cases {
+        let problems = folder.problems(text);
+        assert!(problems[0].starts_with(expected), "{problems:?}");
+    }
+    let deep = format!("{{\"mcpServers\": {}", "[".repeat(1_000_000));
+    assert!(folder.problems(&deep)[0].contains("nesting"));
+    assert!(Config::read(&["/nowhere/x.json"], &folder.surroundings).is_err());
+}
+
+#[test]
+fn a_mark_at_the_beginning_and_crlf_are_no_obstacle() {
+    let config =
+        Folder::new().read("\u{feff}{\r\n\"mcpServers\": {\r\n\"a\": {\"command\": \"x\"}}}\r\n").unwrap();
+    assert_eq!(config.servers[0].place.line, 3);
+}
+
+#[test]
+fn options_of_a_server_stand_above_those_at_top_level() {
+    let config = Folder::new()
+        .read(
+            r#"{ "regrow": { "callTimeout": "10s", "safeTools": ["get_*"], "headerFile": "${userHome}/h" },
+  "mcpServers": { "a": { "command": "a" }, "b": { "command": "b", "regrow": { "callTimeout": "none" } } } }"#,
+        )
+        .unwrap();
+    let [a, b] = &config.servers[..] else { panic!("{config:?}") };
+    assert_eq!(a.options.call_timeout, Some(std::time::Duration::from_secs(10)));
+    assert_eq!((b.options.call_timeout, &b.options.safe_tools[..]), (None, &["get_*".to_owned()][..]));
+    assert_eq!(b.options.header_file.as_deref(), Some(Path::new("/home/ann/h")));
+}
+
+#[test]
+fn of_several_files_the_later_wins_and_that_is_said() {
+    let folder = Folder::new();
+    let user = folder.write(
+        "user.json",
+        r#"{ "mcpServers": { "a": { "command": "old" }, "b": { "command": "b" }, "c": { "command": "c" } } }"#,
+    );
+    let project = folder.write(
+        "project.json",
+        r#"{ "servers": { "a": { "command": "new" }, "c": { "command": "c", "disabled": true } } }"#,
+    );
+    let config = Config::read(&[user, project], &folder.surroundings).unwrap();
+    let programs: Vec<_> = config.servers.iter().map(|server| process(server).program.clone()).collect();
+    assert_eq!(programs, ["b", "new"]);
+    assert_eq!(config.disabled, ["c"]);
+    let remarks: Vec<_> = config.remarks.iter().map(Message::to_string).collect();
+    assert_eq!(remarks.len(), 2);
+    assert!(
+        remarks[0]
+            .contains("project.json:1:16: server \"a\": an earlier file has a server of this name, too")
+    );
+}
+
+#[test]
+fn too_many_servers_are_refused() {
+    let servers: Vec<String> = (0..1100).map(|n| format!("\"s{n}\": {{ \"command\": \"x\" }}")).collect();
+    let problems = Folder::new().problems(&format!("{{ \"mcpServers\": {{ {} }} }}", servers.join(",")));
+    assert!(problems[0].contains("more than 1000 servers"), "{problems:?}");
+}
+
+#[test]
+fn no_file_makes_us_stumble() {
+    let whole = r#"{"regrow":{"callTimeout":"5s"},"inputs":[{"id":"k"}],"servers":{"a":{"command":"${TOKEN}","args":["${X:-1}"],
+        "env":{"K":"${input:k}"},"envFile":"x"},"b":{"url":"https://h/m?k","headers":{"A":"v"}}}}"#;
+    let folder = Folder::new();
+    for seed in 0..500 {
+        let mut chance = fastrand::Rng::with_seed(seed);
+        let mut bytes = whole.as_bytes().to_vec();
+        for _ in 0..chance.usize(1..5) {
+            let at = chance.usize(..bytes.len());
+            match chance.bool() {
+                true => drop(bytes.remove(at)),
+                false => bytes.insert(at, b"{}[]\",:$\\\n/\xff"[chance.usize(..12)]),
+            }
+        }
+        let path = folder.folder.path().join("x.json");
+        fs::write(&path, &bytes).unwrap();
+        let read = std::panic::catch_unwind(|| Config::read(&[&path], &folder.surroundings).map(drop));
+        assert!(read.is_ok(), "seed {seed}: {}", String::from_utf8_lossy(&bytes));
+    }
+}
