@@ -291,8 +291,8 @@ impl Lifecycle {
         if let State::Closing { settle_at, deadline, .. } = &mut self.state
             && !settles
         {
-            let told = if expired { EXPIRY_TOLD } else { self.policy.settle_after };
-            let proven = now + self.policy.ladders.failed.length() + told;
+            let wait = if expired { self.policy.expired_settle_after } else { self.policy.settle_after };
+            let proven = now + self.policy.ladders.failed.length() + wait;
             *settle_at = Some(proven.min(*deadline));
         }
         effects
@@ -668,9 +668,6 @@ impl Lifecycle {
         self.attempted.map_or(Time::ZERO, |attempted| attempted + floor.max(self.policy.attempt_floor))
     }
 }
-
-/// When one exchange has told that the session is forgotten, the others that are under way tell the same within this time.
-const EXPIRY_TOLD: Duration = Duration::from_secs(1);
 
 /// A server that asks us to come back later, at once, is given a second;
 const DEFERRED: Duration = Duration::from_secs(1);

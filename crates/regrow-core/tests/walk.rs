@@ -764,8 +764,15 @@ impl Walk {
                     let patience = self.policy.ladders.ladder(manner).length() + self.policy.abandon_after;
                     let until = self.now + patience;
                     if manner == Manner::Failed {
-                        let wait = self.policy.ladders.failed.length() + self.policy.settle_after;
-                        process.settled_by = Some(self.now + wait);
+                        let expired = matches!(
+                            self.owner.lifecycle.state(),
+                            State::Closing { fault: Some(Fault::SessionExpired { .. }), .. }
+                        );
+                        let wait = match expired {
+                            true => self.policy.expired_settle_after,
+                            false => self.policy.settle_after,
+                        };
+                        process.settled_by = Some(self.now + self.policy.ladders.failed.length() + wait);
                     }
                     process.patience = Some(process.patience.map_or(until, |sooner| until.min(sooner)));
                 }

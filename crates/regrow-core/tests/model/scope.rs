@@ -332,6 +332,7 @@ pub(crate) fn small_policy() -> Policy {
         },
         abandon_after: units(1),
         settle_after: units(1),
+        expired_settle_after: units(1),
         max_sends: 2,
         resend_pause: units(1),
         defer_limit: units(3),

@@ -366,3 +366,17 @@ async fn a_server_that_refuses_connections_to_one_tool_alone_is_asked_less_and_l
     assert!((5..50).contains(&asked), "{asked} times in 300 s");
     assert_eq!(connection.status().borrow().sessions, 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_gives_up_while_it_waits_for_a_session_leaves_nothing_behind() {
+    let server = Remote::legacy();
+    server.set_path(crate::remote::Path::Partitioned);
+    let connection = to(&server).build();
+    assert!(timeout(secs(1), work(&connection, json!({ "effect": "x" }))).await.is_err());
+    settle().await;
+    assert_eq!(connection.status().borrow().pending, 1, "our own handshake");
+    server.set_path(crate::remote::Path::Up);
+    sleep(secs(1)).await;
+    assert!(connection.status().borrow().is_ready());
+    assert_eq!((server.effects("x"), server.count("tools/call")), (0, 0));
+}
