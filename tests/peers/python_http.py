@@ -25,7 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from cases import Answer, Report, WrongAnswer, expect, expect_in_time, expect_interrupted, expect_right, expect_text, until
 from processes import describe, marked, wait_until_gone
-from python_sdk import MODERN, SDK, Link, hold
+from python_sdk import MODERN, SDK, Link, connect, hold
 
 HERE = Path(__file__).resolve().parent
 EXIT_WITHIN = 2.0  # Regrow is gone this long after its client closed.
@@ -527,6 +527,25 @@ class RemoteModern(Remote):
     options = ("--modern",)
 
 
+class Replaced(RemoteModern):
+    """Another server takes its address, of the other era. What Regrow remembered of it is then wrong."""
+
+    name = "replaced"
+
+    def steps(self, options: argparse.Namespace) -> list[Step]:
+        return [("answers a call", self.read)]
+
+    def restarts(self, options: argparse.Namespace) -> list[Step]:
+        return [("the next client meets a server of the other era", self.met_by_the_next_client)]
+
+    async def met_by_the_next_client(self, link: Link) -> None:
+        link.place.kill()
+        self.script, self.sdk, self.options = RemoteLegacy.script, RemoteLegacy.sdk, ()
+        await link.place.start()
+        async with connect(link.place, link.place.options.mode, False) as next_link:
+            await self.read(next_link)
+
+
 class RemoteJson(Remote):
     """The same without streams: each answer is one JSON body."""
 
@@ -566,6 +585,7 @@ EVERY: list[type[Server]] = [
     EverythingSse,
     Remote,
     RemoteModern,
+    Replaced,
     RemoteJson,
     RemoteLegacy,
     RemoteLegacyJson,
