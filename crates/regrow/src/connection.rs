@@ -172,6 +172,7 @@ impl Builder {
             mask: self.mask,
             stderr_in_errors: self.stderr_in_errors,
             is_safe_tool: self.is_safe_tool,
+            era: self.era,
             era_file,
         };
         let shared = Arc::new(Shared::new(settings, inbox, greeting));

@@ -9,7 +9,7 @@ use crate::desk::News;
 use crate::eras::Era;
 use crate::error::Plain;
 use crate::frame::{self, Frame};
-use crate::memory::{Agreed, Greeting, Hello, Welcome};
+use crate::memory::{Agreed, Greeting, Hello, MODERN, Welcome};
 use crate::shared::Shared;
 
 /// What went wrong; none where the session's reader knows better.
@@ -85,13 +85,17 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
             let offer = agreed.as_ref().and_then(|agreed| agreed.offer(&params));
             let answer = ask(shared, epoch, "initialize", offer.as_ref().unwrap_or(&params)).await?;
             let Some(now) = answer.result().and_then(Agreed::read) else {
-                if is_modern_error(&answer) && agreed.is_none() && become_modern(shared, &params) {
-                    return Err(Some(Fault::WrongEra));
-                }
-                return Err(Some(refused(shared, &answer)));
+                return Err(Some(match &agreed {
+                    Some(before) if is_modern_error(&answer) => {
+                        let is = format!("{MODERN} or later");
+                        Fault::VersionChanged { was: before.version.clone(), is }
+                    }
+                    None if is_modern_error(&answer) && become_modern(shared, &params) => Fault::WrongEra,
+                    _ => refused(shared, &answer),
+                }));
             };
             // In that revision there is no handshake: whoever agrees to it means its own era.
-            if now.version == crate::memory::MODERN && agreed.is_none() && become_modern(shared, &params) {
+            if now.version == MODERN && agreed.is_none() && become_modern(shared, &params) {
                 return Err(Some(Fault::WrongEra));
             }
             if let Some(before) = &agreed {
@@ -112,10 +116,7 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
                 // Not a word of the modern era.
                 _ if shared.memory().is_guess() && !speaks_modern(&answer) => Err(Some(Fault::WrongEra)),
                 Some(-32022) if names_our_revision(&answer) != Some(true) => {
-                    Err(Some(Fault::VersionChanged {
-                        was: crate::memory::MODERN.into(),
-                        is: "another revision".into(),
-                    }))
+                    Err(Some(Fault::VersionChanged { was: MODERN.into(), is: "another revision".into() }))
                 }
                 // Insisted on, and not spoken: without a welcome there is nothing to tell the client.
                 _ if shared.greets && shared.memory().welcome.is_none() && !speaks_modern(&answer) => {
@@ -205,6 +206,9 @@ fn is_modern_error(answer: &Frame) -> bool {
 
 /// Where we greet ourselves: the server refused the legacy handshake in words of the modern era.
 fn become_modern(shared: &Shared, params: &[u8]) -> bool {
+    if shared.settings.era != Era::Auto {
+        return false; // The operator insists.
+    }
     let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
     let hello = Hello {
         client_info: params["clientInfo"].clone(),

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::call::{Caller, Outcome, Pending, Reply, shielded};
 use crate::desk::{Desk, News};
-use crate::eras::EraFile;
+use crate::eras::{Era, EraFile};
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
 use crate::handshake::Handshake;
@@ -30,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) mask: Mask,
     pub(crate) stderr_in_errors: bool,
     pub(crate) is_safe_tool: Option<IsSafeTool>,
+    /// The era that was asked for.
+    pub(crate) era: Era,
     /// Where the era of the server, known by this address, is remembered over starts.
     pub(crate) era_file: Option<(EraFile, String)>,
 }
@@ -456,6 +458,7 @@ mod tests {
             mask: Mask::default(),
             stderr_in_errors: false,
             is_safe_tool: None,
+            era: Era::Auto,
             era_file: None,
         };
         Shared::new(settings, Arc::new(Queue::new()), Greeting::ByClient)

@@ -191,6 +191,29 @@ async fn a_modern_server_that_does_not_know_the_legacy_handshake_is_found_anew()
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_era_that_the_operator_insists_on_is_not_left() {
+    let server = Remote::modern()
+        .on("initialize", |message| Some(vec![Act::Say(refusal(&message["id"], -32022, "no"))]));
+    let connection = to(&server).era(Era::Legacy).build();
+    let error = work(&connection, json!({})).await.unwrap_err();
+    assert!(matches!(error.fault.as_deref(), Some(Fault::HandshakeRefused { code: -32022, .. })), "{error}");
+    assert_eq!(server.count("server/discover"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_server_that_comes_back_as_a_modern_one_is_another_server() {
+    let server = Remote::legacy();
+    let connection = to(&server).era(Era::Auto).build();
+    work(&connection, json!({})).await.unwrap();
+    let server =
+        server.on("initialize", |message| Some(vec![Act::Say(refusal(&message["id"], -32022, "no"))]));
+    server.forget();
+    let error = work(&connection, json!({})).await.unwrap_err();
+    assert!(matches!(error.fault.as_deref(), Some(Fault::VersionChanged { .. })), "{error}");
+    assert_eq!(connection.status().borrow().state.name(), "parked");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_outage_at_the_start_forgets_no_era() {
     let folder = tempfile::tempdir().unwrap();
     let file = EraFile::at(folder.path().join("eras.json"));
