@@ -12,7 +12,7 @@ use regrow::transport::http::{BearerEnv, Credential, HeaderFile, Headers, Http, 
 use regrow::transport::{BoxFuture, Transport};
 use tokio::sync::watch;
 
-use crate::ear::{ANSWER, CALL, Heard, LIMIT, frame, http, open};
+use crate::ear::{ANSWER, CALL, Carried, Heard, LIMIT, frame, http, open};
 use crate::server::Server;
 
 /// A token that becomes `good` when it may be renewed.
@@ -48,7 +48,7 @@ impl Credential for Token {
         Box::pin(async move {
             assert_eq!(rejected.code, 401);
             assert_eq!(rejected.headers[0].1, "Bearer old");
-            assert_eq!(rejected.challenge.unwrap(), "Bearer realm=x");
+            assert_eq!(rejected.challenges, ["Basic", "Bearer realm=x"]);
             let _ = gate.wait_for(|open| *open).await;
             *value.lock().unwrap() = next;
             next != "old"
@@ -61,7 +61,7 @@ fn guarded() -> Server {
         if request.header("authorization") == Some("Bearer good") {
             talk.json(ANSWER);
         } else {
-            talk.reply(401, "WWW-Authenticate: Bearer realm=x\r\n", "");
+            talk.reply(401, "WWW-Authenticate: Basic\r\nWWW-Authenticate: Bearer realm=x\r\n", "");
         }
     })
 }
@@ -129,9 +129,61 @@ async fn what_stays_refused_is_told() {
 
 #[tokio::test]
 async fn forbidden_without_an_answer_is_about_credentials() {
-    let server = Server::new(|_, talk| talk.reply(403, "", "go away"));
-    let fault = open(&http(&server.url())).await.carry(CALL).await.fault();
-    assert_eq!(fault, Fault::Unauthorized { code: 403 });
+    for body in ["go away", r#"{"error":"insufficient_scope","error_description":"go away"}"#] {
+        let server = Server::new(move |_, talk| talk.reply(403, "Content-Type: application/json\r\n", body));
+        let fault = open(&http(&server.url())).await.carry(CALL).await.fault();
+        assert_eq!(fault, Fault::Unauthorized { code: 403 });
+    }
+}
+
+/// It has as many scopes as it was asked for, up to a limit.
+struct Wider {
+    scopes: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Credential for Wider {
+    fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        vec![(AUTHORIZATION, self.scopes.load(Ordering::SeqCst).into())]
+    }
+
+    fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
+        let wider = self.scopes.load(Ordering::SeqCst) < self.most;
+        self.scopes.fetch_add(wider.into(), Ordering::SeqCst);
+        assert_eq!(rejected.code == 401, rejected.challenges.is_empty());
+        Box::pin(std::future::ready(wider))
+    }
+}
+
+const FORBIDDEN: &str = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"not with this token"}}"#;
+
+/// It wants to know who we are (1), and then so many scopes. It says so under an answer.
+async fn stepped_up(needed: usize, most: usize) -> (Carried, usize) {
+    let server = Server::new(move |request, talk| match request.header("authorization") {
+        Some("0") => talk.reply(401, "", ""),
+        Some(scopes) if scopes.parse::<usize>().unwrap() >= needed => talk.json(ANSWER),
+        _ => {
+            let challenge = "WWW-Authenticate: Bearer error=\"insufficient_scope\", scope=\"more\"\r\n";
+            talk.reply(403, &format!("{challenge}Content-Type: application/json\r\n"), FORBIDDEN);
+        }
+    });
+    let wider = Wider { scopes: Arc::default(), most };
+    let carried = open(&http(&server.url()).credential(Arc::new(wider))).await.carry(CALL).await;
+    (carried, server.requests().len())
+}
+
+#[tokio::test]
+async fn a_message_is_sent_again_with_the_scopes_that_it_needs() {
+    let (carried, sent) = stepped_up(4, 100).await;
+    assert_eq!((carried.texts(), sent), (vec![ANSWER.to_owned()], 5));
+}
+
+#[tokio::test]
+async fn scopes_that_do_not_suffice_are_widened_a_few_times() {
+    let (carried, sent) = stepped_up(100, 100).await;
+    assert_eq!((carried.texts(), sent), (vec![FORBIDDEN.to_owned()], 5));
+    let (carried, sent) = stepped_up(3, 2).await;
+    assert_eq!((carried.texts(), sent), (vec![FORBIDDEN.to_owned()], 3));
 }
 
 #[tokio::test]

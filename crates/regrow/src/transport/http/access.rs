@@ -45,7 +45,7 @@ impl Access {
     }
 
     /// The server refused this. Resolves when there is something else to show, or with false if there is not.
-    pub(super) async fn renew(&self, refused: &Shown, code: u16, challenge: Option<HeaderValue>) -> bool {
+    pub(super) async fn renew(&self, refused: &Shown, code: u16, challenges: Vec<HeaderValue>) -> bool {
         if self.credential.headers() != refused.headers {
             return true; // Somebody was faster, or it changed by itself.
         }
@@ -57,7 +57,7 @@ impl Access {
             match &renewal.running {
                 Some(running) => running.clone(),
                 None => {
-                    let rejected = Rejected { headers: refused.headers.clone(), code, challenge };
+                    let rejected = Rejected { headers: refused.headers.clone(), code, challenges };
                     renewal.running.insert(self.start(rejected)).clone()
                 }
             }

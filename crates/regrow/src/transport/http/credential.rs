@@ -15,7 +15,8 @@ pub trait Credential: Send + Sync + 'static {
 
     /// The server refused it: gets another, and says whether [`Credential::headers`] has something else to offer now.
     ///
-    /// One at a time runs, for all requests that were refused; it is not dropped halfway.
+    /// One at a time runs, for all requests that were refused; it is not dropped halfway, so it may wait for a person. A request
+    /// asks for it once after 401, and a few times after 403: another request may have needed something else.
     fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
         let _ = rejected; // What cannot be renewed stays refused.
         Box::pin(std::future::ready(false))
@@ -39,10 +40,10 @@ pub trait Credential: Send + Sync + 'static {
 pub struct Rejected {
     /// The headers of the credential on the refused request.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The HTTP status: 401 or 403.
+    /// The HTTP status: 401, or 403 where it is known but does not suffice.
     pub code: u16,
-    /// What the server wants instead, where it says so (`WWW-Authenticate`).
-    pub challenge: Option<HeaderValue>,
+    /// What the server wants instead, where it says so: each `WWW-Authenticate`, in its order.
+    pub challenges: Vec<HeaderValue>,
 }
 
 /// The ways in which a header's value may turn up in a text: whole, without its scheme, and unpacked.

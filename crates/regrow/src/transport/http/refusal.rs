@@ -42,12 +42,23 @@ impl Refusal {
 
     /// Whether other credentials may help.
     pub(super) fn wants_credentials(&self) -> bool {
-        self.code == 401 || self.code == 403 && self.response().is_none()
+        self.code == 401 || self.code == 403 && (self.wants_more_scope() || !self.answers())
+    }
+
+    /// Whether its body answers the request. OAuth's `{"error":"a word"}` does not.
+    pub(super) fn answers(&self) -> bool {
+        self.response().is_some_and(|response| response.error().is_none() || response.error_code().is_some())
+    }
+
+    /// Whether the server says that a token with more scopes would do (RFC 6750, 3.1).
+    fn wants_more_scope(&self) -> bool {
+        let challenges = self.headers.get_all(WWW_AUTHENTICATE).iter();
+        challenges.filter_map(|value| value.to_str().ok()).any(|value| value.contains("insufficient_scope"))
     }
 
     /// What the server wants to see.
-    pub(super) fn challenge(&self) -> Option<HeaderValue> {
-        self.headers.get(WWW_AUTHENTICATE).cloned()
+    pub(super) fn challenges(&self) -> Vec<HeaderValue> {
+        self.headers.get_all(WWW_AUTHENTICATE).iter().cloned().collect()
     }
 
     /// What it means to the message that was refused.

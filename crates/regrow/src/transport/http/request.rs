@@ -26,6 +26,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const MAX_REDIRECTS: usize = 3;
+/// So often may a message be refused for what the credential lacks: others widen it for their needs at the same time.
+const MAX_STEP_UPS: usize = 3;
 const READ_REFUSAL: Duration = Duration::from_secs(5);
 
 /// What is to be sent. It can be sent again, where the server provably did not take it.
@@ -78,7 +80,7 @@ impl HttpLink {
     pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<Reply, Fault> {
         let asked = outgoing.url.clone();
         let mut redirects = 0;
-        let mut renewed = false;
+        let (mut renewals, mut step_ups) = (0, 0);
         loop {
             let shown = self.http.access.show();
             let response = self.send_once(&outgoing, &shown.headers).await?;
@@ -99,10 +101,16 @@ impl HttpLink {
             if !refusal.wants_credentials() {
                 return Ok(Reply::Refused(refusal));
             }
-            if renewed || !self.http.access.renew(&shown, code, refusal.challenge()).await {
-                return Err(Fault::Unauthorized { code });
+            let (count, most) = if code == 401 { (&mut renewals, 1) } else { (&mut step_ups, MAX_STEP_UPS) };
+            if *count == most || !self.http.access.renew(&shown, code, refusal.challenges()).await {
+                let answered = code == 403 && refusal.answers();
+                return if answered {
+                    Ok(Reply::Refused(refusal))
+                } else {
+                    Err(Fault::Unauthorized { code })
+                };
             }
-            renewed = true;
+            *count += 1;
         }
     }
 
