@@ -93,7 +93,7 @@ impl Watch {
             Watch::Probed { doubt: false, .. } if busy => Sign::Wait(Watch::calm(now, policy)),
             // It may be busy with what came before the question. What came after is no excuse for silence, or a client
             // that calls on and on would keep it.
-            Watch::Probed { since, doubt: true, .. } if pulse.has_call_from_before(since) => {
+            Watch::Probed { since, .. } if pulse.has_call_from_before(since) => {
                 Sign::Wait(Watch::spared(since, now, now + policy.doubt_patience))
             }
             Watch::Spared { since, until, .. } if pulse.has_call_from_before(since) && now < until => {

@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::call::{Caller, Outcome, Reply};
 use crate::desk::News;
-use crate::eras::EraFile;
+use crate::eras::{Era, EraFile};
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
 use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
@@ -59,18 +59,6 @@ impl WeakConnection {
     pub(crate) fn upgrade(&self) -> Option<Connection> {
         self.0.upgrade().map(|handle| Connection { shared: handle.shared.clone(), handle })
     }
-}
-
-/// The era that a server is greeted in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Era {
-    /// Find out.
-    #[default]
-    Auto,
-    /// Handshake and sessions, up to 2025-11-25.
-    Legacy,
-    /// Stateless, from 2026-07-28.
-    Modern,
 }
 
 /// How a connection is made.

@@ -13,8 +13,7 @@ use tokio::time::sleep;
 use crate::desk::News;
 use crate::frame::Frame;
 use crate::lines::Line;
-use crate::messages::Messages;
-use crate::session::panicked;
+use crate::messages::{Messages, panicked};
 use crate::shared::Shared;
 use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
 

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::connection::Era;
+use crate::eras::Era;
 use crate::frame::{self, Frame, RawId};
 
 /// The revision that began the modern era.

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use regrow_core::{CallId, Delivery, Epoch};
+use regrow_core::{CallId, Delivery, Epoch, Fault};
 use serde_json::Value;
 
 use crate::call::{Caller, Outcome, Pending};
@@ -249,6 +249,11 @@ impl Messages {
             _ => {}
         }
     }
+}
+
+/// What ends a session if a message of its server made us panic.
+pub(crate) fn panicked() -> Fault {
+    Fault::Broken { reason: "handling one of its messages failed inside Regrow".into() }
 }
 
 /// Our ids are plain numbers. Some servers write them back as text, and every client accepts that.

@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use regrow_core::{
-    Again, Effect, Ended, Epoch, Event, Fault, Ladder, Lifecycle, Manner, Nature, Notice as What, Reach,
-    State, Time,
+    Again, Effect, Ended, Epoch, Event, Fault, Ladder, Lifecycle, Manner, Nature, Notice as What, State, Time,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::call::{Caller, Outcome, Pending, shielded};
+use crate::compare;
 use crate::desk::News;
-use crate::error::{CallError, ErrorKind, Outlook};
-use crate::frame::Frame;
-use crate::memory::Greeting;
+use crate::error::{ErrorKind, Outlook};
 use crate::notice::{Notice, Status};
+use crate::probe;
 use crate::restore;
 use crate::shared::Shared;
 use crate::transport::{self, Transport};
@@ -132,7 +130,7 @@ impl Owner {
     fn event(&mut self, news: News) -> Option<Event> {
         Some(match news {
             News::Unheard(epoch) => {
-                tokio::spawn(restore::catch_up(self.shared.clone(), epoch));
+                tokio::spawn(compare::catch_up(self.shared.clone(), epoch));
                 return None;
             }
             News::Start => Event::Start,
@@ -250,7 +248,7 @@ impl Owner {
                 self.attempt = Some(tokio::spawn(attempt));
             }
             Effect::Probe(epoch) => {
-                tokio::spawn(probe(self.shared.clone(), epoch));
+                tokio::spawn(probe::probe(self.shared.clone(), epoch));
             }
             Effect::Hold(epoch) => self.shared.desk().ledger.hold(epoch),
             Effect::Settle(epoch, fault) => self.settle(now, epoch, fault),
@@ -486,65 +484,14 @@ async fn hang_up(
     shared.tell(News::Gone(epoch, ended, helpers));
 }
 
+/// Who says that it is mended again and again is heard once in so long.
+const MENDED_AGAIN: Duration = Duration::from_secs(1);
+
 /// Tells when something has changed that may mend a permanent fault.
 async fn mending(shared: Arc<Shared>, transport: Arc<dyn Transport>) {
     loop {
         transport.mended().await;
         shared.tell(News::Mended);
+        sleep(MENDED_AGAIN).await;
     }
-}
-
-/// A server that does not answer the question may still show life below the protocol.
-const KNOCK_AFTER: Duration = Duration::from_secs(2);
-
-/// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it.
-async fn probe(shared: Arc<Shared>, epoch: Epoch) {
-    let exchanges = shared.desk().exchanger(epoch).map(|exchanger| exchanger.exchanges().clone());
-    let knock = async {
-        let Some(exchanges) = exchanges else { return std::future::pending().await };
-        sleep(KNOCK_AFTER).await;
-        exchanges.knock().await
-    };
-    let failed = tokio::select! {
-        failed = ask(&shared, epoch) => failed,
-        knocked = knock => {
-            if knocked.is_ok() {
-                shared.hear();
-            }
-            knocked.err()
-        }
-    };
-    if let Some(fault) = failed {
-        shared.tell(News::ProbeFailed(epoch, fault));
-    }
-}
-
-/// Gives the fault that kept the question or its answer on the way.
-async fn ask(shared: &Shared, epoch: Epoch) -> Option<Fault> {
-    let (method, params) = match &shared.memory().greeting {
-        Greeting::Modern { meta } => ("server/discover", restore::enveloped(meta)),
-        _ => ("ping", Bytes::from_static(b"{}")),
-    };
-    let limit = shared.settings.policy.probe_timeout;
-    let end = shared.own_call(epoch, method, Some(&params), limit).await;
-    match end {
-        Ok(Outcome::Answered(answer)) => {
-            // Where there is a knock, silence to both tells enough.
-            if is_unknown_method(&answer) && shared.desk().exchanger(epoch).is_none() {
-                shared.tell(News::ProbeRefused(epoch));
-            }
-            None
-        }
-        // Who answers with a status lives.
-        Ok(Outcome::Failed(CallError { fault: Some(fault), .. })) if fault.reach() == Reach::Call => {
-            shared.hear();
-            None
-        }
-        Ok(Outcome::Failed(error)) => error.fault.map(|fault| (*fault).clone()),
-        Ok(Outcome::Refused) | Err(_) => None,
-    }
-}
-
-fn is_unknown_method(answer: &Frame) -> bool {
-    answer.error_code() == Some(-32601)
 }

@@ -12,7 +12,7 @@ use crate::desk::{Session, Signals, Way};
 use crate::exchange::{self, Exchanger};
 use crate::lines::LineReader;
 use crate::memory::Greeting;
-use crate::messages::Messages;
+use crate::messages::{Messages, panicked};
 use crate::shared::Shared;
 use crate::transport::{Link, Process};
 use crate::writer::Writer;
@@ -206,10 +206,6 @@ impl Reader {
             }
         }
     }
-}
-
-pub(crate) fn panicked() -> Fault {
-    Fault::Broken { reason: "handling one of its messages failed inside Regrow".into() }
 }
 
 /// The exit that follows the end of a pipe is the true cause. Without one, the server lives.

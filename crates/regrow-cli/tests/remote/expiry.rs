@@ -275,3 +275,18 @@ fn scenario_38_with_calls_side_by_side() {
     peer.assert_nothing_charged();
     peer.leave();
 }
+
+#[test]
+fn scenario_29_a_call_that_still_runs_keeps_its_answer_when_another_finds_the_session_forgotten() {
+    let site = Site::new(Era::Legacy, "no-get forget-after=2");
+    let mut peer = site.connect();
+    let slow = peer.begin_call("slow", json!({ "ms": 500, "key": "a" }));
+    assert!(site.journal.wait(PATIENCE, |journal| journal.runs("slow") == 1));
+    assert_eq!(peer.call("count", json!({})), "1");
+    let other = peer.begin_call("count", json!({}));
+    assert_eq!(peer.result(slow), "slow");
+    assert_eq!(peer.result(other), "2");
+    assert_eq!((site.journal.runs("slow"), site.journal.requests("initialize")), (1, 2));
+    peer.assert_nothing_charged();
+    peer.leave();
+}

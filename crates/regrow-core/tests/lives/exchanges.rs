@@ -439,6 +439,25 @@ fn a_half_open_connection_is_found_by_a_probe_and_its_calls_end() {
 }
 
 #[test]
+fn a_server_that_is_busy_with_one_call_and_answers_no_probe_meanwhile_is_spared_for_it() {
+    let policy = Policy { probe_while_busy: true, ..exact() };
+    let world = web(200.0).call(0.0).then(10.0, Happening::Hangs).call_within(20.0, 130.0);
+    check(
+        &policy,
+        world,
+        "
+        0.0s idle -> connecting
+        0.1s connecting -> ready
+        0.2s call 1: answered
+        130.2s ready -> closing: the server gave no sign of life for 130 s
+        130.2s call 2: failed, unknown: the server gave no sign of life for 130 s
+        130.2s closing -> connecting
+        130.3s connecting -> ready
+        ",
+    );
+}
+
+#[test]
 fn a_probe_that_fails_is_news_only_to_who_asked() {
     let mut owner = Owner::new(&exact(), 7);
     owner.event(at(0.0), Event::Start);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod calls;
+mod chance;
 mod eras;
 mod handle;
 mod hours;

@@ -1,50 +1,18 @@
 //! Storms of faults, each from a seed: every call ends once and in time, nothing runs twice, nothing is left.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use regrow::core::{Delivery, Fault, Manner, Orderer, Policy};
 use regrow::{Answer, CallError, Connection, Era, ErrorKind};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::chance::Chance;
 use crate::process::Stubborn;
 use crate::server::{Act, Plan, Server, Speaks, answer};
 use crate::world::*;
 
 const SEEDS: u64 = 300;
-
-/// A seeded sequence (splitmix64).
-#[derive(Clone)]
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize].clone()
-    }
-
-    /// Short more often than long.
-    fn length(&mut self) -> Duration {
-        let most = self.pick(&[1, 10, 100, 1000, 20_000]);
-        millis(self.below(most))
-    }
-}
 
 fn death(chance: &mut Chance) -> Fault {
     let signal = Fault::Killed { signal: 9 };

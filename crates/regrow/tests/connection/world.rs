@@ -4,12 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use regrow::core::{Policy, State};
+use regrow::transport::Transport;
 use regrow::{Answer, Builder, CallError, Connection, Status};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-
-use crate::server::Server;
 
 pub const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -27,12 +26,12 @@ pub fn policy() -> Policy {
 }
 
 /// A connection to be made, in the legacy era unless told otherwise.
-pub fn to(server: &Server) -> Builder {
+pub fn to(server: &(impl Transport + Clone)) -> Builder {
     Connection::builder("fake", server.clone()).policy(policy()).seed(1).era(regrow::Era::Legacy)
 }
 
 /// A connection to this server that is ready.
-pub async fn ready(server: &Server) -> Connection {
+pub async fn ready(server: &(impl Transport + Clone)) -> Connection {
     let connection = to(server).build();
     start(&connection).await;
     connection

@@ -3,6 +3,11 @@
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
+#[path = "../connection/chance.rs"]
+mod chance;
+#[path = "../connection/world.rs"]
+mod world;
+
 mod calls;
 mod endings;
 mod eras;
@@ -17,4 +22,3 @@ mod sessions;
 mod storm;
 mod streams;
 mod threads;
-mod world;

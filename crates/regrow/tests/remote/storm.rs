@@ -1,48 +1,15 @@
 //! Storms of faults on the way to a server, each from a seed: every call ends once and in time, nothing runs twice, nothing is left.
 
-use std::time::Duration;
-
 use regrow::core::{Delivery, Fault, Manner, Orderer, Policy};
 use regrow::{Answer, CallError, Connection, Era};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::chance::Chance;
 use crate::remote::{Act, Path, Remote, Speaks, deferred, status};
 use crate::world::*;
 
 const SEEDS: u64 = 300;
-
-/// A seeded sequence (splitmix64).
-#[derive(Clone)]
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize].clone()
-    }
-
-    /// Short more often than long.
-    fn length(&mut self) -> Duration {
-        let most = self.pick(&[1, 10, 100, 1000, 20_000]);
-        millis(self.below(most))
-    }
-}
 
 /// What becomes of an exchange in bad weather. A server answers so only before it has run the call.
 fn mishap(chance: &mut Chance) -> Vec<Act> {

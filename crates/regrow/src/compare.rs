@@ -1,0 +1,183 @@
+//! After a restart, or where something was missed: the client is told of the lists that changed, and of no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use regrow_core::Epoch;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use crate::call::Outcome;
+use crate::frame::{self, Frame};
+use crate::inbox::Incoming;
+use crate::memory::{Greeting, List, MAX_PAGES, Page};
+use crate::shared::Shared;
+
+/// Changes may have been missed while nothing was heard of what the server says by itself.
+pub(crate) async fn catch_up(shared: Arc<Shared>, epoch: Epoch) {
+    let seen = shared.memory().seen();
+    if !seen.is_empty() && keep_changes_back(&shared, epoch) {
+        compare(shared, epoch, seen).await;
+    }
+}
+
+/// From here on changes that the server announces are kept back. False if they are already, or the session is gone.
+pub(crate) fn keep_changes_back(shared: &Shared, epoch: Epoch) -> bool {
+    let mut desk = shared.desk();
+    let session = desk.session_of(epoch).filter(|session| session.kept_back.is_none());
+    session.map(|session| session.kept_back = Some(Default::default())).is_some()
+}
+
+/// Some servers tell every new client that their lists have changed, though nothing has. For so long after a restart we
+/// look for ourselves before we hand that on,
+const ANNOUNCEMENTS: Duration = Duration::from_secs(5);
+/// and so many times.
+const LOOKS: usize = 2;
+
+/// Tells the client of the lists that are not what it has seen, and of no other.
+pub(crate) async fn compare(shared: Arc<Shared>, epoch: Epoch, seen: BTreeMap<List, Vec<Page>>) {
+    let Some(signals) = shared.desk().session.as_ref().map(|session| session.signals.clone()) else { return };
+    let until = Instant::now() + ANNOUNCEMENTS;
+    let mut comparison = Comparison { shared, epoch, known: seen.clone(), seen };
+    let mut unread = comparison.look(|_| true).await;
+    for _ in 0..LOOKS {
+        if timeout_at(until, signals.kept_back.notified()).await.is_err() {
+            break;
+        }
+        let said = comparison.kept_back(true);
+        let again = |list: List| said.contains(list.changed()) && !unread.contains(list.changed());
+        let unread_again = comparison.look(again).await;
+        unread.extend(unread_again);
+        comparison.hand_on_unknown(&said, &unread);
+    }
+    let said = comparison.kept_back(false);
+    for method in &said {
+        tell_changed(&comparison.shared, epoch, method);
+    }
+}
+
+/// What the client knows of a restarted server's lists.
+struct Comparison {
+    shared: Arc<Shared>,
+    epoch: Epoch,
+    /// What it had seen when the server was restarted.
+    seen: BTreeMap<List, Vec<Page>>,
+    /// What it has seen, or was told to look at.
+    known: BTreeMap<List, Vec<Page>>,
+}
+
+impl Comparison {
+    /// Tells of those of these lists that are not what the client knows. Gives those that could not be read, by the
+    /// notification that tells of their change.
+    async fn look(&mut self, wanted: impl Fn(List) -> bool) -> BTreeSet<&'static str> {
+        let mut changed = BTreeSet::new();
+        let mut unread = BTreeSet::new();
+        for list in self.known.keys().copied().filter(|list| wanted(*list)).collect::<Vec<_>>() {
+            self.catch_up(list);
+            let Some(known) = self.known.get_mut(&list) else { continue };
+            // One that cannot be listed now is left as it is.
+            let Some(now) = pages(&self.shared, self.epoch, list, known.len()).await else {
+                unread.insert(list.changed());
+                continue;
+            };
+            let is_same = now.len() == known.len() && now.iter().zip(&*known).all(|(a, b)| a.is_same(b));
+            if !is_same {
+                *known = now;
+                changed.insert(list.changed());
+            }
+        }
+        for method in changed {
+            tell_changed(&self.shared, self.epoch, method);
+        }
+        unread
+    }
+
+    /// The client may have listed again by itself.
+    fn catch_up(&mut self, list: List) {
+        let seen = self.shared.memory().seen().remove(&list);
+        if let Some(seen) = seen
+            && self.seen.get(&list) != Some(&seen)
+        {
+            self.seen.insert(list, seen.clone());
+            self.known.insert(list, seen);
+        }
+    }
+
+    /// What the server said has changed, of lists that the client never asked for or that could not be read: that we
+    /// cannot judge.
+    fn hand_on_unknown(&self, said: &BTreeSet<String>, unread: &BTreeSet<&str>) {
+        let is_known =
+            |method: &str| !unread.contains(method) && self.known.keys().any(|list| list.changed() == method);
+        for method in said.iter().filter(|method| !is_known(method)) {
+            tell_changed(&self.shared, self.epoch, method);
+        }
+    }
+
+    /// What the server said has changed since we last asked; and whether to keep that back further.
+    fn kept_back(&self, further: bool) -> BTreeSet<String> {
+        let mut desk = self.shared.desk();
+        let Some(session) = desk.session_of(self.epoch) else { return BTreeSet::new() };
+        let kept_back = session.kept_back.take().unwrap_or_default();
+        session.kept_back = further.then(BTreeSet::new);
+        kept_back
+    }
+}
+
+/// The first pages of a list, as they are now.
+async fn pages(shared: &Shared, epoch: Epoch, list: List, count: usize) -> Option<Vec<Page>> {
+    let envelope: Value = match &shared.memory().greeting {
+        Greeting::Modern { meta } => serde_json::from_slice(meta).ok()?,
+        _ => Value::Null,
+    };
+    let mut pages = vec![];
+    let mut cursor = None;
+    while pages.len() < count.min(MAX_PAGES) {
+        let mut params = json!({});
+        if let Some(cursor) = cursor {
+            params["cursor"] = Value::String(cursor);
+        }
+        if !envelope.is_null() {
+            params["_meta"] = envelope.clone();
+        }
+        let limit = shared.settings.policy.connect_timeout;
+        let end = shared.own_call(epoch, list.method(), Some(params.to_string().as_bytes()), limit);
+        let Ok(Outcome::Answered(answer)) = end.await else { return None };
+        let page = Page::read(list, answer.result()?)?;
+        cursor = page.next.clone();
+        pages.push(page);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Some(pages)
+}
+
+/// In the legacy era a plain notification; in the modern one, one on every stream that asked for it.
+fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
+    let mut lines = vec![];
+    if shared.memory().is_modern() {
+        let filter = List::ALL.into_iter().find(|list| list.changed() == method).map(List::filter);
+        let Some(filter) = filter else { return };
+        let desk = shared.desk();
+        for (_, stream) in desk.ledger.iter() {
+            if stream.request.method() != Some("subscriptions/listen") {
+                continue;
+            }
+            let params: Value =
+                stream.request.params().and_then(|p| serde_json::from_slice(p).ok()).unwrap_or_default();
+            if params["notifications"][filter] == true {
+                let id = &stream.caller_id;
+                let params = format!("{{\"_meta\":{{\"io.modelcontextprotocol/subscriptionId\":{id}}}}}");
+                lines.push(frame::notification(method, Some(params.as_bytes())));
+            }
+        }
+    } else {
+        lines.push(frame::notification(method, None));
+    }
+    for line in lines {
+        if let Ok(frame) = Frame::parse(line) {
+            shared.hand_on(Incoming { epoch, frame });
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Greeting a server in its own era: finding that out, shaking hands, and checking that it is still what it was.
+
+use bytes::Bytes;
+use regrow_core::{Epoch, Fault, Step};
+use serde_json::Value;
+
+use crate::call::Outcome;
+use crate::desk::News;
+use crate::eras::Era;
+use crate::error::Plain;
+use crate::frame::{self, Frame};
+use crate::memory::{Agreed, Greeting, Hello, Welcome};
+use crate::shared::Shared;
+
+/// What went wrong; none where the session's reader knows better.
+pub(crate) type Greeted = Result<(), Option<Fault>>;
+
+/// Before the first session: an era that is worth a try before the server is asked for its own.
+pub(crate) fn guess_era(shared: &Shared) {
+    shared.memory().guess(|hello| likely_era(shared, hello));
+}
+
+/// Greets the server of this session.
+pub(crate) async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greeted {
+    let greeted = match greeting {
+        Greeting::Unknown(hello) => find_era(shared, epoch, hello).await,
+        // It was asked and did not live to answer.
+        Greeting::Asked(hello) => {
+            shared.memory().greeting = hello.legacy();
+            shake_hands(shared, epoch, hello.legacy()).await
+        }
+        known => shake_hands(shared, epoch, known).await,
+    };
+    look_again(shared, greeted)
+}
+
+/// A legacy client's own era, in which nothing has to be bridged; or what an earlier start found out.
+fn likely_era(shared: &Shared, hello: &Hello) -> Era {
+    if hello.legacy_version.is_some() {
+        return Era::Legacy;
+    }
+    let recalled = shared.settings.era_file.as_ref().and_then(|(file, address)| file.recall(address));
+    recalled.unwrap_or_default()
+}
+
+/// A guess may be wrong: then we ask. What was found out is remembered.
+fn look_again(shared: &Shared, greeted: Greeted) -> Greeted {
+    use Fault::{HandshakeRefused, NotMcp, Status, WrongEra};
+    let mut memory = shared.memory();
+    let modern = memory.is_modern();
+    let refused = match &greeted {
+        Err(Some(HandshakeRefused { .. } | WrongEra)) => memory.is_guess(),
+        Err(Some(NotMcp { .. } | Status { code: ..500, .. })) => memory.is_guess() && modern,
+        _ => false,
+    };
+    if refused && memory.take_back_guess().is_some() {
+        drop(memory);
+        if let Some((file, address)) = &shared.settings.era_file {
+            file.forget(address);
+        }
+        return Err(Some(WrongEra));
+    }
+    if greeted.is_ok() {
+        let found_out = !memory.is_guess();
+        memory.era_is_known();
+        drop(memory);
+        if let Some((file, address)) = shared.settings.era_file.as_ref().filter(|_| found_out) {
+            file.remember(address, modern);
+        }
+    }
+    greeted.map_err(|fault| fault.map(not_mcp))
+}
+
+/// A refusal in place of a handshake: whoever answers there does not speak the protocol.
+fn not_mcp(fault: Fault) -> Fault {
+    match fault {
+        Fault::Status { code: code @ ..500, said } => Fault::NotMcp { found: format!("HTTP {code}{said}") },
+        fault => fault,
+    }
+}
+
+async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greeted {
+    match greeting {
+        Greeting::Legacy { params, agreed } => {
+            let offer = agreed.as_ref().and_then(|agreed| agreed.offer(&params));
+            let answer = ask(shared, epoch, "initialize", offer.as_ref().unwrap_or(&params)).await?;
+            let Some(now) = answer.result().and_then(Agreed::read) else {
+                if is_modern_error(&answer) && agreed.is_none() && become_modern(shared, &params) {
+                    return Err(Some(Fault::WrongEra));
+                }
+                return Err(Some(refused(shared, &answer)));
+            };
+            // In that revision there is no handshake: whoever agrees to it means its own era.
+            if now.version == crate::memory::MODERN && agreed.is_none() && become_modern(shared, &params) {
+                return Err(Some(Fault::WrongEra));
+            }
+            if let Some(before) = &agreed {
+                check(shared, before, &now)?;
+            }
+            {
+                let mut memory = shared.memory();
+                memory.greeting = Greeting::Legacy { params, agreed: Some(agreed.unwrap_or(now)) };
+                memory.welcome = welcome(&answer, false);
+            }
+            let line = frame::notification("notifications/initialized", None);
+            shared.deliver(epoch, line).await.map_err(Some)
+        }
+        Greeting::Modern { meta } => {
+            let answer = discover(shared, epoch, &enveloped(&meta)).await?;
+            // Any answer is a sign of life; a server that no longer speaks the client's version is of no use.
+            match answer.error_code() {
+                // Not a word of the modern era.
+                _ if shared.memory().is_guess() && !speaks_modern(&answer) => Err(Some(Fault::WrongEra)),
+                Some(-32022) if names_our_revision(&answer) != Some(true) => {
+                    Err(Some(Fault::VersionChanged {
+                        was: crate::memory::MODERN.into(),
+                        is: "another revision".into(),
+                    }))
+                }
+                // Insisted on, and not spoken: without a welcome there is nothing to tell the client.
+                _ if shared.greets && shared.memory().welcome.is_none() && !speaks_modern(&answer) => {
+                    Err(Some(refused(shared, &answer)))
+                }
+                _ => {
+                    shared.memory().welcome = welcome(&answer, true);
+                    Ok(())
+                }
+            }
+        }
+        Greeting::ByClient | Greeting::Unknown(_) | Greeting::Asked(_) => Ok(()),
+    }
+}
+
+/// Which era does the server speak? A server of the other one is started afresh: some are spoilt by the question.
+async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Greeted {
+    let Greeting::Modern { meta } = hello.modern() else { return Ok(()) };
+    shared.memory().greeting = Greeting::Asked(hello.clone());
+    shared.tell(News::Begun(epoch, Step::Discovering));
+    let policy = &shared.settings.policy;
+    let limit = policy.discover_timeout.min(policy.connect_timeout / 2);
+    let params = enveloped(&meta);
+    let asked = discover(shared, epoch, &params);
+    let era = match tokio::time::timeout(limit, asked).await {
+        // Whoever knows only the legacy era need not know what a message of the other is.
+        Ok(Err(Some(Fault::Status { code: ..500, .. }))) => hello.legacy(),
+        Ok(Err(fault)) => {
+            // A process that dies of the question tells its era. An exchange that fails tells nothing.
+            if shared.desk().exchanger(epoch).is_some() {
+                shared.memory().forget_question();
+            }
+            return Err(fault);
+        }
+        Ok(Ok(answer)) => match speaks_modern(&answer) {
+            true => {
+                shared.memory().welcome = welcome(&answer, true);
+                hello.modern()
+            }
+            false => hello.legacy(),
+        },
+        Err(_silence) => hello.legacy(),
+    };
+    let modern = matches!(era, Greeting::Modern { .. });
+    shared.memory().greeting = era;
+    if modern { Ok(()) } else { Err(Some(Fault::WrongEra)) }
+}
+
+/// Asks who is there; once more where our revision is refused in favour of itself.
+async fn discover(shared: &Shared, epoch: Epoch, params: &Bytes) -> Result<Frame, Option<Fault>> {
+    let answer = ask(shared, epoch, "server/discover", params).await?;
+    match answer.error_code() {
+        Some(-32022) if names_our_revision(&answer) == Some(true) => {
+            ask(shared, epoch, "server/discover", params).await
+        }
+        _ => Ok(answer),
+    }
+}
+
+fn welcome(answer: &Frame, modern: bool) -> Option<Welcome> {
+    answer.result().map(|result| Welcome { modern, result: Bytes::copy_from_slice(result) })
+}
+
+/// Whether this answer to `server/discover` is one of the modern era. There are legacy servers that answer whatever they are
+/// asked, with an empty result.
+fn speaks_modern(answer: &Frame) -> bool {
+    match answer.result() {
+        Some(_) => names_our_revision(answer) == Some(true),
+        None => is_modern_error(answer) && names_our_revision(answer) != Some(false),
+    }
+}
+
+/// Whether our revision is among those that this answer to `server/discover` names; none where it names none.
+fn names_our_revision(answer: &Frame) -> Option<bool> {
+    let (json, path) = match answer.result() {
+        Some(result) => (result, "/supportedVersions"),
+        None => (answer.error()?, "/data/supported"),
+    };
+    let value: Value = serde_json::from_slice(json).ok()?;
+    let named = value.pointer(path)?.as_array()?;
+    Some(named.iter().any(|version| version == crate::memory::MODERN))
+}
+
+fn is_modern_error(answer: &Frame) -> bool {
+    matches!(answer.error_code(), Some(-32022..=-32020))
+}
+
+/// Where we greet ourselves: the server refused the legacy handshake in words of the modern era.
+fn become_modern(shared: &Shared, params: &[u8]) -> bool {
+    let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
+    let hello = Hello {
+        client_info: params["clientInfo"].clone(),
+        capabilities: params["capabilities"].clone(),
+        legacy_version: None,
+    };
+    shared.memory().greeting = hello.modern();
+    true
+}
+
+/// The client goes on as if nothing had happened, so what it relies on must still be there.
+fn check(shared: &Shared, before: &Agreed, now: &Agreed) -> Greeted {
+    if before.version != now.version {
+        let (was, is) = (before.version.clone(), Plain(&now.version).to_string());
+        return Err(Some(Fault::VersionChanged { was, is }));
+    }
+    let lost = shared
+        .handshake
+        .used()
+        .find(|name| before.capabilities.contains(*name) && !now.capabilities.contains(*name));
+    match lost {
+        Some(name) => Err(Some(Fault::CapabilityLost { name: name.into() })),
+        None => Ok(()),
+    }
+}
+
+fn refused(shared: &Shared, answer: &Frame) -> Fault {
+    let error: Value =
+        answer.error().and_then(|error| serde_json::from_slice(error).ok()).unwrap_or_default();
+    let said: String =
+        error["message"].as_str().unwrap_or("an answer that is none").chars().take(300).collect();
+    Fault::HandshakeRefused {
+        code: answer.error_code().unwrap_or_default(),
+        message: shared.settings.mask.apply(&Plain(&said).to_string()),
+    }
+}
+
+async fn ask(shared: &Shared, epoch: Epoch, method: &str, params: &[u8]) -> Result<Frame, Option<Fault>> {
+    // The lifecycle ends the attempt at its own limit, and says so better.
+    let limit = shared.settings.policy.connect_timeout * 2;
+    match shared.own_call(epoch, method, Some(params), limit).await {
+        Ok(Outcome::Answered(frame)) => Ok(frame),
+        Ok(Outcome::Failed(error)) => Err(error.fault.map(|fault| (*fault).clone())),
+        Ok(Outcome::Refused) | Err(_) => Err(None),
+    }
+}
+
+/// Parameters of a request of our own in the modern era.
+pub(crate) fn enveloped(meta: &[u8]) -> Bytes {
+    [b"{\"_meta\":", meta, b"}"].concat().into()
+}
