@@ -426,6 +426,8 @@ class Remote(Server):
             ("no change is announced", self.no_change_is_announced),
             ("starts again with other tools", self.starts_again_with_other_tools),
         ]
+        if self.modern and self.legacy and options.mode == "legacy":
+            steps.insert(0, ("forgets its session ten times", self.forgets_its_session))
         if self.announces_to(options):
             steps.append(("a subscription outlives it", self.a_subscription_outlives_it))
         return steps
@@ -500,6 +502,11 @@ class Remote(Server):
         await self.read(link)
         more = place.lines("count") - runs
         expect(more == 2, f"two calls ran {more} times")
+
+    async def forgets_its_session(self, link: Link) -> None:
+        for _ in range(10):
+            expect_text(await link.call("forget", {}), "forgotten")
+            await self.read(link)
 
     async def starts_again_with_other_tools(self, link: Link) -> None:
         expect("more" not in await link.tools(), "the new tool is there already")

@@ -73,6 +73,13 @@ async def announce(context: Context) -> str:
     return "announced"
 
 
+@server.tool()
+async def forget() -> str:
+    """Forgets all sessions, as one that was redeployed behind the same address."""
+    server.session_manager._server_instances.clear()
+    return "forgotten"
+
+
 if (folder / "more").exists():
 
     @server.tool()
