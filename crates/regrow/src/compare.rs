@@ -155,6 +155,9 @@ async fn pages(shared: &Shared, epoch: Epoch, list: List, count: usize) -> Optio
 
 /// In the legacy era a plain notification; in the modern one, one on every stream that asked for it.
 fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
+    if !shared.desk().serves(epoch) {
+        return; // Its server is gone, and the next session looks at every list again.
+    }
     let mut lines = vec![];
     if shared.memory().is_modern() {
         let filter = List::ALL.into_iter().find(|list| list.changed() == method).map(List::filter);

@@ -184,6 +184,11 @@ impl Desk {
         self.session.as_ref().is_some_and(|session| session.epoch == epoch && !session.hung_up)
     }
 
+    /// Whether this session is live, and nothing has happened to it.
+    pub(crate) fn serves(&self, epoch: Epoch) -> bool {
+        self.is_live(epoch) && self.session.as_ref().is_some_and(|session| !session.lost)
+    }
+
     /// Writes a line to the session: here and now if the stream takes it.
     pub(crate) fn write(&mut self, key: Option<CallId>, line: Bytes) {
         let Desk { ledger, session: Some(session), .. } = self else { return };

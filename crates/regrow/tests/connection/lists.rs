@@ -95,6 +95,27 @@ async fn a_change_that_is_cried_while_the_session_is_still_restored_is_checked_t
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_dies_while_it_is_looked_at_has_changed_nothing() {
+    let cries = Plan::default().on("notifications/initialized", |_| vec![Act::Say(changed())]);
+    let mute = cries.clone().on("tools/list", |_| vec![]);
+    let server = Server::new(move |start| match start {
+        1 => Plan::default(),
+        2 => mute.clone(),
+        _ => cries.clone(),
+    });
+    let connection = ready(&server).await;
+    let mut incoming = connection.incoming().unwrap();
+    connection.request("tools/list", None).await.unwrap();
+    for session in [2, 3, 4] {
+        server.die(Fault::Killed { signal: 9 });
+        until(&connection, |status| status.sessions == session).await;
+        // Some die while they are asked, some after that.
+        tokio::time::sleep(millis(100 * session)).await;
+    }
+    assert_eq!(heard(&mut incoming, secs(10)).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_listed_now_is_not_called_a_change() {
     let refuses = Plan::default().on("tools/list", |m| vec![Act::Say(refusal(&m["id"], -32603, "later"))]);
     let (server, _connection, mut incoming) = after_restart(Plan::default(), refuses).await;
