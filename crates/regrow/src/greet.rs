@@ -112,15 +112,15 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
         Greeting::Modern { meta } => {
             let answer = discover(shared, epoch, &enveloped(&meta)).await?;
             // Any answer is a sign of life; a server that no longer speaks the client's version is of no use.
+            let changed = Fault::VersionChanged { was: MODERN.into(), is: "another revision".into() };
             match answer.error_code() {
                 // Not a word of the modern era.
                 _ if shared.memory().is_guess() && !speaks_modern(&answer) => Err(Some(Fault::WrongEra)),
-                Some(-32022) if names_our_revision(&answer) != Some(true) => {
-                    Err(Some(Fault::VersionChanged { was: MODERN.into(), is: "another revision".into() }))
-                }
-                // Insisted on, and not spoken: without a welcome there is nothing to tell the client.
-                _ if shared.greets && shared.memory().welcome.is_none() && !speaks_modern(&answer) => {
-                    Err(Some(refused(shared, &answer)))
+                Some(-32022) if names_our_revision(&answer) != Some(true) => Err(Some(changed)),
+                _ if shared.greets && !speaks_modern(&answer) => {
+                    // Insisted on, and not spoken: without a welcome there is nothing to tell the client.
+                    let known = shared.memory().welcome.is_some();
+                    Err(Some(if known { changed } else { refused(shared, &answer) }))
                 }
                 _ => {
                     shared.memory().welcome = welcome(&answer, true);

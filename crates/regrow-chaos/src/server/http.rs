@@ -29,7 +29,7 @@ use crate::incoming::Incoming;
 use crate::port;
 
 /// More connections at a time are closed at once.
-const MOST_CONNECTIONS: usize = 256;
+const MOST_CONNECTIONS: usize = 4096;
 /// How many responses are remembered for clients that come back for the rest.
 const KEPT_STREAMS: usize = 64;
 /// How long a port may still belong to the life before.

@@ -214,6 +214,19 @@ async fn a_legacy_server_that_comes_back_as_a_modern_one_is_another_server() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_modern_server_that_comes_back_as_a_legacy_one_is_another_server() {
+    let server = Remote::modern();
+    let connection = to(&server).era(Era::Auto).build();
+    work(&connection, json!({})).await.unwrap();
+    let _server = server
+        .on("server/discover", |message| Some(vec![Act::Say(refusal(&message["id"], -32000, "no session"))]));
+    connection.reconnect(regrow::core::Orderer::Person);
+    until(&connection, |status| status.state.name() == "parked").await;
+    let error = work(&connection, json!({})).await.unwrap_err();
+    assert!(matches!(error.fault.as_deref(), Some(Fault::VersionChanged { .. })), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_outage_at_the_start_forgets_no_era() {
     let folder = tempfile::tempdir().unwrap();
     let file = EraFile::at(folder.path().join("eras.json"));

@@ -9,7 +9,7 @@ use crate::plan::Orders;
 use crate::server::lock;
 
 /// How many are remembered.
-const KEPT_SESSIONS: usize = 256;
+const KEPT_SESSIONS: usize = 4096;
 
 /// What a client of the legacy era has with us.
 pub(super) struct Session {
