@@ -25,7 +25,7 @@ use crate::transport::Transport;
 /// Longer lines of a server are refused, unless told otherwise.
 pub const MAX_LINE: usize = 64 << 20;
 /// Observers may fall behind by so many notices.
-const NOTICES: usize = 256;
+const NOTICES: usize = 64;
 
 /// A supervised connection to one server. Clones are cheap and share it; when the last is dropped, it closes.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ struct Handle {
     shared: Arc<Shared>,
     status: watch::Receiver<Status>,
     /// The owner's, so that notices end with it.
-    notices: broadcast::WeakSender<Notice>,
+    notices: broadcast::WeakSender<Arc<Notice>>,
     farewell: watch::Receiver<Option<Farewell>>,
     queue: Option<Arc<Queue>>,
     requests: AtomicU64,

@@ -58,11 +58,11 @@ pub trait Inbox: Send + Sync + 'static {
     fn over(&self) {}
 }
 
-/// An inbox for a program: a bounded queue. Messages that nobody ever receives are dropped when it is full.
+/// An inbox for a program: a bounded queue, of boxes since it reserves room for several. Messages that nobody ever receives are dropped when it is full.
 pub(crate) struct Queue {
     /// None once the connection is over.
-    sender: Mutex<Option<mpsc::Sender<Incoming>>>,
-    receiver: Mutex<Option<mpsc::Receiver<Incoming>>>,
+    sender: Mutex<Option<mpsc::Sender<Box<Incoming>>>>,
+    receiver: Mutex<Option<mpsc::Receiver<Box<Incoming>>>>,
     received: Arc<Notify>,
 }
 
@@ -78,7 +78,7 @@ impl Queue {
         }
     }
 
-    fn sender(&self) -> MutexGuard<'_, Option<mpsc::Sender<Incoming>>> {
+    fn sender(&self) -> MutexGuard<'_, Option<mpsc::Sender<Box<Incoming>>>> {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +95,7 @@ impl Queue {
 
 impl Inbox for Queue {
     fn take(&self, incoming: Incoming) -> bool {
-        self.sender().as_ref().is_some_and(|sender| sender.try_send(incoming).is_ok())
+        self.sender().as_ref().is_some_and(|sender| sender.try_send(Box::new(incoming)).is_ok())
     }
 
     /// A program need not care for pings. While nobody receives the others, nobody will answer them.
@@ -128,7 +128,7 @@ impl Inbox for Queue {
 
 /// What a server sends by itself.
 pub struct IncomingMessages {
-    receiver: mpsc::Receiver<Incoming>,
+    receiver: mpsc::Receiver<Box<Incoming>>,
     received: Arc<Notify>,
 }
 
@@ -137,7 +137,7 @@ impl IncomingMessages {
     pub async fn next(&mut self) -> Option<Incoming> {
         let incoming = self.receiver.recv().await;
         self.received.notify_one();
-        incoming
+        incoming.map(|incoming| *incoming)
     }
 }
 

@@ -71,14 +71,14 @@ impl Notice {
 
 /// The notices of a connection from now on.
 #[derive(Debug)]
-pub struct Notices(pub(crate) broadcast::Receiver<Notice>);
+pub struct Notices(pub(crate) broadcast::Receiver<Arc<Notice>>);
 
 impl Notices {
     /// The next notice; none when the connection is over. A reader that is far too slow misses the oldest.
     pub async fn next(&mut self) -> Option<Notice> {
         loop {
             match self.0.recv().await {
-                Ok(notice) => return Some(notice),
+                Ok(notice) => return Some(Arc::unwrap_or_clone(notice)),
                 Err(broadcast::error::RecvError::Lagged(missed)) => {
                     tracing::warn!(missed, "notices were missed by a slow reader");
                 }

@@ -45,7 +45,7 @@ pub(crate) struct Owner {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) status: watch::Sender<Status>,
-    pub(crate) notices: broadcast::Sender<Notice>,
+    pub(crate) notices: broadcast::Sender<Arc<Notice>>,
     pub(crate) farewell: watch::Sender<Option<Farewell>>,
     attempt: Option<JoinHandle<()>>,
     hangup: Option<JoinHandle<()>>,
@@ -66,7 +66,7 @@ impl Owner {
         transport: Arc<dyn Transport>,
         lifecycle: Lifecycle,
         status: watch::Sender<Status>,
-        notices: broadcast::Sender<Notice>,
+        notices: broadcast::Sender<Arc<Notice>>,
         farewell: watch::Sender<Option<Farewell>>,
     ) -> Owner {
         Owner {
@@ -404,7 +404,7 @@ impl Owner {
             true => tracing::warn!(server, "{}", notice.text()),
             false => tracing::info!(server, "{}", notice.text()),
         }
-        let _ = self.notices.send(notice); // Nobody need listen.
+        let _ = self.notices.send(Arc::new(notice)); // Nobody need listen.
     }
 
     fn publish(&self) {

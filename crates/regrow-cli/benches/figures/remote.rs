@@ -49,7 +49,15 @@ pub(crate) fn figures(calls: usize, kills: usize) {
     println!("| beyond a handshake and a call | {} | {} | |", beyond(50), beyond(99));
     let told: Vec<Duration> = (0..kills).map(|_| killed_during_a_call(&mut site)).collect();
     row3("kill during a call to its answer", &told);
-    idle(&site);
+    println!("\n| {IDLE} idle connections over HTTP | memory, together | processor time in 5 s |");
+    println!("|---|---|---|");
+    idle(&Site::with("modern-only"), regrow::Era::Modern, "modern servers");
+    idle(
+        &Site::with("refuse-discover no-get"),
+        regrow::Era::Legacy,
+        "legacy servers that say nothing by themselves",
+    );
+    idle(&site, regrow::Era::Legacy, "legacy servers, listened to");
 }
 
 fn echo(peer: &mut Peer) -> Duration {
@@ -73,7 +81,7 @@ fn killed_during_a_call(site: &mut Site) -> Duration {
 }
 
 /// So many connections in this process, all of them ready, with nothing to do.
-fn idle(site: &Site) {
+fn idle(site: &Site, era: regrow::Era, name: &str) {
     let mut files = getrlimit(Resource::Nofile);
     files.current = files.maximum;
     setrlimit(Resource::Nofile, files).expect("within the maximum");
@@ -84,7 +92,7 @@ fn idle(site: &Site) {
         let connections: Vec<Connection> = (0..IDLE)
             .map(|_| {
                 let http = Http::new(&site.url()).expect("a URL");
-                Connection::builder("chaos", http).era(regrow::Era::Legacy).build()
+                Connection::builder("chaos", http).era(era).build()
             })
             .collect();
         for connection in &connections {
@@ -93,12 +101,9 @@ fn idle(site: &Site) {
         tokio::time::sleep(Duration::from_secs(1)).await; // What the handshakes left behind is done.
         let ticks = processor_ticks(own);
         tokio::time::sleep(Duration::from_secs(5)).await;
-        (resident_kib(own) - before, processor_ticks(own) - ticks)
+        (resident_kib(own).saturating_sub(before), processor_ticks(own) - ticks)
     });
-    println!("\n| {IDLE} idle connections over HTTP, with their streams | |");
-    println!("|---|---|");
-    println!("| resident memory, together | {:.1} MiB |", memory as f64 / 1024.0);
-    println!("| processor time in 5 s | {} ms |", ticks * 10);
+    println!("| {name} | {:.1} MiB | {} ms |", memory as f64 / 1024.0, ticks * 10);
 }
 
 /// The misbehaving server, at a port of its own.
@@ -106,24 +111,29 @@ struct Site {
     child: Child,
     folder: TempDir,
     port: u16,
+    plan: &'static str,
     journal: Journal,
 }
 
 impl Site {
     fn start() -> Site {
+        Site::with("refuse-discover")
+    }
+
+    fn with(plan: &'static str) -> Site {
         let folder = TempDir::new().expect("a folder");
         // A port that nobody else takes: that of a proxy that has ended.
         let port = Proxy::start(([127, 0, 0, 1], 9).into()).expect("a proxy").address().port();
-        let child = Site::child(&folder, port);
-        let site = Site { child, journal: Journal::new(folder.path()), folder, port };
+        let child = Site::child(&folder, port, plan);
+        let site = Site { child, journal: Journal::new(folder.path()), folder, port, plan };
         site.wait();
         site
     }
 
-    fn child(folder: &TempDir, port: u16) -> Child {
+    fn child(folder: &TempDir, port: u16, plan: &str) -> Child {
         let mut command = Command::new(REGROW);
         command.args(["chaos-server", "--http", &format!("127.0.0.1:{port}")]);
-        command.env("CHAOS", "refuse-discover").env("CHAOS_DIR", folder.path());
+        command.env("CHAOS", plan).env("CHAOS_DIR", folder.path());
         command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("regrow starts")
     }
 
@@ -139,7 +149,7 @@ impl Site {
     }
 
     fn run(&mut self) {
-        self.child = Site::child(&self.folder, self.port);
+        self.child = Site::child(&self.folder, self.port, self.plan);
         self.wait();
     }
 

@@ -15,6 +15,13 @@ pub(crate) fn resident_kib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }
 
+/// The same with pages that processes share, such as our executable, divided among them.
+pub(crate) fn proportional_kib(pid: u32) -> u64 {
+    let sums = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = sums.lines().find(|line| line.starts_with("Pss:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).unwrap_or(0)
+}
+
 /// In hundredths of a second.
 pub(crate) fn processor_ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

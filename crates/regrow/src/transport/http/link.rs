@@ -91,7 +91,8 @@ impl HttpLink {
     }
 
     pub(super) fn open_session(&self, id: Option<HeaderValue>) {
-        let id = id.map(|mut id| {
+        // A copy: the original holds on to all that was read with it.
+        let id = id.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()).map(|mut id| {
             id.set_sensitive(true);
             id
         });
