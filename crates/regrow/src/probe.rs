@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Reach};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::call::Outcome;
 use crate::desk::News;
@@ -14,6 +14,7 @@ use crate::frame::Frame;
 use crate::greet::enveloped;
 use crate::memory::Greeting;
 use crate::shared::Shared;
+use crate::transport::Exchanges;
 
 /// A server that does not answer the question may still show life below the protocol.
 const KNOCK_AFTER: Duration = Duration::from_secs(2);
@@ -21,22 +22,36 @@ const KNOCK_AFTER: Duration = Duration::from_secs(2);
 /// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it.
 pub(crate) async fn probe(shared: Arc<Shared>, epoch: Epoch) {
     let exchanges = shared.desk().exchanger(epoch).map(|exchanger| exchanger.exchanges().clone());
-    let knock = async {
-        let Some(exchanges) = exchanges else { return std::future::pending().await };
-        sleep(KNOCK_AFTER).await;
-        exchanges.knock().await
-    };
-    let failed = tokio::select! {
-        failed = ask(&shared, epoch) => failed,
-        knocked = knock => {
-            if knocked.is_ok() {
-                shared.hear();
-            }
-            knocked.err()
-        }
+    let asked = ask(&shared, epoch);
+    let failed = match exchanges {
+        None => asked.await,
+        Some(exchanges) => tokio::select! {
+            failed = asked => match failed {
+                // The connection may have been closed under the question, as idle ones are. Another one tells.
+                Some(Fault::Broken { .. } | Fault::AnswerCut) => knock(&shared, exchanges).await,
+                failed => failed,
+            },
+            failed = async {
+                sleep(KNOCK_AFTER).await;
+                knock(&shared, exchanges.clone()).await
+            } => failed,
+        },
     };
     if let Some(fault) = failed {
         shared.tell(News::ProbeFailed(epoch, fault));
+    }
+}
+
+/// Asks below the protocol. Gives the fault if nobody answers.
+async fn knock(shared: &Shared, exchanges: Arc<dyn Exchanges>) -> Option<Fault> {
+    let limit = shared.settings.policy.probe_timeout;
+    match timeout(limit, exchanges.knock()).await {
+        Ok(Ok(())) => {
+            shared.hear();
+            None
+        }
+        Ok(Err(fault)) => Some(fault),
+        Err(_) => None, // Whoever waits for a sign of life has drawn his conclusions by now.
     }
 }
 

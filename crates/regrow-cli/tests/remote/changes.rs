@@ -95,11 +95,13 @@ fn an_era_that_is_insisted_on_and_not_spoken_is_told() {
     assert_eq!(fault(&answer)["cause"], "handshake-refused", "{answer}\n{}", peer.log());
     assert_eq!(site.journal.requests("initialize"), 0, "nobody shook hands");
 
-    // A server that names the era it speaks is taken at its word.
     let site = Site::new(Era::Modern, "");
-    let mut peer = Peer::greet(site.setup().options(&["--era", "legacy"]), Era::Modern);
-    assert_eq!(peer.call("count", json!({})), "1");
-    peer.leave();
+    let setup = site.setup().options(&["--era", "legacy", "--connect-timeout", "3s"]);
+    let mut peer = Peer { client: setup.start(), era: Era::Legacy };
+    let id = peer.ask_greeting();
+    let answer = peer.client.answer_within(id, Duration::from_secs(8));
+    assert_eq!(fault(&answer)["cause"], "handshake-refused", "{answer}\n{}", peer.log());
+    assert_eq!(site.journal.requests("server/discover"), 0, "nobody asked");
 }
 
 #[test]

@@ -9,6 +9,20 @@ use crate::remote::{Act, Path, Remote, refusal, status};
 use crate::world::*;
 
 #[tokio::test(start_paused = true)]
+async fn a_question_that_a_closed_connection_swallowed_is_no_death() {
+    for fault in [Fault::Broken { reason: "closed".into() }, Fault::AnswerCut] {
+        let server = Remote::legacy().on("ping", move |_| Some(vec![Act::Fail(fault.clone())]));
+        let connection = ready(&server).await;
+        sleep(secs(3600)).await;
+        assert!(server.count("ping") > 10);
+        assert_eq!(server.opened().len(), 1);
+        server.set_path(Path::Down);
+        sleep(secs(61)).await;
+        assert!(!connection.status().borrow().is_ready(), "a knock that nobody answers is");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_link_that_is_half_open_is_found_out_by_time_and_its_session_replaced() {
     for server in [Remote::legacy(), Remote::modern()] {
         let connection = to(&server).era(Era::Auto).build();
