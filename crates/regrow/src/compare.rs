@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use regrow_core::Epoch;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::call::Outcome;
 use crate::frame::{self, Frame};
@@ -32,8 +32,10 @@ pub(crate) fn keep_changes_back(shared: &Shared, epoch: Epoch) -> bool {
 /// Some servers tell every new client that their lists have changed, though nothing has. For so long after a restart we
 /// look for ourselves before we hand that on,
 const ANNOUNCEMENTS: Duration = Duration::from_secs(5);
-/// and so many times.
+/// and so many times,
 const LOOKS: usize = 2;
+/// each time for all that is said within so long.
+const BURST: Duration = Duration::from_millis(200);
 
 /// Tells the client of the lists that are not what it has seen, and of no other.
 pub(crate) async fn compare(shared: Arc<Shared>, epoch: Epoch, seen: BTreeMap<List, Vec<Page>>) {
@@ -45,6 +47,7 @@ pub(crate) async fn compare(shared: Arc<Shared>, epoch: Epoch, seen: BTreeMap<Li
         if timeout_at(until, signals.kept_back.notified()).await.is_err() {
             break;
         }
+        sleep(BURST).await;
         let said = comparison.kept_back(true);
         let again = |list: List| said.contains(list.changed()) && !unread.contains(list.changed());
         let unread_again = comparison.look(again).await;

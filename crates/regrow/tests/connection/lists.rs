@@ -95,6 +95,16 @@ async fn a_change_that_is_cried_while_the_session_is_still_restored_is_checked_t
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_cries_change_again_and_again_is_looked_at_as_rarely_as_ever() {
+    let cries = Plan::default().on("notifications/initialized", |_| {
+        (0..5).flat_map(|_| [Act::Say(changed()), Act::Wait(millis(20))]).collect()
+    });
+    let (server, _connection, mut incoming) = after_restart(Plan::default(), cries).await;
+    assert_eq!(heard(&mut incoming, secs(10)).await, [""; 0]);
+    assert!(server.heard_of("tools/list").len() <= 1 + 1 + 2, "the client's, ours, and two more");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_dies_while_it_is_looked_at_has_changed_nothing() {
     let cries = Plan::default().on("notifications/initialized", |_| vec![Act::Say(changed())]);
     let mute = cries.clone().on("tools/list", |_| vec![]);
