@@ -164,7 +164,7 @@ impl Builder {
         let inbox = self.inbox.or_else(|| queue.clone().map(|queue| queue as Arc<dyn Inbox>));
         let inbox = inbox.expect("one of the two was made above");
         let mut policy = self.policy;
-        policy.probe_while_busy |= self.transport.is_concurrent();
+        policy.probe_while_busy |= self.transport.is_remote();
         let settings = Settings {
             name: self.name,
             policy: policy.clone(),

@@ -397,7 +397,7 @@ impl Owner {
             _ => {}
         }
         let server = self.shared.settings.name.clone();
-        let remote = self.transport.is_concurrent();
+        let remote = self.transport.is_remote();
         let notice = Notice { server, at: now - Time::ZERO, what, again: self.sessions > 1, remote };
         let server = &*notice.server;
         match notice.is_bad() {

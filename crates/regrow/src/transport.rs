@@ -26,8 +26,9 @@ pub trait Transport: Send + Sync + 'static {
     /// Starts one exchange. A fault means that nothing was left running; so does dropping the future.
     fn open(&self, epoch: Epoch) -> BoxFuture<Result<Link, Fault>>;
 
-    /// Whether a server works on its requests side by side, so that it can show life while it is busy.
-    fn is_concurrent(&self) -> bool {
+    /// Whether the server runs elsewhere: it is connected to rather than started, and works on its requests side by side, so that
+    /// it can show life while it is busy.
+    fn is_remote(&self) -> bool {
         false
     }
 

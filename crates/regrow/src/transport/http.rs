@@ -232,7 +232,7 @@ impl Transport for Http {
         })
     }
 
-    fn is_concurrent(&self) -> bool {
+    fn is_remote(&self) -> bool {
         true
     }
 

@@ -331,7 +331,7 @@ impl Transport for Remote {
         Box::pin(std::future::ready(Ok(link)))
     }
 
-    fn is_concurrent(&self) -> bool {
+    fn is_remote(&self) -> bool {
         true
     }
 
