@@ -22,15 +22,15 @@ mod words;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
-use regrow_core::{Delivery, Epoch};
+use regrow_core::Epoch;
 
 use crate::call::{Outcome, Reply};
-use crate::connection::{Builder, Connection, WeakConnection};
-use crate::error::{CallError, ErrorKind, Gap, Outlook};
+use crate::connection::{Builder, Connection};
+use crate::error::{CallError, ErrorKind, Gap};
 use crate::frame::{Frame, RawId};
 use crate::inbox::{Inbox, Incoming, Unasked};
-use crate::memory::Welcome;
-use crate::relay::{Port, Upstream};
+use crate::memory::{Hello, Welcome};
+use crate::relay::Upstream;
 use crate::transport::BoxFuture;
 use calls::Calls;
 use held::{Held, Request};
@@ -47,14 +47,28 @@ enum Speaks {
     Modern,
 }
 
-/// Stands between a client's [`Port`] and the [`Connection`] to its server.
+/// What a bridge leads to: a [`Connection`], or one client's share of one.
+pub trait FarSide: Upstream + Send + Sync {
+    /// Says who greets the server from now on, if it is not greeted yet.
+    fn greet_as(&self, hello: Hello);
+
+    /// What the server said when it was last greeted.
+    fn welcome(&self) -> Option<Welcome>;
+
+    /// Whether the server was found to be modern.
+    fn is_modern(&self) -> bool;
+}
+
+/// Stands between a client and the [`Connection`] to its server.
 pub struct Bridge {
     me: Weak<Bridge>,
-    port: Arc<Port>,
-    /// Whoever made us holds it open. We do not, since it holds us.
-    connection: OnceLock<WeakConnection>,
+    name: Arc<str>,
+    /// Where everything goes that the client is told, such as its [`Port`](crate::Port).
+    client: Arc<dyn Inbox>,
+    /// Set once, by who makes the bridge. It does not hold a connection open, which may hold us.
+    far: OnceLock<Box<dyn FarSide>>,
     about: OnceLock<Arc<About>>,
-    /// Never locked while the connection, the port or a reply is called: each of them may call us.
+    /// Never locked while the far side, the client or a reply is called: each of them may call us.
     state: Mutex<State>,
 }
 
@@ -75,38 +89,58 @@ struct State {
 }
 
 impl Bridge {
-    /// Builds this connection with a bridge between it and the client of this port. What the client writes goes to
+    /// Builds this connection with a bridge between it and this client. What the client writes goes to
     /// the bridge, which does not hold the connection open.
-    pub fn build(builder: Builder, port: Arc<Port>) -> (Arc<Bridge>, Connection) {
-        let bridge = Arc::new_cyclic(|me| Bridge {
+    pub fn build(builder: Builder, client: Arc<dyn Inbox>) -> (Arc<Bridge>, Connection) {
+        let bridge = Bridge::towards(builder.name().clone(), client);
+        let connection = builder.bridge_to(bridge.clone()).build();
+        bridge.leads_to(Box::new(connection.downgrade()));
+        (bridge, connection)
+    }
+
+    /// A bridge between this client and something else than a connection. What the server sends goes into the bridge; the far side
+    /// must not hold it.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        client: Arc<dyn Inbox>,
+        far: impl FnOnce(Weak<Bridge>) -> Box<dyn FarSide>,
+    ) -> Arc<Bridge> {
+        let bridge = Bridge::towards(name.into(), client);
+        bridge.leads_to(far(Arc::downgrade(&bridge)));
+        bridge
+    }
+
+    fn towards(name: Arc<str>, client: Arc<dyn Inbox>) -> Arc<Bridge> {
+        Arc::new_cyclic(|me| Bridge {
             me: me.clone(),
-            port,
-            connection: OnceLock::new(),
+            name,
+            client,
+            far: OnceLock::new(),
             about: OnceLock::new(),
             state: Mutex::default(),
-        });
-        let connection = builder.bridge_to(bridge.clone()).build();
-        // Nobody else can have set it: the bridge was made here.
-        let _ = bridge.connection.set(connection.downgrade());
-        (bridge, connection)
+        })
+    }
+
+    fn leads_to(&self, far: Box<dyn FarSide>) {
+        // Nobody else can have set it: this is called once, where the bridge is made.
+        let _ = self.far.set(far);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn connection(&self) -> Option<Connection> {
-        self.connection.get()?.upgrade()
+    fn far(&self) -> &dyn FarSide {
+        &**self.far.get().expect("set where the bridge is made, before anybody has it")
     }
 
     /// What the server said of itself when it was first greeted.
     fn about(&self) -> Arc<About> {
-        let welcome = || self.connection().and_then(|connection| connection.welcome());
         let read = |said: Option<Welcome>| {
             let result = said.map(|said| said.result).unwrap_or_default();
-            Arc::new(About::read(&result, self.port.name()))
+            Arc::new(About::read(&result, &self.name))
         };
-        self.about.get_or_init(|| read(welcome())).clone()
+        self.about.get_or_init(|| read(self.far().welcome())).clone()
     }
 
     /// A request of a client whose server's era is known.
@@ -118,27 +152,14 @@ impl Bridge {
         }
     }
 
-    /// A request to the connection, as it is.
+    /// A request to the server, as it is.
     fn pass(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        match self.connection() {
-            Some(connection) => connection.submit(request, id, reply),
-            None => reply.end(Outcome::Failed(self.error(&request, ErrorKind::Closed))),
-        }
+        self.far().submit(request, id, reply);
     }
 
     /// What a client is told of a request that never left the bridge.
     fn error(&self, request: &Frame, kind: ErrorKind) -> CallError {
-        CallError {
-            server: self.port.name().clone(),
-            epoch: None,
-            delivery: Delivery::NotSent,
-            kind,
-            fault: None,
-            outlook: if kind == ErrorKind::Closed { Outlook::Closed } else { Outlook::Serving },
-            repeatable: false,
-            tool: request.name().filter(|_| request.method() == Some("tools/call")).map(Arc::from),
-            stderr: vec![],
-        }
+        CallError::unsent(self.name.clone(), request, kind)
     }
 
     fn gap(&self, request: &Frame, gap: Gap) -> Outcome {
@@ -152,7 +173,7 @@ impl Bridge {
             (state.client, state.server)
         };
         // A server may speak before those that wait for its era were let go.
-        let found = || match self.connection().is_some_and(|connection| connection.is_modern()) {
+        let found = || match self.far().is_modern() {
             true => Speaks::Modern,
             false => Speaks::Legacy,
         };
@@ -189,20 +210,20 @@ impl Upstream for Bridge {
             || self.cancel_subscribing(id)
             || self.cancel_call(id, notification)
             || self.cancel_stream(id)
-            || self.connection().is_some_and(|connection| connection.cancel(id, notification))
+            || self.far().cancel(id, notification)
     }
 
     fn forward(&self, notification: &Frame) -> bool {
         match self.eras() {
             Some((Speaks::Legacy, Speaks::Modern)) => self.forward_onto_modern(notification),
-            _ => self.connection().is_some_and(|connection| connection.forward(notification)),
+            _ => self.far().forward(notification),
         }
     }
 
     fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
         match epoch {
             words::OURS => self.answered(server_id, answer),
-            _ => self.connection().is_some_and(|connection| connection.hand_over(epoch, server_id, answer)),
+            _ => self.far().hand_over(epoch, server_id, answer),
         }
     }
 }
@@ -212,14 +233,14 @@ impl Inbox for Bridge {
         match self.eras() {
             Some((Speaks::Legacy, Speaks::Modern)) => self.take_from_modern(incoming),
             Some((Speaks::Modern, Speaks::Legacy)) => self.take_from_legacy(incoming),
-            Some(_) => self.port.take(incoming),
+            Some(_) => self.client.take(incoming),
             None => false, // Nobody is there yet.
         }
     }
 
     fn unasked(&self, method: &str) -> Option<Unasked> {
         match self.eras() {
-            Some((client, server)) if client == server => self.port.unasked(method),
+            Some((client, server)) if client == server => self.client.unasked(method),
             _ if method == "ping" => Some(Unasked::Pong),
             Some((Speaks::Modern, Speaks::Legacy)) if words::capability(method).is_some() => None,
             _ => Some(Unasked::UnknownMethod),
@@ -227,16 +248,16 @@ impl Inbox for Bridge {
     }
 
     fn has_room(&self) -> bool {
-        self.port.has_room()
+        self.client.has_room()
     }
 
     fn room(self: Arc<Self>) -> BoxFuture<()> {
-        self.port.clone().room()
+        self.client.clone().room()
     }
 
     fn lost(&self, epoch: Epoch) {
         self.state().calls.forget_questions(epoch);
-        self.port.lost(epoch);
+        self.client.lost(epoch);
     }
 
     fn over(&self) {
@@ -244,6 +265,6 @@ impl Inbox for Bridge {
         self.end_subscribing();
         self.end_streams();
         self.state().calls = Calls::default(); // Nobody is left to answer for.
-        self.port.over();
+        self.client.over();
     }
 }

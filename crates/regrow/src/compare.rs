@@ -183,7 +183,7 @@ fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
     }
     for line in lines {
         if let Ok(frame) = Frame::parse(line) {
-            shared.hand_on(Incoming { epoch, frame });
+            shared.hand_on(Incoming { epoch, call: None, frame });
         }
     }
 }

@@ -9,6 +9,7 @@ use regrow_core::{Delivery, Epoch, Lifecycle, Manner, Orderer, Policy, State};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot, watch};
 
+use crate::bridge::FarSide;
 use crate::call::{Caller, Outcome, Reply};
 use crate::desk::News;
 use crate::eras::{Era, EraFile};
@@ -19,6 +20,7 @@ use crate::mask::Mask;
 use crate::memory::{Greeting, Hello, Welcome};
 use crate::notice::{Notice, Notices, Oddities, Status};
 use crate::owner::{Farewell, Owner};
+use crate::relay::Upstream;
 use crate::shared::{IsSafeTool, Settings, Shared};
 use crate::transport::Transport;
 
@@ -50,14 +52,55 @@ impl Drop for Handle {
     }
 }
 
-/// A connection that somebody else holds open.
-#[derive(Clone)]
-pub(crate) struct WeakConnection(Weak<Handle>);
+/// A connection that somebody else holds open. When all who held it have let go, it does nothing.
+pub(crate) struct WeakConnection {
+    name: Arc<str>,
+    handle: Weak<Handle>,
+}
 
 impl WeakConnection {
-    /// The connection, unless all who held it have let go.
-    pub(crate) fn upgrade(&self) -> Option<Connection> {
-        self.0.upgrade().map(|handle| Connection { shared: handle.shared.clone(), handle })
+    fn upgrade(&self) -> Option<Connection> {
+        self.handle.upgrade().map(|handle| Connection { shared: handle.shared.clone(), handle })
+    }
+}
+
+impl Upstream for WeakConnection {
+    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
+        match self.upgrade() {
+            Some(connection) => connection.submit(request, id, reply),
+            None => {
+                let error = CallError::unsent(self.name.clone(), &request, ErrorKind::Closed);
+                reply.end(Outcome::Failed(error));
+            }
+        }
+    }
+
+    fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
+        self.upgrade().is_some_and(|connection| connection.cancel(id, notification))
+    }
+
+    fn forward(&self, notification: &Frame) -> bool {
+        self.upgrade().is_some_and(|connection| connection.forward(notification))
+    }
+
+    fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
+        self.upgrade().is_some_and(|connection| connection.hand_over(epoch, server_id, answer))
+    }
+}
+
+impl FarSide for WeakConnection {
+    fn greet_as(&self, hello: Hello) {
+        if let Some(connection) = self.upgrade() {
+            connection.greet_as(hello);
+        }
+    }
+
+    fn welcome(&self) -> Option<Welcome> {
+        self.upgrade()?.welcome()
+    }
+
+    fn is_modern(&self) -> bool {
+        self.upgrade().is_some_and(|connection| connection.is_modern())
     }
 }
 
@@ -79,6 +122,10 @@ pub struct Builder {
 }
 
 impl Builder {
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
     /// The numbers that decisions depend on.
     pub fn policy(mut self, policy: Policy) -> Builder {
         self.policy = policy;
@@ -254,7 +301,7 @@ impl Connection {
 
     /// A handle that does not hold it open.
     pub(crate) fn downgrade(&self) -> WeakConnection {
-        WeakConnection(Arc::downgrade(&self.handle))
+        WeakConnection { name: self.shared.settings.name.clone(), handle: Arc::downgrade(&self.handle) }
     }
 
     /// Starts the server now rather than with the first call.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Fault, seconds};
 use serde_json::{Value, json};
 
-use crate::frame::{self, RawId};
+use crate::frame::{self, Frame, RawId};
 
 /// The key under which the machine-readable part stands: in `_meta` of a tool result, in `data` of an error.
 pub const FAULT_KEY: &str = "dev.regrow/fault";
@@ -172,6 +172,21 @@ impl Gap {
 }
 
 impl CallError {
+    /// What is told of a request that never left for this server, and will not.
+    pub fn unsent(server: Arc<str>, request: &Frame, kind: ErrorKind) -> CallError {
+        CallError {
+            server,
+            epoch: None,
+            delivery: Delivery::NotSent,
+            kind,
+            fault: None,
+            outlook: if kind == ErrorKind::Closed { Outlook::Closed } else { Outlook::Serving },
+            repeatable: false,
+            tool: request.name().filter(|_| request.method() == Some("tools/call")).map(Arc::from),
+            stderr: vec![],
+        }
+    }
+
     /// When trying again makes sense; none where nothing has to be waited for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.outlook {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use regrow_core::Epoch;
 use tokio::sync::{Notify, mpsc};
 
-use crate::frame::Frame;
+use crate::frame::{Frame, RawId};
 use crate::transport::BoxFuture;
 
 /// A request or notification of a server.
@@ -13,6 +13,8 @@ use crate::transport::BoxFuture;
 pub struct Incoming {
     /// The session that it came from. An answer must go back to the same.
     pub epoch: Epoch,
+    /// The call of the client that it belongs to, by the client's id for it, where that is known.
+    pub call: Option<RawId>,
     /// The message.
     pub frame: Frame,
 }

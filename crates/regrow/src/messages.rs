@@ -197,7 +197,7 @@ impl Messages {
     }
 
     fn hand_on(&self, frame: Frame) {
-        self.shared.hand_on(Incoming { epoch: self.epoch, frame });
+        self.shared.hand_on(Incoming { epoch: self.epoch, call: None, frame });
     }
 
     /// A line that we cannot use. If it was an answer, its caller is told.

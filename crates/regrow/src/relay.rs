@@ -1,6 +1,5 @@
 //! The client's side of `wrap`: one client on two streams, one connection behind it.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
@@ -19,6 +18,7 @@ use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
 use crate::inbox::{Inbox, Incoming, Unasked};
 use crate::lines::{Line, LineReader};
+use crate::questions::Questions;
 use crate::transport::BoxFuture;
 use crate::writer::Writer;
 
@@ -26,8 +26,6 @@ use crate::writer::Writer;
 const ROOM: usize = 8 << 20;
 /// A call may wait for long. A shorter one than this must not keep the buffer alive that it was read into.
 const SHORT: usize = 64 << 10;
-/// More unanswered requests of a server to the client than this are refused.
-const MAX_ASKED: usize = 4096;
 
 /// How a failed tool call is told to the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,9 +54,7 @@ struct Out {
     broken: bool,
     /// The client writes no more: it is leaving.
     leaving: bool,
-    /// The server's requests to the client, by the id that the client knows them by.
-    asked: HashMap<u64, (Epoch, RawId)>,
-    last_asked: u64,
+    questions: Questions,
     /// How many bytes of refusals of ours were added since the client last had room.
     refused: usize,
     pump: Option<JoinHandle<()>>,
@@ -76,8 +72,7 @@ impl Port {
             writer: Writer::new(Box::new(output)),
             broken: false,
             leaving: false,
-            asked: HashMap::new(),
-            last_asked: 0,
+            questions: Questions::default(),
             refused: 0,
             pump: None,
         };
@@ -102,11 +97,6 @@ impl Port {
             let _ = pump.await; // Two tasks must not wait for the same stream.
         }
         timeout(limit, self.flush()).await.is_ok() && !self.out().broken
-    }
-
-    /// The server's name.
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.name
     }
 
     fn out(&self) -> MutexGuard<'_, Out> {
@@ -175,34 +165,18 @@ impl Port {
         })
         .await;
     }
-
-    /// What a client is told of a call that has no answer.
-    fn failure(&self, request: &Asked, error: &CallError) -> Bytes {
-        match self.style {
-            ErrorStyle::Tool if request.wants_tool_result => error.tool_result(&request.id, request.modern),
-            _ => error.rpc_error(&request.id),
-        }
-    }
 }
 
 impl Inbox for Port {
     fn take(&self, incoming: Incoming) -> bool {
-        let Incoming { epoch, frame } = incoming;
+        let Incoming { epoch, frame, .. } = incoming;
         let mut out = self.out();
         let line = match frame.kind() {
-            Kind::Request { id, .. } => {
-                // Every session of a server counts from the same number: the client must never mix them up.
-                out.last_asked += 1;
-                let ours = out.last_asked;
-                out.asked.insert(ours, (epoch, id));
-                frame.with_id(&RawId::from(ours))
-            }
+            Kind::Request { id, .. } => frame.with_id(&out.questions.ask(epoch, id)),
             Kind::Notification { method: "notifications/cancelled" } => {
-                let Some(id) = frame.request_id() else { return false };
-                let asked = out.asked.iter().find(|(_, (of, raw))| *of == epoch && *raw == id);
-                let Some(ours) = asked.map(|(ours, _)| *ours) else { return false };
-                out.asked.remove(&ours);
-                frame.with_request_id(&RawId::from(ours))
+                let ours = frame.request_id().and_then(|id| out.questions.withdraw(epoch, &id));
+                let Some(ours) = ours else { return false };
+                frame.with_request_id(&ours)
             }
             _ => frame.to_line(),
         };
@@ -211,7 +185,7 @@ impl Inbox for Port {
     }
 
     fn unasked(&self, _method: &str) -> Option<Unasked> {
-        (self.out().asked.len() >= MAX_ASKED).then_some(Unasked::TooMany)
+        self.out().questions.is_full().then_some(Unasked::TooMany)
     }
 
     fn has_room(&self) -> bool {
@@ -233,30 +207,39 @@ impl Inbox for Port {
 
     fn lost(&self, epoch: Epoch) {
         let mut out = self.out();
-        let mut over: Vec<u64> =
-            out.asked.iter().filter(|(_, (of, _))| *of == epoch).map(|(&ours, _)| ours).collect();
-        over.sort_unstable();
-        for ours in over {
-            out.asked.remove(&ours);
+        for ours in out.questions.lose(epoch) {
             let params = format!("{{\"requestId\":{ours},\"reason\":\"the server is gone\"}}");
             self.push(&mut out, frame::notification("notifications/cancelled", Some(params.as_bytes())));
         }
     }
 }
 
-/// What is needed to answer a request of the client.
-struct Asked {
+/// What is needed to answer a request of a client.
+pub struct Asked {
     id: RawId,
     wants_tool_result: bool,
     modern: bool,
 }
 
 impl Asked {
-    fn of(request: &Frame, id: RawId) -> Asked {
+    /// Of a request with this id.
+    pub fn of(request: &Frame, id: RawId) -> Asked {
         Asked {
             id,
             wants_tool_result: request.method() == Some("tools/call") && !request.has_task(),
             modern: request.protocol_version().is_some(),
+        }
+    }
+
+    /// What the client is told of the end of its request.
+    pub fn answer(&self, outcome: &Outcome, style: ErrorStyle) -> Bytes {
+        match outcome {
+            Outcome::Answered(frame) => frame.with_id(&self.id),
+            Outcome::Failed(error) if style == ErrorStyle::Tool && self.wants_tool_result => {
+                error.tool_result(&self.id, self.modern)
+            }
+            Outcome::Failed(error) => error.rpc_error(&self.id),
+            Outcome::Refused => frame::error(Some(&self.id), -32601, "Method not found", None),
         }
     }
 }
@@ -270,14 +253,12 @@ struct ToClient {
 
 impl Reply for ToClient {
     fn end(self: Box<Self>, outcome: Outcome) {
-        let line = match &outcome {
-            Outcome::Answered(frame) => frame.with_id(&self.asked.id),
-            // It knows that, having closed it; and some clients stumble over what they read while they close.
-            Outcome::Failed(error) if error.kind == ErrorKind::Closed && self.port.out().leaving => return,
-            Outcome::Failed(error) => self.port.failure(&self.asked, error),
-            Outcome::Refused => frame::error(Some(&self.asked.id), -32601, "Method not found", None),
-        };
-        let is_refused = matches!(&outcome, Outcome::Failed(error) if error.kind == ErrorKind::Overloaded);
+        let failed_as = |kind| matches!(&outcome, Outcome::Failed(error) if error.kind == kind);
+        if failed_as(ErrorKind::Closed) && self.port.out().leaving {
+            return; // It knows that, having closed it; and some clients stumble over what they read while they close.
+        }
+        let line = self.asked.answer(&outcome, self.port.style);
+        let is_refused = failed_as(ErrorKind::Overloaded);
         match &self.batch {
             Some(batch) => batch.add(line),
             None if is_refused => self.port.refuse(line),
@@ -435,17 +416,12 @@ fn take(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, mut frame: Frame,
         Kind::Notification { .. } => {
             upstream.forward(&frame);
         }
-        Kind::Response { id } => {
-            let ours =
-                id.as_ref().and_then(|id| std::str::from_utf8(id.as_bytes()).ok()?.parse::<u64>().ok());
-            let asked = ours.and_then(|ours| port.out().asked.remove(&ours));
-            match asked {
-                Some((epoch, server_id)) => {
-                    upstream.hand_over(epoch, &server_id, frame.with_id(&server_id));
-                }
-                None => tracing::debug!(server = &*port.name, "the client answered what was not asked"),
+        Kind::Response { id } => match id.and_then(|id| port.out().questions.answer(&id)) {
+            Some((epoch, server_id)) => {
+                upstream.hand_over(epoch, &server_id, frame.with_id(&server_id));
             }
-        }
+            None => tracing::debug!(server = &*port.name, "the client answered what was not asked"),
+        },
         Kind::Batch => {} // Batches hold no batches: `split_batch` refuses them.
     }
 }

@@ -12,7 +12,7 @@ use super::{Bridge, Request};
 use crate::call::{Outcome, Reply};
 use crate::error::Gap;
 use crate::frame::{Edit, Frame, RawId};
-use crate::inbox::{Inbox, Incoming};
+use crate::inbox::Incoming;
 
 impl Bridge {
     /// A call during which the server may ask for input; or the return of a client that was asked.
@@ -105,7 +105,7 @@ impl Bridge {
         if let Some(call) = call {
             self.drop_questions(call.questions);
             let cancellation = words::message(words::cancellation(&call.id, "nobody waits for it"));
-            self.connection().map(|connection| connection.cancel(&call.id, &cancellation));
+            self.far().cancel(&call.id, &cancellation);
         }
     }
 
@@ -122,7 +122,7 @@ impl Bridge {
         drop(state);
         call.is_some_and(|call| {
             self.drop_questions(call.questions);
-            self.connection().is_some_and(|connection| connection.cancel(&call.id, notification))
+            self.far().cancel(&call.id, notification)
         })
     }
 
@@ -134,7 +134,7 @@ impl Bridge {
             let calls = state.calls.open.values_mut().rev();
             let Some(call) = calls.into_iter().find(|call| call.progress_token.as_deref() == told) else {
                 drop(state);
-                return self.port.take(incoming);
+                return self.client.take(incoming);
             };
             call.has_progress = true;
             // Nobody hears it who is away, or has not asked when it came back.
@@ -144,11 +144,11 @@ impl Bridge {
             token
         };
         if told == Some(&token[..]) {
-            return self.port.take(incoming);
+            return self.client.take(incoming);
         }
         let Some(token) = RawId::parse(&token) else { return false };
         let frame = words::message(incoming.frame.with([Edit::ProgressToken(&token)]));
-        self.port.take(Incoming { epoch: incoming.epoch, frame })
+        self.client.take(Incoming { frame, ..incoming })
     }
 }
 

@@ -81,14 +81,11 @@ impl Bridge {
 
     /// Has the connection greet the server, in the name of whoever sent this.
     fn ask(&self, first: &Frame) {
-        let Some(connection) = self.connection() else {
-            return self.fail_held(&self.error(first, ErrorKind::Closed));
-        };
-        connection.greet_as(hello::hello(first));
+        self.far().greet_as(hello::hello(first));
         let id = RawId::from(0);
         // The connection answers it with what the server said, in whichever era that was.
         let Ok(question) = Frame::parse(frame::request(&id, "initialize", None)) else { return };
-        connection.submit(question, id, Box::new(Greeted(self.me.clone())));
+        self.pass(question, id, Box::new(Greeted(self.me.clone())));
     }
 
     /// The server's era is known: those that waited go first, in their order.
@@ -124,7 +121,7 @@ struct Greeted(Weak<Bridge>);
 impl Reply for Greeted {
     fn end(self: Box<Self>, outcome: Outcome) {
         let Some(bridge) = self.0.upgrade() else { return };
-        let is_modern = bridge.connection().is_some_and(|connection| connection.is_modern());
+        let is_modern = bridge.far().is_modern();
         match outcome {
             Outcome::Failed(error) => bridge.fail_held(&error),
             _ if is_modern => bridge.release(Speaks::Modern),

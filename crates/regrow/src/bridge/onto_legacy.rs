@@ -12,7 +12,7 @@ use super::{Bridge, Request, welcome};
 use crate::call::{Outcome, Reply};
 use crate::error::Gap;
 use crate::frame::{Frame, Kind};
-use crate::inbox::{Inbox, Incoming};
+use crate::inbox::Incoming;
 use crate::memory::MODERN;
 
 impl Bridge {
@@ -23,7 +23,7 @@ impl Bridge {
         }
         match frame.method().unwrap_or_default() {
             "server/discover" => {
-                let name = self.port.name().to_string();
+                let name = self.name.to_string();
                 self.pass(frame, id, Box::new(Discover { name, reply }));
             }
             "subscriptions/listen" => self.listen(&frame, id, reply),
@@ -81,14 +81,14 @@ impl Bridge {
             // Nobody hears log messages who has not asked for them.
             Kind::Notification { method: "notifications/message" } => {
                 let wanted = self.state().level.is_some();
-                !wanted || self.port.take(incoming)
+                !wanted || self.client.take(incoming)
             }
             Kind::Notification { method }
                 if method.ends_with("/list_changed") || method == "notifications/resources/updated" =>
             {
                 self.tell_streams(method, frame)
             }
-            _ => self.port.take(incoming),
+            _ => self.client.take(incoming),
         }
     }
 }

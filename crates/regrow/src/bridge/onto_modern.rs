@@ -9,7 +9,7 @@ use super::{Bridge, Request, welcome};
 use crate::call::{Outcome, Reply};
 use crate::error::Gap;
 use crate::frame::{self, Frame, Kind, RawId};
-use crate::inbox::{Inbox, Incoming};
+use crate::inbox::Incoming;
 
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
@@ -18,7 +18,7 @@ impl Bridge {
         let Request { frame, id, reply } = request;
         match frame.method().unwrap_or_default() {
             "initialize" => {
-                let name = self.port.name().to_string();
+                let name = self.name.to_string();
                 let reply = Box::new(Initialize { asked: frame.clone(), name, reply });
                 self.pass(frame, id, reply);
             }
@@ -66,7 +66,7 @@ impl Bridge {
             }
             // A modern server asks for roots when it needs them, and asks nothing that has progress.
             "notifications/roots/list_changed" | "notifications/progress" => false,
-            _ => self.connection().is_some_and(|connection| connection.forward(notification)),
+            _ => self.far().forward(notification),
         }
     }
 
@@ -74,7 +74,7 @@ impl Bridge {
     pub(super) fn take_from_modern(&self, incoming: Incoming) -> bool {
         let frame = &incoming.frame;
         let (Kind::Notification { method }, Some(id)) = (frame.kind(), frame.subscription_id()) else {
-            return self.port.take(incoming);
+            return self.client.take(incoming);
         };
         let mut params = Object::of(frame.params());
         if method == "notifications/subscriptions/acknowledged" {
@@ -92,7 +92,7 @@ impl Bridge {
         }
         let params = (!params.is_empty()).then(|| params.bytes());
         let frame = words::message(frame::notification(method, params.as_deref()));
-        self.port.take(Incoming { epoch: incoming.epoch, frame })
+        self.client.take(Incoming { frame, ..incoming })
     }
 }
 

@@ -84,7 +84,7 @@ impl Bridge {
             Ok(Some((reply, outcome))) => reply.end(outcome),
             Ok(None) => {}
             Err(unasked) => {
-                self.connection().map(|connection| connection.hand_over(epoch, &id, unasked.refusal(&id)));
+                self.far().hand_over(epoch, &id, unasked.refusal(&id));
             }
         }
         true
@@ -104,17 +104,15 @@ impl Bridge {
 
     /// The client has answered these.
     pub(super) fn answer_questions(&self, questions: Vec<Question>, answers: &Object) {
-        let Some(connection) = self.connection() else { return };
         for question in questions {
             let Some(answer) = answers.raw(&question.key) else { continue };
             let line = frame::response(&question.id, answer.get().as_bytes());
-            connection.hand_over(question.epoch, &question.id, line);
+            self.far().hand_over(question.epoch, &question.id, line);
         }
     }
 
     /// Nobody will answer these. The server must not wait for it, nor the clock stand still.
     pub(super) fn drop_questions(&self, questions: Vec<Question>) {
-        let Some(connection) = self.connection() else { return };
         for question in questions {
             let line = match &*question.method {
                 "elicitation/create" => frame::response(&question.id, br#"{"action":"cancel"}"#),
@@ -125,7 +123,7 @@ impl Bridge {
                     None,
                 ),
             };
-            connection.hand_over(question.epoch, &question.id, line);
+            self.far().hand_over(question.epoch, &question.id, line);
         }
     }
 }

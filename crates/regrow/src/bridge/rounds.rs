@@ -14,7 +14,7 @@ use super::words::{self, CLIENT_CAPABILITIES};
 use crate::call::Outcome;
 use crate::error::{CallError, ErrorKind, Gap};
 use crate::frame::{self, Frame, RawId};
-use crate::inbox::{Inbox, Incoming};
+use crate::inbox::Incoming;
 
 /// A server that asks more often than this during one call comes to no end. Other clients allow as many.
 const MAX_ROUNDS: u32 = 10;
@@ -69,7 +69,7 @@ impl Bridge {
             .map(|(key, input)| (key.to_owned(), Object::of(Some(input.get().as_bytes()))))
             .collect();
         let method = |input: &Object| input.text("method").unwrap_or_default();
-        let can_ask = self.port.unasked("elicitation/create").is_none();
+        let can_ask = self.client.unasked("elicitation/create").is_none();
         let mut state = self.state();
         let capabilities = state.envelope.object(CLIENT_CAPABILITIES);
         let can = |(_, input): &(String, Object)| {
@@ -104,12 +104,13 @@ impl Bridge {
         let length = if asked.is_empty() { PAUSE } else { ANSWERED_WITHIN };
         let timer = Timer::after(&self.me, length, move |bridge| bridge.round_is_due(number));
         let requested = required.raw("requestState").map(ToOwned::to_owned);
+        let during = call.id.clone();
         let round =
             Round { number, call, state: requested, asked, answers: Object::default(), _timer: timer };
         state.rounds.open.push(round);
         drop(state);
         for frame in questions {
-            self.port.take(Incoming { epoch: words::OURS, frame });
+            self.client.take(Incoming { epoch: words::OURS, call: Some(during.clone()), frame });
         }
     }
 
@@ -192,7 +193,7 @@ impl Bridge {
     /// The client need not answer any more.
     fn retract(&self, round: &Round) {
         for (id, _) in &round.asked {
-            self.port.take(words::to_client(words::cancellation(id, "the call is over")));
+            self.client.take(words::to_client(words::cancellation(id, "the call is over")));
         }
     }
 

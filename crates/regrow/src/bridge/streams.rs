@@ -12,7 +12,6 @@ use super::words::{self, SUBSCRIPTION};
 use crate::call::{Outcome, Reply};
 use crate::error::ErrorKind;
 use crate::frame::{self, Frame, RawId};
-use crate::inbox::Inbox;
 use crate::memory::List;
 
 /// More streams than this are refused,
@@ -167,7 +166,7 @@ impl Bridge {
 
     fn tell_client(&self, lines: Vec<bytes::Bytes>) {
         for line in lines {
-            self.port.take(words::to_client(line));
+            self.client.take(words::to_client(line));
         }
     }
 

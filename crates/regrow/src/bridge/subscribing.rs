@@ -72,8 +72,8 @@ impl Bridge {
             let reply = Box::new(StreamEnd { bridge: self.me.clone(), id: id.clone() });
             self.pass(words::request(&id, "subscriptions/listen", &params), id, reply);
         }
-        if let (Some(id), Some(connection)) = (todo.cancel, self.connection()) {
-            connection.cancel(&id, &words::message(words::cancellation(&id, "replaced")));
+        if let Some(id) = todo.cancel {
+            self.far().cancel(&id, &words::message(words::cancellation(&id, "replaced")));
         }
         for waiting in todo.subscribed {
             waiting.reply.end(words::answer(b"{}"));

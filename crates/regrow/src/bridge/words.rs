@@ -86,7 +86,7 @@ pub(super) fn refusal(code: i64, text: &str, data: Option<&[u8]>) -> Outcome {
 
 /// A message for the client.
 pub(super) fn to_client(line: Bytes) -> Incoming {
-    Incoming { epoch: OURS, frame: message(line) }
+    Incoming { epoch: OURS, call: None, frame: message(line) }
 }
 
 /// A cancellation of this request.
