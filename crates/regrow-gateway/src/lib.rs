@@ -1,5 +1,4 @@
-//! Many MCP servers behind one endpoint. So far: the configuration that describes them, in the forms that users already
-//! have, and the way from a described server to a connection.
+//! Many MCP servers behind one endpoint, each supervised, none able to harm another.
 //!
 //! - [`adopt`] puts `regrow wrap` in front of the servers of a host.
 //! - [`config`] reads files and says everything that is wrong with them in one go.
@@ -8,9 +7,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admit;
 pub mod adopt;
+pub mod catalog;
 pub mod config;
 mod connect;
+pub mod directory;
+pub mod face;
+pub mod gate;
+pub mod operate;
+pub mod share;
+pub mod stats;
 pub mod units;
 
 pub use connect::connect;

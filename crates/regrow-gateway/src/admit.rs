@@ -1,0 +1,59 @@
+//! How a client gets in: what the faces need of the gateway, and nothing more.
+
+use std::fmt;
+use std::sync::Arc;
+
+use regrow::{Inbox, Upstream};
+
+/// Whose clients may share a session with a server: all who know the same token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Principal(pub u32);
+
+/// Which servers a client talks to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All of them, at `/mcp` and over stdio.
+    All,
+    /// The one of this name, at `/servers/NAME/mcp`.
+    One(String),
+}
+
+/// A client that was admitted. What it writes goes in here; dropping it is leaving: its calls are cancelled.
+pub trait Guest: Upstream + Send + Sync + 'static {}
+
+impl<G: Upstream + Send + Sync + 'static> Guest for G {}
+
+/// Lets clients in.
+pub trait Admit: Send + Sync + 'static {
+    /// A client comes. Everything that servers tell it by themselves goes into its inbox, with the call it belongs to where that is
+    /// known; [`regrow::Incoming::epoch`] is unique among all servers.
+    fn admit(
+        &self,
+        scope: &Scope,
+        principal: Principal,
+        inbox: Arc<dyn Inbox>,
+    ) -> Result<Arc<dyn Guest>, Refusal>;
+}
+
+/// Why a client was not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no server of that name.
+    NoSuchServer,
+    /// There are too many clients.
+    Full,
+    /// The gateway is ending.
+    Closing,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::NoSuchServer => "there is no server of this name",
+            Refusal::Full => "there are too many clients already",
+            Refusal::Closing => "the gateway is shutting down",
+        })
+    }
+}
+
+impl std::error::Error for Refusal {}

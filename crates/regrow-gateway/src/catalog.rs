@@ -1,0 +1,1 @@
+//! What one server offers, as it last said.

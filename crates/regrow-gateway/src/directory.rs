@@ -1,0 +1,1 @@
+//! What several servers offer together, and what each thing is called there.

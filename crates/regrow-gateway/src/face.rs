@@ -1,0 +1,1 @@
+//! The sides that clients see.

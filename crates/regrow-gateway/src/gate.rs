@@ -1,0 +1,1 @@
+//! How many calls of all clients a server gets at once, and how fast.

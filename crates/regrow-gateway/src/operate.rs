@@ -1,0 +1,1 @@
+//! What an operator sees and orders: status, metrics, health, and orders to servers.

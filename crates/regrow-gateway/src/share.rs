@@ -1,0 +1,1 @@
+//! One connection, shared by the clients of one principal.

@@ -1,0 +1,1 @@
+//! What became of the calls to one server, counted.
