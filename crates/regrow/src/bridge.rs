@@ -94,7 +94,7 @@ impl Bridge {
     pub fn build(builder: Builder, client: Arc<dyn Inbox>) -> (Arc<Bridge>, Connection) {
         let bridge = Bridge::towards(builder.name().clone(), client);
         let connection = builder.bridge_to(bridge.clone()).build();
-        bridge.leads_to(Box::new(connection.downgrade()));
+        bridge.leads_to(connection.far_side());
         (bridge, connection)
     }
 

@@ -53,7 +53,7 @@ impl Drop for Handle {
 }
 
 /// A connection that somebody else holds open. When all who held it have let go, it does nothing.
-pub(crate) struct WeakConnection {
+struct WeakConnection {
     name: Arc<str>,
     handle: Weak<Handle>,
 }
@@ -299,9 +299,10 @@ impl Connection {
         }
     }
 
-    /// A handle that does not hold it open.
-    pub(crate) fn downgrade(&self) -> WeakConnection {
-        WeakConnection { name: self.shared.settings.name.clone(), handle: Arc::downgrade(&self.handle) }
+    /// What a [bridge](crate::Bridge) leads to. It does not hold the connection open.
+    pub fn far_side(&self) -> Box<dyn FarSide> {
+        let name = self.shared.settings.name.clone();
+        Box::new(WeakConnection { name, handle: Arc::downgrade(&self.handle) })
     }
 
     /// Starts the server now rather than with the first call.

@@ -14,6 +14,10 @@ pub enum Edit<'a> {
     RequestId(&'a RawId),
     /// `params._meta["io.modelcontextprotocol/subscriptionId"]`.
     SubscriptionId(&'a RawId),
+    /// `params.name`, of a tool or a prompt; a string.
+    Name(&'a RawId),
+    /// `params.uri`, of a resource; a string.
+    Uri(&'a RawId),
     /// `params._meta.progressToken`, of a request.
     MetaProgressToken(&'a RawId),
     /// `params.progressToken`, of a progress notification.
@@ -70,6 +74,8 @@ impl Frame {
             Edit::Id(new) => (self.envelope.id, new.as_bytes()),
             Edit::RequestId(new) => (members.request_id, new.as_bytes()),
             Edit::SubscriptionId(new) => (members.in_meta.subscription_id, new.as_bytes()),
+            Edit::Name(new) => (members.name, new.as_bytes()),
+            Edit::Uri(new) => (members.uri, new.as_bytes()),
             Edit::MetaProgressToken(new) => (members.in_meta.progress_token, new.as_bytes()),
             Edit::ProgressToken(new) => (members.progress_token, new.as_bytes()),
         }
