@@ -5,6 +5,7 @@ mod arguments;
 mod check;
 mod client;
 mod demo;
+mod files;
 mod guard;
 mod log;
 mod signals;
