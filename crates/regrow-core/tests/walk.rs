@@ -839,7 +839,8 @@ impl Walk {
             }
             Event::Rest(..) => self.judge_rest(&state),
             Event::Reconnect(Orderer::Person, _) | Event::Wake => {
-                self.account.hurried = matches!(state, State::Closing { .. });
+                let ends = matches!(state, State::Closing { .. }) || state.is_parked_by_order();
+                self.account.hurried |= ends;
                 self.deferred_until = None; // Whatever was asked for, a person need not wait.
             }
             Event::Mended => {
