@@ -452,6 +452,32 @@ impl Connection {
         self.shared.tell(News::Reconnect(orderer));
     }
 
+    /// Ends the session until the next call, which starts the server again with all that must be told to it. Costs nothing, and
+    /// nothing wakes it but a call or an order.
+    ///
+    /// Does nothing where somebody would lose by that: while a call is pending, while the client is subscribed to resources or has
+    /// a stream open (it would be deaf), on a session that began tasks, and unless the connection is ready. Ask again later.
+    pub fn rest(&self) {
+        self.shared.tell(News::Rest);
+    }
+
+    /// Ends the session when the calls in flight have ended, within the drain's limit, and starts no other. Calls fail at once, and
+    /// only [`Connection::wake`] or a person's [`Connection::reconnect`] wakes it. Streams and subscriptions are kept for then.
+    pub fn park(&self) {
+        self.shared.tell(News::Park);
+    }
+
+    /// Tries at once to get a session, however the connection came to be without one. Does nothing where there is one or an attempt
+    /// runs.
+    pub fn wake(&self) {
+        self.shared.tell(News::Wake);
+    }
+
+    /// Forgets past faults: the budget is whole, and pauses start over. What is parked for its budget is tried at once.
+    pub fn reset_budget(&self) {
+        self.shared.tell(News::ResetBudget);
+    }
+
     /// Waits until every call has been handed to a server. They may wait for one in vain: the caller sets the limit.
     pub async fn all_handed_over(&self) {
         let mut status = self.status();

@@ -339,6 +339,11 @@ impl Memory {
         fits
     }
 
+    /// Whether the client wants to hear of changes of a resource.
+    pub(crate) fn is_subscribed(&self) -> bool {
+        !self.subscriptions.is_empty()
+    }
+
     fn unsubscribe(&mut self, uri: &str) {
         if let Some(params) = self.subscriptions.remove(uri) {
             self.subscribed_bytes -= params.len();
@@ -446,6 +451,7 @@ mod tests {
         assert_eq!(told[0], ("logging/setLevel", Bytes::from_static(br#"{"level":"debug"}"#)));
         assert_eq!(told[1], ("resources/subscribe", Bytes::from_static(br#"{"uri":"a://2"}"#)));
         assert_eq!(told.len(), 2);
+        assert!(memory.is_subscribed());
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Messages {
             return pending.reply.end(Outcome::Answered(stream_end(frame, &pending.caller_id)));
         }
         if pending.request.has_task() {
-            self.shared.desk().remember_task(&pending.request);
+            self.shared.desk().remember_task(self.epoch, &pending.request);
         }
         if Memory::is_notable(method) && pending.caller != Caller::Own {
             self.note(&pending, frame);

@@ -155,9 +155,26 @@ impl Owner {
             News::ProbeRefused(epoch) => Event::ProbeRefused(epoch),
             News::Mended => Event::Mended,
             News::Reconnect(orderer) => Event::Reconnect(orderer, self.shared.pulse(self.lifecycle.epoch())),
+            News::Rest => self.rest(),
+            News::Park => Event::Park(self.shared.pulse(self.lifecycle.epoch())),
+            News::Wake => Event::Wake,
+            News::ResetBudget => Event::ResetBudget,
             News::Drain => Event::Drain,
             News::Close(manner) => Event::Close(manner),
         })
+    }
+
+    /// Asks for a rest. Where that will be granted, no call may slip in before the session is held.
+    fn rest(&self) -> Event {
+        let epoch = self.lifecycle.epoch();
+        let pulse = self.shared.pulse(epoch);
+        let mut desk = self.shared.desk();
+        let subscribed = self.shared.memory().is_subscribed();
+        let ties = desk.ties(epoch, subscribed);
+        if self.lifecycle.may_rest(ties) {
+            desk.ledger.hold(epoch);
+        }
+        Event::Rest(ties, pulse)
     }
 
     fn step(&mut self, event: Event) {
@@ -192,12 +209,11 @@ impl Owner {
             let desk = self.shared.desk();
             (desk.ledger.waiting(), desk.ledger.in_flight(epoch))
         };
-        match self.lifecycle.state() {
-            State::Idle | State::Backoff { .. } | State::Parked { .. } if waiting > 0 => {
-                self.step(Event::Demand)
-            }
-            State::Draining { .. } if in_flight == 0 => self.step(Event::Drained(epoch)),
-            _ => {}
+        if waiting > 0 && self.lifecycle.heeds_demand() {
+            self.step(Event::Demand);
+        }
+        if in_flight == 0 && matches!(self.lifecycle.state(), State::Draining { .. }) {
+            self.step(Event::Drained(epoch));
         }
     }
 
@@ -327,7 +343,9 @@ impl Owner {
             error.outlook = Outlook::Deferred(wait);
         }
         error.repeatable = ended.nature != Nature::Effect;
-        if kind != ErrorKind::Closed && error.fault.is_some() {
+        // What we ended ourselves has no last words.
+        let by_itself = error.fault.as_deref().is_some_and(|fault| *fault != Fault::Parked);
+        if kind != ErrorKind::Closed && by_itself {
             error.stderr = self.last_words.clone();
         }
         shielded(|| ended.reply.reply.end(Outcome::Failed(error)));
@@ -339,6 +357,7 @@ impl Owner {
         let permanent = self.last_fault.as_ref().is_some_and(|fault| fault.is_permanent());
         match self.lifecycle.state() {
             _ if kind == ErrorKind::Closed || self.lifecycle.is_closing() => Outlook::Closed,
+            state if state.is_parked_by_order() => Outlook::NeedsWaking,
             State::Ready { .. } | State::Draining { .. } => Outlook::Serving,
             _ if self.lifecycle.parks(now) && permanent => Outlook::NeedsMending(wait()),
             _ if self.lifecycle.parks(now) => Outlook::Parked(wait()),
