@@ -468,7 +468,7 @@ impl<R> Ledger<R> {
         let patient = |call: &Call<R>| match call.nature {
             Nature::Stream => true,
             Nature::Greeting => *fault != Fault::Parked,
-            Nature::Read | Nature::Discovery | Nature::Effect => false,
+            _ => false,
         };
         let mut over = vec![];
         for id in waiting {

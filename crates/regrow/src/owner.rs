@@ -289,7 +289,7 @@ impl Owner {
     fn settle(&mut self, now: Time, epoch: Epoch, fault: Fault) {
         let greeted = {
             let mut memory = self.shared.memory();
-            if fault == Fault::Replaced {
+            if matches!(fault, Fault::Replaced | Fault::Parked) {
                 memory.forget_question();
             }
             // A question for the era is not asked again of a server that the client greets in the other one.

@@ -49,7 +49,8 @@ impl Lifecycle {
 
     pub(super) fn parked_by_order(&mut self) -> Vec<Effect> {
         self.state = State::Parked { probe_at: None, probes: self.probes.unwrap_or(0), fault: Fault::Parked };
-        vec![Effect::Notice(Notice::Parked(Fault::Parked))]
+        // Those whose exchange was missed in the drain, and who pause.
+        vec![Effect::FailWaiting(Fault::Parked), Effect::Notice(Notice::Parked(Fault::Parked))]
     }
 
     /// One attempt, as soon as the floor between attempts allows; none where one runs, or has led to a session.

@@ -215,6 +215,36 @@ fn a_clients_first_handshake_fails_at_once_but_a_stream_waits_for_the_wake() {
 }
 
 #[test]
+fn a_call_that_pauses_because_the_server_asked_for_it_is_told_when_that_is_parked() {
+    let later = || Happening::Cuts(Fault::Deferred { code: 429, after: secs(30.0) });
+    let world = || World::new(99.0).over_http().answers_in(9.0).start(0.0).call(2.0);
+    check(
+        &exact(),
+        world().then(3.0, later()).then(4.0, Happening::Park),
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        4.0s call 1: failed, not-sent: the server was parked by an operator
+        4.0s ready -> draining
+        4.0s draining -> closing: planned
+        4.0s closing -> parked: the server was parked by an operator
+        ",
+    );
+    check(
+        &exact(),
+        world().then(3.0, Happening::Park).then(4.0, later()),
+        "
+        0.0s idle -> connecting
+        1.0s connecting -> ready
+        3.0s ready -> draining
+        4.0s draining -> closing: planned
+        4.0s call 1: failed, not-sent: the server was parked by an operator
+        4.0s closing -> parked: the server was parked by an operator
+        ",
+    );
+}
+
+#[test]
 fn a_server_that_dies_while_it_is_being_parked_is_charged_and_stays_parked() {
     let world = World::new(500.0).start(0.0).answers_in(9.0).call(2.0).then(3.0, Happening::Park).kill(4.0);
     let life = check(

@@ -297,8 +297,8 @@ const MUTANTS: [Mutant; 41] = [
     mutant(
         "demand wakes what an operator parked",
         "lifecycle.rs",
-        "(state, E::Demand) if state.is_parked_by_order() => vec![Effect::FailWaiting(Fault::Parked)],",
-        "",
+        "(state, E::Demand) if state.is_parked_by_order() =>",
+        "(state, E::Demand) if state.is_parked_by_order() && !matches!(state, S::Parked { .. }) =>",
         "operator",
         "P5",
     ),
@@ -313,10 +313,10 @@ const MUTANTS: [Mutant; 41] = [
     mutant(
         "a call waits for what an operator parks",
         "lifecycle/orders.rs",
-        "let mut effects = vec![Effect::FailWaiting(Fault::Parked)];",
-        "let mut effects = vec![];",
+        "asleep || self.state.is_parked_by_order()",
+        "asleep",
         "operator",
-        "P8 P9",
+        "P8",
     ),
     mutant(
         "a session rests under its calls",

@@ -262,6 +262,22 @@ async fn parked_by_faults_and_parked_by_order_can_be_told_apart_and_the_fault_is
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_is_parked_before_it_told_its_era_is_asked_again() {
+    let server = Server::new(|start| {
+        let start_delay = if start == 1 { secs(5) } else { secs(0) };
+        Plan { speaks: Speaks::Modern, start_delay, ..Plan::default() }
+    });
+    let connection = to(&server).era(Era::Auto).build();
+    connection.start();
+    settle().await;
+    connection.park();
+    is_parked_by_order(&connection).await;
+    connection.wake();
+    until(&connection, |status| status.is_ready()).await;
+    assert_eq!(server.told(2), ["server/discover"], "that it ended says nothing about it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_parked_connection_can_be_closed() {
     let server = Server::always(Plan::default());
     let connection = ready(&server).await;
