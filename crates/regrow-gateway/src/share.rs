@@ -111,12 +111,9 @@ struct Share {
 impl Share {
     /// A call of this client alone.
     fn call(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        let request = match self.with_own_token(request) {
-            Ok(request) => request,
-            Err(request) => {
-                let kind = ErrorKind::TooLarge { bytes: request.bytes().len() as u64 };
-                return reply.end(Outcome::Failed(self.seat.error(&request, kind)));
-            }
+        let Some(request) = self.with_own_token(&request) else {
+            let kind = ErrorKind::TooLarge { bytes: request.bytes().len() as u64 };
+            return reply.end(Outcome::Failed(self.seat.error(&request, kind)));
         };
         let wire_id = scoped(self.seat.share, &id);
         let Some(number) = self.seat.begin(&request, id, reply) else { return };
@@ -128,12 +125,14 @@ impl Share {
         }
     }
 
-    /// The request under a progress token that no other client has; as it was if it becomes too large by that.
-    fn with_own_token(&self, request: Frame) -> Result<Frame, Frame> {
+    /// The request under a progress token that no other client has; none if it becomes too large by that.
+    fn with_own_token(&self, request: &Frame) -> Option<Frame> {
         // What is neither text nor number is no token, and no progress is told under it.
-        let Some(token) = request.meta_progress_token().and_then(RawId::parse) else { return Ok(request) };
+        let Some(token) = request.meta_progress_token().and_then(RawId::parse) else {
+            return Some(request.clone());
+        };
         let token = scoped(self.seat.share, &token);
-        Frame::parse(request.with([Edit::MetaProgressToken(&token)])).map_err(|_| request)
+        Frame::parse(request.with([Edit::MetaProgressToken(&token)])).ok()
     }
 }
 

@@ -72,7 +72,9 @@ fn who_waits_too_long_is_taken_out_and_makes_room() {
 #[test]
 fn who_does_not_want_to_go_any_more_is_taken_out_the_newest_alone_or_all() {
     let mut gate = gate(Some(1), None, 10);
-    (0..6).for_each(|n| drop(gate.arrive(at(0), Some(at(100)), n)));
+    for n in 0..6 {
+        gate.arrive(at(0), Some(at(100)), n);
+    }
     assert_eq!(gate.withdraw_newest(|n| n % 2 == 1), Some(5));
     assert_eq!(gate.withdraw(|n| n % 2 == 0), [2, 4], "who is in already is not meant");
     assert_eq!(gate.withdraw_newest(|n| *n == 0), None);

@@ -1,8 +1,13 @@
 //! Streams of several clients on one modern server: each hears its own, under its own id.
 
-use regrow::Era;
+use std::sync::Arc;
+
+use regrow::core::Epoch;
+use regrow::{Era, Inbox, Incoming};
 use serde_json::{Value, json};
 
+use super::super::hearing::Ear;
+use super::super::scope::scoped;
 use super::client::*;
 use super::server::{SUBSCRIPTION, Server};
 
@@ -105,4 +110,24 @@ async fn what_a_modern_client_may_not_ask_is_left_to_the_server() {
     client.ask("2", "logging/setLevel", &json!({ "level": "debug" }));
     settle().await;
     assert_eq!(server.heard_of("logging/setLevel").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_message_of_a_call_goes_to_its_client_in_the_modern_era_and_to_the_operator_in_the_legacy_one()
+{
+    for (modern, era) in [(true, Era::Modern), (false, Era::Legacy)] {
+        let server = Server::new(modern, |_| None);
+        let (commons, keeper) = shared(&server, era);
+        let [one, two] = [Client::of(&commons), Client::of(&commons)];
+        let ear = Ear(Arc::downgrade(&commons));
+        let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+        // As it comes over HTTP, where the exchange tells whose it is.
+        for call in [Some(scoped(2, &raw("1"))), Some(scoped(99, &raw("1"))), None] {
+            ear.take(Incoming { epoch: Epoch(1), call, frame: message(log.into()) });
+        }
+        assert!(one.lines().is_empty());
+        let expected = if modern { (vec![Some(raw("1"))], 1) } else { (vec![], 3) };
+        let told = (two.told.calls.lock().unwrap().clone(), keeper.logs.lock().unwrap().len());
+        assert_eq!(told, expected, "modern: {modern}");
+    }
 }
