@@ -23,6 +23,7 @@ pub(super) struct Server(Arc<Inner>);
 struct Inner {
     modern: bool,
     habit: Habit,
+    is_quick: bool,
     starts: AtomicUsize,
     heard: Mutex<Vec<Value>>,
     running: Mutex<Option<Running>>,
@@ -39,9 +40,19 @@ impl Server {
         modern: bool,
         habit: impl Fn(&Value) -> Option<Vec<(Duration, Value)>> + Send + Sync + 'static,
     ) -> Server {
+        Server::with(modern, false, Box::new(habit))
+    }
+
+    /// A legacy server that answers calls with their arguments, and neither reads nor remembers more of them.
+    pub(super) fn quick() -> Server {
+        Server::with(false, true, Box::new(|_| None))
+    }
+
+    fn with(modern: bool, is_quick: bool, habit: Habit) -> Server {
         Server(Arc::new(Inner {
             modern,
-            habit: Box::new(habit),
+            habit,
+            is_quick,
             starts: AtomicUsize::new(0),
             heard: Mutex::default(),
             running: Mutex::default(),
@@ -119,6 +130,10 @@ impl Server {
     async fn read(self, input: DuplexStream, out: mpsc::UnboundedSender<String>) {
         let mut lines = BufReader::new(input).lines();
         while let Ok(Some(line)) = lines.next_line().await {
+            if let Some(said) = self.0.is_quick.then(|| echoed(&line)).flatten() {
+                let _ = out.send(said); // A dead server says nothing.
+                continue;
+            }
             let message: Value = serde_json::from_str(&line).expect("a message");
             self.0.heard.lock().expect("no panic").push(message.clone());
             let usual = || self.usual(&message).into_iter().map(|said| (Duration::ZERO, said)).collect();
@@ -137,6 +152,14 @@ impl Server {
         }
         std::future::pending::<()>().await;
     }
+}
+
+/// The answer to a call, found without reading all of it.
+fn echoed(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("\"id\":")?;
+    let (id, rest) = rest.split_once(',')?;
+    let arguments = rest.split_once("\"arguments\":")?.1.strip_suffix("}}")?;
+    Some(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"got\":{arguments}}}}}\n"))
 }
 
 pub(super) fn answer(id: &Value, result: Value) -> Value {
