@@ -160,7 +160,7 @@ struct SessionEar {
 
 impl SessionEar {
     fn new(shared: Arc<Shared>, epoch: Epoch, call: Option<CallId>) -> SessionEar {
-        SessionEar { messages: Messages::new(shared.clone(), epoch), shared, epoch, call }
+        SessionEar { messages: Messages::of(shared.clone(), epoch, call), shared, epoch, call }
     }
 
     /// The exchange is over.
