@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use regrow::core::State;
-use regrow::{Connection, Era, Status};
+use regrow::{Connection, Era};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -25,9 +25,8 @@ const AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// Keeps a catalog fresh until it is dropped.
 ///
 /// It fetches when a list was never fetched over this connection, when the server says that a list changed, and when
-/// the time is over for which a list holds. It asks only while the connection is ready, gives up what it asked when
-/// the session ends, and so never starts a server. Its requests are no calls of clients: who stops idle servers by
-/// the calls of clients stops them all the same.
+/// the time is over for which a list holds. It asks only while the connection is ready, so it wakes no server that
+/// has stopped. Its requests are no calls of clients: who stops a server for want of those stops it all the same.
 ///
 /// It holds the connection open.
 #[derive(Debug)]
@@ -90,9 +89,12 @@ impl Keeping {
             if seen.is_closed() {
                 return;
             }
-            self.follow(now, &seen);
             let is_ready = matches!(seen.state, State::Ready { .. });
             if is_ready {
+                if seen.sessions != self.sessions {
+                    self.sessions = seen.sessions;
+                    self.greet(now);
+                }
                 self.begin_due(now);
             }
             let due = self.rounds.iter().filter_map(Round::due).min().filter(|_| is_ready);
@@ -103,19 +105,6 @@ impl Keeping {
                 Some(ended) = self.fetches.join_next_with_id() => self.take(Instant::now(), ended),
                 () = sleep_until(due.unwrap_or(now)), if due.is_some() => {}
             }
-        }
-    }
-
-    /// Follows the connection from session to session.
-    fn follow(&mut self, now: Instant, status: &Status) {
-        if !status.is_ready() {
-            // What waits for an answer would wake a server that has stopped.
-            self.fetches = JoinSet::new();
-            self.running = [None; 4];
-            self.rounds.iter_mut().for_each(|round| round.interrupt(now));
-        } else if status.sessions != self.sessions {
-            self.sessions = status.sessions;
-            self.greet(now);
         }
     }
 
@@ -131,8 +120,9 @@ impl Keeping {
             let is_known = self.confirmed[list as usize] && catalog.stale(list).is_none();
             if !catalog.offers(list) {
                 round.rest();
-            } else if !is_known || catalog.era == Era::Modern {
-                round.need(now);
+                self.running[list as usize] = None;
+            } else if !is_known || round.is_running() || catalog.era == Era::Modern {
+                round.need(now); // One that runs may have pages of two sessions.
             }
         }
     }

@@ -37,12 +37,13 @@ impl Round {
         }
     }
 
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. })
+    }
+
     /// The server says that the list has changed. A burst of that is one round; during a round, one more.
     pub(super) fn changed(&mut self, now: Instant) {
-        match &mut self.phase {
-            Phase::Running { again } => *again = true,
-            Phase::Rest | Phase::Due(_) => self.plan(now + SETTLE),
-        }
+        self.plan(now + SETTLE);
     }
 
     /// The list is needed now.
@@ -60,14 +61,6 @@ impl Round {
         self.phase = Phase::Running { again: false };
     }
 
-    /// The session ended in the midst of it.
-    pub(super) fn interrupt(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Running { .. }) {
-            self.phase = Phase::Rest;
-            self.plan(now);
-        }
-    }
-
     /// It is over; the next is so far away, if there is to be one.
     pub(super) fn end(&mut self, now: Instant, next: Option<Duration>) {
         let Phase::Running { again } = std::mem::take(&mut self.phase) else { return };
@@ -81,10 +74,10 @@ impl Round {
     /// The earlier time counts.
     fn plan(&mut self, at: Instant) {
         let at = self.begun.map_or(at, |begun| at.max(begun + FLOOR));
-        match self.phase {
+        match &mut self.phase {
             Phase::Rest => self.phase = Phase::Due(at),
-            Phase::Due(before) => self.phase = Phase::Due(before.min(at)),
-            Phase::Running { .. } => {}
+            Phase::Due(before) => *before = at.min(*before),
+            Phase::Running { again } => *again = true,
         }
     }
 }
@@ -110,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_comes_before_the_planned_look_and_a_round_that_was_cut_off_is_made_up_for() {
+    fn a_change_comes_before_the_planned_look() {
         let start = Instant::now();
         let mut round = Round::default();
         round.need(start);
@@ -119,8 +112,5 @@ mod tests {
         assert_eq!(round.due(), Some(start + Duration::from_secs(60)));
         round.changed(start + Duration::from_secs(5));
         assert_eq!(round.due(), Some(start + Duration::from_secs(5) + SETTLE));
-        round.begin(start + Duration::from_secs(6));
-        round.interrupt(start + Duration::from_secs(9));
-        assert_eq!(round.due(), Some(start + Duration::from_secs(9)));
     }
 }

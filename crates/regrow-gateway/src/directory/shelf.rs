@@ -56,7 +56,7 @@ impl Shelf {
                 json.push(',');
             }
             item.write_as(&name, &mut json);
-            items.push((json.len(), hash(&*name)));
+            items.push((json.len(), hash(&name)));
             places.insert(name.into_owned(), place);
         }
         json.push(']');
