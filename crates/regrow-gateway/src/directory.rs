@@ -107,7 +107,7 @@ impl Directory {
         self.shelves[list as usize].count()
     }
 
-    /// The same as long as what clients see of the list is.
+    /// The same as long as what clients see of the list is, in whatever order.
     pub fn revision(&self, list: List) -> u64 {
         self.shelves[list as usize].revision()
     }

@@ -1,8 +1,10 @@
 //! One thing that a server offers: carried as it was written, with only its key understood.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::List;
@@ -14,6 +16,7 @@ pub struct Item {
     raw: Box<RawValue>,
     /// Where the key stands in it, with its quotes.
     span: Range<usize>,
+    revision: u64,
 }
 
 #[derive(Deserialize)]
@@ -40,7 +43,8 @@ impl Item {
         // The value is borrowed from the text, so this is where it stands there.
         let start = value.get().as_ptr().addr() - raw.get().as_ptr().addr();
         let span = start..start + value.get().len();
-        (!key.is_empty()).then_some(Item { key, raw, span })
+        let revision = revision(raw.get());
+        (!key.is_empty()).then_some(Item { key, raw, span, revision })
     }
 
     /// What its server knows it by: `name`, `uri` or `uriTemplate`.
@@ -53,6 +57,11 @@ impl Item {
         &self.raw
     }
 
+    /// The same as long as what it says is. The order of its members does not count.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// Writes it with another key; all else stays as it is, byte for byte.
     pub(crate) fn write_as(&self, key: &str, out: &mut String) {
         let raw = self.raw.get();
@@ -60,9 +69,18 @@ impl Item {
             return out.push_str(raw);
         }
         out.push_str(&raw[..self.span.start]);
-        out.push_str(&serde_json::Value::from(key).to_string());
+        out.push_str(&Value::from(key).to_string());
         out.push_str(&raw[self.span.end..]);
     }
+}
+
+fn revision(raw: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match serde_json::from_str::<Value>(raw) {
+        Ok(value) => value.to_string().hash(&mut hasher), // Members are sorted: objects are kept so.
+        Err(_) => raw.hash(&mut hasher),                  // Too deep to be understood.
+    }
+    hasher.finish()
 }
 
 #[cfg(test)]

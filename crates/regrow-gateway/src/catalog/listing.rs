@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, SystemTime};
 
 use serde_json::value::RawValue;
@@ -61,7 +60,8 @@ impl Listing {
         &self.items
     }
 
-    /// The same as long as the content is. Not the same in every version of Regrow.
+    /// The same as long as the content is; its order does not count, which some servers change each time. Not the same in
+    /// every version of Regrow.
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -108,11 +108,8 @@ impl Draft {
     }
 
     pub(super) fn finish(self, fetched: SystemTime, ttl: Option<Duration>, cut: Option<Cut>) -> Listing {
-        let mut hasher = DefaultHasher::new();
-        for item in &self.items {
-            item.raw().get().hash(&mut hasher);
-        }
-        let revision = hasher.finish();
+        let count = self.items.len() as u64;
+        let revision = self.items.iter().fold(count, |sum, item| sum.wrapping_add(item.revision()));
         Listing { items: self.items, revision, fetched, ttl, cut, left_out: self.left_out }
     }
 }
@@ -147,6 +144,12 @@ mod tests {
         assert_eq!(one, listing(&[r#"{"name":"a"}"#]).revision());
         assert_ne!(one, listing(&[r#"{"name":"a","title":"A"}"#]).revision());
         assert_ne!(one, listing(&[]).revision());
+        let two = listing(&[r#"{"name":"a","x":1}"#, r#"{"name":"b"}"#]).revision();
+        assert_eq!(
+            two,
+            listing(&[r#"{"name":"b"}"#, r#"{"x":1, "name":"a"}"#]).revision(),
+            "order is no change"
+        );
     }
 
     #[test]

@@ -51,16 +51,18 @@ impl Shelf {
         let mut json = "[".to_owned();
         let mut items = vec![];
         let mut places = HashMap::new();
+        let mut revision = 0u64;
         for (place, item, name) in named {
             if !items.is_empty() {
                 json.push(',');
             }
             item.write_as(&name, &mut json);
-            items.push((json.len(), hash(&name)));
+            items.push((json.len(), hash(&*name)));
+            revision = revision.wrapping_add(hash((&*name, item.revision()))); // Their order does not count.
             places.insert(name.into_owned(), place);
         }
         json.push(']');
-        Shelf { revision: hash(&json), json: json.into(), items, places }
+        Shelf { revision, json: json.into(), items, places }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -128,8 +130,8 @@ impl fmt::Display for Cursor {
     }
 }
 
-fn hash(text: &str) -> u64 {
+fn hash(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
+    what.hash(&mut hasher);
     hasher.finish()
 }
