@@ -11,8 +11,18 @@ impl ServerReport {
         if self.state == ServerState::Ready || self.stopped || starts_on_demand {
             return None;
         }
+        let standing = match self.state {
+            ServerState::Idle => "it was not started yet",
+            ServerState::Connecting => "it is starting",
+            ServerState::Ready => "it is ready",
+            ServerState::Draining => "it finishes its calls",
+            ServerState::Closing => "its session is ending",
+            ServerState::Backoff => "it waits for the next attempt",
+            ServerState::Parked => "it is parked",
+            ServerState::Closed => "it is closed",
+        };
         let fault = self.last_fault.as_ref().map(|fault| format!(": {}", fault.text));
-        Some(format!("it is {}{}", self.state.name(), fault.unwrap_or_default()))
+        Some(format!("{standing}{}", fault.unwrap_or_default()))
     }
 
     /// How many calls to it have ended.
