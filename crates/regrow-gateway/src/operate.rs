@@ -9,6 +9,8 @@ mod plain;
 mod readiness;
 mod report;
 mod routes;
+pub mod trace_context;
+pub mod traces;
 
 pub use metrics::{METRICS, Metric};
 pub use order::{LogLevel, Order, OrderError};

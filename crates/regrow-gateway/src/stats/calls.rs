@@ -71,6 +71,11 @@ impl Ending {
         OUTCOMES[self.what]
     }
 
+    /// How far the call got.
+    pub fn delivery(self) -> Delivery {
+        self.delivery
+    }
+
     fn answered(what: usize) -> Ending {
         Ending { what, delivery: Delivery::Answered }
     }

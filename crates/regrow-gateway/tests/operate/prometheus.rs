@@ -103,7 +103,9 @@ async fn metrics(fake: &Fake) -> Samples {
 #[tokio::test]
 async fn what_was_counted_is_told() {
     let latency = Histogram::default();
-    [1, 3, 3, 5000, 10_000_000].map(|millis| latency.record(Duration::from_millis(millis)));
+    for millis in [1, 3, 3, 5000, 10_000_000] {
+        latency.record(Duration::from_millis(millis));
+    }
     let call = |outcome: &str, delivery: &str, count| CallReport {
         outcome: outcome.into(),
         delivery: delivery.into(),
