@@ -85,6 +85,7 @@ pub(crate) fn log_level(options: &ToLog) -> u8 {
     run(async {
         let gateway = Gateway::new(&options.gateway)?;
         gateway.post(&["admin", "log-level"], Some(json!({ "level": level }))).await?;
+        eprintln!("regrow: the gateway logs at this level now");
         Ok(DONE)
     })
 }

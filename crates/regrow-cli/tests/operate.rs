@@ -178,6 +178,9 @@ fn a_gateway_behind_tls_opens_to_who_has_the_token_and_trusts_it() {
     assert_eq!(code, 0, "{said}");
     assert!(table.contains("files"), "{table}");
 
+    let (code, _, said) = trusting(&["status", "--token-env", "TOKEN,OTHER"]);
+    assert_eq!(code, 0, "{said}");
+
     let (code, _, said) = trusting(&["status"]);
     assert_eq!(code, 2);
     assert!(said.contains("wants a token; name the variable that holds it with --token-env"), "{said}");

@@ -103,7 +103,9 @@ fn address(text: &str) -> Result<Url, Failure> {
     }
 }
 
-fn token(variable: &str) -> Result<HeaderValue, Failure> {
+/// A gateway may know several tokens, and the variable that names theirs is the same: the first is ours.
+fn token(variables: &str) -> Result<HeaderValue, Failure> {
+    let variable = variables.split(',').next().unwrap_or_default();
     let wrong = |why: &str| Failure::Usage(format!("--token-env: {} {why}", plain(variable)));
     let token = std::env::var(variable).map_err(|_| wrong("is not set, or not text"))?;
     let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regrow_gateway::operate::{Overview, ServerReport, Spread, plain};
+use regrow_gateway::operate::{Overview, ServerReport, ServerState, Spread, plain};
 
 use crate::table::{cut, lines, painted};
 
@@ -16,14 +16,13 @@ pub(super) fn text(overview: &Overview, colour: bool) -> String {
     let mut lines = lines(HEADING, |column| column == 2 || column > 3, &rows).into_iter();
     text.push_str(&lines.next().unwrap_or_default());
     for (line, server) in lines.zip(&overview.servers) {
-        let why = server.why_not_ready();
-        text.push_str(&match (colour, server.is_broken(), &why) {
-            (false, ..) => line,
-            (true, true, _) => painted(&line, "31"),
-            (true, false, None) if !server.stopped => painted(&line, "32"),
-            (true, false, _) => painted(&line, "2"),
+        text.push_str(&match (server.state, server.is_broken()) {
+            _ if !colour => line,
+            (ServerState::Ready, _) => painted(&line, "32"),
+            (_, true) => painted(&line, "31"),
+            (_, false) => painted(&line, "2"),
         });
-        if let Some(why) = why {
+        if let Some(why) = server.why_not_ready() {
             text.push_str(&format!("  {}\n", plain(&why)));
             server.stderr.iter().for_each(|line| text.push_str(&format!("  | {}\n", plain(line))));
         }
@@ -75,7 +74,7 @@ fn length(length: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use regrow_gateway::operate::{CallReport, FaultReport, GatewayReport, ServerState};
+    use regrow_gateway::operate::{CallReport, FaultReport, GatewayReport};
 
     #[test]
     fn the_table_lines_up_and_forges_no_line() {

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 use std::time::Duration;
 
 use super::plain;
-use super::report::{Overview, ServerReport, Spread};
+use super::report::{Overview, ServerReport, ServerState, Spread};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2em;color-scheme:light dark}\
 table{border-collapse:collapse}th,td{padding:.2em .9em .2em 0;text-align:left;vertical-align:top}\
@@ -49,10 +49,10 @@ fn write(page: &mut String, overview: &Overview) -> fmt::Result {
 }
 
 fn row(page: &mut String, server: &ServerReport) -> fmt::Result {
-    let class = match () {
-        () if server.is_broken() => "bad",
-        () if server.why_not_ready().is_none() && !server.stopped => "ready",
-        () => "quiet",
+    let class = match (server.state, server.is_broken()) {
+        (ServerState::Ready, _) => "ready",
+        (_, true) => "bad",
+        (_, false) => "quiet",
     };
     let stopped = if server.stopped { ", stopped on purpose" } else { "" };
     write!(page, "<tr><td>{}", Html(&server.name))?;

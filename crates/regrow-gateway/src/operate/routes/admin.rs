@@ -21,10 +21,12 @@ pub(super) async fn order(
         let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
         return refused(StatusCode::NOT_FOUND, &format!("there is no such order: {name}{hint}"));
     };
-    tracing::info!(server = &*server, "{} was ordered", order.name());
     match operate.order(&server, order) {
-        // It is begun, not done.
-        Ok(()) => say(StatusCode::ACCEPTED, json!({ "server": server, "order": order.name() })),
+        Ok(()) => {
+            tracing::info!(server = &*server, "{} was ordered", order.name());
+            // It is begun, not done.
+            say(StatusCode::ACCEPTED, json!({ "server": server, "order": order.name() }))
+        }
         Err(OrderError::NoSuchServer) => no_such_server(&operate.servers(), &server),
         Err(error) => failed(&error),
     }
