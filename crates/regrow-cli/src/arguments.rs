@@ -46,6 +46,99 @@ pub(crate) enum Command {
     ///
     /// Takes a quarter of a minute and needs nothing. Exits 1 if a promise was broken, and says which.
     Demo(Demo),
+
+    /// Show where the servers of a running gateway stand
+    ///
+    /// Exits 1 if a server is broken: it failed, and waits or is parked. The gateway is the one that `regrow serve` started.
+    Status(Status),
+
+    /// Put a fresh session in the place of a server's, when its calls have ended
+    Reconnect(ToServer),
+
+    /// Let a server finish its calls, and stop it until it is woken
+    Drain(ToServer),
+
+    /// Stop trying to reach a server until a call comes, or it is woken
+    Park(ToServer),
+
+    /// Start a server that was drained, parked, or waits for its next attempt
+    Wake(ToServer),
+
+    /// Forget the faults of a server, so that its whole budget is there again
+    ResetBudget(ToServer),
+
+    /// Show the last things that happened to a server, and the last lines of its stderr
+    Logs(Logs),
+
+    /// Have the gateway log more or less from now on
+    LogLevel(ToLog),
+}
+
+/// Where the gateway is, and how to get in.
+#[derive(Args, Debug)]
+pub(crate) struct Gateway {
+    /// The address of the gateway
+    #[arg(long, value_name = "URL", default_value = DEFAULT_URL, env = "REGROW_URL")]
+    pub(crate) url: String,
+
+    /// Show the gateway the value of this variable as its token
+    #[arg(long, value_name = "NAME", env = "REGROW_TOKEN_ENV")]
+    pub(crate) token_env: Option<String>,
+
+    /// Trust the certificates in this file (PEM), besides those that the system trusts
+    #[arg(long, value_name = "FILE", env = "REGROW_CA_FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+/// A test compares it with the port that the gateway listens on.
+const DEFAULT_URL: &str = "http://127.0.0.1:8732";
+
+#[derive(Args, Debug)]
+pub(crate) struct Status {
+    /// Print everything as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Show it again every second, until interrupted
+    #[arg(long)]
+    pub(crate) watch: bool,
+
+    #[command(flatten)]
+    pub(crate) gateway: Gateway,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ToServer {
+    /// The server
+    #[arg(value_name = "NAME")]
+    pub(crate) server: String,
+
+    #[command(flatten)]
+    pub(crate) gateway: Gateway,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Logs {
+    /// The server
+    #[arg(value_name = "NAME")]
+    pub(crate) server: String,
+
+    /// Go on with what comes, until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+
+    #[command(flatten)]
+    pub(crate) gateway: Gateway,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ToLog {
+    /// How much
+    #[arg(value_enum, value_name = "LEVEL")]
+    pub(crate) level: LogLevel,
+
+    #[command(flatten)]
+    pub(crate) gateway: Gateway,
 }
 
 #[derive(Args, Debug)]
@@ -307,6 +400,12 @@ mod tests {
             let name = argument.get_env().unwrap_or_else(|| panic!("{} has none", argument.get_id()));
             assert!(name.to_str().unwrap().starts_with("REGROW_"));
         }
+    }
+
+    #[test]
+    fn the_gateway_is_looked_for_where_it_listens() {
+        let port = regrow_gateway::operate::DEFAULT_PORT;
+        assert_eq!(DEFAULT_URL, format!("http://127.0.0.1:{port}"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod progress;
 mod table;
 mod visit;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use regrow_gateway::config::{Config, Message, Place, Problems, Reach, Server};
@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use crate::arguments::Check;
 use crate::files::Files;
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
+use crate::table::wants_colour;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, guard};
 use finding::{Finding, State};
 use progress::Progress;
@@ -134,7 +135,7 @@ fn print(options: &Check, findings: &[Finding]) -> io::Result<()> {
             let servers: Vec<_> = findings.iter().map(Finding::json).collect();
             format!("{:#}\n", json!({ "servers": servers }))
         }
-        false => table::text(findings, io::stdout().is_terminal()),
+        false => table::text(findings, wants_colour()),
     };
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
