@@ -108,7 +108,10 @@ async fn without_the_token_nothing_but_the_signs_of_life_is_told() {
         assert!(!body.contains("one"));
         let wrong = [("Authorization", "Bearer three")];
         let (head, _) = world.wire().await.ask("POST", path, &wrong, &initialize()).await;
-        assert_eq!((head.status, head.header("www-authenticate")), (401, Some("Bearer error=\"invalid_token\"")));
+        assert_eq!(
+            (head.status, head.header("www-authenticate")),
+            (401, Some("Bearer error=\"invalid_token\""))
+        );
     }
     assert_eq!(world.house.admitted(), 0);
     for path in ["/livez", "/readyz"] {
@@ -174,7 +177,11 @@ async fn a_body_must_be_json_and_the_client_must_take_json_and_events() {
     assert_eq!(post(&[], "{\"id\":1,\"method\":\"a\u{0}\"}").await, (400, -32700));
     assert_eq!(post(&[], r#"{"id":1,"method":"initialize","params":{"a":NaN}}"#).await, (400, -32700));
     assert_eq!(post(&[], r#"{"id":1,"method":"\ud800"}"#).await, (400, -32600));
-    let deep = format!(r#"{{"id":1,"method":"tools/list","params":{}{}}}"#, "[".repeat(1_000_000), "]".repeat(1_000_000));
+    let deep = format!(
+        r#"{{"id":1,"method":"tools/list","params":{}{}}}"#,
+        "[".repeat(1_000_000),
+        "]".repeat(1_000_000)
+    );
     assert_eq!(post(&[], &deep).await, (400, -32600), "no session, and no stack was lost over it");
     assert_eq!(world.house.admitted(), 0);
     let anything = [("Accept", "*/*"), ("Content-Type", "Application/JSON; charset=utf-8")];

@@ -167,11 +167,15 @@ impl Upstream for Fake {
             ("tools/call", "report") => {
                 let token: Value = serde_json::from_str(&token.expect("a token")).expect("JSON");
                 let params = json!({ "progressToken": token, "progress": 1 });
-                self.say(None, &json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }));
+                self.say(
+                    None,
+                    &json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }),
+                );
                 reply.end(answered(&id, &json!({ "content": [], "told": true })));
             }
             ("tools/call", "ask") => {
-                let question = json!({ "jsonrpc": "2.0", "id": "theirs", "method": "sampling/createMessage" });
+                let question =
+                    json!({ "jsonrpc": "2.0", "id": "theirs", "method": "sampling/createMessage" });
                 self.say_in(Epoch(7), Some(&id), &question);
                 wait(reply);
             }
@@ -179,10 +183,22 @@ impl Upstream for Fake {
                 let id_value: Value = serde_json::from_slice(id.as_bytes()).expect("an id is JSON");
                 let meta = json!({ "io.modelcontextprotocol/subscriptionId": id_value });
                 let acknowledged = "notifications/subscriptions/acknowledged";
-                self.say(None, &json!({ "jsonrpc": "2.0", "method": acknowledged, "params": { "_meta": meta } }));
+                self.say(
+                    None,
+                    &json!({ "jsonrpc": "2.0", "method": acknowledged, "params": { "_meta": meta } }),
+                );
                 wait(reply);
             }
-            ("tools/call" | "tools/list" | "ping" | "server/discover", _) => {
+            ("server/discover", _) => reply.end(answered(
+                &id,
+                &json!({
+                    "resultType": "complete",
+                    "supportedVersions": ["2026-07-28"],
+                    "capabilities": { "tools": {} },
+                    "serverInfo": { "name": "fake", "version": "1" },
+                }),
+            )),
+            ("tools/call" | "tools/list" | "ping", _) => {
                 let arguments: Value = request
                     .params()
                     .and_then(|params| serde_json::from_slice(params).ok())

@@ -51,7 +51,8 @@ async fn the_session_of_another_principal_or_endpoint_is_as_unknown_as_any() {
     let (one, two) = (("Authorization", "Bearer one"), ("Authorization", "Bearer two"));
     let session = world.session_of("/mcp", &[one]).await;
     let mine = ("Mcp-Session-Id", session.as_str());
-    let unknown = world.wire().await.ask("POST", "/mcp", &[one, ("Mcp-Session-Id", "x")], &call(1, "echo")).await;
+    let unknown =
+        world.wire().await.ask("POST", "/mcp", &[one, ("Mcp-Session-Id", "x")], &call(1, "echo")).await;
     for (method, path, who) in [
         ("POST", "/mcp", two),
         ("GET", "/mcp", two),
@@ -75,9 +76,14 @@ async fn the_session_of_another_principal_or_endpoint_is_as_unknown_as_any() {
 async fn a_version_that_is_not_spoken_is_refused() {
     let world = World::new().await;
     let session = world.session().await;
-    for (version, status) in
-        [("2025-06-18", 200), ("2025-03-26", 200), ("2024-11-05", 200), ("1900-01-01", 400), ("x", 400), ("", 400)]
-    {
+    for (version, status) in [
+        ("2025-06-18", 200),
+        ("2025-03-26", 200),
+        ("2024-11-05", 200),
+        ("1900-01-01", 400),
+        ("x", 400),
+        ("", 400),
+    ] {
         let headers = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", version)];
         let (head, _) = world.wire().await.ask("POST", "/mcp", &headers, &call(1, "echo")).await;
         assert_eq!(head.status, status, "{version}");
@@ -90,7 +96,8 @@ async fn an_answer_that_comes_first_is_json_and_keeps_its_id() {
     let session = world.session_of("/servers/files/mcp", &[]).await;
     let mut wire = world.wire().await;
     for id in [json!(1), json!("1"), json!(1.5), json!("\u{fc}\"")] {
-        let (head, body) = wire.ask("POST", "/servers/files/mcp", &with(&session), &call(id.clone(), "echo")).await;
+        let (head, body) =
+            wire.ask("POST", "/servers/files/mcp", &with(&session), &call(id.clone(), "echo")).await;
         assert_eq!((head.status, head.header("content-type")), (200, Some("application/json")));
         assert_eq!(value(&body)["id"], id);
         assert_eq!(value(&body)["result"]["echo"]["id"], id);
@@ -148,7 +155,9 @@ async fn notifications_and_answers_are_accepted_and_handed_on() {
     let initialized = notification("notifications/initialized", json!({})).to_string();
     let (head, body) = wire.ask("POST", "/mcp", &with(&session), &initialized).await;
     assert_eq!((head.status, body.as_str()), (202, ""));
-    assert!(matches!(world.house.next().await, Seen::Forwarded(method) if method == "notifications/initialized"));
+    assert!(
+        matches!(world.house.next().await, Seen::Forwarded(method) if method == "notifications/initialized")
+    );
 
     let cancelled = notification("notifications/cancelled", json!({ "requestId": 77 })).to_string();
     assert_eq!(wire.ask("POST", "/mcp", &with(&session), &cancelled).await.0.status, 202);
@@ -238,7 +247,8 @@ async fn what_belongs_to_no_call_goes_to_who_listens_else_to_the_newest_call_els
     let of_call = notification("notifications/message", json!({ "data": "of 1" }));
     assert!(guest.say(Some(&RawId::from(1)), &of_call));
     assert_eq!(older.message().await["params"]["data"], "of 1");
-    let nobodys = notification("notifications/progress", json!({ "progressToken": "nobody's", "progress": 1 }));
+    let nobodys =
+        notification("notifications/progress", json!({ "progressToken": "nobody's", "progress": 1 }));
     assert!(!guest.say(None, &nobodys));
     assert_eq!(world.census.counts().strays, 1);
 }
@@ -279,7 +289,10 @@ async fn questions_of_a_lost_session_are_withdrawn() {
     let (lost, kept) = (wire.message().await["id"].clone(), wire.message().await["id"].clone());
     guest.inbox().lost(Epoch(3));
     let withdrawn = wire.message().await;
-    assert_eq!((&withdrawn["method"], &withdrawn["params"]["requestId"]), (&json!("notifications/cancelled"), &lost));
+    assert_eq!(
+        (&withdrawn["method"], &withdrawn["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &lost)
+    );
     assert_ne!(lost, kept);
 }
 
@@ -331,6 +344,14 @@ async fn a_session_that_nobody_uses_is_forgotten_and_one_with_a_stream_is_not() 
     assert_eq!(world.wire().await.ask("POST", "/mcp", &with(&used), &call(1, "echo")).await.0.status, 200);
     drop(wire);
     world.house.left().await;
+}
+
+#[tokio::test]
+async fn a_session_is_initialized_once() {
+    let world = World::new().await;
+    let session = world.session().await;
+    assert_eq!(world.wire().await.ask("POST", "/mcp", &with(&session), &initialize()).await.0.status, 400);
+    assert_eq!(world.wire().await.ask("POST", "/mcp", &with(&session), &call(1, "echo")).await.0.status, 200);
 }
 
 #[tokio::test]

@@ -73,7 +73,8 @@ async fn a_body_that_drips_is_not_waited_for() {
         wire.raw(" ").await;
     }
     assert_eq!(wire.head().await.status, 408);
-    assert_eq!(began.elapsed().as_secs(), 60, "drops do not gain time");
+    // The head may be looked at only after the first second.
+    assert!((60..=61).contains(&began.elapsed().as_secs()), "drops gain no time: {:?}", began.elapsed());
     assert_eq!(world.house.admitted(), 0);
 }
 
@@ -124,7 +125,8 @@ async fn ten_thousand_pending_calls_are_refused_politely() {
     assert!(wire.head().await.is_stream());
     assert_eq!(world.census.counts().calls, 1024);
     assert_eq!(world.census.counts().refused, 10_000 - 1024);
-    let (_, body) = world.wire().await.ask("POST", "/mcp", &[("Mcp-Session-Id", &session)], &call("more", "slow")).await;
+    let (_, body) =
+        world.wire().await.ask("POST", "/mcp", &[("Mcp-Session-Id", &session)], &call("more", "slow")).await;
     let answer = value(&body);
     assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!("more"), &json!(true)));
     assert_eq!(answer["result"]["_meta"]["dev.regrow/fault"]["kind"], "overloaded");

@@ -18,14 +18,18 @@ fn subscribed(id: u64, method: &str) -> Value {
 async fn requests_need_no_session_and_share_one_guest() {
     let world = World::new().await;
     for id in [json!(1), json!("1"), json!(-7)] {
-        let (head, body) =
-            world.wire().await.ask("POST", "/mcp", &headers("tools/call", "echo"), &modern_call(id.clone(), "echo")).await;
+        let (head, body) = world
+            .wire()
+            .await
+            .ask("POST", "/mcp", &headers("tools/call", "echo"), &modern_call(id.clone(), "echo"))
+            .await;
         assert_eq!((head.status, head.header("mcp-session-id")), (200, None));
         assert_eq!((&value(&body)["id"], &value(&body)["result"]["place"]), (&id, &json!("All 0")));
     }
     assert_eq!(world.house.admitted(), 1);
     let path = "/servers/files/mcp";
-    let (_, body) = world.wire().await.ask("POST", path, &headers("tools/call", "echo"), &modern_call(1, "echo")).await;
+    let (_, body) =
+        world.wire().await.ask("POST", path, &headers("tools/call", "echo"), &modern_call(1, "echo")).await;
     assert_eq!(value(&body)["result"]["place"], "One(\"files\") 0");
     assert_eq!(world.house.admitted(), 2);
 }
@@ -79,7 +83,10 @@ async fn a_version_that_is_not_spoken_is_told_which_are() {
     let sent = [("MCP-Protocol-Version", "2030-01-01"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "echo")];
     let (head, answer) = world.wire().await.ask("POST", "/mcp", &sent, &body).await;
     let error = &value(&answer)["error"];
-    assert_eq!((head.status, &error["code"], &error["data"]["requested"]), (400, &json!(-32022), &json!("2030-01-01")));
+    assert_eq!(
+        (head.status, &error["code"], &error["data"]["requested"]),
+        (400, &json!(-32022), &json!("2030-01-01"))
+    );
     assert_eq!(error["data"]["supported"][0], "2026-07-28");
     assert_eq!(world.house.admitted(), 0);
 }
@@ -94,7 +101,9 @@ async fn a_request_without_what_it_must_carry_is_refused() {
         let (head, answer) = world.wire().await.ask("POST", "/mcp", &headers("tools/list", ""), &body).await;
         assert_eq!((head.status, &value(&answer)["error"]["code"]), (400, &json!(-32602)), "{body}");
     }
-    for body in [format!("[{}]", modern(1, "tools/list", json!({}))), json!({ "id": 1, "result": {} }).to_string()] {
+    for body in
+        [format!("[{}]", modern(1, "tools/list", json!({}))), json!({ "id": 1, "result": {} }).to_string()]
+    {
         let (head, _) = world.wire().await.ask("POST", "/mcp", &headers("tools/list", ""), &body).await;
         assert_eq!(head.status, 400, "{body}");
     }
@@ -104,8 +113,11 @@ async fn a_request_without_what_it_must_carry_is_refused() {
 #[tokio::test]
 async fn an_unknown_method_is_not_found() {
     let world = World::new().await;
-    let (head, answer) =
-        world.wire().await.ask("POST", "/mcp", &headers("no/such", ""), &modern(1, "no/such", json!({}))).await;
+    let (head, answer) = world
+        .wire()
+        .await
+        .ask("POST", "/mcp", &headers("no/such", ""), &modern(1, "no/such", json!({})))
+        .await;
     assert_eq!((head.status, &value(&answer)["error"]["code"]), (404, &json!(-32601)));
 }
 
@@ -113,7 +125,10 @@ async fn an_unknown_method_is_not_found() {
 async fn notifications_are_accepted() {
     let world = World::new().await;
     let body = notification("notifications/other", json!({})).to_string();
-    assert_eq!(world.wire().await.ask("POST", "/mcp", &headers("notifications/other", ""), &body).await.0.status, 202);
+    assert_eq!(
+        world.wire().await.ask("POST", "/mcp", &headers("notifications/other", ""), &body).await.0.status,
+        202
+    );
     assert!(matches!(world.house.next().await, Seen::Forwarded(method) if method == "notifications/other"));
     assert_eq!(world.wire().await.ask("POST", "/mcp", &headers("other", ""), &body).await.0.status, 400);
 }
@@ -143,7 +158,10 @@ async fn two_clients_with_equal_ids_and_tokens_hear_only_their_own() {
     }
     for (wire, word) in [(&mut one, "one"), (&mut two, "two")] {
         let progress = wire.message().await;
-        assert_eq!((&progress["params"]["progressToken"], &progress["params"]["message"]), (&json!("t"), &json!(word)));
+        assert_eq!(
+            (&progress["params"]["progressToken"], &progress["params"]["message"]),
+            (&json!("t"), &json!(word))
+        );
         assert_eq!(wire.message().await["params"]["data"], word);
         let answer = wire.message().await;
         assert_eq!((&answer["id"], &answer["result"]["word"]), (&json!("same"), &json!(word)));
@@ -164,8 +182,9 @@ async fn what_belongs_to_no_request_is_dropped_and_counted() {
     ] {
         assert!(!guest.say(None, &stray), "{stray}");
     }
+    assert!(!guest.say(None, &notification("notifications/cancelled", json!({ "requestId": 1 }))));
     assert!(!guest.say(Some(&RawId::from(99)), &notification("notifications/message", json!({}))));
-    assert_eq!(world.census.counts().strays, 5);
+    assert_eq!(world.census.counts().strays, 6);
     assert!(guest.inbox().unasked("roots/list").is_some(), "no modern client can be asked");
 }
 
@@ -200,7 +219,8 @@ async fn leaving_before_the_headers_cancels_too() {
 async fn a_subscription_is_a_stream_under_the_clients_own_id() {
     let world = World::new().await;
     let mut wire = world.wire().await;
-    wire.send("POST", "/mcp", &headers(LISTEN, ""), &modern("mine", LISTEN, json!({ "notifications": {} }))).await;
+    wire.send("POST", "/mcp", &headers(LISTEN, ""), &modern("mine", LISTEN, json!({ "notifications": {} })))
+        .await;
     assert!(wire.head().await.is_stream());
     let key = "io.modelcontextprotocol/subscriptionId";
     let acknowledged = wire.message().await;
@@ -209,8 +229,12 @@ async fn a_subscription_is_a_stream_under_the_clients_own_id() {
     let ours = world.house.request().await["id"].as_u64().unwrap();
     assert!(guest.say(None, &subscribed(ours, "notifications/tools/list_changed")));
     let changed = wire.message().await;
-    assert_eq!((&changed["method"], &changed["params"]["_meta"][key]), (&json!("notifications/tools/list_changed"), &json!("mine")));
-    guest.answer(&RawId::from(ours), &json!({ "resultType": "complete", "_meta": { key: ours, "other": 1 } }));
+    assert_eq!(
+        (&changed["method"], &changed["params"]["_meta"][key]),
+        (&json!("notifications/tools/list_changed"), &json!("mine"))
+    );
+    guest
+        .answer(&RawId::from(ours), &json!({ "resultType": "complete", "_meta": { key: ours, "other": 1 } }));
     let end = wire.message().await;
     assert_eq!((&end["id"], &end["result"]["_meta"][key]), (&json!("mine"), &json!("mine")));
     assert_eq!(end["result"]["_meta"]["other"], 1);

@@ -9,7 +9,7 @@ async fn open(world: &World, path: &str) -> (Wire, String) {
     let mut wire = world.wire().await;
     wire.send("GET", path, &[("Accept", "text/event-stream")], "").await;
     assert!(wire.head().await.is_stream());
-    let endpoint = wire.event().await.unwrap();
+    let endpoint = wire.event().await.expect("an endpoint");
     assert_eq!(endpoint.kind, "endpoint");
     (wire, endpoint.data)
 }
@@ -47,12 +47,15 @@ async fn the_session_ends_with_its_stream_and_is_no_session_of_the_other_transpo
     let world = World::with(|options| options.sse = true).await;
     let (wire, endpoint) = open(&world, "/sse").await;
     let id = endpoint.split_once('=').unwrap().1.to_owned();
-    let (head, _) = world.wire().await.ask("POST", "/mcp", &[("Mcp-Session-Id", &id)], &call(1, "echo")).await;
+    let (head, _) =
+        world.wire().await.ask("POST", "/mcp", &[("Mcp-Session-Id", &id)], &call(1, "echo")).await;
     assert_eq!(head.status, 404);
     let other = world.session().await;
-    let (head, _) = world.wire().await.ask("POST", &format!("/messages?session={other}"), &[], &call(1, "echo")).await;
+    let (head, _) =
+        world.wire().await.ask("POST", &format!("/messages?session={other}"), &[], &call(1, "echo")).await;
     assert_eq!(head.status, 404);
-    let (head, _) = world.wire().await.ask("POST", &format!("/servers/files{endpoint}"), &[], &call(1, "echo")).await;
+    let (head, _) =
+        world.wire().await.ask("POST", &format!("/servers/files{endpoint}"), &[], &call(1, "echo")).await;
     assert_eq!(head.status, 404, "another endpoint");
     drop(wire);
     world.house.left().await;

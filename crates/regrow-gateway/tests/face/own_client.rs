@@ -22,7 +22,8 @@ async fn our_own_client_calls_in_both_eras() {
         let connection = connection(&world, era);
         let mut incoming = connection.incoming().expect("once");
         for tool in ["echo", "report"] {
-            let params = json!({ "name": tool, "arguments": { "x": 1 }, "_meta": { "progressToken": "mine" } });
+            let params =
+                json!({ "name": tool, "arguments": { "x": 1 }, "_meta": { "progressToken": "mine" } });
             let answer = connection.request("tools/call", Some(params)).await.expect("an answer");
             let value = answer.value().expect("a result");
             assert!(value["echo"]["x"] == 1 || value["told"] == true, "{era:?} {tool}: {value}");

@@ -32,8 +32,13 @@ async fn the_rest_of_a_call_and_its_answer_are_there_for_a_client_that_comes_bac
     say("said to nobody");
     guest.answer(&RawId::from(1), &json!({ "done": true }));
 
-    let from = |id: &str| [headers[0], headers[1], ("Last-Event-ID", id)].map(|(name, value)| (name, value.to_owned()));
-    for (id, expected) in [(last.id, vec!["lost on the way", "said to nobody"]), (primed.id, vec!["heard", "lost on the way", "said to nobody"])] {
+    let from = |id: &str| {
+        [headers[0], headers[1], ("Last-Event-ID", id)].map(|(name, value)| (name, value.to_owned()))
+    };
+    for (id, expected) in [
+        (last.id, vec!["lost on the way", "said to nobody"]),
+        (primed.id, vec!["heard", "lost on the way", "said to nobody"]),
+    ] {
         let headers = from(&id);
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         // The end of the broken stream may be noticed a moment later.

@@ -51,7 +51,9 @@ async fn each_client_gets_the_http_that_it_can() {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&tls.certificate).unwrap()).unwrap();
     let world = World::with(|options| options.tls = Some(tls)).await;
-    for (offered, taken) in [(vec!["h2", "http/1.1"], Some("h2")), (vec!["http/1.1"], Some("http/1.1")), (vec![], None)] {
+    for (offered, taken) in
+        [(vec!["h2", "http/1.1"], Some("h2")), (vec!["http/1.1"], Some("http/1.1")), (vec![], None)]
+    {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -64,7 +66,8 @@ async fn each_client_gets_the_http_that_it_can() {
         let mut stream = TlsConnector::from(Arc::new(config)).connect(name, tcp).await.unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), taken.map(str::as_bytes));
         if taken != Some("h2") {
-            let request = format!("GET /livez HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", world.address);
+            let request =
+                format!("GET /livez HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", world.address);
             stream.write_all(request.as_bytes()).await.unwrap();
             let mut answer = String::new();
             // Whether the other side says goodbye in TLS, too, is not the point.

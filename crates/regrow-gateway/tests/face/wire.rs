@@ -123,6 +123,19 @@ impl Wire {
         (head, body)
     }
 
+    /// The answer to what was sent, in whichever form it comes.
+    pub(crate) async fn answer(&mut self) -> Value {
+        let head = self.head().await;
+        assert_eq!(head.status, 200);
+        if !head.is_stream() {
+            let body = self.body(&head).await;
+            return serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
+        }
+        let answer = self.message().await;
+        assert_eq!(self.event().await, None, "one answer");
+        answer
+    }
+
     async fn chunk(&mut self) -> Option<String> {
         assert!(self.chunked, "not a stream");
         let mut size = String::new();

@@ -99,7 +99,11 @@ pub(crate) fn modern(id: impl Into<Value>, method: &str, mut params: Value) -> S
 /// A modern call of a tool.
 pub(crate) fn modern_call(id: impl Into<Value>, tool: &str) -> String {
     let id: Value = id.into();
-    modern(id.clone(), "tools/call", json!({ "name": tool, "arguments": { "id": id }, "_meta": { "progressToken": "t" } }))
+    modern(
+        id.clone(),
+        "tools/call",
+        json!({ "name": tool, "arguments": { "id": id }, "_meta": { "progressToken": "t" } }),
+    )
 }
 
 pub(crate) fn headers<'a>(method: &'a str, name: &'a str) -> Vec<(&'a str, &'a str)> {

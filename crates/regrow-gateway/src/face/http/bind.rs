@@ -83,8 +83,8 @@ pub async fn bind(options: Options) -> Result<Bound, BindError> {
         ours.push(listener.local_addr().map_err(cannot)?);
         listeners.push(listener);
     }
-    let hosts = Hosts::new(ours.clone(), &hosts, acceptor.is_some())
-        .map_err(|text| BindError::NotAHost { text })?;
+    let hosts =
+        Hosts::new(ours.clone(), &hosts, acceptor.is_some()).map_err(|text| BindError::NotAHost { text })?;
     let census = Arc::new(Census::default());
     let guard = Guard { hosts, origins, tokens: Tokens::new(tokens), census: census.clone() };
     Ok(Bound { listeners, addresses: ours, acceptor, guard, sse, style, limits, census })

@@ -32,9 +32,7 @@ pub(super) async fn read(headers: &HeaderMap, mut body: Body, limits: &Limits) -
             Err(Refusal::too_large(limits.body))
         }
         Ok(Err(Failure::Broken)) => Err(Refusal::bad("the body broke off")),
-        Err(_) => {
-            Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, INVALID, "the body did not arrive in time"))
-        }
+        Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, INVALID, "the body did not arrive in time")),
     }
 }
 

@@ -137,10 +137,7 @@ async fn end(face: &Face, graceful: GracefulShutdown, connections: &mut JoinSet<
     let unanswered = face.census.counts().calls;
     face.end();
     // Those that are not done by then are closed.
-    let _ = timeout(LAST_BYTES, async {
-        while connections.join_next().await.is_some() {}
-    })
-    .await;
+    let _ = timeout(LAST_BYTES, async { while connections.join_next().await.is_some() {} }).await;
     connections.shutdown().await;
     Parting { unanswered }
 }

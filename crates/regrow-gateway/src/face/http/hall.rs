@@ -172,8 +172,12 @@ impl Inbox for Hall {
 }
 
 impl Call {
-    /// The message with the client's own id and token; none if it is about a token that the client never gave.
+    /// The message with the client's own id and token; none if it is about a token that the client never gave, or a cancellation, of
+    /// which there is none in this direction.
     fn in_its_words(&self, message: &Frame) -> Option<Bytes> {
+        if message.method() == Some("notifications/cancelled") {
+            return None;
+        }
         match (message.progress_token(), &self.token) {
             (None, _) => Some(message.with_subscription_id(&self.id)),
             (Some(_), Some(token)) => Some(message.with([Edit::ProgressToken(token)])),

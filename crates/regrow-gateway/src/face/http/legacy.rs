@@ -32,6 +32,7 @@ pub(super) async fn post(
 ) -> Result<Response, Refusal> {
     let opens = opening(&frame).is_some();
     let visit = match session_id(headers) {
+        Some(_) if opens => return Err(Refusal::bad("this session is initialized already").to(&frame)),
         Some(id) => face.sessions.find(id, &caller).map_err(|refusal| refusal.to(&frame))?,
         None if opens => face.sessions.begin(face, caller).map_err(|refusal| refusal.to(&frame))?,
         None => return Err(Refusal::bad("Mcp-Session-Id is missing; initialize first").to(&frame)),
@@ -113,9 +114,8 @@ fn listen(
 ) -> Result<Events, Refusal> {
     let primed = version(headers)? == Some(PRIMED_SINCE);
     let events = Events::listen(lane, from, face.limits.beat, visit);
-    let taken = || {
-        Refusal::new(StatusCode::CONFLICT, INVALID, "this stream is listened to already; one at a time")
-    };
+    let taken =
+        || Refusal::new(StatusCode::CONFLICT, INVALID, "this stream is listened to already; one at a time");
     Ok(events.ok_or_else(taken)?.resumable(primed))
 }
 

@@ -107,7 +107,10 @@ mod tests {
         let frame = Frame::parse(Bytes::copy_from_slice(body.as_bytes())).unwrap();
         let mut map = HeaderMap::new();
         for (name, value) in headers {
-            map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap());
+            map.append(
+                HeaderName::try_from(*name).unwrap(),
+                HeaderValue::from_bytes(value.as_bytes()).unwrap(),
+            );
         }
         agree(&map, &frame).is_ok()
     }

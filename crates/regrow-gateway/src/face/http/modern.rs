@@ -65,7 +65,8 @@ fn check(headers: &HeaderMap, request: &Frame) -> Result<(), Refusal> {
     if version != MODERN {
         return Err(unsupported(&version));
     }
-    let meta = request.meta().and_then(|meta| serde_json::from_slice::<HashMap<String, &RawValue>>(meta).ok());
+    let meta =
+        request.meta().and_then(|meta| serde_json::from_slice::<HashMap<String, &RawValue>>(meta).ok());
     if !meta.is_some_and(|meta| meta.contains_key(CAPABILITIES_KEY)) {
         return Err(lacks(CAPABILITIES_KEY));
     }
@@ -80,7 +81,8 @@ async fn request(
     id: RawId,
 ) -> Result<Response, Refusal> {
     let asked = Asked::of(frame, id.clone());
-    let (Some(guest), begun) = (visit.hall.guest(), visit.hall.begin(frame, id.clone(), Instant::now())) else {
+    let (Some(guest), begun) = (visit.hall.guest(), visit.hall.begin(frame, id.clone(), Instant::now()))
+    else {
         return Err(Refusal::closing().to(frame));
     };
     let Some(ticket) = begun else {
@@ -93,7 +95,11 @@ async fn request(
     let events = Events::listen(&lane, None, face.limits.beat, Waiting { visit, number });
     let mut events = events.ok_or_else(Refusal::closing)?;
     let listens = frame.method() == Some("subscriptions/listen");
-    guest.submit(request, ours, Box::new(ToPost { asked, style: face.style, listens: listens.then_some(id), ticket }));
+    guest.submit(
+        request,
+        ours,
+        Box::new(ToPost { asked, style: face.style, listens: listens.then_some(id), ticket }),
+    );
     Ok(match events.first(face.limits.hold).await {
         First::Answer(line, code) => json(status(code), line),
         First::Stream => events.into_response(),

@@ -16,7 +16,8 @@ pub(super) struct Refusal {
     status: StatusCode,
     code: i64,
     message: String,
-    id: Option<RawId>,
+    /// Boxed, since most functions here may end in a refusal, and all would carry its size.
+    id: Option<Box<RawId>>,
     data: Option<String>,
     header: Option<(HeaderName, &'static str)>,
 }
@@ -92,7 +93,7 @@ impl Refusal {
 
     /// As the answer to this message, where it wants one.
     pub(super) fn to(mut self, frame: &Frame) -> Refusal {
-        self.id = frame.method().and(frame.id());
+        self.id = frame.method().and(frame.id()).map(Box::new);
         self
     }
 
@@ -116,14 +117,14 @@ impl From<admit::Refusal> for Refusal {
 impl From<ParseError> for Refusal {
     fn from(error: ParseError) -> Refusal {
         let refusal = Refusal::new(StatusCode::BAD_REQUEST, error.code(), error.to_string());
-        Refusal { id: error.id().cloned(), ..refusal }
+        Refusal { id: error.id().cloned().map(Box::new), ..refusal }
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let data = self.data.as_ref().map(|data| data.as_bytes());
-        let line = frame::error(self.id.as_ref(), self.code, &self.message, data);
+        let line = frame::error(self.id.as_deref(), self.code, &self.message, data);
         let mut response = json(self.status, Body::from(line));
         if let Some((name, value)) = self.header {
             response.headers_mut().insert(name, HeaderValue::from_static(value));

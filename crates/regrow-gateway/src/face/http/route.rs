@@ -18,9 +18,7 @@ use crate::admit::{Principal, Scope};
 
 /// All pages: ours, and the operator's in `more`, which must not have the same paths.
 pub(super) fn router(face: Arc<Face>, guarded: Guard, more: Router, with_sse: bool) -> Router {
-    let mut ours = Router::new()
-        .route("/mcp", any(mcp))
-        .route("/servers/{server}/mcp", any(mcp));
+    let mut ours = Router::new().route("/mcp", any(mcp)).route("/servers/{server}/mcp", any(mcp));
     if with_sse {
         ours = ours
             .route("/sse", any(sse))

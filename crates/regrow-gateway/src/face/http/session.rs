@@ -1,17 +1,17 @@
 //! One legacy session: its guest, the calls that are not answered yet, and the lanes to its client.
 
+mod inbox;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use regrow::Questions;
 use regrow::core::Epoch;
-use regrow::frame::{self, Frame, Kind, RawId};
-use regrow::transport::BoxFuture;
-use regrow::{Inbox, Incoming, Unasked};
+use regrow::frame::{Frame, RawId};
 use tokio::time::Instant;
 
 use super::census::{Census, Counted};
-use super::lane::{Keep, Lane, Weight};
+use super::lane::{Keep, Lane};
 use super::options::Limits;
 use super::room::Room;
 use crate::admit::{Guest, Principal, Scope};
@@ -189,8 +189,12 @@ impl Session {
             lane.left().is_some_and(|left| now.saturating_duration_since(left) <= self.limits.kept_time)
         };
         state.lanes.retain(|_, lane| lane.left().is_none() || waits(lane));
-        let waiting: Vec<_> =
-            state.lanes.values().filter(|lane| lane.left().is_some()).map(|lane| (lane.number, lane.size())).collect();
+        let waiting: Vec<_> = state
+            .lanes
+            .values()
+            .filter(|lane| lane.left().is_some())
+            .map(|lane| (lane.number, lane.size()))
+            .collect();
         let mut bytes: usize = waiting.iter().map(|(_, size)| size).sum();
         let mut count = waiting.len();
         for (number, size) in waiting {
@@ -210,77 +214,6 @@ impl Session {
 
 fn keep(limits: &Limits) -> Keep {
     Keep { messages: limits.kept_messages, bytes: limits.kept_bytes }
-}
-
-impl State {
-    /// Which lane a message of a server goes to; none if what it belongs to is over.
-    fn way(&self, listening: &Arc<Lane>, call: Option<&RawId>, message: &Frame) -> Option<Arc<Lane>> {
-        let of = |is_it: &dyn Fn(&Call) -> bool| {
-            self.calls.iter().rev().find(|call| is_it(call)).map(|call| call.lane.clone())
-        };
-        if let Some(lane) = call.and_then(|id| of(&|call| call.id == *id)) {
-            return Some(lane);
-        }
-        if message.method() == Some("notifications/progress") {
-            let token = message.progress_token().and_then(RawId::parse)?;
-            return of(&|call| call.token.as_ref() == Some(&token));
-        }
-        if listening.is_listened_to() {
-            return Some(listening.clone());
-        }
-        let open = |lane: &&Arc<Lane>| lane.is_listened_to() && !lane.has_ended();
-        Some(self.lanes.values().rev().find(open).unwrap_or(listening).clone())
-    }
-}
-
-impl Inbox for Session {
-    fn take(&self, incoming: Incoming) -> bool {
-        let Incoming { epoch, call, frame } = incoming;
-        let mut state = self.state();
-        let Some(lane) = state.way(&self.listening, call.as_ref(), &frame) else {
-            self.census.stray();
-            return false;
-        };
-        let (line, weight) = match frame.kind() {
-            Kind::Request { id, .. } => (frame.with_id(&state.questions.ask(epoch, id)), Weight::Needed),
-            Kind::Notification { method: "notifications/cancelled" } => {
-                let ours = frame.request_id().and_then(|id| state.questions.withdraw(epoch, &id));
-                let Some(ours) = ours else { return false };
-                (frame.with_request_id(&ours), Weight::Notification)
-            }
-            _ => (frame.to_line(), Weight::Notification),
-        };
-        lane.push(line, weight)
-    }
-
-    fn unasked(&self, _method: &str) -> Option<Unasked> {
-        (self.state().questions.is_full() || self.listening.is_full()).then_some(Unasked::TooMany)
-    }
-
-    fn has_room(&self) -> bool {
-        self.room.is_left()
-    }
-
-    fn room(self: Arc<Self>) -> BoxFuture<()> {
-        Box::pin(async move { self.room.wait().await })
-    }
-
-    fn lost(&self, epoch: Epoch) {
-        let lost = self.state().questions.lose(epoch);
-        for ours in lost {
-            let params = format!("{{\"requestId\":{ours},\"reason\":\"the server is gone\"}}");
-            let line = frame::notification("notifications/cancelled", Some(params.as_bytes()));
-            if let Ok(frame) = Frame::parse(line.clone()) {
-                let lane = self.state().way(&self.listening, None, &frame);
-                // A client that cannot be told has left, or will find its answer dropped.
-                let _ = lane.is_some_and(|lane| lane.push(line, Weight::Notification));
-            }
-        }
-    }
-
-    fn over(&self) {
-        self.end();
-    }
 }
 
 /// The client is here.

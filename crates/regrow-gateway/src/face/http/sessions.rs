@@ -38,13 +38,14 @@ impl Sessions {
         if face.is_closing() {
             return Err(Refusal::closing());
         }
-        let counted =
-            face.census.open(self.most).ok_or_else(|| Refusal::full("there are too many sessions already"))?;
+        let counted = face
+            .census
+            .open(self.most)
+            .ok_or_else(|| Refusal::full("there are too many sessions already"))?;
         let Caller { scope, principal, is_older } = caller;
         let identity = Identity { id: fresh_id()?, scope, principal, is_older };
         let registry = Arc::downgrade(&self.registry);
-        let session =
-            Session::new(identity, &face.limits, &face.census, counted, registry, Instant::now());
+        let session = Session::new(identity, &face.limits, &face.census, counted, registry, Instant::now());
         let guest = face.admit.admit(&session.scope, principal, session.clone())?;
         session.settle_in(guest);
         self.registry().insert(session.id.clone(), session.clone());
@@ -68,8 +69,7 @@ impl Sessions {
     pub(super) fn sweep(&self, now: Instant) {
         let idle: Vec<_> = {
             let mut registry = self.registry();
-            let idle: Vec<_> =
-                registry.values().filter(|session| session.is_idle(now)).cloned().collect();
+            let idle: Vec<_> = registry.values().filter(|session| session.is_idle(now)).cloned().collect();
             idle.iter().for_each(|session| drop(registry.remove(&session.id)));
             registry.values().for_each(|session| session.prune(now));
             idle
@@ -79,7 +79,10 @@ impl Sessions {
 
     /// Ends the streams that wait for nothing in particular.
     pub(super) fn hush(&self) {
-        self.registry().values().filter(|session| !session.is_older).for_each(|session| session.listening.close());
+        self.registry()
+            .values()
+            .filter(|session| !session.is_older)
+            .for_each(|session| session.listening.close());
     }
 
     pub(super) fn end_all(&self) {
