@@ -167,6 +167,7 @@ async fn a_body_must_be_json_and_the_client_must_take_json_and_events() {
         (head.status, value(&body)["error"]["code"].as_i64().unwrap_or(0))
     };
     assert_eq!(post(&[("Content-Type", "text/plain")], &initialize()).await.0, 415);
+    assert_eq!(post(&[("Content-Encoding", "gzip")], &initialize()).await.0, 415);
     assert_eq!(post(&[("Accept", "application/json")], &initialize()).await.0, 406);
     assert_eq!(post(&[("Accept", "text/event-stream")], &initialize()).await.0, 406);
     assert_eq!(post(&[], "{").await, (400, -32700));

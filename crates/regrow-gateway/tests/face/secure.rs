@@ -1,5 +1,6 @@
 //! TLS from files in PEM, with HTTP/2 for those who can.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::world::World;
 
@@ -27,6 +29,22 @@ fn certified() -> (TempDir, Tls) {
     std::fs::write(&tls.certificate, cert.pem()).expect("written");
     std::fs::write(&tls.key, signing_key.serialize_pem()).expect("written");
     (directory, tls)
+}
+
+/// A connection of a client that offers these.
+async fn connect(world: &World, certificate: &Path, offered: &[&str]) -> TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(certificate).expect("a certificate")).expect("a good one");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = offered.iter().map(|name| name.as_bytes().to_vec()).collect();
+    let tcp = TcpStream::connect(world.address).await.expect("somebody listens");
+    let name = ServerName::try_from("127.0.0.1").expect("a name");
+    TlsConnector::from(Arc::new(config)).connect(name, tcp).await.expect("a handshake")
 }
 
 #[tokio::test]
@@ -48,22 +66,12 @@ async fn our_own_client_calls_over_tls() {
 #[tokio::test]
 async fn each_client_gets_the_http_that_it_can() {
     let (_directory, tls) = certified();
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(&tls.certificate).unwrap()).unwrap();
+    let certificate = tls.certificate.clone();
     let world = World::with(|options| options.tls = Some(tls)).await;
     for (offered, taken) in
         [(vec!["h2", "http/1.1"], Some("h2")), (vec!["http/1.1"], Some("http/1.1")), (vec![], None)]
     {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots.clone())
-            .with_no_client_auth();
-        config.alpn_protocols = offered.iter().map(|name| name.as_bytes().to_vec()).collect();
-        let tcp = TcpStream::connect(world.address).await.unwrap();
-        let name = ServerName::try_from("127.0.0.1").unwrap();
-        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, tcp).await.unwrap();
+        let mut stream = connect(&world, &certificate, &offered).await;
         assert_eq!(stream.get_ref().1.alpn_protocol(), taken.map(str::as_bytes));
         if taken != Some("h2") {
             let request =
@@ -88,6 +96,22 @@ async fn a_handshake_that_does_not_come_is_not_waited_for() {
     let began = Instant::now();
     world.wire().await.rest().await;
     assert_eq!(began.elapsed().as_secs(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_of_http2_that_asks_nothing_is_closed() {
+    let (_directory, tls) = certified();
+    let certificate = tls.certificate.clone();
+    let world = World::with(|options| options.tls = Some(tls)).await;
+    for sent in [&b""[..], b"PRI * HTT", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
+        let mut stream = connect(&world, &certificate, &["h2"]).await;
+        stream.write_all(sent).await.unwrap();
+        stream.flush().await.unwrap();
+        let began = Instant::now();
+        // Closed or cut: it is over.
+        let _ = stream.read_to_end(&mut vec![]).await;
+        assert!((29..=31).contains(&began.elapsed().as_secs()), "{sent:?}: {:?}", began.elapsed());
+    }
 }
 
 #[tokio::test]

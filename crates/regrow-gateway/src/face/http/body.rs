@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use tokio::time::timeout;
@@ -76,8 +76,12 @@ async fn next(body: &mut Body) -> Option<Option<Bytes>> {
     Some(frame.ok().map(|frame| frame.into_data().unwrap_or_default()))
 }
 
-/// Whether the body is said to be JSON.
+/// Whether the body is said to be JSON, and not packed: what unpacks to more than it seems is not let in.
 pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Refusal> {
+    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        let message = "a body must be sent without Content-Encoding";
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID, message));
+    }
     let said = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = said.split(';').next().unwrap_or_default().trim();
     if kind.eq_ignore_ascii_case("application/json") {

@@ -73,6 +73,7 @@ impl Bound {
         let mut connections = JoinSet::new();
         let mut sweep = interval(SWEEP);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut short = false;
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             let socket = tokio::select! {
@@ -88,11 +89,14 @@ impl Bound {
             let socket = match socket {
                 Ok(socket) => socket,
                 Err(error) => {
-                    tracing::warn!(%error, "no connection can be taken now");
+                    if !std::mem::replace(&mut short, true) {
+                        tracing::warn!(%error, "no connection can be taken now; it is tried on");
+                    }
                     sleep(PAUSE).await; // Most likely too many files are open; asking at once again would only spin.
                     continue;
                 }
             };
+            short = false;
             let Some(counted) = census.connect(limits.connections) else {
                 // If the client hears nothing of it, it sees the connection closed.
                 let _ = connection::turn_away(&socket);

@@ -206,12 +206,13 @@ impl Lane {
         self.state().end.is_some()
     }
 
-    /// Whether all that can be kept is waiting for somebody.
+    /// Whether nobody listens, and all that can be kept for who comes back is waiting already.
     pub(super) fn is_full(&self) -> bool {
         let state = self.state();
         let waits = |event: &&Event| event.number >= state.sent && event.weight == Weight::Needed;
         let waiting = state.events.iter().filter(waits).count();
-        state.listener.is_none() && (waiting >= self.keep.messages || state.unread > self.keep.bytes)
+        let is_open = state.listener.is_none() && state.end.is_none();
+        is_open && (waiting >= self.keep.messages || state.unread > self.keep.bytes)
     }
 
     /// How many bytes wait to be read.

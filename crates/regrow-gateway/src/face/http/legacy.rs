@@ -47,6 +47,7 @@ pub(super) async fn post(
     let abandoned = Abandoned { session: opens.then(|| session.clone()) };
     let mut events = listen(face, headers, &lane, None, visit)?;
     hand_on(&session, &*guest, frame, Way::Whole(lane.clone()), face.style);
+    drop(guest); // The session alone decides when it leaves.
     let mut response = match events.first(face.limits.hold).await {
         First::Answer(line, _) => {
             session.forget_lane(lane.number);

@@ -21,6 +21,11 @@ impl Room {
         self.unread.load(Relaxed) <= self.most
     }
 
+    /// Whether whoever writes goes on although there is no room: from here on notifications are refused.
+    pub(super) fn is_overrun(&self) -> bool {
+        self.unread.load(Relaxed) / 2 > self.most
+    }
+
     /// Resolves when there is room again.
     pub(super) async fn wait(&self) {
         loop {

@@ -223,9 +223,13 @@ pub(super) struct Visit {
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        let mut state = self.session.state();
-        state.visits -= 1;
-        state.seen = Instant::now();
+        let now = Instant::now();
+        {
+            let mut state = self.session.state();
+            state.visits -= 1;
+            state.seen = now;
+        }
+        self.session.prune(now); // It may have left a lane that has ended.
     }
 }
 
@@ -239,11 +243,14 @@ pub(super) struct Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let now = Instant::now();
-        {
+        let ended = {
             let mut state = self.session.state();
-            state.calls.retain(|call| call.number != self.number);
             state.seen = now;
+            let at = state.calls.iter().position(|call| call.number == self.number);
+            at.map(|at| state.calls.remove(at))
+        };
+        if ended.is_some_and(|call| call.lane.left().is_some()) {
+            self.session.prune(now);
         }
-        self.session.prune(now);
     }
 }

@@ -48,11 +48,17 @@ impl Inbox for Session {
             }
             _ => (frame.to_line(), Weight::Notification),
         };
+        if weight == Weight::Notification && self.room.is_overrun() {
+            self.census.refuse();
+            return false;
+        }
         lane.push(line, weight)
     }
 
     fn unasked(&self, _method: &str) -> Option<Unasked> {
-        (self.state().questions.is_full() || self.listening.is_full()).then_some(Unasked::TooMany)
+        let state = self.state();
+        let mut lanes = state.lanes.values().chain([&self.listening]);
+        (state.questions.is_full() || lanes.any(|lane| lane.is_full())).then_some(Unasked::TooMany)
     }
 
     fn has_room(&self) -> bool {
