@@ -13,7 +13,7 @@ use super::events::Events;
 use super::lane::{First, Lane};
 use super::post::version;
 use super::refusal::{INVALID, Refusal, empty, json};
-use super::replies::{Way, hand_on, opening, wants_answer};
+use super::replies::{Way, hand_on, opens_session, wants_answer};
 use super::session::{Session, Visit};
 use super::sessions::Caller;
 
@@ -30,7 +30,7 @@ pub(super) async fn post(
     headers: &HeaderMap,
     frame: Frame,
 ) -> Result<Response, Refusal> {
-    let opens = opening(&frame).is_some();
+    let opens = opens_session(&frame);
     let visit = match session_id(headers) {
         Some(_) if opens => return Err(Refusal::bad("this session is initialized already").to(&frame)),
         Some(id) => face.sessions.find(id, &caller).map_err(|refusal| refusal.to(&frame))?,

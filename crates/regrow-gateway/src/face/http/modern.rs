@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use regrow::frame::{self, Edit, Frame, Kind, RawId};
 use regrow::{Asked, ErrorStyle, Outcome, Reply};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Face;
@@ -147,5 +147,5 @@ fn renamed(result: &[u8], id: &RawId) -> Option<Bytes> {
     let name: Value = serde_json::from_slice(id.as_bytes()).ok()?;
     let meta = result.get_mut("_meta")?.as_object_mut()?;
     meta.insert(SUBSCRIPTION_KEY.into(), name);
-    Some(frame::response(id, json!(result).to_string().as_bytes()))
+    Some(frame::response(id, result.to_string().as_bytes()))
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use regrow::core::Delivery;
-use regrow::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
+use regrow::frame::{self, Frame, Kind, ParseError, join_batch, split_batch};
 use regrow::{Asked, CallError, ErrorKind, ErrorStyle, Outcome, Outlook, Reply};
 
 use super::lane::{Lane, Weight};
@@ -74,9 +74,9 @@ pub(super) fn hand_on(session: &Arc<Session>, guest: &dyn Guest, frame: Frame, w
 
 fn hand_on_one(session: &Arc<Session>, guest: &dyn Guest, frame: Frame, way: &Way, style: ErrorStyle) {
     match frame.kind() {
-        Kind::Request { id, method } => {
+        Kind::Request { id, .. } => {
             let asked = Asked::of(&frame, id.clone());
-            let opens = method == "initialize";
+            let opens = opens_session(&frame);
             match session.begin(&frame, &id, way.lane()) {
                 Some(ticket) => {
                     let reply = ToClient { asked, style, opens, way: Some(way.clone()), ticket };
@@ -169,10 +169,7 @@ pub(super) fn wants_answer(frame: &Frame) -> bool {
     }
 }
 
-/// The id of a request that opens a session.
-pub(super) fn opening(frame: &Frame) -> Option<RawId> {
-    match frame.kind() {
-        Kind::Request { id, method: "initialize" } => Some(id),
-        _ => None,
-    }
+/// Whether a message opens a session.
+pub(super) fn opens_session(frame: &Frame) -> bool {
+    matches!(frame.kind(), Kind::Request { method: "initialize", .. })
 }
