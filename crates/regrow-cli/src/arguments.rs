@@ -1,11 +1,13 @@
 //! What can be said on the command line, and in the environment instead.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use regrow_gateway::operate::DEFAULT_PORT;
 use regrow_gateway::units::{self, Limit};
 
 /// Keeps MCP connections alive: a server may die, the client's connection does not.
@@ -29,6 +31,15 @@ pub(crate) enum Command {
                       regrow wrap --bearer-env TOKEN https://mcp.example.com/mcp"
     )]
     Wrap(Box<Wrap>),
+
+    /// Serve all servers of a configuration behind one endpoint
+    ///
+    /// Reads the files that hosts have: mcpServers, or servers with inputs. Without a name it takes .mcp.json here, or the
+    /// file of a host that you have, and says which; without any it serves a demo server. The file is read again when it changes and
+    /// on SIGHUP: only what changed is touched.
+    #[command(after_help = "Examples:\n  regrow serve\n  regrow serve --transport stdio team.json\n  \
+                            regrow serve --host 0.0.0.0 --token-env REGROW_TOKEN --tls-cert cert.pem --tls-key key.pem")]
+    Serve(Box<Serve>),
 
     /// Connect to every server of a configuration and show which work
     ///
@@ -169,6 +180,102 @@ pub(crate) struct Check {
     /// Print what was found as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// The configuration to read
+    #[arg(value_name = "CONFIG")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Another one (repeatable); of servers with the same name, that in the later file counts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Vec<PathBuf>,
+
+    /// How clients reach us
+    #[arg(long, value_enum, default_value_t = Transport::Http, env = "REGROW_TRANSPORT")]
+    pub(crate) transport: Transport,
+
+    /// How a failed tool call is told: as a tool result that a model can read, or as a JSON-RPC error
+    #[arg(long, value_enum, default_value_t = Errors::Tool, env = "REGROW_ERRORS")]
+    pub(crate) errors: Errors,
+
+    /// How long a list waits for servers that have never told what they offer
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::duration, env = "REGROW_LIST_WAIT")]
+    pub(crate) list_wait: Duration,
+
+    /// How long calls may go on when we are told to end
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration, env = "REGROW_DRAIN_TIMEOUT")]
+    pub(crate) drain_timeout: Duration,
+
+    /// Do not keep what servers offer, and which era they speak, in the user's cache folder
+    #[arg(long, env = "REGROW_NO_CACHE")]
+    pub(crate) no_cache: bool,
+
+    /// The longest message that is taken from a client
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, env = "REGROW_MAX_LINE")]
+    pub(crate) max_line: usize,
+
+    /// How much is logged
+    #[arg(long, value_enum, default_value_t = LogLevel::Info, env = "REGROW_LOG_LEVEL")]
+    pub(crate) log_level: LogLevel,
+
+    /// How it is logged
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "REGROW_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
+
+    #[command(flatten)]
+    pub(crate) http: HttpFace,
+}
+
+const HTTP: &str = "Options for clients over HTTP";
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = HTTP)]
+pub(crate) struct HttpFace {
+    /// The address to listen on. Beyond this machine a token is needed
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", env = "REGROW_HOST")]
+    pub(crate) host: IpAddr,
+
+    /// The port to listen on; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT, env = "REGROW_PORT")]
+    pub(crate) port: u16,
+
+    /// Clients must show the value of this variable as their bearer token (repeatable). Clients with different tokens share no session
+    #[arg(long = "token-env", value_name = "NAME", env = "REGROW_TOKEN_ENV", value_delimiter = ',')]
+    pub(crate) token_envs: Vec<String>,
+
+    /// A name under which clients reach us, such as mcp.example (repeatable)
+    #[arg(long = "allow-host", value_name = "NAME[:PORT]", env = "REGROW_ALLOW_HOST", value_delimiter = ',')]
+    pub(crate) hosts: Vec<String>,
+
+    /// A web page that may talk to us, such as https://app.example (repeatable)
+    #[arg(long = "allow-origin", value_name = "ORIGIN", env = "REGROW_ALLOW_ORIGIN", value_delimiter = ',')]
+    pub(crate) origins: Vec<String>,
+
+    /// Our certificate (PEM), where clients come by https
+    #[arg(long, value_name = "FILE", env = "REGROW_TLS_CERT", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The private key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", env = "REGROW_TLS_KEY", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Speak the older HTTP+SSE at /sse, too
+    #[arg(long, env = "REGROW_SSE")]
+    pub(crate) sse: bool,
+
+    /// Let anybody in who can reach the address, without a token
+    #[arg(long, env = "REGROW_INSECURE")]
+    pub(crate) insecure: bool,
+
+    /// After how long a client's session is forgotten that nobody uses
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = units::duration, env = "REGROW_SESSION_IDLE")]
+    pub(crate) session_idle: Duration,
+
+    /// More clients at a time are refused
+    #[arg(long, value_name = "N", default_value_t = 4096, env = "REGROW_MAX_CLIENTS")]
+    pub(crate) max_clients: usize,
 }
 
 #[derive(Args, Debug)]
@@ -322,6 +429,14 @@ pub(crate) struct Remote {
     /// How long the server may pause within an answer
     #[arg(long, value_name = "TIME", default_value = "none", value_parser = units::limit, env = "REGROW_STREAM_TIMEOUT")]
     pub(crate) stream_timeout: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    /// Streamable HTTP, any number of clients
+    Http,
+    /// Standard input and output, one client
+    Stdio,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

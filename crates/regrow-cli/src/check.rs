@@ -47,7 +47,8 @@ fn read(options: &Check) -> Result<Config, Problems> {
         Some(files) => files.read(),
         None => {
             let place = Place { file: ".mcp.json".into(), line: 0, column: 0 };
-            let text = "there is no such file here, and none of a host that we know; write it, or name another";
+            let text =
+                "there is no such file here, and none of a host that we know; write it, or name another";
             Err(Problems(vec![Message { place, server: None, field: None, text: text.into() }]))
         }
     }

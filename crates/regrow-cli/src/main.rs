@@ -9,6 +9,7 @@ mod files;
 mod guard;
 mod log;
 mod operate;
+mod serve;
 mod signals;
 mod table;
 mod watch;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     };
     ExitCode::from(match arguments.command {
         Command::Wrap(options) => wrap::run(*options),
+        Command::Serve(options) => serve::run(*options),
         Command::Check(options) => check::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Demo(options) => demo::run(options),

@@ -74,6 +74,11 @@ impl Directory {
         Directory { servers, shelves }
     }
 
+    /// The name of the server at this place.
+    pub fn server(&self, place: usize) -> &str {
+        self.servers.get(place).map_or("", |entry| &entry.name)
+    }
+
     /// The server whose tool is called so here, by its place; and what that calls it.
     pub fn tool(&self, name: &str) -> Option<(usize, &str)> {
         self.original(List::Tools, name)

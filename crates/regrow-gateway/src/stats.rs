@@ -58,6 +58,11 @@ impl Stats {
         Stderr::Call(Arc::new(move |line| stats.journal().stderr(SystemTime::now(), line)))
     }
 
+    /// Keeps a log message of the server's own that is for no client in particular.
+    pub fn logged(&self, message: &str) {
+        self.journal().notice(SystemTime::now(), message);
+    }
+
     /// How many calls are in flight.
     pub fn in_flight(&self) -> u64 {
         self.in_flight.load(Ordering::Relaxed)

@@ -425,11 +425,16 @@ impl Connection {
         Notices(notices.subscribe())
     }
 
+    /// A text of the server's without the secrets that we know.
+    pub fn masked(&self, text: &str) -> String {
+        self.shared.settings.mask.apply(text)
+    }
+
     /// The last lines of the server's standard error, without the secrets that we know.
     pub fn stderr_tail(&self) -> Vec<String> {
         let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
         let lines = process.map(|process| process.stderr_tail()).unwrap_or_default();
-        lines.iter().map(|line| self.shared.settings.mask.apply(line)).collect()
+        lines.iter().map(|line| self.masked(line)).collect()
     }
 
     /// Says who greets from now on, where we greet the server ourselves. Later sessions than the first keep to who greeted that.

@@ -24,8 +24,6 @@ use crate::transport::{self, Transport};
 const LAST_LINES: usize = 10;
 /// What the helpers of a stubborn server get to end by themselves.
 const MOMENT: Duration = Duration::from_millis(100);
-/// How long the exchanges of a failed session may take to tell what became of their calls, unless those are settled before.
-const OTHERS_TELL: Duration = Duration::from_secs(2);
 /// How long the reader of an ended process may take to read what is left.
 const READER_ENDS: Duration = Duration::from_secs(1);
 
@@ -467,7 +465,7 @@ async fn hang_up(
     let session = shared.desk().hang_up(shared.now(), epoch, manner, ladder);
     // What one exchange has found out, the others are about to; and a client that left may still read.
     let patience = match manner {
-        Manner::Failed => OTHERS_TELL,
+        Manner::Failed => shared.settings.policy.abandon_after, // Or until their calls are settled.
         Manner::ClientLeft => ladder.length(),
         Manner::Planned | Manner::Told => Duration::ZERO,
     };

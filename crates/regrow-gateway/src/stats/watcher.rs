@@ -87,6 +87,7 @@ impl Life {
             What::Planned(..) => self.ended = Some("planned"),
             What::Retired(..) | What::Untidy(..) | What::Doubted(_) | What::Backoff(_) => {}
             What::Parked(_) | What::Abandoned(_) | What::Woke | What::Closed => {}
+            What::Resting | What::BudgetReset => {}
         }
     }
 }
