@@ -3,6 +3,7 @@
 //! Every figure through `regrow wrap` stands beside the same thing done with the server alone. Machines are noisy:
 //! compare the columns of one run, not the runs. `KILLS=20` makes it short.
 
+mod gateway;
 mod peer;
 mod process;
 mod remote;
@@ -13,4 +14,5 @@ fn main() {
     let kills = std::env::var("KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(200);
     process::figures(5_000, kills);
     remote::figures(2_000, kills);
+    gateway::figures(5_000, kills.min(20));
 }

@@ -1,6 +1,7 @@
 //! Who calls: a server alone, behind pipes, behind `regrow wrap`.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -31,6 +32,12 @@ impl Peer {
 
     pub(crate) fn wrapped() -> Peer {
         Peer::start(Command::new(REGROW).args(["wrap", "--name", "chaos", "--", REGROW, "chaos-server"]))
+    }
+
+    /// All servers of a configuration, with this cache folder.
+    pub(crate) fn served(config: &Path, cache: &Path) -> Peer {
+        let mut command = Command::new(REGROW);
+        Peer::start(command.args(["serve", "--transport", "stdio"]).arg(config).env("XDG_CACHE_HOME", cache))
     }
 
     /// In front of a remote server.

@@ -1,0 +1,139 @@
+//! Many servers behind `regrow serve`: how soon lists are answered, what rest costs, and what a bad neighbour changes.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::peer::{Peer, REGROW};
+use crate::system::{children, command, processor_ticks, proportional_kib, resident_kib};
+use crate::table::{row, row3};
+
+/// What a neighbour does, and the plan that makes it do so.
+const NEIGHBOURS: [(&str, &str); 4] = [
+    ("in good order", ""),
+    ("that never answers", "never-answer"),
+    ("that floods its stderr", "flood-stderr=1000000000"),
+    ("in a crash loop", "crash-after-handshake"),
+];
+
+pub(crate) fn figures(calls: usize, starts: usize) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    println!(
+        "\n| `regrow serve` with 20 servers, {starts} starts: start to `tools/list` | p50 | p99 | worst |"
+    );
+    println!("|---|---|---|---|");
+    let twenty = config(folder, "twenty", &["slow-start=300"; 20]);
+    let lists =
+        |cache: &str| (0..starts).map(|_| first_list(&twenty, &folder.join(cache), 20)).collect::<Vec<_>>();
+    row3("cold: every server takes 0.3 s to start", &lists_cold(&twenty, folder, starts));
+    first_list(&twenty, &folder.join("warm"), 20);
+    row3("warm: answered from what they said last time", &lists("warm"));
+
+    println!("\n| calls to one server behind `regrow serve`, {calls} calls, beside another | p50 | p99 |");
+    println!("|---|---|---|");
+    row("(`regrow wrap` with that server alone)", &sequential(Peer::wrapped(), "echo", calls));
+    for (name, plan) in NEIGHBOURS {
+        let config = config(folder, "neighbours", &["", plan]);
+        let mut peer = Peer::served(&config, &folder.join("neighbours-cache"));
+        peer.shake_hands();
+        list(&mut peer, 1);
+        row(name, &sequential_on(&mut peer, "s0__echo", calls));
+    }
+    at_rest(folder);
+}
+
+/// Each start with a cache folder of its own.
+fn lists_cold(config: &Path, folder: &Path, starts: usize) -> Vec<Duration> {
+    (0..starts).map(|start| first_list(config, &folder.join(format!("cold-{start}")), 20)).collect()
+}
+
+fn first_list(config: &Path, cache: &Path, servers: usize) -> Duration {
+    let began = Instant::now();
+    let mut peer = Peer::served(config, cache);
+    peer.shake_hands();
+    list(&mut peer, servers);
+    let took = began.elapsed();
+    thread::sleep(Duration::from_millis(600)); // Until what they offer is kept.
+    took
+}
+
+/// Asks for the tools until those of so many servers are there.
+fn list(peer: &mut Peer, servers: usize) {
+    loop {
+        peer.send("tools/list", json!({}));
+        let answer = answer(peer);
+        let tools = answer["result"]["tools"].as_array().cloned().unwrap_or_default();
+        if tools
+            .iter()
+            .filter(|tool| tool["name"].as_str().is_some_and(|name| name.ends_with("__echo")))
+            .count()
+            >= servers
+        {
+            return;
+        }
+    }
+}
+
+/// The next answer; what servers tell by themselves is passed over.
+fn answer(peer: &mut Peer) -> Value {
+    loop {
+        let message = peer.receive();
+        if message.get("id").is_some() && message.get("method").is_none() {
+            return message;
+        }
+    }
+}
+
+fn sequential(mut peer: Peer, tool: &str, calls: usize) -> Vec<Duration> {
+    peer.shake_hands();
+    sequential_on(&mut peer, tool, calls)
+}
+
+fn sequential_on(peer: &mut Peer, tool: &str, calls: usize) -> Vec<Duration> {
+    let mut call = || {
+        let began = Instant::now();
+        peer.send("tools/call", json!({ "name": tool, "arguments": { "text": "hello" } }));
+        let answer = answer(peer);
+        assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
+        began.elapsed()
+    };
+    (0..200).for_each(|_| drop(call())); // Until it is warm.
+    (0..calls).map(|_| call()).collect()
+}
+
+fn at_rest(folder: &Path) {
+    let fifty = config(folder, "fifty", &[""; 50]);
+    let mut peer = Peer::served(&fifty, &folder.join("fifty-cache"));
+    peer.shake_hands();
+    list(&mut peer, 50);
+    thread::sleep(Duration::from_secs(2));
+    let pid = peer.child.id();
+    let guard = children(pid).into_iter().find(|child| command(*child).contains("guard"));
+    let ours: Vec<u32> = [pid].into_iter().chain(guard).collect();
+    let sum = |of: fn(u32) -> u64| ours.iter().map(|pid| of(*pid)).sum::<u64>() as f64 / 1024.0;
+    let before = processor_ticks(pid);
+    thread::sleep(Duration::from_secs(5));
+    println!(
+        "\n50 servers at rest: {:.1} MiB resident with the guard, {:.1} MiB proportional; {} hundredths of a second of processor time in 5 s",
+        sum(resident_kib),
+        sum(proportional_kib),
+        processor_ticks(pid) - before,
+    );
+}
+
+/// Writes a configuration of servers with these plans.
+fn config(folder: &Path, name: &str, plans: &[&str]) -> std::path::PathBuf {
+    let mut servers = String::new();
+    for (number, plan) in plans.iter().enumerate() {
+        let entry = json!({ "command": REGROW, "args": ["chaos-server"], "env": { "CHAOS": plan } });
+        let comma = if number == 0 { "" } else { "," };
+        write!(servers, "{comma}\"s{number}\":{entry}").expect("written");
+    }
+    let path = folder.join(format!("{name}.json"));
+    std::fs::write(&path, format!("{{\"mcpServers\":{{{servers}}}}}")).expect("written");
+    path
+}
