@@ -196,10 +196,11 @@ impl Drop for SessionEar {
 }
 
 impl Ear for SessionEar {
-    fn sent(&self) {
-        if let Some(call) = self.call {
-            self.shared.desk().ledger.sent(call, 0);
-        }
+    fn sent(&self) -> bool {
+        let Some(call) = self.call else { return true };
+        let mut desk = self.shared.desk();
+        desk.ledger.sent(call, 0);
+        desk.ledger.is_on(self.epoch, call)
     }
 
     fn heard(&self) {

@@ -113,7 +113,8 @@ pub enum Receipt {
 /// Hears what an exchange brings.
 pub trait Ear: Send + Sync {
     /// The message is about to leave: from here on the server may see it. Called more than once if it leaves more than once.
-    fn sent(&self);
+    /// False if nobody waits for it any more: then it must not leave.
+    fn sent(&self) -> bool;
 
     /// Something came from the server, if only a byte.
     fn heard(&self);

@@ -1,6 +1,6 @@
 //! An ear that remembers what it heard, and ways to have messages carried.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub(crate) struct Heard {
     waits_for: Option<RawId>,
     pub(crate) sent: AtomicUsize,
     pub(crate) heard: AtomicUsize,
+    /// Whoever waited was told already that the message did not leave.
+    pub(crate) given_up: AtomicBool,
     lines: Mutex<Vec<Line>>,
     news: Notify,
     /// While true, nothing more may be read.
@@ -65,8 +67,9 @@ impl Heard {
 }
 
 impl Ear for Heard {
-    fn sent(&self) {
+    fn sent(&self) -> bool {
         self.sent.fetch_add(1, Ordering::SeqCst);
+        !self.given_up.load(Ordering::SeqCst)
     }
 
     fn heard(&self) {

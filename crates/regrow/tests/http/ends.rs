@@ -68,6 +68,18 @@ async fn a_dropped_exchange_closes_its_connection() {
 }
 
 #[tokio::test]
+async fn a_message_that_was_given_up_before_it_left_never_leaves() {
+    let server = Server::new(|_, talk| talk.json(ANSWER));
+    let link = open(&http(&server.url())).await;
+    let ear = Heard::new(Some(7.into()));
+    ear.given_up.store(true, Ordering::SeqCst);
+    let carried = link.exchanges.clone().carry(frame(CALL), ear.clone()).await;
+    assert!(carried.is_err(), "{carried:?}");
+    assert_eq!((ear.sent(), ear.lines().len()), (1, 0));
+    assert!(server.requests().iter().all(|request| request.body.is_empty()), "{:?}", server.requests());
+}
+
+#[tokio::test]
 async fn the_end_of_a_link_takes_leave_of_the_session_once() {
     let server = legacy(
         |request, talk| {

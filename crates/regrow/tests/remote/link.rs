@@ -79,7 +79,9 @@ impl FarEnd {
         let mut life = remote.life();
         life.mark_unchanged();
         remote.connect().await?;
-        ear.sent();
+        if !ear.sent() {
+            return Err(Fault::Broken { reason: "given up".into() });
+        }
         tokio::select! {
             biased;
             _ = life.changed() => Err(Fault::Broken { reason: "connection reset".into() }),

@@ -1,6 +1,6 @@
 //! The body of a request, which tells when it leaves: until then the server cannot have seen the message.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -31,14 +31,14 @@ impl Departure {
 
 impl Body for Departure {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
-        self.ear.sent();
+        if !self.ear.sent() {
+            // Its caller was told that it did not run, so it must not.
+            return Poll::Ready(Some(Err(io::Error::other("nobody waits for this message any more"))));
+        }
         self.left.send_replace(true);
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }

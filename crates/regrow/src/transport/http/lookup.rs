@@ -70,7 +70,9 @@ impl Answer {
 }
 
 impl Ear for Answer {
-    fn sent(&self) {}
+    fn sent(&self) -> bool {
+        true
+    }
 
     fn heard(&self) {
         self.ear.heard();

@@ -178,7 +178,9 @@ impl Switch {
 }
 
 impl Ear for Switch {
-    fn sent(&self) {}
+    fn sent(&self) -> bool {
+        true
+    }
 
     fn heard(&self) {
         self.current().heard();
