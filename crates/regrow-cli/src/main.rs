@@ -8,6 +8,7 @@ mod demo;
 mod guard;
 mod log;
 mod signals;
+mod torture;
 mod watch;
 mod wrap;
 
@@ -45,5 +46,6 @@ fn main() -> ExitCode {
         Command::Check(options) => check::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Demo(options) => demo::run(options),
+        Command::Torture(options) => torture::run(options),
     })
 }
