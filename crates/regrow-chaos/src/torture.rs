@@ -46,6 +46,8 @@ pub struct Options {
     pub time: Option<Duration>,
     /// Decides the plan.
     pub seed: u64,
+    /// A connection that does not answer so long after a fault has not come back.
+    pub patience: Duration,
 }
 
 /// One cycle that was gone through.
@@ -55,8 +57,10 @@ pub struct Cycle {
     pub lane: usize,
     /// What was done.
     pub kind: Kind,
+    /// How the server lived that it was done to.
+    pub life: Habit,
     /// How the server after it lives.
-    pub habit: Habit,
+    pub next: Habit,
     /// When, since the run began.
     pub at: Duration,
     /// How long until a call was answered again: from the blow, or from its end where it was mended by hand.
@@ -119,6 +123,7 @@ pub fn run(options: &Options, stop: &AtomicBool, watch: &(dyn Fn(&Progress) + Sy
     let began = Instant::now();
     let shared = Shared {
         seed: options.seed,
+        patience: options.patience,
         began,
         mark: folder.name(),
         left: AtomicU64::new(options.cycles.unwrap_or(u64::MAX)),
@@ -171,6 +176,7 @@ pub fn run(options: &Options, stop: &AtomicBool, watch: &(dyn Fn(&Progress) + Sy
 /// What the lanes share.
 struct Shared<'a> {
     seed: u64,
+    patience: Duration,
     began: Instant,
     mark: String,
     /// Cycles that nobody has taken yet.

@@ -25,7 +25,7 @@ mod linux {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
-    use std::time::{SystemTime, UNIX_EPOCH};
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
     use regrow_chaos::torture::{self, Options, Report};
 
@@ -36,6 +36,8 @@ mod linux {
 
     /// Without a limit of any kind there are so many.
     const CYCLES: u64 = 1000;
+    /// Nothing that we do keeps a server away for longer.
+    const PATIENCE: Duration = Duration::from_secs(45);
 
     pub(super) fn run(options: &Torture) -> io::Result<u8> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -45,6 +47,7 @@ mod linux {
             cycles: options.cycles.or(options.time.is_none().then_some(CYCLES)),
             time: options.time,
             seed: options.seed.unwrap_or_else(new_seed),
+            patience: PATIENCE,
         };
         let teller = Teller::new(&asked);
         let told_to_end = runtime.block_on(async { told_to_end() })?;

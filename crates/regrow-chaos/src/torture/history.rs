@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// No lane makes more calls. Over it, callers rest, and the report says so.
+/// No lane makes more calls; near that it goes through no more cycles.
 const MOST_CALLS: usize = 4_000_000;
+const RESERVE: usize = 100_000;
 /// Where Regrow says what happened to a call.
 const FAULT_KEY: &str = "dev.regrow/fault";
 
@@ -158,6 +159,12 @@ impl History {
         self.news.notify_all();
     }
 
+    /// There will be no more answers: nobody waits any longer.
+    pub(super) fn close(&self) {
+        self.book().waiting.clear();
+        self.news.notify_all();
+    }
+
     /// Waits for any answer, at most so long.
     pub(super) fn wait(&self, limit: Duration) {
         // Whether it was news or the time does not matter: the caller looks.
@@ -168,6 +175,10 @@ impl History {
     pub(super) fn settle(&self, limit: Duration) {
         let open = |book: &mut Book| !book.waiting.is_empty();
         drop(self.news.wait_timeout_while(self.book(), limit, open).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.len() > MOST_CALLS - RESERVE
     }
 
     pub(super) fn len(&self) -> usize {

@@ -15,7 +15,7 @@ use super::checks::{Broken, Promise, judge_calls, judge_growth, judge_orphans};
 use super::face::{Face, Hand};
 use super::far::Far;
 use super::history::{Begun, Call, History, Told, Tool};
-use super::plan::{Place, Plan, Step};
+use super::plan::{Habit, Place, Plan, Step};
 use super::system::{self, MARK, Process};
 use super::wrap::Wrap;
 use super::{Cycle, Sample, Shared, clean};
@@ -24,8 +24,6 @@ use super::{Cycle, Sample, Shared, clean};
 /// generous, since the machine is busy with everything else that goes on.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(4);
-/// The longest time to a new answer after any fault.
-const RECOVERY_LIMIT: Duration = Duration::from_secs(45);
 /// What is left of a server must be gone so soon after the next one serves.
 const TIDY_LIMIT: Duration = Duration::from_secs(5);
 /// How long the program may take to end when its client leaves.
@@ -78,6 +76,8 @@ pub(super) struct Lane<'a> {
     mark: String,
     hand: Hand,
     far: Far,
+    /// How the server that runs now lives.
+    life: Habit,
     record: Record,
 }
 
@@ -134,8 +134,9 @@ impl<'a> Lane<'a> {
         let log_is_whole = !is_process || setup.options.contains(&"keep");
         let face: Arc<dyn Face> = Arc::new(Wrap::start(&mut command, children, log_is_whole, &history)?);
         let hand = Hand { history, face, modern: setup.modern_client };
-        let mut lane = Lane { number, shared, mark, hand, far, record: Record::default() };
-        if !lane.hand.greet(RECOVERY_LIMIT) {
+        let mut lane =
+            Lane { number, shared, mark, hand, far, life: Habit::Plain, record: Record::default() };
+        if !lane.hand.greet(shared.patience) {
             lane.breaks(Promise::Recovers, "the first greeting was never answered".into());
         }
         Ok(lane)
@@ -147,15 +148,15 @@ impl<'a> Lane<'a> {
                 self.breaks(Promise::Recovers, "the program under torture ended by itself".into());
                 return Ok(());
             }
-            if !self.shared.take_cycle() {
+            if self.hand.history.is_nearly_full() || !self.shared.take_cycle() || !self.cycle(&step)? {
                 return Ok(());
             }
-            self.cycle(&step)?;
         }
         Ok(())
     }
 
-    fn cycle(&mut self, step: &Step) -> io::Result<()> {
+    /// False if the connection did not come back, so that there is nothing left to torture.
+    fn cycle(&mut self, step: &Step) -> io::Result<bool> {
         thread::sleep(step.pause);
         for _ in 0..step.burst {
             // Nobody waits for these; they are judged with all others.
@@ -163,13 +164,18 @@ impl<'a> Lane<'a> {
         }
         let (before, old) = (self.belongings(), self.far.server());
         let lives = self.far.witness.lives.len();
-        let at = self.shared.began.elapsed();
+        let (at, life) = (self.shared.began.elapsed(), self.life);
         let struck = self.far.strike(step, &self.hand)?;
         let name = format!("after `{}` at {:.1}s", step.kind.name(), at.as_secs_f64());
         let recovery = self.serves_again(struck.since);
         match recovery {
-            None => self.breaks(Promise::Recovers, format!("{name}: no answer within {RECOVERY_LIMIT:?}")),
-            Some(_) if self.replaced(step, lives, old) => self.tidy(&name, before),
+            None => {
+                self.breaks(Promise::Recovers, format!("{name}: no answer within {:?}", self.shared.patience))
+            }
+            Some(_) if self.replaced(step, lives, old) => {
+                self.tidy(&name, before);
+                self.life = step.habit;
+            }
             Some(_) if step.kind.replaces() && self.far.url().is_none() => {
                 self.breaks(Promise::Recovers, format!("{name}: no other server took over"));
             }
@@ -179,17 +185,17 @@ impl<'a> Lane<'a> {
         if recovery.is_some() && self.serves_again(Instant::now()).is_some() {
             self.look_around(&name);
         }
-        let cycle = Cycle { lane: self.number, kind: step.kind, habit: step.habit, at, recovery };
-        self.record.cycles.push(cycle);
+        let next = self.life;
+        self.record.cycles.push(Cycle { lane: self.number, kind: step.kind, life, next, at, recovery });
         self.shared.tell(&self.hand.history, self.number, &self.record);
-        Ok(())
+        Ok(recovery.is_some())
     }
 
     /// Asks until a call that was made after `since` is answered. How long that took; none if it never happens.
     fn serves_again(&mut self, since: Instant) -> Option<Duration> {
         let mut questions: Vec<Begun> = vec![];
         let mut next = Instant::now();
-        while since.elapsed() < RECOVERY_LIMIT && !self.hand.face.has_ended() {
+        while since.elapsed() < self.shared.patience && !self.hand.face.has_ended() {
             if Instant::now() >= next && questions.len() < MOST_QUESTIONS {
                 questions.extend(self.hand.call(Tool::Count(0)));
                 next = Instant::now() + ASK_EVERY;
@@ -218,7 +224,7 @@ impl<'a> Lane<'a> {
             return false; // A remote process is ours to replace.
         }
         let wanted = step.kind.replaces();
-        let deadline = Instant::now() + RECOVERY_LIMIT;
+        let deadline = Instant::now() + self.shared.patience;
         loop {
             self.one_server();
             let new = self.far.witness.lives.len() > lives && old.is_none_or(|old| !old.is_alive());
@@ -286,8 +292,8 @@ impl<'a> Lane<'a> {
 
     /// Leaves, and judges all that happened.
     fn end(mut self) -> Record {
-        self.hand.history.settle(CALL_TIMEOUT + GRACE);
         if !self.hand.face.has_ended() {
+            self.hand.history.settle(CALL_TIMEOUT + GRACE);
             let farewell = self.hand.face.leave(FAREWELL_LIMIT);
             if farewell.code != Some(0) {
                 self.breaks(Promise::EndsClean, format!("it ended as {farewell:?} after its client left"));

@@ -41,7 +41,7 @@ impl<'a> Report<'a> {
     pub fn json(&self) -> Value {
         let (outcome, figures) = (self.outcome, &self.figures);
         let recoveries = figures.recoveries.iter().map(|row| {
-            json!({ "kind": row.kind.name(), "cycles": row.times.len() + row.failed, "failed": row.failed,
+            json!({ "kind": row.name(), "cycles": row.times.len() + row.failed, "failed": row.failed,
                 "medianMs": row.at(0.5), "p95Ms": row.at(0.95), "worstMs": row.at(1.0) })
         });
         let lanes = figures.lanes.iter().map(|lane| {
@@ -49,7 +49,7 @@ impl<'a> Report<'a> {
                 "threads": lane.threads })
         });
         let cycles = outcome.cycles.iter().map(|cycle| {
-            json!({ "lane": cycle.lane, "kind": cycle.kind.name(), "next": cycle.habit.name(),
+            json!({ "lane": cycle.lane, "kind": cycle.kind.name(), "life": cycle.life.name(), "next": cycle.next.name(),
                 "atMs": cycle.at.as_millis() as u64,
                 "recoveryMs": cycle.recovery.map(|time| time.as_millis() as u64) })
         });

@@ -139,6 +139,7 @@ impl Heard {
             }
         }
         self.ended.store(true, Ordering::SeqCst);
+        history.close();
     }
 
     fn follow_log(&self, stderr: ChildStderr) {

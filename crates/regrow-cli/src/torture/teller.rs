@@ -74,7 +74,13 @@ mod tests {
 
     #[test]
     fn the_line_says_how_far_it_is_and_what_is_broken() {
-        let options = Options { program: "regrow".into(), cycles: Some(60), time: None, seed: 7 };
+        let options = Options {
+            program: "regrow".into(),
+            cycles: Some(60),
+            time: None,
+            seed: 7,
+            patience: Duration::ZERO,
+        };
         let progress = Progress {
             cycles: 12,
             calls: 345,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::super::checks::growth;
 use super::super::history::{Call, Delivery, Told};
-use super::super::{Kind, Outcome, Sample};
+use super::super::{Habit, Kind, Outcome, Sample};
 
 /// The plot of latencies has so many points at most.
 const SLICES: usize = 200;
@@ -42,13 +42,19 @@ pub(super) struct Slice {
 
 /// The recoveries from one kind of fault.
 pub(super) struct Recovery {
-    pub(super) kind: Kind,
+    kind: Kind,
+    /// What was closed is held open by a helper, so that only silence tells.
+    held: bool,
     /// In milliseconds, sorted.
     pub(super) times: Vec<f64>,
     pub(super) failed: usize,
 }
 
 impl Recovery {
+    pub(super) fn name(&self) -> String {
+        format!("{}{}", self.kind.name(), if self.held { ", held open" } else { "" })
+    }
+
     pub(super) fn at(&self, share: f64) -> f64 {
         quantile(&self.times, share)
     }
@@ -122,17 +128,19 @@ fn slices(calls: &[&Call], took: Duration) -> Vec<Slice> {
 }
 
 fn recoveries(outcome: &Outcome) -> Vec<Recovery> {
-    let mut grouped: BTreeMap<Kind, (Vec<f64>, usize)> = BTreeMap::new();
+    let mut grouped: BTreeMap<(Kind, bool), (Vec<f64>, usize)> = BTreeMap::new();
     for cycle in &outcome.cycles {
-        let (times, failed) = grouped.entry(cycle.kind).or_default();
+        let closes = matches!(cycle.kind, Kind::CloseOutput | Kind::CloseInput);
+        let held = closes && matches!(cycle.life, Habit::Helper | Habit::Setsid);
+        let (times, failed) = grouped.entry((cycle.kind, held)).or_default();
         match cycle.recovery {
             Some(time) => times.push(millis(time)),
             None => *failed += 1,
         }
     }
-    let row = |(kind, (mut times, failed)): (Kind, (Vec<f64>, usize))| {
+    let row = |((kind, held), (mut times, failed)): ((Kind, bool), (Vec<f64>, usize))| {
         times.sort_by(f64::total_cmp);
-        Recovery { kind, times, failed }
+        Recovery { kind, held, times, failed }
     };
     grouped.into_iter().map(row).collect()
 }

@@ -67,7 +67,7 @@ fn recovery_table(figures: &Figures) -> String {
         let (median, high, worst) = (row.at(0.5), row.at(0.95), row.at(1.0));
         format!(
             "<tr><td>{}</td><td>{count}</td><td>{median:.0}</td><td>{high:.0}</td><td>{worst:.0}</td></tr>\n",
-            row.kind.name()
+            row.name()
         )
     });
     format!(

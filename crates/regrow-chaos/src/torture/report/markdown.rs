@@ -66,7 +66,7 @@ fn write(page: &mut String, outcome: &Outcome, figures: &Figures) -> std::fmt::R
         writeln!(
             page,
             "| {} | {count} | {:.0} | {:.0} | {:.0} |",
-            row.kind.name(),
+            row.name(),
             row.at(0.5),
             row.at(0.95),
             row.at(1.0)

@@ -82,7 +82,7 @@ pub(super) fn strips(rows: &[Recovery]) -> String {
     }
     for (number, row) in rows.iter().enumerate() {
         let y = TOP + ROW * (number as f64 + 0.5);
-        text(&mut svg, NAMES - 8.0, y + 4.0, "end", row.kind.name());
+        text(&mut svg, NAMES - 8.0, y + 4.0, "end", &row.name());
         for time in &row.times {
             put(&mut svg, format_args!(r#"<circle cx="{:.1}" cy="{y:.1}" r="3"/>"#, x(*time)));
         }

@@ -10,8 +10,14 @@ fn outcome(broken: Vec<Broken>) -> Outcome {
     let second = Duration::from_secs(1);
     let call =
         Call { tool: Tool::Echo, begun: second, ended: Some(second * 2), told: Told::Right, answers: 1 };
-    let cycle =
-        Cycle { lane: 0, kind: Kind::Kill, habit: Habit::Plain, at: second, recovery: Some(second / 4) };
+    let cycle = Cycle {
+        lane: 0,
+        kind: Kind::Kill,
+        life: Habit::Plain,
+        next: Habit::Plain,
+        at: second,
+        recovery: Some(second / 4),
+    };
     let sample = Sample { lane: 0, at: second, memory_kib: 9000, files: 11, threads: 3 };
     Outcome {
         seed: 42,
