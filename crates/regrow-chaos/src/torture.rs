@@ -4,6 +4,7 @@
 //! that misbehaves, and callers; every cycle does one thing from a seeded plan. What callers were told is compared with the
 //! servers' journals, and what the program holds is watched. See `docs/torture.md`.
 
+mod call;
 mod callers;
 mod checks;
 mod face;
@@ -27,8 +28,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+pub use self::call::{Call, Delivery, Told, Tool};
 pub use self::checks::{Broken, Growth, Promise, growth};
-pub use self::history::{Call, Delivery, Told, Tool};
 pub use self::plan::{Habit, Kind, Place, Plan, Step};
 pub use self::report::Report;
 

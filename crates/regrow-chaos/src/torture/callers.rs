@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::call::Tool;
 use super::face::Hand;
-use super::history::Tool;
 
 /// How many call at the same time.
 pub(super) const CALLERS: u64 = 3;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub use self::flat::{Growth, growth};
 use super::Sample;
-use super::history::{Call, Delivery, Told};
+use super::call::{Call, Delivery, Told};
 
 /// What Regrow promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::history::{Begun, History, Tool, request};
+use super::call::{Tool, request};
+use super::history::{Begun, History};
 
 /// A program under torture, as its client and its operator see it.
 pub(super) trait Face: Send + Sync {

@@ -1,6 +1,8 @@
 //! A lane: one program under torture, its callers, its far side, and the cycles that it goes through.
 
-use std::collections::HashSet;
+mod look;
+mod setup;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,19 +12,22 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use self::look::{wait_until, with_commands};
+pub(super) use self::setup::LANES;
+use self::setup::{Setup, Surroundings};
+use super::call::{Call, Told, Tool};
 use super::callers::{CALLERS, call_on};
 use super::checks::{Broken, Promise, judge_calls, judge_growth, judge_orphans};
-use super::face::{Face, Hand};
+use super::face::Hand;
 use super::far::Far;
-use super::history::{Begun, Call, History, Told, Tool};
-use super::plan::{Habit, Place, Plan, Step};
-use super::system::{self, MARK, Process};
-use super::wrap::Wrap;
-use super::{Cycle, Sample, Shared, clean};
+use super::history::{Begun, History};
+use super::plan::{Habit, Plan, Step};
+use super::system::{self, Process};
+use super::{Cycle, Sample, Shared};
 
 /// The deadline that the program under torture has for a call, and how much later an answer may be seen. That is
 /// generous, since the machine is busy with everything else that goes on.
-pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(3);
+const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(4);
 /// What is left of a server must be gone so soon after the next one serves.
 const TIDY_LIMIT: Duration = Duration::from_secs(5);
@@ -34,31 +39,6 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 const MOST_QUESTIONS: usize = 50;
 /// No more broken promises are told of one lane; more would only repeat them.
 const MOST_BROKEN: usize = 50;
-
-/// What a lane is.
-#[derive(Clone, Copy)]
-pub(super) struct Setup {
-    pub(super) place: Place,
-    pub(super) modern_client: bool,
-    /// The plan that a remote server has all its life.
-    pub(super) server_plan: &'static str,
-    pub(super) options: &'static [&'static str],
-}
-
-/// The lanes, from the first; they differ in place, era and options.
-pub(super) const LANES: [Setup; 6] = [
-    Setup { place: Place::Process, modern_client: false, server_plan: "", options: &[] },
-    Setup { place: Place::Sessions, modern_client: false, server_plan: "refuse-discover", options: &[] },
-    Setup {
-        place: Place::Process,
-        modern_client: true,
-        server_plan: "",
-        options: &["--stderr", "keep", "--budget", "1000000/1"],
-    },
-    Setup { place: Place::Stateless, modern_client: true, server_plan: "modern-only", options: &[] },
-    Setup { place: Place::Process, modern_client: false, server_plan: "", options: &["--stderr", "keep"] },
-    Setup { place: Place::Stateless, modern_client: false, server_plan: "modern-only", options: &[] },
-];
 
 /// What a lane leaves: evidence.
 #[derive(Default)]
@@ -89,7 +69,7 @@ impl<'a> Lane<'a> {
         folder: &Path,
         shared: &'a Shared<'a>,
     ) -> io::Result<Record> {
-        let setup = LANES[number % LANES.len()];
+        let setup = LANES[number];
         let mut lane = Lane::start(number, setup, program, folder, shared)?;
         let plan = Plan::new(shared.seed, number, setup.place);
         let over = AtomicBool::new(false);
@@ -115,24 +95,10 @@ impl<'a> Lane<'a> {
     ) -> io::Result<Lane<'a>> {
         let folder: PathBuf = folder.join(format!("lane-{number}"));
         let mark = format!("{}-{number}", shared.mark);
-        let is_process = setup.place == Place::Process;
-        let far = match is_process {
-            true => Far::process(&folder, &mark)?,
-            false => Far::remote(&folder, &mark, program, setup.server_plan)?,
-        };
-        let mut command = clean(program);
-        command.args(["wrap", "--name", &format!("lane-{number}"), "--call-timeout", "3s"]);
-        command.args(["--connect-timeout", "10s", "--safe-tool", "lookup"]).args(setup.options);
-        match far.url() {
-            Some(url) => command.args(["--reach-timeout", "2s", "--no-cache", &url]),
-            None => command.arg("--").arg(program).arg("chaos-server"),
-        };
-        command.env(MARK, &mark).env("CHAOS_DIR", &folder).env("NO_PROXY", "*");
+        let far = setup.far(&folder, &mark, program)?;
         let history = Arc::new(History::new(shared.began));
-        // The guard and the server; a remote server is nobody's child, and needs no guard.
-        let children = if is_process { 2 } else { 0 };
-        let log_is_whole = !is_process || setup.options.contains(&"keep");
-        let face: Arc<dyn Face> = Arc::new(Wrap::start(&mut command, children, log_is_whole, &history)?);
+        let surroundings = Surroundings { number, program, folder: &folder, mark: &mark };
+        let face = setup.wrap(&surroundings, far.url().as_deref(), &history)?;
         let hand = Hand { history, face, modern: setup.modern_client };
         let mut lane =
             Lane { number, shared, mark, hand, far, life: Habit::Plain, record: Record::default() };
@@ -165,9 +131,9 @@ impl<'a> Lane<'a> {
         let (before, old) = (self.belongings(), self.far.server());
         let lives = self.far.witness.lives.len();
         let (at, life) = (self.shared.began.elapsed(), self.life);
-        let struck = self.far.strike(step, &self.hand)?;
+        let since = self.far.strike(step, &self.hand)?;
         let name = format!("after `{}` at {:.1}s", step.kind.name(), at.as_secs_f64());
-        let recovery = self.serves_again(struck.since);
+        let recovery = self.serves_again(since);
         match recovery {
             None => {
                 self.breaks(Promise::Recovers, format!("{name}: no answer within {:?}", self.shared.patience))
@@ -235,61 +201,6 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// At most one server may live at any instant.
-    fn one_server(&mut self) {
-        let servers = self.far.servers();
-        if servers.len() > 1 {
-            self.breaks(Promise::OneServer, format!("{servers:?} live at the same time"));
-        }
-    }
-
-    /// What of the old server still lives?
-    fn tidy(&mut self, name: &str, before: HashSet<Process>) {
-        let left = |before: &HashSet<Process>| -> Vec<Process> {
-            before.iter().copied().filter(|process| process.is_alive()).collect()
-        };
-        wait_until(TIDY_LIMIT, || left(&before).is_empty());
-        let left = with_commands(&left(&before));
-        self.record.broken.extend(judge_orphans(self.number, name, &left));
-    }
-
-    /// The state of the program when it serves again.
-    fn look_around(&mut self, name: &str) {
-        let (pid, expected) = (self.hand.face.pid(), self.hand.face.children());
-        let mut zombies = system::children(pid).1;
-        wait_until(TIDY_LIMIT, || {
-            let now = system::children(pid).1;
-            zombies.retain(|zombie| now.contains(zombie));
-            zombies.is_empty()
-        });
-        if !zombies.is_empty() {
-            self.breaks(Promise::NoZombies, format!("{name}: {zombies:?}"));
-        }
-        if !wait_until(TIDY_LIMIT, || system::children(pid).0.len() == expected) {
-            let alive = system::children(pid).0;
-            self.breaks(Promise::OneServer, format!("{name}: children {alive:?}, expected {expected}"));
-        }
-        let face = self.hand.face.clone();
-        if !wait_until(TIDY_LIMIT, || face.says_ready() != Some(false)) {
-            self.breaks(Promise::Status, format!("{name}: it serves, and says that it is not ready"));
-        }
-        if let Some(holding) = system::holding(pid) {
-            self.record.samples.push(Sample {
-                lane: self.number,
-                at: self.shared.began.elapsed(),
-                memory_kib: holding.memory_kib,
-                files: holding.files,
-                threads: holding.threads,
-            });
-        }
-    }
-
-    /// The processes of the server and its helpers.
-    fn belongings(&self) -> HashSet<Process> {
-        let own = self.hand.face.pid();
-        system::marked(&self.mark).into_iter().filter(|process| process.pid != own).collect()
-    }
-
     /// Leaves, and judges all that happened.
     fn end(mut self) -> Record {
         if !self.hand.face.has_ended() {
@@ -327,20 +238,4 @@ impl<'a> Lane<'a> {
             self.record.broken.push(Broken { promise, lane: self.number, what });
         }
     }
-}
-
-fn with_commands(processes: &[Process]) -> Vec<(u32, String)> {
-    processes.iter().map(|process| (process.pid, system::command_line(process.pid))).collect()
-}
-
-/// Waits for what must come; false if it does not in time.
-fn wait_until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + limit;
-    while !holds() {
-        if Instant::now() >= deadline {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    true
 }

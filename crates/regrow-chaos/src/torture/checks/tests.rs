@@ -1,7 +1,7 @@
 //! Every check can fail: histories that never happened, each with one broken promise.
 
 use super::*;
-use crate::torture::history::Tool;
+use crate::torture::call::Tool;
 
 const LIMIT: Duration = Duration::from_secs(3);
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use super::super::call::{Call, Delivery, Told};
 use super::super::checks::growth;
-use super::super::history::{Call, Delivery, Told};
 use super::super::{Habit, Kind, Outcome, Sample};
 
 /// The plot of latencies has so many points at most.

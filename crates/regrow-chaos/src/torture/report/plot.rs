@@ -8,7 +8,7 @@ const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 64.0;
 const BOTTOM: f64 = 28.0;
-const TOP: f64 = 12.0;
+const TOP: f64 = 28.0;
 const RIGHT: f64 = 12.0;
 const ROW: f64 = 20.0;
 const NAMES: f64 = 150.0;
@@ -62,7 +62,7 @@ pub(super) fn lines(unit: &str, series: &[Series], logarithmic: bool) -> String 
             format_args!(
                 r#"<text class="n c{}" x="{at}" y="{}">{}</text>"#,
                 number % 6,
-                TOP + 8.0,
+                TOP - 14.0,
                 series.name
             ),
         );
