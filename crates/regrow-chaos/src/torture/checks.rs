@@ -33,7 +33,7 @@ pub enum Promise {
     Flat,
     /// What it says about its own state is true.
     Status,
-    /// It ends when its client leaves, and in good order.
+    /// It ends when its client leaves or it is told to, and in good order.
     EndsClean,
 }
 
@@ -66,7 +66,7 @@ impl Promise {
             Promise::NoZombies => "no child waits to be reaped",
             Promise::Flat => "memory, open files and threads do not grow",
             Promise::Status => "what it says about its state is true",
-            Promise::EndsClean => "it ends in good order when its client leaves",
+            Promise::EndsClean => "it ends in good order when its client leaves or it is told to",
         }
     }
 }

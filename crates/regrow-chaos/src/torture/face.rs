@@ -24,10 +24,28 @@ pub(super) trait Face: Send + Sync {
     fn restart(&self);
     /// Whether it has ended, though nobody asked it to.
     fn has_ended(&self) -> bool;
-    /// Leaves as a client does. Returns how it ended and how long that took.
-    fn leave(&self, limit: Duration) -> Farewell;
+    /// Ends it so. Returns how it ended and how long that took.
+    fn end(&self, ending: Ending, limit: Duration) -> Farewell;
     /// Its last words.
     fn log(&self) -> Vec<String>;
+}
+
+/// A way to end the program under torture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Its client leaves.
+    Left,
+    /// SIGTERM.
+    Told,
+    /// SIGKILL; what it started must not outlive it even so.
+    Killed,
+}
+
+impl Ending {
+    /// Each in turn.
+    pub(super) fn of(seed: u64, lane: usize) -> Ending {
+        [Ending::Left, Ending::Told, Ending::Killed][(seed.wrapping_add(lane as u64) % 3) as usize]
+    }
 }
 
 /// How a program ended.

@@ -3,6 +3,7 @@
 mod look;
 mod setup;
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use self::setup::{Setup, Surroundings};
 use super::call::{Call, Told, Tool};
 use super::callers::{CALLERS, call_on};
 use super::checks::{Broken, Promise, judge_calls, judge_growth, judge_orphans};
-use super::face::Hand;
+use super::face::{Ending, Hand};
 use super::far::Far;
 use super::history::{Begun, History};
 use super::plan::{Habit, Plan, Step};
@@ -31,7 +32,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(4);
 /// What is left of a server must be gone so soon after the next one serves.
 const TIDY_LIMIT: Duration = Duration::from_secs(5);
-/// How long the program may take to end when its client leaves.
+/// How long the program may take to end when its client leaves, or it is told to.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(6);
 /// How often we ask whether it serves again.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -203,16 +204,24 @@ impl<'a> Lane<'a> {
 
     /// Leaves, and judges all that happened.
     fn end(mut self) -> Record {
+        // The guard carries no mark.
+        let children: Vec<Process> =
+            system::children(self.hand.face.pid()).0.into_iter().filter_map(system::living).collect();
         if !self.hand.face.has_ended() {
             self.hand.history.settle(CALL_TIMEOUT + GRACE);
-            let farewell = self.hand.face.leave(FAREWELL_LIMIT);
-            if farewell.code != Some(0) {
-                self.breaks(Promise::EndsClean, format!("it ended as {farewell:?} after its client left"));
+            let ending = Ending::of(self.shared.seed, self.number);
+            let farewell = self.hand.face.end(ending, FAREWELL_LIMIT);
+            if farewell.code != Some(0) && ending != Ending::Killed {
+                self.breaks(Promise::EndsClean, format!("{ending:?}, it ended as {farewell:?}"));
             }
         }
         self.far.end_site();
-        wait_until(TIDY_LIMIT, || system::marked(&self.mark).is_empty());
-        let left = system::marked(&self.mark);
+        let left = || -> HashSet<Process> {
+            let children = children.iter().copied().filter(|child| child.is_alive());
+            system::marked(&self.mark).into_iter().chain(children).collect()
+        };
+        wait_until(TIDY_LIMIT, || left().is_empty());
+        let left: Vec<Process> = left().into_iter().collect();
         self.record.broken.extend(judge_orphans(self.number, "at the end", &with_commands(&left)));
         for process in left {
             system::signal(process.pid, rustix::process::Signal::KILL); // Told, so it need not stay.

@@ -92,7 +92,8 @@ impl Stat {
     }
 }
 
-fn living(pid: u32) -> Option<Process> {
+/// This process, if it lives.
+pub(super) fn living(pid: u32) -> Option<Process> {
     let stat = Stat::of(pid).filter(|stat| !stat.is_dead())?;
     Some(Process { pid, started: stat.started })
 }

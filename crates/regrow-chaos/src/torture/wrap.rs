@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::face::{Face, Farewell};
+use super::face::{Ending, Face, Farewell};
 use super::history::History;
 use super::system;
 
@@ -102,9 +102,13 @@ impl Face for Wrap {
         self.heard.ended.load(Ordering::SeqCst)
     }
 
-    fn leave(&self, limit: Duration) -> Farewell {
-        drop(lock(&self.stdin).take());
+    fn end(&self, ending: Ending, limit: Duration) -> Farewell {
         let began = Instant::now();
+        match ending {
+            Ending::Left => drop(lock(&self.stdin).take()),
+            Ending::Told => system::signal(self.pid, Signal::TERM),
+            Ending::Killed => system::signal(self.pid, Signal::KILL),
+        }
         let mut child = lock(&self.child);
         while began.elapsed() < limit {
             // An error means that it is no child any more, so that it has ended.
