@@ -51,7 +51,7 @@ pub enum Told {
     Nothing,
     /// The right answer.
     Right,
-    /// An answer that cannot be this call's.
+    /// An answer that cannot be this call's, or that does not say whether it ran.
     Wrong,
     /// The server's own error.
     Refused,
@@ -119,8 +119,9 @@ pub(super) fn told(tool: Tool, key: usize, message: &Value) -> Told {
     if let Some(fault) = fault.into_iter().find(|fault| fault.is_object()) {
         let delivery = match fault["delivery"].as_str() {
             Some("not-sent") => Delivery::NotSent,
+            Some("unknown") => Delivery::Unknown,
             Some("answered") => Delivery::Answered,
-            _ => Delivery::Unknown,
+            _ => return Told::Wrong, // It must always be said.
         };
         return Told::Fault { kind: fault["kind"].as_str().unwrap_or("unnamed").into(), delivery };
     }
@@ -151,6 +152,8 @@ mod tests {
         assert_eq!(told(Tool::Count(0), 1, &in_result), wanted);
         assert_eq!(told(Tool::List, 1, &in_error), wanted);
         assert_eq!(told(Tool::List, 1, &json!({ "error": { "code": -32000 } })), Told::Refused);
+        let in_error = json!({ "error": { "code": -31001, "data": { FAULT_KEY: {} } } });
+        assert_eq!(told(Tool::List, 1, &in_error), Told::Wrong, "whether it ran is always said");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::call::{Call, Told, Tool, told};
 /// No lane makes more calls; near that it goes through no more cycles.
 const MOST_CALLS: usize = 4_000_000;
 const RESERVE: usize = 100_000;
+
 /// All calls of a lane.
 pub(super) struct History {
     began: Instant,

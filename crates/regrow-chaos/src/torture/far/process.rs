@@ -38,8 +38,8 @@ impl Far {
             }
             Kind::Segv => self.signal_until_dead(Signal::SEGV),
             Kind::Exit => {
-                let (when, how) =
-                    (choose(&["during", "before", "after"]), choose(&["exit1", "exit0", "abort"]));
+                let when = choose(&["during", "before", "after"]);
+                let how = ["exit1", "exit0", "abort"][(step.chance / 3 % 3) as usize];
                 trouble("die", json!({ "when": when, "how": how }));
             }
             Kind::Pause => {
