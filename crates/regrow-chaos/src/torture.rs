@@ -90,6 +90,8 @@ pub struct Progress {
     pub cycles: u64,
     /// Calls made.
     pub calls: usize,
+    /// Calls that were told a fault in place of an answer.
+    pub faults: u64,
     /// The longest recovery so far, and from what.
     pub worst: Option<(Duration, Kind)>,
     /// The memory of the largest program under torture.
@@ -204,6 +206,7 @@ impl Shared<'_> {
         let own = Progress {
             cycles: record.cycles.len() as u64,
             calls: history.len(),
+            faults: history.faults(),
             worst: recoveries.max(),
             memory_kib: record.samples.last().map_or(0, |sample| sample.memory_kib),
             broken: record.broken.len(),
@@ -213,6 +216,7 @@ impl Shared<'_> {
         let all = lanes.iter().fold(Progress::default(), |all, lane| Progress {
             cycles: all.cycles + lane.cycles,
             calls: all.calls + lane.calls,
+            faults: all.faults + lane.faults,
             worst: all.worst.max(lane.worst),
             memory_kib: all.memory_kib.max(lane.memory_kib),
             broken: all.broken + lane.broken,

@@ -66,7 +66,7 @@ fn who_interrupts_it_gets_the_report_so_far() {
 }
 
 /// What is broken when this stands where `regrow wrap` should, with its arguments from the second on.
-fn broken_by(wrap: &str) -> BTreeSet<Promise> {
+fn broken_by(cycles: u64, wrap: &str) -> BTreeSet<Promise> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("regrow");
     let script = format!(
@@ -76,7 +76,7 @@ fn broken_by(wrap: &str) -> BTreeSet<Promise> {
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     let options =
-        Options { program, cycles: Some(30), time: None, seed: 1, patience: Duration::from_secs(15) };
+        Options { program, cycles: Some(cycles), time: None, seed: 1, patience: Duration::from_secs(8) };
     let outcome = torture::run(&options, &AtomicBool::new(false), &|_| {}).unwrap();
     println!("{:#?}", outcome.broken);
     outcome.broken.iter().map(|broken| broken.promise).collect()
@@ -85,12 +85,18 @@ fn broken_by(wrap: &str) -> BTreeSet<Promise> {
 #[test]
 fn without_regrow_promises_break() {
     let broken =
-        broken_by("while [ \"$1\" != -- ]; do [ $# -gt 0 ] || exit 3; shift; done\nshift\nexec \"$@\"");
+        broken_by(12, "while [ \"$1\" != -- ]; do [ $# -gt 0 ] || exit 3; shift; done\nshift\nexec \"$@\"");
     assert!(broken.is_superset(&BTreeSet::from([Promise::OneAnswer, Promise::Recovers])), "{broken:?}");
 }
 
 #[test]
 fn what_is_sent_again_without_being_safe_is_caught() {
-    let broken = broken_by("exec \"$regrow\" wrap --safe-tool '*' \"$@\"");
+    let broken = broken_by(20, "exec \"$regrow\" wrap --safe-tool '*' \"$@\"");
     assert!(broken.contains(&Promise::NeverTwice), "{broken:?}");
+}
+
+#[test]
+fn what_is_left_behind_is_found() {
+    let broken = broken_by(6, "sleep 60 < /dev/null > /dev/null 2>&1 &\nexec \"$regrow\" wrap \"$@\"");
+    assert!(broken.is_superset(&BTreeSet::from([Promise::NoOrphans, Promise::OneServer])), "{broken:?}");
 }

@@ -21,6 +21,8 @@ pub(super) struct History {
     news: Condvar,
     /// Answers to ids that nobody used.
     unasked: AtomicU64,
+    /// Calls that were told a fault in place of an answer.
+    faults: AtomicU64,
 }
 
 #[derive(Default)]
@@ -38,7 +40,13 @@ pub(super) struct Begun {
 
 impl History {
     pub(super) fn new(began: Instant) -> History {
-        History { began, book: Mutex::default(), news: Condvar::new(), unasked: AtomicU64::new(0) }
+        History {
+            began,
+            book: Mutex::default(),
+            news: Condvar::new(),
+            unasked: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
+        }
     }
 
     /// Writes down a call that is about to be made. None when the book is full.
@@ -71,6 +79,9 @@ impl History {
         call.ended = Some(ended);
         call.told = told(call.tool, key, message);
         let told = call.told.clone();
+        if matches!(told, Told::Fault { .. }) {
+            self.faults.fetch_add(1, Ordering::SeqCst);
+        }
         if let Some(waiting) = book.waiting.remove(&key) {
             let _ = waiting.send(told); // Nobody may wait any more; it is written down.
         }
@@ -109,6 +120,10 @@ impl History {
 
     pub(super) fn unasked(&self) -> u64 {
         self.unasked.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn faults(&self) -> u64 {
+        self.faults.load(Ordering::SeqCst)
     }
 
     pub(super) fn calls(&self) -> Vec<Call> {

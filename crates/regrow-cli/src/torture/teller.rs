@@ -55,9 +55,10 @@ impl Teller {
             broken => format!("BROKEN {broken}"),
         };
         format!(
-            "torture: cycle {}{of}, {} calls{}, {:.1} MiB, {broken}, {} s, seed {}",
+            "torture: cycle {}{of}, {} calls, {} told of a fault{}, {:.1} MiB, {broken}, {} s, seed {}",
             progress.cycles,
             progress.calls,
+            progress.faults,
             worst.unwrap_or_default(),
             progress.memory_kib as f64 / 1024.0,
             self.began.elapsed().as_secs(),
@@ -84,6 +85,7 @@ mod tests {
         let progress = Progress {
             cycles: 12,
             calls: 345,
+            faults: 6,
             worst: Some((Duration::from_millis(1500), Kind::Kill)),
             memory_kib: 10240,
             broken: 2,
@@ -91,7 +93,7 @@ mod tests {
         let line = Teller::new(&options).line(&progress);
         assert_eq!(
             line,
-            "torture: cycle 12/60, 345 calls, worst recovery 1.50 s (kill), 10.0 MiB, BROKEN 2, 0 s, seed 7"
+            "torture: cycle 12/60, 345 calls, 6 told of a fault, worst recovery 1.50 s (kill), 10.0 MiB, BROKEN 2, 0 s, seed 7"
         );
     }
 }
