@@ -13,6 +13,7 @@ mod history;
 mod lane;
 mod plan;
 mod report;
+mod stalls;
 mod system;
 mod witness;
 mod wrap;
@@ -32,9 +33,11 @@ pub use self::call::{Call, Delivery, Told, Tool};
 pub use self::checks::{Broken, Growth, Promise, growth};
 pub use self::plan::{Habit, Kind, Place, Plan, Step};
 pub use self::report::Report;
+pub use self::stalls::Stall;
 
 use self::history::History;
 use self::lane::{LANES, Lane, Record};
+use self::stalls::Stalls;
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -116,6 +119,8 @@ pub struct Outcome {
     pub calls: Vec<Vec<Call>>,
     /// The promises that were broken.
     pub broken: Vec<Broken>,
+    /// When the machine stood still.
+    pub stalls: Vec<Stall>,
     /// The last lines of each lane's log.
     pub logs: Vec<Vec<String>>,
 }
@@ -133,8 +138,10 @@ pub fn run(options: &Options, stop: &AtomicBool, watch: &(dyn Fn(&Progress) + Sy
         deadline: options.time.map(|time| began + time),
         stop,
         progress: Mutex::new([Progress::default(); LANES.len()]),
+        stalls: Stalls::default(),
         watch,
     };
+    let over = AtomicBool::new(false);
     let lanes: Vec<io::Result<Record>> = thread::scope(|scope| {
         let run = |number| {
             let (shared, folder) = (&shared, folder.0.as_path());
@@ -146,11 +153,14 @@ pub fn run(options: &Options, stop: &AtomicBool, watch: &(dyn Fn(&Progress) + Sy
                 ran
             }
         };
+        scope.spawn(|| shared.stalls.watch(began, &over));
         let running: Vec<_> = (0..LANES.len()).map(|number| scope.spawn(run(number))).collect();
-        running
-            .into_iter()
-            .map(|lane| lane.join().unwrap_or_else(|_| Err(io::Error::other("a lane panicked"))))
-            .collect()
+        let join = |lane: thread::ScopedJoinHandle<'_, io::Result<Record>>| {
+            lane.join().unwrap_or_else(|_| Err(io::Error::other("a lane panicked")))
+        };
+        let lanes = running.into_iter().map(join).collect();
+        over.store(true, Ordering::SeqCst);
+        lanes
     });
     let stopped = stop.load(Ordering::SeqCst);
     let mut outcome = Outcome {
@@ -161,6 +171,7 @@ pub fn run(options: &Options, stop: &AtomicBool, watch: &(dyn Fn(&Progress) + Sy
         samples: vec![],
         calls: vec![],
         broken: vec![],
+        stalls: shared.stalls.seen(),
         logs: vec![],
     };
     for record in lanes {
@@ -187,6 +198,7 @@ struct Shared<'a> {
     deadline: Option<Instant>,
     stop: &'a AtomicBool,
     progress: Mutex<[Progress; LANES.len()]>,
+    stalls: Stalls,
     watch: &'a (dyn Fn(&Progress) + Sync),
 }
 

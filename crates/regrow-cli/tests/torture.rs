@@ -76,7 +76,7 @@ fn broken_by(cycles: u64, wrap: &str) -> BTreeSet<Promise> {
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     let options =
-        Options { program, cycles: Some(cycles), time: None, seed: 1, patience: Duration::from_secs(8) };
+        Options { program, cycles: Some(cycles), time: None, seed: 1, patience: Duration::from_secs(5) };
     let outcome = torture::run(&options, &AtomicBool::new(false), &|_| {}).unwrap();
     println!("{:#?}", outcome.broken);
     outcome.broken.iter().map(|broken| broken.promise).collect()

@@ -7,8 +7,8 @@ use std::fmt;
 use std::time::Duration;
 
 pub use self::flat::{Growth, growth};
-use super::Sample;
 use super::call::{Call, Delivery, Told};
+use super::{Sample, Stall, stalls};
 
 /// What Regrow promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,12 +88,14 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Judges all calls of a lane by what the server's journal says: how often each key ran.
+/// Judges all calls of a lane by what the server's journal says: how often each key ran. While the machine stood still
+/// nobody could answer in time.
 pub(super) fn judge_calls(
     lane: usize,
     calls: &[Call],
     runs: &HashMap<usize, u32>,
     limit: Duration,
+    stalls: &[Stall],
 ) -> Vec<Broken> {
     let mut broken = vec![];
     for (key, call) in calls.iter().enumerate() {
@@ -111,10 +113,11 @@ pub(super) fn judge_calls(
         if call.told == Told::Wrong {
             breaks(Promise::OneAnswer, "got an answer that cannot be its own".into());
         }
-        if let Some(took) =
-            call.ended.map(|ended| ended.saturating_sub(call.begun)).filter(|took| *took > limit)
-        {
-            breaks(Promise::InTime, format!("was answered after {:.3}s", took.as_secs_f64()));
+        if let Some(ended) = call.ended {
+            let took = ended.saturating_sub(call.begun);
+            if took > limit + stalls::within(stalls, call.begun, ended) {
+                breaks(Promise::InTime, format!("was answered after {:.3}s", took.as_secs_f64()));
+            }
         }
         if ran > call.tool.most_runs() {
             breaks(Promise::NeverTwice, format!("ran {ran} times"));

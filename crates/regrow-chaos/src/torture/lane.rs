@@ -31,9 +31,9 @@ use super::{Cycle, Sample, Shared};
 const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(4);
 /// What is left of a server must be gone so soon after the next one serves.
-const TIDY_LIMIT: Duration = Duration::from_secs(5);
+const TIDY_LIMIT: Duration = Duration::from_secs(10);
 /// How long the program may take to end when its client leaves, or it is told to.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(6);
+const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
 /// How often we ask whether it serves again.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 /// So many of these questions are open at a time.
@@ -208,7 +208,7 @@ impl<'a> Lane<'a> {
         let children: Vec<Process> =
             system::children(self.hand.face.pid()).0.into_iter().filter_map(system::living).collect();
         if !self.hand.face.has_ended() {
-            self.hand.history.settle(CALL_TIMEOUT + GRACE);
+            self.hand.history.settle(CALL_TIMEOUT + self.shared.patience);
             let ending = Ending::of(self.shared.seed, self.number);
             let farewell = self.hand.face.end(ending, FAREWELL_LIMIT);
             if farewell.code != Some(0) && ending != Ending::Killed {
@@ -220,7 +220,7 @@ impl<'a> Lane<'a> {
             let children = children.iter().copied().filter(|child| child.is_alive());
             system::marked(&self.mark).into_iter().chain(children).collect()
         };
-        wait_until(TIDY_LIMIT, || left().is_empty());
+        wait_until(self.tidy_limit(), || left().is_empty());
         let left: Vec<Process> = left().into_iter().collect();
         self.record.broken.extend(judge_orphans(self.number, "at the end", &with_commands(&left)));
         for process in left {
@@ -229,7 +229,13 @@ impl<'a> Lane<'a> {
         self.far.witness.look();
         self.record.calls = self.hand.history.calls();
         let limit = CALL_TIMEOUT + GRACE;
-        let judged = judge_calls(self.number, &self.record.calls, &self.far.witness.runs, limit);
+        let judged = judge_calls(
+            self.number,
+            &self.record.calls,
+            &self.far.witness.runs,
+            limit,
+            &self.shared.stalls.seen(),
+        );
         self.record.broken.extend(judged);
         self.record.broken.extend(judge_growth(self.number, &self.record.samples));
         if self.hand.history.unasked() > 0 {
@@ -240,6 +246,10 @@ impl<'a> Lane<'a> {
         self.record.log = self.hand.face.log();
         self.shared.tell(&self.hand.history, self.number, &self.record);
         self.record
+    }
+
+    fn tidy_limit(&self) -> Duration {
+        TIDY_LIMIT.min(self.shared.patience)
     }
 
     fn breaks(&mut self, promise: Promise, what: String) {

@@ -62,6 +62,7 @@ impl<'a> Report<'a> {
             "broken": broken.collect::<Vec<_>>(),
             "stopped": outcome.stopped,
             "tookMs": outcome.took.as_millis() as u64,
+            "stoodStillMs": figures.stood_still.as_millis() as u64,
             "machine": { "cores": figures.machine.cores, "memoryMiB": figures.machine.memory_mib },
             "calls": {
                 "made": figures.calls, "right": figures.right, "serverErrors": figures.refused,

@@ -17,7 +17,7 @@ fn fault(delivery: Delivery) -> Told {
 /// The promises that one call breaks, which ran so often.
 fn broken_by(call: Call, ran: u32) -> Vec<Promise> {
     let runs = HashMap::from([(0, ran)]);
-    judge_calls(3, &[call], &runs, LIMIT).into_iter().map(|broken| broken.promise).collect()
+    judge_calls(3, &[call], &runs, LIMIT, &[]).into_iter().map(|broken| broken.promise).collect()
 }
 
 fn sample(memory_kib: u64, files: u64, threads: u64) -> Sample {
@@ -55,6 +55,18 @@ fn a_lost_call_and_a_second_answer_are_found() {
 fn a_late_answer_is_found() {
     let late = Call { ended: Some(Duration::from_secs(5)), ..call(Tool::Count(0), Told::Right) };
     assert_eq!(broken_by(late, 1), [Promise::InTime]);
+}
+
+#[test]
+fn a_machine_that_stood_still_excuses_a_late_answer_and_only_so_much() {
+    let late = [Call { ended: Some(Duration::from_secs(5)), ..call(Tool::Count(0), Told::Right) }];
+    let judge = |from, to| {
+        let stall = Stall { from: Duration::from_millis(from), to: Duration::from_millis(to) };
+        judge_calls(0, &late, &HashMap::from([(0, 1)]), LIMIT, &[stall]).len()
+    };
+    assert_eq!(judge(2000, 3500), 0);
+    assert_eq!(judge(2000, 2500), 1, "it was late by more than that");
+    assert_eq!(judge(6000, 9000), 1, "that was after the answer");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Lane, TIDY_LIMIT};
+use super::Lane;
 use crate::torture::Sample;
 use crate::torture::checks::{Promise, judge_orphans};
 use crate::torture::system::{self, Process};
@@ -23,7 +23,7 @@ impl Lane<'_> {
         let left = |before: &HashSet<Process>| -> Vec<Process> {
             before.iter().copied().filter(|process| process.is_alive()).collect()
         };
-        wait_until(TIDY_LIMIT, || left(&before).is_empty());
+        wait_until(self.tidy_limit(), || left(&before).is_empty());
         let left = with_commands(&left(&before));
         self.record.broken.extend(judge_orphans(self.number, name, &left));
     }
@@ -32,7 +32,7 @@ impl Lane<'_> {
     pub(super) fn look_around(&mut self, name: &str) {
         let (pid, expected) = (self.hand.face.pid(), self.hand.face.children());
         let mut zombies = system::children(pid).1;
-        wait_until(TIDY_LIMIT, || {
+        wait_until(self.tidy_limit(), || {
             let now = system::children(pid).1;
             zombies.retain(|zombie| now.contains(zombie));
             zombies.is_empty()
@@ -40,12 +40,12 @@ impl Lane<'_> {
         if !zombies.is_empty() {
             self.breaks(Promise::NoZombies, format!("{name}: {zombies:?}"));
         }
-        if !wait_until(TIDY_LIMIT, || system::children(pid).0.len() == expected) {
+        if !wait_until(self.tidy_limit(), || system::children(pid).0.len() == expected) {
             let alive = system::children(pid).0;
             self.breaks(Promise::OneServer, format!("{name}: children {alive:?}, expected {expected}"));
         }
         let face = self.hand.face.clone();
-        if !wait_until(TIDY_LIMIT, || face.says_ready() != Some(false)) {
+        if !wait_until(self.tidy_limit(), || face.says_ready() != Some(false)) {
             self.breaks(Promise::Status, format!("{name}: it serves, and says that it is not ready"));
         }
         if let Some(holding) = system::holding(pid) {

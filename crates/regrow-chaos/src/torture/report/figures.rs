@@ -14,6 +14,8 @@ const SLICES: usize = 200;
 
 pub(super) struct Figures {
     pub(super) machine: Machine,
+    /// How long the machine stood still, in all.
+    pub(super) stood_still: Duration,
     pub(super) calls: usize,
     pub(super) right: usize,
     pub(super) refused: usize,
@@ -77,6 +79,7 @@ impl Figures {
         latencies.sort_by(f64::total_cmp);
         Figures {
             machine: Machine::this(),
+            stood_still: outcome.stalls.iter().map(|stall| stall.to - stall.from).sum(),
             calls: calls.len(),
             right: count(|told| *told == Told::Right),
             refused: count(|told| *told == Told::Refused),

@@ -1,6 +1,7 @@
 //! The report as Markdown.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::super::Outcome;
 use super::figures::Figures;
@@ -34,6 +35,9 @@ fn write(page: &mut String, outcome: &Outcome, figures: &Figures) -> std::fmt::R
         machine.cores,
         machine.memory_mib.div_ceil(1024),
     )?;
+    if figures.stood_still > Duration::ZERO {
+        writeln!(page, "The machine stood still for {:.1} s of that.\n", figures.stood_still.as_secs_f64())?;
+    }
     writeln!(page, "| promise | broken |\n|---|---:|")?;
     for (promise, broken) in promises(outcome) {
         writeln!(page, "| {} | {broken} |", promise.text())?;

@@ -27,6 +27,7 @@ fn outcome(broken: Vec<Broken>) -> Outcome {
         samples: vec![sample],
         calls: vec![vec![call]],
         broken,
+        stalls: vec![],
         logs: vec![vec!["a line".into()]],
     }
 }
