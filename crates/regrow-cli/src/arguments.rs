@@ -1,11 +1,13 @@
 //! What can be said on the command line, and in the environment instead.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use regrow_gateway::operate::DEFAULT_PORT;
 use regrow_gateway::units::{self, Limit};
 
 /// Keeps MCP connections alive: a server may die, the client's connection does not.
@@ -30,6 +32,15 @@ pub(crate) enum Command {
     )]
     Wrap(Box<Wrap>),
 
+    /// Serve all servers of a configuration behind one endpoint
+    ///
+    /// Reads the files that hosts have: mcpServers, or servers with inputs. Without a name it takes .mcp.json here, or the
+    /// file of a host that you have, and says which; without any it serves a demo server. The file is read again when it changes and
+    /// on SIGHUP: only what changed is touched.
+    #[command(after_help = "Examples:\n  regrow serve\n  regrow serve --transport stdio team.json\n  \
+                            regrow serve --host 0.0.0.0 --token-env REGROW_TOKEN --tls-cert cert.pem --tls-key key.pem")]
+    Serve(Box<Serve>),
+
     /// Connect to every server of a configuration and show which work
     ///
     /// Reads the files that hosts have: mcpServers, or servers with inputs. Without a name it takes .mcp.json here, or the
@@ -52,6 +63,99 @@ pub(crate) enum Command {
     /// Starts several `regrow wrap`, in front of servers that are killed, stopped, cut off and worse, by a plan that the
     /// seed decides. Exits 1 if a promise was broken, and says which. Needs Linux. Ctrl-C ends it, with a report.
     Torture(Torture),
+
+    /// Show where the servers of a running gateway stand
+    ///
+    /// Exits 1 if a server is broken: it failed, and waits or is parked. The gateway is the one that `regrow serve` started.
+    Status(Status),
+
+    /// Put a fresh session in the place of a server's, when its calls have ended
+    Reconnect(ToServer),
+
+    /// Let a server finish its calls, and stop it until it is woken
+    Drain(ToServer),
+
+    /// Stop trying to reach a server until a call comes, or it is woken
+    Park(ToServer),
+
+    /// Start a server that was drained, parked, or waits for its next attempt
+    Wake(ToServer),
+
+    /// Forget the faults of a server, so that its whole budget is there again
+    ResetBudget(ToServer),
+
+    /// Show the last things that happened to a server, and the last lines of its stderr
+    Logs(Logs),
+
+    /// Have the gateway log more or less from now on
+    LogLevel(ToLog),
+}
+
+/// Where the gateway is, and how to get in.
+#[derive(Args, Debug)]
+pub(crate) struct Gateway {
+    /// The address of the gateway
+    #[arg(long, value_name = "URL", default_value = DEFAULT_URL, env = "REGROW_URL")]
+    pub(crate) url: String,
+
+    /// Show the gateway the value of this variable as its token
+    #[arg(long, value_name = "NAME", env = "REGROW_TOKEN_ENV")]
+    pub(crate) token_env: Option<String>,
+
+    /// Trust the certificates in this file (PEM), besides those that the system trusts
+    #[arg(long, value_name = "FILE", env = "REGROW_CA_FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+/// A test compares it with the port that the gateway listens on.
+const DEFAULT_URL: &str = "http://127.0.0.1:8732";
+
+#[derive(Args, Debug)]
+pub(crate) struct Status {
+    /// Print everything as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Show it again every second, until interrupted
+    #[arg(long)]
+    pub(crate) watch: bool,
+
+    #[command(flatten)]
+    pub(crate) gateway: Gateway,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ToServer {
+    /// The server
+    #[arg(value_name = "NAME")]
+    pub(crate) server: String,
+
+    #[command(flatten)]
+    pub(crate) gateway: Gateway,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Logs {
+    /// The server
+    #[arg(value_name = "NAME")]
+    pub(crate) server: String,
+
+    /// Go on with what comes, until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+
+    #[command(flatten)]
+    pub(crate) gateway: Gateway,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ToLog {
+    /// How much
+    #[arg(value_enum, value_name = "LEVEL")]
+    pub(crate) level: LogLevel,
+
+    #[command(flatten)]
+    pub(crate) gateway: Gateway,
 }
 
 #[derive(Args, Debug)]
@@ -106,6 +210,102 @@ pub(crate) struct Check {
     /// Print what was found as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// The configuration to read
+    #[arg(value_name = "CONFIG")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Another one (repeatable); of servers with the same name, that in the later file counts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Vec<PathBuf>,
+
+    /// How clients reach us
+    #[arg(long, value_enum, default_value_t = Transport::Http, env = "REGROW_TRANSPORT")]
+    pub(crate) transport: Transport,
+
+    /// How a failed tool call is told: as a tool result that a model can read, or as a JSON-RPC error
+    #[arg(long, value_enum, default_value_t = Errors::Tool, env = "REGROW_ERRORS")]
+    pub(crate) errors: Errors,
+
+    /// How long a list waits for servers that have never told what they offer
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::duration, env = "REGROW_LIST_WAIT")]
+    pub(crate) list_wait: Duration,
+
+    /// How long calls may go on when we are told to end
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration, env = "REGROW_DRAIN_TIMEOUT")]
+    pub(crate) drain_timeout: Duration,
+
+    /// Do not keep what servers offer, and which era they speak, in the user's cache folder
+    #[arg(long, env = "REGROW_NO_CACHE")]
+    pub(crate) no_cache: bool,
+
+    /// The longest message that is taken from a client
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, env = "REGROW_MAX_LINE")]
+    pub(crate) max_line: usize,
+
+    /// How much is logged
+    #[arg(long, value_enum, default_value_t = LogLevel::Info, env = "REGROW_LOG_LEVEL")]
+    pub(crate) log_level: LogLevel,
+
+    /// How it is logged
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "REGROW_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
+
+    #[command(flatten)]
+    pub(crate) http: HttpFace,
+}
+
+const HTTP: &str = "Options for clients over HTTP";
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = HTTP)]
+pub(crate) struct HttpFace {
+    /// The address to listen on. Beyond this machine a token is needed
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", env = "REGROW_HOST")]
+    pub(crate) host: IpAddr,
+
+    /// The port to listen on; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT, env = "REGROW_PORT")]
+    pub(crate) port: u16,
+
+    /// Clients must show the value of this variable as their bearer token (repeatable). Clients with different tokens share no session
+    #[arg(long = "token-env", value_name = "NAME", env = "REGROW_TOKEN_ENV", value_delimiter = ',')]
+    pub(crate) token_envs: Vec<String>,
+
+    /// A name under which clients reach us, such as mcp.example (repeatable)
+    #[arg(long = "allow-host", value_name = "NAME[:PORT]", env = "REGROW_ALLOW_HOST", value_delimiter = ',')]
+    pub(crate) hosts: Vec<String>,
+
+    /// A web page that may talk to us, such as https://app.example (repeatable)
+    #[arg(long = "allow-origin", value_name = "ORIGIN", env = "REGROW_ALLOW_ORIGIN", value_delimiter = ',')]
+    pub(crate) origins: Vec<String>,
+
+    /// Our certificate (PEM), where clients come by https
+    #[arg(long, value_name = "FILE", env = "REGROW_TLS_CERT", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The private key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", env = "REGROW_TLS_KEY", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Speak the older HTTP+SSE at /sse, too
+    #[arg(long, env = "REGROW_SSE")]
+    pub(crate) sse: bool,
+
+    /// Let anybody in who can reach the address, without a token
+    #[arg(long, env = "REGROW_INSECURE")]
+    pub(crate) insecure: bool,
+
+    /// After how long a client's session is forgotten that nobody uses
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = units::duration, env = "REGROW_SESSION_IDLE")]
+    pub(crate) session_idle: Duration,
+
+    /// More clients at a time are refused
+    #[arg(long, value_name = "N", default_value_t = 4096, env = "REGROW_MAX_CLIENTS")]
+    pub(crate) max_clients: usize,
 }
 
 #[derive(Args, Debug)]
@@ -262,6 +462,14 @@ pub(crate) struct Remote {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    /// Streamable HTTP, any number of clients
+    Http,
+    /// Standard input and output, one client
+    Stdio,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Era {
     /// Find out
     Auto,
@@ -337,6 +545,12 @@ mod tests {
             let name = argument.get_env().unwrap_or_else(|| panic!("{} has none", argument.get_id()));
             assert!(name.to_str().unwrap().starts_with("REGROW_"));
         }
+    }
+
+    #[test]
+    fn the_gateway_is_looked_for_where_it_listens() {
+        let port = regrow_gateway::operate::DEFAULT_PORT;
+        assert_eq!(DEFAULT_URL, format!("http://127.0.0.1:{port}"));
     }
 
     #[test]

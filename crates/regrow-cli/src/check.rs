@@ -1,21 +1,22 @@
 //! `regrow check`: connects to every server of a configuration and shows which work.
 
-mod files;
 mod finding;
 mod progress;
 mod table;
 mod visit;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 
-use regrow_gateway::config::{Config, Problems, Reach, Server};
+use regrow_gateway::config::{Config, Message, Place, Problems, Reach, Server};
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::arguments::Check;
+use crate::files::Files;
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
+use crate::table::wants_colour;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, guard};
 use finding::{Finding, State};
 use progress::Progress;
@@ -24,7 +25,7 @@ use progress::Progress;
 const SIDE_BY_SIDE: usize = 8;
 
 pub(crate) fn run(options: Check) -> u8 {
-    let config = match files::read(&options) {
+    let config = match read(&options) {
         Ok(config) => config,
         Err(problems) => return refused(&options, &problems),
     };
@@ -39,6 +40,18 @@ pub(crate) fn run(options: Check) -> u8 {
     let checked = runtime.block_on(check(&options, wanted));
     runtime.shutdown_background();
     checked.unwrap_or_else(|error| failed(&error))
+}
+
+fn read(options: &Check) -> Result<Config, Problems> {
+    match Files::find(options.file.iter().chain(&options.config).cloned()) {
+        Some(files) => files.read(),
+        None => {
+            let place = Place { file: ".mcp.json".into(), line: 0, column: 0 };
+            let text =
+                "there is no such file here, and none of a host that we know; write it, or name another";
+            Err(Problems(vec![Message { place, server: None, field: None, text: text.into() }]))
+        }
+    }
 }
 
 /// The servers to visit, and those that are switched off.
@@ -123,7 +136,7 @@ fn print(options: &Check, findings: &[Finding]) -> io::Result<()> {
             let servers: Vec<_> = findings.iter().map(Finding::json).collect();
             format!("{:#}\n", json!({ "servers": servers }))
         }
-        false => table::text(findings, io::stdout().is_terminal()),
+        false => table::text(findings, wants_colour()),
     };
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

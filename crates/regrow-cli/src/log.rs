@@ -1,6 +1,5 @@
 //! Logs on standard error, a line each. A reader that is slow or absent never holds us up.
 
-use std::fmt;
 use std::io::{self, Write};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -8,26 +7,39 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::{self, FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::arguments::{LogFormat, LogLevel};
 
 /// A pipe that can be written to takes so much without blocking.
 const LONGEST: usize = 4096;
 
-pub(crate) fn start(level: LogLevel, format: LogFormat) {
-    let level = match level {
+/// Makes the log say more or less.
+pub(crate) type SetLevel = Box<dyn Fn(LogLevel) + Send + Sync>;
+
+pub(crate) fn start(level: LogLevel, format: LogFormat) -> SetLevel {
+    let (level, handle) = reload::Layer::new(filter(level));
+    let registry = tracing_subscriber::registry().with(level);
+    let lines = fmt::layer().with_writer(|| Stderr).with_ansi(false);
+    match format {
+        LogFormat::Text => registry.with(lines.event_format(Text)).init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true).with_target(false)).init(),
+    }
+    // It fails only if the log is gone, and that lives as long as we do.
+    Box::new(move |level| handle.reload(filter(level)).unwrap_or_default())
+}
+
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
         LogLevel::Off => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
-    };
-    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Stderr).with_ansi(false);
-    match format {
-        LogFormat::Text => builder.event_format(Text).init(),
-        LogFormat::Json => builder.json().flatten_event(true).with_target(false).init(),
     }
 }
 
@@ -39,7 +51,12 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, _: &FmtContext<'_, S, N>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut line: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
         let mut parts = Parts::default();
         event.record(&mut parts);
         write!(line, "regrow: ")?;
@@ -68,7 +85,7 @@ impl Visit for Parts {
         }
     }
 
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
             name => self.others.push_str(&format!(" {name}={value:?}")),

@@ -5,9 +5,13 @@ mod arguments;
 mod check;
 mod client;
 mod demo;
+mod files;
 mod guard;
 mod log;
+mod operate;
+mod serve;
 mod signals;
+mod table;
 mod torture;
 mod watch;
 mod wrap;
@@ -16,6 +20,7 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
+use regrow_gateway::operate::Order;
 
 /// Done.
 const DONE: u8 = 0;
@@ -43,9 +48,18 @@ fn main() -> ExitCode {
     };
     ExitCode::from(match arguments.command {
         Command::Wrap(options) => wrap::run(*options),
+        Command::Serve(options) => serve::run(*options),
         Command::Check(options) => check::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Torture(options) => torture::run(options),
+        Command::Status(options) => operate::status(&options),
+        Command::Reconnect(options) => operate::order(&options, Order::Reconnect),
+        Command::Drain(options) => operate::order(&options, Order::Drain),
+        Command::Park(options) => operate::order(&options, Order::Park),
+        Command::Wake(options) => operate::order(&options, Order::Wake),
+        Command::ResetBudget(options) => operate::order(&options, Order::ResetBudget),
+        Command::Logs(options) => operate::logs(&options),
+        Command::LogLevel(options) => operate::log_level(&options),
     })
 }

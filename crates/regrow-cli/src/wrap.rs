@@ -24,7 +24,7 @@ const LAST_CALLS: Duration = Duration::from_millis(300);
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 pub(crate) fn run(options: Wrap) -> u8 {
-    log::start(options.log_level, options.log_format);
+    let _ = log::start(options.log_level, options.log_format); // It stays as it was asked for.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&format!("cannot start: {error}")),

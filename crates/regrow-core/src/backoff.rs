@@ -32,9 +32,14 @@ impl Backoff {
     /// Starts over if a session was ready for so long that its server has proven healthy.
     pub fn proven(&mut self, ready_for: Duration) {
         if ready_for >= self.policy.proven.max(2 * self.last) {
-            self.failures = 0;
-            self.last = Duration::ZERO;
+            self.start_over();
         }
+    }
+
+    /// The next pause is the first again.
+    pub fn start_over(&mut self) {
+        self.failures = 0;
+        self.last = Duration::ZERO;
     }
 
     /// This length, made longer or shorter by up to the jitter.
@@ -112,6 +117,18 @@ mod tests {
         backoff.proven(Duration::from_secs(59));
         assert_eq!(backoff.pause().as_secs(), 30);
         backoff.proven(Duration::from_secs(60));
+        assert_eq!(backoff.pause(), Duration::ZERO);
+    }
+
+    #[test]
+    fn started_over_it_needs_no_more_proof_than_at_first() {
+        let mut backoff = backoff(0);
+        for _ in 0..9 {
+            backoff.pause();
+        }
+        backoff.start_over();
+        assert_eq!([backoff.pause(), backoff.pause()].map(|pause| pause.as_millis()), [0, 250]);
+        backoff.proven(Duration::from_secs(30));
         assert_eq!(backoff.pause(), Duration::ZERO);
     }
 }

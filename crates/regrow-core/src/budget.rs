@@ -25,6 +25,11 @@ impl Budget {
         self.charges.push_back(now);
     }
 
+    /// Forgets all charges.
+    pub fn forget(&mut self) {
+        self.charges.clear();
+    }
+
     /// How many more faults are borne before the connection parks.
     pub fn left(&self, now: Time) -> u32 {
         self.policy.charges.saturating_sub(self.spent(now))
@@ -60,6 +65,16 @@ mod tests {
         assert_eq!(budget.left(at(5)), 0);
         budget.charge(at(5));
         assert!(budget.is_over(at(5)));
+    }
+
+    #[test]
+    fn what_is_forgotten_is_borne_again() {
+        let mut budget = Budget::new(BudgetPolicy { charges: 1, window: Duration::from_secs(180) });
+        budget.charge(at(0));
+        budget.charge(at(1));
+        assert!(budget.is_over(at(2)));
+        budget.forget();
+        assert_eq!((budget.left(at(2)), budget.is_over(at(2))), (1, false));
     }
 
     #[test]

@@ -36,6 +36,14 @@ pub enum Event {
     Reconnect(Orderer, Pulse),
     /// Something has changed that may mend what only a person can.
     Mended,
+    /// An operator wants the session ended until the next call, if nothing is lost by that.
+    Rest(Ties, Pulse),
+    /// An operator wants no session until they say so; the calls in flight may finish.
+    Park(Pulse),
+    /// An operator wants a session, now.
+    Wake,
+    /// An operator wants past faults forgotten.
+    ResetBudget,
     /// The connection must end, but the calls in flight may finish.
     Drain,
     /// The connection must end.
@@ -71,6 +79,15 @@ impl Pulse {
     pub(crate) fn has_call_from_before(&self, time: Time) -> bool {
         self.eldest.is_some_and(|taken| taken < time)
     }
+}
+
+/// What binds a client to a session, so that its end would not go unnoticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ties {
+    /// How many calls of clients are pending: in flight, waiting or paused. Streams are not counted.
+    pub pending: usize,
+    /// Whether a client waits for what the server says or does by itself: subscriptions, streams, tasks.
+    pub listening: bool,
 }
 
 /// What must be done.
@@ -115,8 +132,12 @@ pub enum Notice {
     Doubted(Epoch),
     /// The next attempt starts after a pause.
     Backoff(Duration),
-    /// Stopped trying at pace, for this reason.
+    /// Stopped trying at pace, for this reason; or at all, where an operator wants it so.
     Parked(Fault),
+    /// The session was ended because nobody needed it; the next call starts another.
+    Resting,
+    /// Past faults are forgotten.
+    BudgetReset,
     /// A process could not be ended in time; we go on without waiting.
     Abandoned(Epoch),
     /// A timer came so late that the machine must have slept.
@@ -136,6 +157,7 @@ impl Event {
             Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, ..) | ProbeRefused(epoch) => Some(*epoch),
             Doubted(epoch, _) | ProbeFailed(epoch, ..) => Some(*epoch),
             Start | Demand | Reconnect(..) | Mended | Drain | Close(_) | Tick(_) => None,
+            Rest(..) | Park(_) | Wake | ResetBudget => None,
         }
     }
 }

@@ -175,6 +175,9 @@ pub enum Fault {
     /// A drain took longer than allowed and the session was replaced under its calls.
     #[error("the connection was restarted on request")]
     Replaced,
+    /// An operator wants no session.
+    #[error("the server was parked by an operator")]
+    Parked,
     /// The connection was closed.
     #[error("the connection was closed")]
     Closed,
@@ -343,6 +346,7 @@ impl Fault {
             AnswerCut => "answer-cut",
             Stalled { .. } => "stalled",
             Replaced => "replaced",
+            Parked => "parked",
             Closed => "closed",
         }
     }
@@ -377,6 +381,7 @@ impl Fault {
             | AnswerCut
             | Stalled { .. }
             | Replaced
+            | Parked
             | Closed => Class::Passing,
         }
     }

@@ -459,13 +459,17 @@ impl<R> Ledger<R> {
     }
 
     /// The attempt that these calls waited for has failed, for this reason. A client's first handshake and streams go on
-    /// waiting, unless trying again cannot mend it or nothing will come any more.
+    /// waiting, unless trying again cannot mend it or nothing will come any more. Where an operator wants no session, streams alone do.
     pub fn fail_waiting(&mut self, fault: &Fault) -> Vec<Ended<R>> {
         let for_good = self.closed || fault.is_permanent();
         let waits = |call: &Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
         let waiting: Vec<CallId> =
             self.calls.iter().filter(|(_, call)| waits(call)).map(|(&id, _)| id).collect();
-        let patient = |call: &Call<R>| matches!(call.nature, Nature::Greeting | Nature::Stream);
+        let patient = |call: &Call<R>| match call.nature {
+            Nature::Stream => true,
+            Nature::Greeting => *fault != Fault::Parked,
+            _ => false,
+        };
         let mut over = vec![];
         for id in waiting {
             if !for_good && self.calls.get(&id).is_some_and(patient) {
@@ -567,6 +571,16 @@ impl<R> Ledger<R> {
         let of_clients = |call: &Call<R>| !call.own && call.nature != Nature::Stream;
         let calls = self.calls.iter().filter(|(id, call)| of_clients(call) && gone(call) && wanted(**id));
         calls.map(|(_, call)| call.since).min()
+    }
+
+    /// How many calls of clients are pending, wherever they are. Streams are not counted.
+    pub fn pending(&self) -> usize {
+        self.count(|_| true)
+    }
+
+    /// Whether a client has a stream open, or wants one.
+    pub fn has_streams(&self) -> bool {
+        self.calls.values().any(|call| call.nature == Nature::Stream)
     }
 
     fn count(&self, wanted: impl Fn(&Call<R>) -> bool) -> usize {

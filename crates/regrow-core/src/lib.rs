@@ -19,7 +19,7 @@ mod watch;
 
 pub use backoff::Backoff;
 pub use budget::Budget;
-pub use event::{Effect, Event, Notice, Orderer, Pulse};
+pub use event::{Effect, Event, Notice, Orderer, Pulse, Ties};
 pub use fault::{Again, Fault, Phase, Reach, Remedy, Verdict, seconds, signal_name};
 pub use ledger::{Admission, CallId, Delivery, Ended, Ledger, Missed, Refusal};
 pub use lifecycle::Lifecycle;

@@ -6,6 +6,8 @@ use crate::watch::{Sign, Trust};
 use crate::{Again, Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Reach, Remedy, Time, Verdict};
 use std::time::Duration;
 
+mod orders;
+
 /// The pure state machine. Its owner reports events and carries out effects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lifecycle {
@@ -93,6 +95,7 @@ impl Lifecycle {
     pub fn next_attempt(&self) -> Option<Time> {
         match self.state {
             State::Backoff { retry_at, .. } => Some(retry_at),
+            _ if self.state.is_parked_by_order() => None,
             State::Parked { .. } | State::Closing { then: Intent::Replace(_), .. } => {
                 Some(self.demand_floor())
             }
@@ -125,7 +128,16 @@ impl Lifecycle {
             (_, E::Close(manner)) => self.close(now, manner),
             (S::Ready { .. } | S::Draining { .. }, E::Drain) => self.drain_to_close(now),
             (_, E::Drain) => self.close(now, Manner::Planned),
-            (S::Idle, E::Start | E::Demand | E::Reconnect(..)) => self.connect(now),
+            (_, E::Rest(ties, pulse)) if self.may_rest(ties) => self.rest(now, pulse),
+            (_, E::Park(pulse)) => self.park_by_order(now, pulse),
+            (_, E::Wake) => self.wake(now),
+            (_, E::ResetBudget) => self.reset_budget(now),
+            (state, E::Demand) if state.is_parked_by_order() => vec![Effect::FailWaiting(Fault::Parked)],
+            (S::Parked { fault: Fault::Parked, .. }, E::Start | E::Reconnect(Orderer::Program, _)) => vec![],
+            (S::Draining { then: Intent::Park, .. }, E::Reconnect(Orderer::Person, _)) => self.hurry(),
+
+            (S::Idle, E::Start | E::Demand) => self.connect_soon(now, Orderer::Program),
+            (S::Idle, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
 
             (S::Connecting { .. }, E::Opened(_)) => self.greet(Step::ClientsTurn, None),
             (S::Connecting { .. }, E::Begun(_, step)) => {
@@ -189,7 +201,9 @@ impl Lifecycle {
             (S::Closing { .. }, E::Lost(_, fault, pulse)) if !self.is_charged() => {
                 self.lost_while_closing(now, fault, pulse)
             }
-            (S::Closing { then: Intent::Replace(_), .. }, E::Reconnect(Orderer::Person, _)) => self.hurry(),
+            (S::Closing { then, .. }, E::Reconnect(Orderer::Person, _)) if *then != Intent::Close => {
+                self.hurry()
+            }
             (S::Closing { .. }, E::Gone(_, ended)) => {
                 let mut effects = self.untidy(ended);
                 effects.extend(self.gone(now));
@@ -271,7 +285,7 @@ impl Lifecycle {
         };
         let was_connecting = matches!(self.state, State::Connecting { .. });
         let then = match self.state {
-            State::Draining { then: Intent::Close, .. } => Intent::Close,
+            State::Draining { then: then @ (Intent::Close | Intent::Park), .. } => then,
             _ if charged_before && verdict.remedy == Remedy::AtOnce => Intent::Replace(Remedy::Retry),
             _ => Intent::Replace(verdict.remedy),
         };
@@ -315,8 +329,9 @@ impl Lifecycle {
         self.settle_accounts(now, verdict, pulse);
         let notice = Notice::Late(self.epoch, fault.clone());
         if let State::Closing { fault: kept, then, .. } = &mut self.state {
-            if let Intent::Replace(remedy) = then {
-                *remedy = verdict.remedy;
+            match then {
+                Intent::Replace(_) | Intent::Rest => *then = Intent::Replace(verdict.remedy),
+                Intent::Park | Intent::Close => {}
             }
             *kept = Some(fault);
         }
@@ -401,8 +416,8 @@ impl Lifecycle {
     fn drain(&mut self, now: Time, then: Intent) -> Vec<Effect> {
         self.state = State::Draining { deadline: now + self.policy.drain_timeout, then };
         let mut effects = vec![Effect::Hold(self.epoch)];
-        if then == Intent::Close {
-            effects.push(Effect::FailWaiting(Fault::Closed)); // No session will come for them.
+        if !matches!(then, Intent::Replace(_)) {
+            effects.push(Effect::FailWaiting(meant(then))); // No session will come for them.
         }
         effects
     }
@@ -420,7 +435,7 @@ impl Lifecycle {
     /// Ends the session because we want it so. What it still has in flight is settled when it is gone.
     fn hangup(&mut self, now: Time, manner: Manner, then: Intent) -> Vec<Effect> {
         let mut effects = vec![Effect::Notice(Notice::Planned(self.epoch, manner))];
-        let fault = (self.is_charged() && then != Intent::Close).then_some(Fault::Replaced);
+        let fault = (self.is_charged() && matches!(then, Intent::Replace(_))).then_some(Fault::Replaced);
         effects.extend(self.enter_closing(now, manner, then, fault));
         effects
     }
@@ -440,7 +455,7 @@ impl Lifecycle {
 
     /// A person wants a fresh session and gets the next attempt at once, whatever the last one ended with.
     fn hurry(&mut self) -> Vec<Effect> {
-        if let State::Closing { then, .. } = &mut self.state {
+        if let State::Draining { then, .. } | State::Closing { then, .. } = &mut self.state {
             *then = Intent::Replace(Remedy::AtOnce);
         }
         vec![]
@@ -459,6 +474,8 @@ impl Lifecycle {
         let (then, fault) = (*then, fault.take());
         effects.extend(match then {
             Intent::Close => self.closed(),
+            Intent::Park => self.parked_by_order(),
+            Intent::Rest => self.rested(),
             Intent::Replace(remedy) => self.replace(now, remedy, fault),
         });
         effects
@@ -555,6 +572,7 @@ impl Lifecycle {
         let (retry_at, fault) = match &self.state {
             State::Backoff { retry_at, .. } if *retry_at <= floor && now < *retry_at => return vec![],
             State::Backoff { retry_at, fault } => (floor.min(*retry_at).max(now), fault.clone()),
+            State::Parked { fault: Fault::Parked, .. } | State::Idle => (floor.max(now), None),
             State::Parked { fault, .. } => (floor.max(now), Some(fault.clone())),
             _ => return vec![],
         };
@@ -686,7 +704,8 @@ fn deferral(fault: &Option<Fault>) -> Option<Duration> {
 fn meant(then: Intent) -> Fault {
     match then {
         Intent::Close => Fault::Closed,
-        Intent::Replace(_) => Fault::Replaced,
+        Intent::Park => Fault::Parked,
+        Intent::Replace(_) | Intent::Rest => Fault::Replaced,
     }
 }
 

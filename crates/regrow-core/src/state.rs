@@ -5,7 +5,7 @@ use crate::{Fault, Remedy, Time};
 /// Where a connection stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Nothing was asked of it yet.
+    /// Nothing was asked of it yet; or, after the first epoch, nothing since it was told to rest.
     Idle,
     /// An attempt is under way.
     Connecting {
@@ -46,13 +46,13 @@ pub enum State {
         /// Why the last session or attempt ended, unless that was meant.
         fault: Option<Fault>,
     },
-    /// Stopped trying at pace. Slow probes, calls and people wake it.
+    /// Stopped trying at pace. Slow probes, calls and people wake it; where an operator parked it, only people do.
     Parked {
         /// When the next attempt starts, if one is due.
         probe_at: Option<Time>,
         /// How many slow probes have failed.
         probes: u32,
-        /// Why.
+        /// Why; [`Fault::Parked`] where an operator wants it so.
         fault: Fault,
     },
     /// Over. Nothing is left.
@@ -103,6 +103,10 @@ pub enum Watch {
 pub enum Intent {
     /// Put another in its place.
     Replace(Remedy),
+    /// Leave it empty until the next call.
+    Rest,
+    /// Leave it empty until an operator says otherwise.
+    Park,
     /// End the connection.
     Close,
 }
@@ -121,6 +125,16 @@ impl State {
             State::Backoff { retry_at, .. } => Some(retry_at),
             State::Parked { probe_at, .. } => probe_at,
         }
+    }
+
+    /// Whether there will be no session until an operator says so.
+    pub fn is_parked_by_order(&self) -> bool {
+        matches!(
+            self,
+            State::Parked { fault: Fault::Parked, .. }
+                | State::Draining { then: Intent::Park, .. }
+                | State::Closing { then: Intent::Park, .. }
+        )
     }
 
     /// The state's name, for logs, status and metrics.

@@ -2,6 +2,8 @@
 
 #[path = "lives/exchanges.rs"]
 mod exchanges;
+#[path = "lives/orders.rs"]
+mod orders;
 mod world;
 
 use regrow_core::{Delivery, Event, Fault, Manner, Nature, Notice, Orderer, Policy, Pulse, Step, Time};

@@ -62,7 +62,7 @@ fn equal_seeds_live_equal_lives() {
 }
 
 /// What all lives together must have reached.
-const WANTED: [&str; 57] = [
+const WANTED: [&str; 65] = [
     "idle",
     "connecting",
     "ready",
@@ -120,6 +120,14 @@ const WANTED: [&str; 57] = [
     "deferred with calls waiting",
     "mended while parked",
     "mended in time",
+    "notice resting",
+    "notice budget reset",
+    "rest refused",
+    "parked by order",
+    "call refused by order",
+    "woken from rest",
+    "woken by an operator",
+    "woken by a reset budget",
 ];
 
 /// What the walk knows of a call.
@@ -309,7 +317,8 @@ impl Walk {
             840..850 => self.lose_by_chance(),
             850..858 => self.reconnect(Orderer::Person),
             858..885 => self.reconnect(Orderer::Program),
-            885..905 => self.event(Event::Start),
+            885..893 => self.event(Event::Start),
+            893..905 => self.order(),
             905..915 => self.event(Event::ProbeRefused(epoch)),
             915..918 => {
                 let manner = self.some_manner();
@@ -672,6 +681,17 @@ impl Walk {
         self.event(Event::Gone(epoch, crash));
     }
 
+    /// An operator wants something.
+    fn order(&mut self) {
+        match self.rng.u32(0..10) {
+            0..3 => self.owner.rest(self.now),
+            3..5 => self.owner.park(self.now),
+            5..8 => self.owner.event(self.now, Event::Wake),
+            _ => self.owner.event(self.now, Event::ResetBudget),
+        }
+        self.judge();
+    }
+
     fn reconnect(&mut self, orderer: Orderer) {
         self.say(|_| format!("{orderer:?} wants a reconnect"));
         self.owner.reconnect(self.now, orderer);
@@ -817,8 +837,10 @@ impl Walk {
             Event::Opened(epoch) if *epoch == self.owner.epoch() && is_connecting(&state) => {
                 self.account.discovering = false;
             }
-            Event::Reconnect(Orderer::Person, _) => {
-                self.account.hurried = matches!(state, State::Closing { .. });
+            Event::Rest(..) => self.judge_rest(&state),
+            Event::Reconnect(Orderer::Person, _) | Event::Wake => {
+                let ends = matches!(state, State::Closing { .. }) || state.is_parked_by_order();
+                self.account.hurried |= ends;
                 self.deferred_until = None; // Whatever was asked for, a person need not wait.
             }
             Event::Mended => {
@@ -827,6 +849,7 @@ impl Walk {
                     self.seen.insert("mended while parked");
                 }
             }
+            Event::Demand if state.is_parked_by_order() => _ = self.seen.insert("call refused by order"),
             Event::Demand if self.deferred_until.is_some() => {
                 self.seen.insert("deferred with calls waiting");
             }
@@ -834,6 +857,17 @@ impl Walk {
             _ => {}
         }
         self.step = Some((state, event));
+    }
+
+    /// Nobody may lose anything by a rest.
+    fn judge_rest(&mut self, before: &State) {
+        let rests = |state: &State| matches!(state, State::Closing { then: Intent::Rest, .. });
+        let pending = self.calls.values().any(|truth| truth.ended.is_none() && !truth.own);
+        if !rests(before) && rests(self.owner.lifecycle.state()) {
+            assert!(!pending, "P2: a session rests under its calls and streams");
+        } else {
+            self.seen.insert("rest refused");
+        }
     }
 
     /// The step is over: was each fault charged, and told, as it should have been?
@@ -926,6 +960,12 @@ impl Walk {
     fn judge_attempt(&mut self, epoch: Epoch) {
         p1_at_most_one_process_lives(epoch, self);
         p5_an_attempt_has_a_reason(self);
+        self.seen.extend(match &self.step {
+            Some((State::Idle, _)) if !self.attempts.is_empty() => Some("woken from rest"),
+            Some((state, Event::Wake)) if state.is_parked_by_order() => Some("woken by an operator"),
+            Some((_, Event::ResetBudget)) => Some("woken by a reset budget"),
+            _ => None,
+        });
         if let Some((State::Closing { .. }, event)) = &self.step {
             if matches!(event, Event::Tick(_)) {
                 self.seen.insert("abandoned while replaced");
@@ -999,6 +1039,8 @@ impl Walk {
             Notice::Doubted(_) => "notice doubted",
             Notice::Backoff(_) => "notice backoff",
             Notice::Parked(_) => "notice parked",
+            Notice::Resting => "notice resting",
+            Notice::BudgetReset => "notice budget reset",
             Notice::Abandoned(_) => "notice abandoned",
             Notice::Woke => "notice woke",
             Notice::Closed => "notice closed",
@@ -1017,7 +1059,13 @@ impl Walk {
                 self.deferred_until = None; // There was another cause, and a worse one.
                 p4_a_charge_is_a_fault(&fault, self);
             }
+            Notice::Parked(Fault::Parked) => _ = self.seen.insert("parked by order"),
             Notice::Parked(fault) => self.slow |= !fault.is_permanent(),
+            Notice::BudgetReset => {
+                self.charges.clear();
+                self.free_in_a_row = 0;
+                self.slow = false;
+            }
             Notice::Retired(epoch, _) => {
                 assert_eq!(epoch, self.owner.epoch());
                 assert!(!self.expected_charge, "P4: a fault was let go free");

@@ -1,1 +1,193 @@
 //! What several servers offer together, and what each thing is called there.
+//!
+//! A [`Directory`] is built anew from the servers' catalogs whenever one of them changes, and never changes itself.
+//!
+//! **Names.** With one server everything is called what it is called there. With several, tools and prompts are called
+//! `server__tool`, of letters, digits, `_` and `-`, at most 64 long; other characters become `_`. What is too long is cut and ends in a
+//! hash of both names. Where two would be called the same, *both* end in such a hash, so that nobody can take another's
+//! name, and neither the order of the servers nor that of their answers matters.
+//!
+//! **Resources** keep their URIs, so that links inside results work. Where several servers list the same URI, the first in the order
+//! of the configuration keeps it; those of the others are `regrow://SERVER/PERCENT-ENCODED-URI`. Templates likewise, but
+//! what follows the server stays as it is, since clients fill it in. URIs that begin with `regrow:` are ours alone.
+
+mod names;
+mod shelf;
+mod template;
+mod together;
+mod uris;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::catalog::{Catalog, Cut, List};
+use shelf::Shelf;
+pub use shelf::{BadCursor, PAGE_SIZE, Page};
+use template::{Template, budget};
+
+/// What several servers offer together.
+#[derive(Debug)]
+pub struct Directory {
+    servers: Vec<Entry>,
+    shelves: [Shelf; 4],
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: String,
+    catalog: Arc<Catalog>,
+    templates: Vec<Template>,
+}
+
+/// How fresh a list of one server is.
+#[derive(Clone, Copy, Debug)]
+pub struct Freshness<'a> {
+    /// The server, by its place.
+    pub server: usize,
+    /// Which list.
+    pub list: List,
+    /// How many items it has; none where it was never fetched.
+    pub items: Option<usize>,
+    /// When it was last fetched.
+    pub fetched: Option<SystemTime>,
+    /// Why it may not be what the server has now.
+    pub stale: Option<&'a str>,
+    /// Why it is not the whole list.
+    pub cut: Option<Cut>,
+    /// How many items could not be listed.
+    pub left_out: usize,
+}
+
+impl Directory {
+    /// What these servers offer together, in the order of the configuration. Their names must differ.
+    pub fn of(servers: &[(&str, Arc<Catalog>)]) -> Directory {
+        let servers: Vec<_> = servers
+            .iter()
+            .map(|(name, catalog)| Entry {
+                name: (*name).to_owned(),
+                catalog: catalog.clone(),
+                templates: keys(catalog, List::Templates).filter_map(Template::parse).collect(),
+            })
+            .collect();
+        let shelves = List::ALL.map(|list| shelf(list, &servers));
+        Directory { servers, shelves }
+    }
+
+    /// The name of the server at this place.
+    pub fn server(&self, place: usize) -> &str {
+        self.servers.get(place).map_or("", |entry| &entry.name)
+    }
+
+    /// The server whose tool is called so here, by its place; and what that calls it.
+    pub fn tool(&self, name: &str) -> Option<(usize, &str)> {
+        self.original(List::Tools, name)
+    }
+
+    /// The same for a prompt.
+    pub fn prompt(&self, name: &str) -> Option<(usize, &str)> {
+        self.original(List::Prompts, name)
+    }
+
+    /// Whom to ask for this resource or template, one after the other; and what each calls it. If it is listed, only its owner;
+    /// else servers with a template for it, then all others that have resources.
+    pub fn resource<'a>(&'a self, uri: &'a str) -> impl Iterator<Item = (usize, Cow<'a, str>)> {
+        let listed = self.original(List::Resources, uri).or_else(|| self.original(List::Templates, uri));
+        let named = listed.map(|(server, uri)| (server, Cow::Borrowed(uri))).or_else(|| self.named(uri));
+        let unlisted = match named {
+            Some(_) => vec![],
+            None => self.likely(uri).into_iter().map(|server| (server, Cow::Borrowed(uri))).collect(),
+        };
+        named.into_iter().chain(unlisted)
+    }
+
+    /// A part of a list: what follows this cursor, or the first. [`PAGE_SIZE`] items are a good size: many clients
+    /// never ask for a second page.
+    pub fn page(&self, list: List, cursor: Option<&str>, size: usize) -> Result<Page, BadCursor> {
+        self.shelves[list as usize].page(cursor, size)
+    }
+
+    /// How many items a list has.
+    pub fn count(&self, list: List) -> usize {
+        self.shelves[list as usize].count()
+    }
+
+    /// The same as long as what clients see of the list is, in whatever order.
+    pub fn revision(&self, list: List) -> u64 {
+        self.shelves[list as usize].revision()
+    }
+
+    /// How fresh everything is, for those lists that servers have.
+    pub fn freshness(&self) -> impl Iterator<Item = Freshness<'_>> {
+        let lists = |(server, entry)| List::ALL.into_iter().map(move |list| (server, entry, list));
+        let all = self.servers.iter().enumerate().flat_map(lists);
+        let offered = all.filter(|(_, entry, list): &(usize, &Entry, List)| entry.catalog.offers(*list));
+        offered.map(|(server, entry, list)| {
+            let listing = entry.catalog.listing(list);
+            Freshness {
+                server,
+                list,
+                items: listing.map(|listing| listing.items().len()),
+                fetched: listing.map(|listing| listing.fetched),
+                stale: entry.catalog.stale(list),
+                cut: listing.and_then(|listing| listing.cut),
+                left_out: listing.map_or(0, |listing| listing.left_out),
+            }
+        })
+    }
+
+    fn original(&self, list: List, name: &str) -> Option<(usize, &str)> {
+        let (server, item) = self.shelves[list as usize].find(name)?;
+        let listing = self.servers[server].catalog.listing(list)?;
+        Some((server, listing.items().get(item)?.key()))
+    }
+
+    /// A URI that names its server. It need not be listed: the server it was named apart from may have gone.
+    fn named<'a>(&self, uri: &'a str) -> Option<(usize, Cow<'a, str>)> {
+        if self.servers.len() < 2 {
+            return None;
+        }
+        let (name, original) = uris::split(uri)?;
+        let server = self.servers.iter().position(|entry| entry.name == *name)?;
+        Some((server, original))
+    }
+
+    /// The servers that may have a resource which nobody lists.
+    fn likely(&self, uri: &str) -> Vec<usize> {
+        let having =
+            (0..self.servers.len()).filter(|server| self.servers[*server].catalog.has(&["resources"]));
+        let (mut matching, others): (Vec<_>, Vec<_>) = having.partition(|server| {
+            let mut steps = budget();
+            self.servers[*server].templates.iter().any(|template| template.matches(uri, &mut steps))
+        });
+        matching.extend(others);
+        matching
+    }
+}
+
+fn keys(catalog: &Catalog, list: List) -> impl Iterator<Item = &str> {
+    catalog.listing(list).into_iter().flat_map(|listing| listing.items()).map(|item| item.key())
+}
+
+/// One list of all servers, under the names that things have here.
+fn shelf(list: List, servers: &[Entry]) -> Shelf {
+    let pairs: Vec<(&str, &str)> = servers
+        .iter()
+        .flat_map(|entry| keys(&entry.catalog, list).map(|key| (entry.name.as_str(), key)))
+        .collect();
+    let names = match list {
+        _ if servers.len() == 1 => pairs.iter().map(|(_, key)| Some(Cow::Borrowed(*key))).collect(),
+        List::Tools | List::Prompts => names::together(&pairs),
+        List::Resources => uris::together(&pairs, uris::apart),
+        List::Templates => uris::together(&pairs, uris::template_apart),
+    };
+    let listings =
+        servers.iter().enumerate().filter_map(|(n, entry)| Some((n, entry.catalog.listing(list)?)));
+    let items = listings.flat_map(|(server, listing)| {
+        listing.items().iter().enumerate().map(move |(n, item)| ((server, n), item))
+    });
+    Shelf::of(items.zip(names).filter_map(|((place, item), name)| Some((place, item, name?))))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,3 @@
 //! The sides that clients see.
+
+pub mod http;

@@ -1,1 +1,174 @@
 //! How many calls of all clients a server gets at once, and how fast.
+//!
+//! [`Gate`] decides, and is told the time; [`Turnstile`] lets calls through as it says. What need not wait (pings, cancellations,
+//! streams) does not come here.
+
+mod bucket;
+#[cfg(test)]
+mod tests;
+mod turnstile;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use regrow::core::Time;
+
+use crate::config::Options;
+use bucket::Bucket;
+pub use turnstile::{Pass, Turned, Turnstile};
+
+/// What a server is spared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// More calls than this do not run at once.
+    pub concurrency: Option<u32>,
+    /// More calls than this do not begin in such a time.
+    pub rate: Option<(u32, Duration)>,
+    /// More calls than this do not wait.
+    pub queue: u32,
+}
+
+impl Limits {
+    /// Those of a server with these options.
+    pub fn of(options: &Options) -> Limits {
+        Limits { concurrency: options.concurrency, rate: options.rate, queue: options.queue }
+    }
+
+    /// Whether nothing ever has to wait.
+    pub fn are_none(&self) -> bool {
+        self.concurrency.is_none() && self.rate.is_none()
+    }
+}
+
+/// What becomes of a call that comes to the gate.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Arrival<T> {
+    /// It may go at once.
+    Go(T),
+    /// It waits for its turn.
+    Wait,
+    /// Too many wait already.
+    Full(T),
+}
+
+/// Lets calls through in the order in which they came.
+#[derive(Debug)]
+pub struct Gate<T> {
+    concurrency: u32,
+    bucket: Option<Bucket>,
+    queue: usize,
+    running: u32,
+    last: u64,
+    waiting: BTreeMap<u64, Waiting<T>>,
+    deadlines: BTreeSet<(Time, u64)>,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    ticket: T,
+    deadline: Option<Time>,
+}
+
+impl<T> Gate<T> {
+    /// A gate that nobody has gone through.
+    pub fn new(limits: Limits) -> Gate<T> {
+        Gate {
+            concurrency: limits.concurrency.unwrap_or(u32::MAX),
+            bucket: limits.rate.map(|(count, per)| Bucket::full(count, per)),
+            queue: limits.queue as usize,
+            running: 0,
+            last: 0,
+            waiting: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    /// A call comes, and waits no longer than until its deadline.
+    pub fn arrive(&mut self, now: Time, deadline: Option<Time>, ticket: T) -> Arrival<T> {
+        if self.waiting.is_empty() && self.admit(now) {
+            return Arrival::Go(ticket);
+        }
+        if self.waiting.len() >= self.queue {
+            return Arrival::Full(ticket);
+        }
+        self.last += 1;
+        self.deadlines.extend(deadline.map(|deadline| (deadline, self.last)));
+        self.waiting.insert(self.last, Waiting { ticket, deadline });
+        Arrival::Wait
+    }
+
+    /// A call that went through has ended.
+    pub fn leave(&mut self) {
+        debug_assert!(self.running > 0, "who leaves has gone in");
+        self.running = self.running.saturating_sub(1);
+    }
+
+    /// The calls whose turn it is. Take out first those that have waited too long.
+    pub fn due(&mut self, now: Time) -> Vec<T> {
+        let mut due = vec![];
+        while !self.waiting.is_empty() && self.admit(now) {
+            let first = self.waiting.keys().next().copied();
+            due.extend(first.and_then(|number| self.take(number)));
+        }
+        due
+    }
+
+    /// The calls that have waited too long.
+    pub fn expire(&mut self, now: Time) -> Vec<T> {
+        let mut expired = vec![];
+        while let Some(&(deadline, number)) = self.deadlines.first()
+            && deadline <= now
+        {
+            expired.extend(self.take(number));
+        }
+        expired
+    }
+
+    /// When [`Gate::due`] or [`Gate::expire`] has something to give, if nobody leaves before.
+    pub fn next_due(&self) -> Option<Time> {
+        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        let is_held_by_rate = !self.waiting.is_empty() && self.running < self.concurrency;
+        let turn = self.bucket.as_ref().filter(|_| is_held_by_rate).map(Bucket::next);
+        deadline.into_iter().chain(turn).min()
+    }
+
+    /// Takes out all that wait and for which this holds.
+    pub fn withdraw(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
+        let numbers: Vec<u64> =
+            self.waiting.iter().filter(|(_, waiting)| wanted(&waiting.ticket)).map(|(&n, _)| n).collect();
+        numbers.into_iter().filter_map(|number| self.take(number)).collect()
+    }
+
+    /// The same with the newest of them alone.
+    pub fn withdraw_newest(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Option<T> {
+        let number =
+            self.waiting.iter().rev().find(|(_, waiting)| wanted(&waiting.ticket)).map(|(&n, _)| n)?;
+        self.take(number)
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How many have gone through and not left.
+    pub fn running(&self) -> u32 {
+        self.running
+    }
+
+    /// Whether one more may go now; it is counted then.
+    fn admit(&mut self, now: Time) -> bool {
+        let goes =
+            self.running < self.concurrency && self.bucket.as_mut().is_none_or(|bucket| bucket.take(now));
+        self.running += u32::from(goes);
+        goes
+    }
+
+    fn take(&mut self, number: u64) -> Option<T> {
+        let Waiting { ticket, deadline } = self.waiting.remove(&number)?;
+        if let Some(deadline) = deadline {
+            self.deadlines.remove(&(deadline, number));
+        }
+        Some(ticket)
+    }
+}

@@ -10,14 +10,23 @@
 pub mod admit;
 pub mod adopt;
 pub mod catalog;
+mod client;
 pub mod config;
 mod connect;
 pub mod directory;
 pub mod face;
 pub mod gate;
+mod gateway;
 pub mod operate;
+mod request;
+mod seat;
+mod server;
 pub mod share;
 pub mod stats;
 pub mod units;
+mod usage;
+mod workshop;
 
 pub use connect::connect;
+pub use gateway::{Changes, Gateway};
+pub use workshop::{Clients, Connect, Settings};

@@ -1,1 +1,43 @@
 //! What an operator sees and orders: status, metrics, health, and orders to servers.
+//!
+//! [`Operate`] is what the gateway offers for it, [`routes`] what it looks like over HTTP.
+
+mod html;
+mod metrics;
+mod order;
+mod plain;
+mod readiness;
+mod report;
+mod routes;
+pub mod trace_context;
+pub mod traces;
+
+pub use metrics::{METRICS, Metric};
+pub use order::{LogLevel, Order, OrderError};
+pub use plain::plain;
+pub use report::{
+    CallReport, CatalogReport, FaultReport, GatewayReport, ListReport, OddityReport, Overview, ServerInfo,
+    ServerReport, ServerState, Spread,
+};
+pub use routes::{Authorized, routes};
+
+/// Where the gateway listens unless told otherwise.
+pub const DEFAULT_PORT: u16 = 8732;
+
+/// What can be seen of a gateway, and ordered. Nothing here waits: an order is begun, not awaited.
+pub trait Operate: Send + Sync + 'static {
+    /// Where each server stands, in the order of the configuration.
+    fn servers(&self) -> Vec<ServerReport>;
+
+    /// Has a server do something.
+    fn order(&self, server: &str, order: Order) -> Result<(), OrderError>;
+
+    /// Logs more or less from now on.
+    fn log_level(&self, level: LogLevel) -> Result<(), OrderError>;
+
+    /// The last things that happened to a server, a line each; none where there is no server of this name.
+    fn logs(&self, server: &str) -> Option<Vec<String>>;
+
+    /// Where the gateway itself stands.
+    fn gateway(&self) -> GatewayReport;
+}

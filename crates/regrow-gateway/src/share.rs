@@ -1,1 +1,187 @@
 //! One connection, shared by the clients of one principal.
+//!
+//! Each client has a share of it, which looks to its bridge like a connection of its own. What is a client's alone (calls, their
+//! progress, streams) is told apart by ids that name the share; what the session has only once (log level, subscriptions) is settled for
+//! all of them together. The server is greeted by the gateway itself, which offers it nothing: it cannot ask any one client.
+
+mod asking;
+mod hearing;
+mod leaving;
+mod levels;
+mod scope;
+mod seat;
+mod setting;
+mod subscriptions;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::Bytes;
+use regrow::core::Epoch;
+use regrow::frame::{Edit, Frame, RawId};
+use regrow::{Builder, Connection, ErrorKind, FarSide, Hello, Inbox, Outcome, Reply, Upstream, Welcome};
+use serde_json::json;
+
+use hearing::Ear;
+use levels::Levels;
+use scope::scoped;
+use seat::{Ending, Seat};
+use subscriptions::Subscriptions;
+
+/// Hears what a shared server tells no client in particular.
+pub trait Heard: Send + Sync + 'static {
+    /// This notification told that a list has changed.
+    fn list_changed(&self, method: &str);
+
+    /// A log message that belongs to no client's call.
+    fn logged(&self, message: &Frame);
+}
+
+/// A connection that several clients use.
+pub struct Commons {
+    me: Weak<Commons>,
+    name: Arc<str>,
+    connection: Connection,
+    heard: Arc<dyn Heard>,
+    /// Never locked while the connection, a client or a reply is called: each of them may call us.
+    floor: Mutex<Floor>,
+}
+
+/// Who is there, and what they want together.
+#[derive(Default)]
+struct Floor {
+    last: u64,
+    seats: HashMap<u64, Arc<Seat>>,
+    levels: Levels,
+    subscriptions: Subscriptions,
+}
+
+impl Commons {
+    /// Builds the connection to the server of this name, for clients to share. What concerns none of them is told to `heard`.
+    pub fn build(name: impl Into<Arc<str>>, builder: Builder, heard: Arc<dyn Heard>) -> Arc<Commons> {
+        let hello = Hello {
+            client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
+            capabilities: json!({}),
+            legacy_version: None,
+        };
+        Arc::new_cyclic(|me| Commons {
+            me: me.clone(),
+            name: name.into(),
+            // It must not hold us, who hold it open.
+            connection: builder.hello(hello).bridge_to(Arc::new(Ear(me.clone()))).build(),
+            heard,
+            floor: Mutex::default(),
+        })
+    }
+
+    /// The connection itself.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// How many clients share it.
+    pub fn shares(&self) -> usize {
+        self.floor().seats.len()
+    }
+
+    /// A share for one client, which is told things in this inbox. Dropping it is leaving.
+    pub fn join(self: &Arc<Self>, inbox: Weak<dyn Inbox>) -> Box<dyn FarSide> {
+        let mut floor = self.floor();
+        floor.last += 1;
+        let share = floor.last;
+        let seat = Arc::new(Seat::new(share, self.name.clone(), inbox));
+        floor.seats.insert(share, seat.clone());
+        drop(floor);
+        Box::new(Share { commons: self.clone(), seat })
+    }
+
+    fn floor(&self) -> MutexGuard<'_, Floor> {
+        self.floor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one client has of a shared connection.
+struct Share {
+    commons: Arc<Commons>,
+    seat: Arc<Seat>,
+}
+
+impl Share {
+    /// A call of this client alone.
+    fn call(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
+        let Some(request) = self.with_own_token(&request) else {
+            let kind = ErrorKind::TooLarge { bytes: request.bytes().len() as u64 };
+            return reply.end(Outcome::Failed(self.seat.error(&request, kind)));
+        };
+        let wire_id = scoped(self.seat.share, &id);
+        let Some(number) = self.seat.begin(&request, id, reply) else { return };
+        let ending = Ending::new(self.commons.me.clone(), self.seat.clone(), number);
+        self.commons.connection.submit(request, wire_id.clone(), Box::new(ending));
+        // It may have been dropped from the session meanwhile, by another thread, which could not cancel this yet.
+        if self.seat.is_over() {
+            self.commons.connection.cancel(&wire_id, &leaving::notification());
+        }
+    }
+
+    /// The request under a progress token that no other client has; none if it becomes too large by that.
+    fn with_own_token(&self, request: &Frame) -> Option<Frame> {
+        // What is neither text nor number is no token, and no progress is told under it.
+        let Some(token) = request.meta_progress_token().and_then(RawId::parse) else {
+            return Some(request.clone());
+        };
+        let token = scoped(self.seat.share, &token);
+        Frame::parse(request.with([Edit::MetaProgressToken(&token)])).ok()
+    }
+}
+
+impl Upstream for Share {
+    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
+        match request.method().unwrap_or_default() {
+            "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" if !self.is_modern() => {
+                self.commons.set(&self.seat, &request, id, reply);
+            }
+            // It would show those of all clients.
+            "tasks/list" => reply.end(Outcome::Refused),
+            _ => self.call(request, id, reply),
+        }
+    }
+
+    fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
+        let wire_id = scoped(self.seat.share, id);
+        self.commons.connection.cancel(&wire_id, notification) || self.commons.cancel_setting(&self.seat, id)
+    }
+
+    fn forward(&self, notification: &Frame) -> bool {
+        match notification.method().unwrap_or_default() {
+            // The session was told when we greeted it.
+            "notifications/initialized" => true,
+            // It was offered no roots, and has asked for nothing that could have progress.
+            "notifications/roots/list_changed" | "notifications/progress" => false,
+            _ => self.commons.connection.forward(notification),
+        }
+    }
+
+    fn hand_over(&self, _: Epoch, _: &RawId, _: Bytes) -> bool {
+        false // No client is ever asked.
+    }
+}
+
+impl FarSide for Share {
+    fn greet_as(&self, _: Hello) {} // The gateway greets, for all of them.
+
+    fn welcome(&self) -> Option<Welcome> {
+        self.commons.connection.welcome()
+    }
+
+    fn is_modern(&self) -> bool {
+        self.commons.connection.is_modern()
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.commons.leave(&self.seat);
+    }
+}

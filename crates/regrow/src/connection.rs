@@ -425,11 +425,16 @@ impl Connection {
         Notices(notices.subscribe())
     }
 
+    /// A text of the server's without the secrets that we know.
+    pub fn masked(&self, text: &str) -> String {
+        self.shared.settings.mask.apply(text)
+    }
+
     /// The last lines of the server's standard error, without the secrets that we know.
     pub fn stderr_tail(&self) -> Vec<String> {
         let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
         let lines = process.map(|process| process.stderr_tail()).unwrap_or_default();
-        lines.iter().map(|line| self.shared.settings.mask.apply(line)).collect()
+        lines.iter().map(|line| self.masked(line)).collect()
     }
 
     /// Says who greets from now on, where we greet the server ourselves. Later sessions than the first keep to who greeted that.
@@ -450,6 +455,32 @@ impl Connection {
     /// Puts a fresh session in the place of this one, when the calls in flight have ended.
     pub fn reconnect(&self, orderer: Orderer) {
         self.shared.tell(News::Reconnect(orderer));
+    }
+
+    /// Ends the session until the next call, which starts the server again with all that must be told to it. Costs nothing, and
+    /// nothing wakes it but a call or an order.
+    ///
+    /// Does nothing where somebody would lose by that: while a call is pending, while the client is subscribed to resources or has
+    /// a stream open (it would be deaf), on a session that began tasks, and unless the connection is ready. Ask again later.
+    pub fn rest(&self) {
+        self.shared.tell(News::Rest);
+    }
+
+    /// Ends the session when the calls in flight have ended, within the drain's limit, and starts no other. Calls fail at once, and
+    /// only [`Connection::wake`] or a person's [`Connection::reconnect`] wakes it. Streams and subscriptions are kept for then.
+    pub fn park(&self) {
+        self.shared.tell(News::Park);
+    }
+
+    /// Tries at once to get a session, however the connection came to be without one. Does nothing where there is one or an attempt
+    /// runs.
+    pub fn wake(&self) {
+        self.shared.tell(News::Wake);
+    }
+
+    /// Forgets past faults: the budget is whole, and pauses start over. What is parked for its budget is tried at once.
+    pub fn reset_budget(&self) {
+        self.shared.tell(News::ResetBudget);
     }
 
     /// Waits until every call has been handed to a server. They may wait for one in vain: the caller sets the limit.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{
-    CallId, Delivery, Ended, Epoch, Fault, Ladder, Ledger, Manner, Orderer, Policy, Step, Time,
+    CallId, Delivery, Ended, Epoch, Fault, Ladder, Ledger, Manner, Orderer, Policy, Step, Ties, Time,
 };
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -36,6 +36,8 @@ pub(crate) struct Desk {
     blocked: usize,
     /// Tokens of calls that became tasks: their progress goes on after the answer.
     task_tokens: VecDeque<Bytes>,
+    /// The newest session on which a call became a task, which may run on.
+    task_on: Option<Epoch>,
 }
 
 /// What happened, for the owner.
@@ -58,6 +60,10 @@ pub(crate) enum News {
     ProbeRefused(Epoch),
     Reconnect(Orderer),
     Mended,
+    Rest,
+    Park,
+    Wake,
+    ResetBudget,
     Drain,
     Close(Manner),
 }
@@ -146,6 +152,7 @@ impl Desk {
             questions: HashSet::new(),
             blocked: 0,
             task_tokens: VecDeque::new(),
+            task_on: None,
         }
     }
 
@@ -155,11 +162,18 @@ impl Desk {
             News::Start
             | News::Reconnect(_)
             | News::Mended
+            | News::Rest
+            | News::ResetBudget
             | News::Drain
             | News::Close(_)
             | News::Doubted(_)
             | News::Unheard(_)
                 if self.news.contains(&news) => {}
+            // They undo each other: the last word counts.
+            News::Park | News::Wake => {
+                self.news.retain(|known| *known != news);
+                self.news.push_back(news);
+            }
             News::Cancelled(epoch, taken) => {
                 let known = self.news.iter_mut().find_map(|known| match known {
                     News::Cancelled(of, eldest) if *of == epoch => Some(eldest),
@@ -231,6 +245,12 @@ impl Desk {
         let Some(exchanger) = self.exchanger(epoch) else { return self.ledger.eldest(epoch) };
         let carried: HashSet<CallId> = exchanger.calls().collect();
         self.ledger.eldest_of(epoch, |id| carried.contains(&id))
+    }
+
+    /// What binds a client to this session. `subscribed`: there are resources whose changes it wants to hear of.
+    pub(crate) fn ties(&self, epoch: Epoch, subscribed: bool) -> Ties {
+        let listening = subscribed || self.ledger.has_streams() || self.task_on == Some(epoch);
+        Ties { pending: self.ledger.pending(), listening }
     }
 
     /// A stream was acknowledged, or has ended.
@@ -315,7 +335,8 @@ impl Desk {
     }
 
     /// A call became a task: its progress goes on after its answer.
-    pub(crate) fn remember_task(&mut self, request: &Frame) {
+    pub(crate) fn remember_task(&mut self, epoch: Epoch, request: &Frame) {
+        self.task_on = Some(epoch);
         let Some(token) = request.meta_progress_token() else { return };
         if self.task_tokens.len() == TASK_TOKENS {
             self.task_tokens.pop_front();

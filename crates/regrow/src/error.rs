@@ -94,6 +94,8 @@ pub enum Outlook {
     Parked(Duration),
     /// Waits for a person to mend the cause; a call tries again, from then on.
     NeedsMending(Duration),
+    /// Was parked by an operator, who alone can wake it; until then calls fail at once.
+    NeedsWaking,
     /// Is over.
     Closed,
 }
@@ -191,7 +193,7 @@ impl CallError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self.outlook {
             Outlook::Parked(wait) | Outlook::NeedsMending(wait) | Outlook::Deferred(wait) => Some(wait),
-            Outlook::Serving | Outlook::Restarting | Outlook::Closed => None,
+            Outlook::Serving | Outlook::Restarting | Outlook::NeedsWaking | Outlook::Closed => None,
         }
     }
 
@@ -357,6 +359,7 @@ impl CallError {
             Outlook::NeedsMending(_) => {
                 Some("Trying again will not help until this is mended; then just call again.".into())
             }
+            Outlook::NeedsWaking => Some("Calls fail until an operator wakes it.".into()),
             Outlook::Closed => None,
         }
     }

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{CallId, Epoch, Fault, Reach};
+use regrow_core::{Backoff, CallId, Epoch, Fault, Reach};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -19,10 +18,6 @@ use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
 
 /// So many messages that want no answer may be on their way at once.
 const MAX_NOTES: usize = 1024;
-/// A lost stream is opened again after so long, and longer each time that it is lost at once,
-const LISTEN_AGAIN: Duration = Duration::from_millis(500);
-/// up to this.
-const LISTEN_AT_LEAST: Duration = Duration::from_secs(30);
 
 /// The exchanges of one session.
 pub(crate) struct Exchanger {
@@ -160,7 +155,7 @@ struct SessionEar {
 
 impl SessionEar {
     fn new(shared: Arc<Shared>, epoch: Epoch, call: Option<CallId>) -> SessionEar {
-        SessionEar { messages: Messages::new(shared.clone(), epoch), shared, epoch, call }
+        SessionEar { messages: Messages::of(shared.clone(), epoch, call), shared, epoch, call }
     }
 
     /// The exchange is over.
@@ -256,18 +251,16 @@ impl Drop for Blocked {
 /// Listens to what the server says by itself, for as long as the session lasts.
 pub(crate) async fn listen(shared: Arc<Shared>, epoch: Epoch, exchanges: Arc<dyn Exchanges>) {
     let ear = Arc::new(SessionEar::new(shared.clone(), epoch, None));
-    let mut pause = LISTEN_AGAIN;
+    let mut backoff = Backoff::new(shared.settings.policy.backoff, epoch.0);
+    backoff.pause(); // The first is none, and some servers end a stream as soon as it is open.
     loop {
         let since = shared.now();
         match exchanges.clone().listen(ear.clone()).await {
             Deaf::Over(fault) => return shared.lost(epoch, fault),
             Deaf::Lost(fault) => shared.concern(epoch, &fault),
         }
-        if shared.now() - since > LISTEN_AT_LEAST {
-            pause = LISTEN_AGAIN;
-        }
-        sleep(pause).await;
-        pause = (pause * 2).min(LISTEN_AT_LEAST);
+        backoff.proven(shared.now() - since);
+        sleep(backoff.pause()).await;
         shared.tell(News::Unheard(epoch));
     }
 }

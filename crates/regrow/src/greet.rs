@@ -17,7 +17,9 @@ pub(crate) type Greeted = Result<(), Option<Fault>>;
 
 /// Before the first session: an era that is worth a try before the server is asked for its own.
 pub(crate) fn guess_era(shared: &Shared) {
-    shared.memory().guess(|hello| likely_era(shared, hello));
+    let Some(hello) = shared.memory().unguessed() else { return };
+    let era = likely_era(shared, &hello); // It may read a file: not under the lock.
+    shared.memory().guess(era);
 }
 
 /// Greets the server of this session.
@@ -197,7 +199,7 @@ fn names_our_revision(answer: &Frame) -> Option<bool> {
     };
     let value: Value = serde_json::from_slice(json).ok()?;
     let named = value.pointer(path)?.as_array()?;
-    Some(named.iter().any(|version| version == crate::memory::MODERN))
+    Some(named.iter().any(|version| version == MODERN))
 }
 
 fn is_modern_error(answer: &Frame) -> bool {

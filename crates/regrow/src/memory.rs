@@ -244,11 +244,18 @@ impl Memory {
         };
     }
 
+    /// Who greets, where an era may still be guessed.
+    pub(crate) fn unguessed(&self) -> Option<Hello> {
+        match (&self.greeting, &self.guess) {
+            (Greeting::Unknown(hello), Guess::Untried) => Some(hello.clone()),
+            _ => None,
+        }
+    }
+
     /// Tries this era before the server is asked for its own, once.
-    pub(crate) fn guess(&mut self, era: impl FnOnce(&Hello) -> Era) {
-        let (Greeting::Unknown(hello), Guess::Untried) = (&self.greeting, &self.guess) else { return };
-        let hello = hello.clone();
-        self.greeting = match era(&hello) {
+    pub(crate) fn guess(&mut self, era: Era) {
+        let Some(hello) = self.unguessed() else { return };
+        self.greeting = match era {
             Era::Auto => return,
             Era::Legacy => hello.legacy(),
             Era::Modern => hello.modern(),
@@ -330,6 +337,11 @@ impl Memory {
             self.subscriptions.insert(uri, params);
         }
         fits
+    }
+
+    /// Whether the client wants to hear of changes of a resource.
+    pub(crate) fn is_subscribed(&self) -> bool {
+        !self.subscriptions.is_empty()
     }
 
     fn unsubscribe(&mut self, uri: &str) {
@@ -439,6 +451,7 @@ mod tests {
         assert_eq!(told[0], ("logging/setLevel", Bytes::from_static(br#"{"level":"debug"}"#)));
         assert_eq!(told[1], ("resources/subscribe", Bytes::from_static(br#"{"uri":"a://2"}"#)));
         assert_eq!(told.len(), 2);
+        assert!(memory.is_subscribed());
     }
 
     #[test]

@@ -21,11 +21,18 @@ const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub(crate) struct Messages {
     shared: Arc<Shared>,
     epoch: Epoch,
+    /// The call on whose exchange they come, where each has its own.
+    call: Option<CallId>,
 }
 
 impl Messages {
     pub(crate) fn new(shared: Arc<Shared>, epoch: Epoch) -> Messages {
-        Messages { shared, epoch }
+        Messages { shared, epoch, call: None }
+    }
+
+    /// Those that come on the exchange of this call.
+    pub(crate) fn of(shared: Arc<Shared>, epoch: Epoch, call: Option<CallId>) -> Messages {
+        Messages { shared, epoch, call }
     }
 
     /// False if the message made us panic.
@@ -93,7 +100,7 @@ impl Messages {
             return pending.reply.end(Outcome::Answered(stream_end(frame, &pending.caller_id)));
         }
         if pending.request.has_task() {
-            self.shared.desk().remember_task(&pending.request);
+            self.shared.desk().remember_task(self.epoch, &pending.request);
         }
         if Memory::is_notable(method) && pending.caller != Caller::Own {
             self.note(&pending, frame);
@@ -197,7 +204,24 @@ impl Messages {
     }
 
     fn hand_on(&self, frame: Frame) {
-        self.shared.hand_on(Incoming { epoch: self.epoch, call: None, frame });
+        let call = self.belongs_to(&frame);
+        self.shared.hand_on(Incoming { epoch: self.epoch, call, frame });
+    }
+
+    /// The call of the client that a message belongs to, by the client's id. Progress says so itself; of others only their exchange
+    /// tells.
+    fn belongs_to(&self, frame: &Frame) -> Option<RawId> {
+        let token = frame.progress_token().filter(|_| frame.method() == Some("notifications/progress"));
+        if self.call.is_none() && token.is_none() {
+            return None;
+        }
+        let desk = self.shared.desk();
+        let call = match token {
+            Some(token) => desk.ledger.find(|call| call.request.meta_progress_token() == Some(token)),
+            None => self.call,
+        };
+        let call = desk.ledger.reply(call?)?;
+        (call.caller == Caller::Client).then(|| call.caller_id.clone())
     }
 
     /// A line that we cannot use. If it was an answer, its caller is told.

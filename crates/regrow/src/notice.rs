@@ -52,6 +52,12 @@ impl Notice {
             Doubted(_) if self.remote => "lost touch with the server; asking it for a sign of life".into(),
             Doubted(_) => "a call got no answer; asking the server for a sign of life".into(),
             Backoff(pause) => format!("next attempt in {}", seconds(*pause)),
+            Parked(regrow_core::Fault::Parked) => {
+                "parked by an operator; calls fail until it is woken".into()
+            }
+            Resting if self.remote => "resting; the next call connects again".into(),
+            Resting => "resting; the next call starts the server again".into(),
+            BudgetReset => "the budget was reset: past faults are forgotten".into(),
             Parked(fault) => match fault.is_permanent() {
                 true => format!("parked: {fault}; trying again will not help until this is mended"),
                 false => "parked: failed too often; trying slowly, and whenever a call comes".into(),
@@ -65,7 +71,10 @@ impl Notice {
     /// Whether it is bad news.
     pub fn is_bad(&self) -> bool {
         use regrow_core::Notice::*;
-        matches!(self.what, Fault(..) | Late(..) | Parked(_) | Abandoned(_))
+        match &self.what {
+            Parked(fault) => *fault != regrow_core::Fault::Parked, // That was meant.
+            what => matches!(what, Fault(..) | Late(..) | Abandoned(_)),
+        }
     }
 }
 
@@ -95,7 +104,7 @@ pub struct Status {
     pub state: State,
     /// The number of the newest session or attempt.
     pub epoch: Epoch,
-    /// Why the last session or attempt failed, if one ever did.
+    /// Why the last session or attempt failed, if one ever did. Orders of an operator leave it as it is.
     pub last_fault: Option<Arc<Fault>>,
     /// How many faults are still borne before it parks.
     pub budget_left: u32,
@@ -113,6 +122,25 @@ impl Status {
     /// Whether a session serves calls.
     pub fn is_ready(&self) -> bool {
         matches!(self.state, State::Ready { .. } | State::Draining { .. })
+    }
+
+    /// Whether it had a session, which was ended until the next call because nobody needed it.
+    pub fn is_resting(&self) -> bool {
+        self.state == State::Idle && self.epoch > Epoch(0)
+    }
+
+    /// Whether there is no session because an operator wants none.
+    pub fn is_parked_by_order(&self) -> bool {
+        self.state.is_parked_by_order()
+    }
+
+    /// The name of its state; what an operator has brought about is told apart from what came of itself.
+    pub fn standing(&self) -> &'static str {
+        match &self.state {
+            State::Idle if self.is_resting() => "resting",
+            State::Parked { .. } if self.is_parked_by_order() => "parked-by-order",
+            state => state.name(),
+        }
     }
 
     /// Whether everything is over.

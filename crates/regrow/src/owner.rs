@@ -24,8 +24,6 @@ use crate::transport::{self, Transport};
 const LAST_LINES: usize = 10;
 /// What the helpers of a stubborn server get to end by themselves.
 const MOMENT: Duration = Duration::from_millis(100);
-/// How long the exchanges of a failed session may take to tell what became of their calls, unless those are settled before.
-const OTHERS_TELL: Duration = Duration::from_secs(2);
 /// How long the reader of an ended process may take to read what is left.
 const READER_ENDS: Duration = Duration::from_secs(1);
 
@@ -155,9 +153,26 @@ impl Owner {
             News::ProbeRefused(epoch) => Event::ProbeRefused(epoch),
             News::Mended => Event::Mended,
             News::Reconnect(orderer) => Event::Reconnect(orderer, self.shared.pulse(self.lifecycle.epoch())),
+            News::Rest => self.rest(),
+            News::Park => Event::Park(self.shared.pulse(self.lifecycle.epoch())),
+            News::Wake => Event::Wake,
+            News::ResetBudget => Event::ResetBudget,
             News::Drain => Event::Drain,
             News::Close(manner) => Event::Close(manner),
         })
+    }
+
+    /// Asks for a rest. Where that will be granted, no call may slip in before the session is held.
+    fn rest(&self) -> Event {
+        let epoch = self.lifecycle.epoch();
+        let pulse = self.shared.pulse(epoch);
+        let mut desk = self.shared.desk();
+        let subscribed = self.shared.memory().is_subscribed();
+        let ties = desk.ties(epoch, subscribed);
+        if self.lifecycle.may_rest(ties) {
+            desk.ledger.hold(epoch);
+        }
+        Event::Rest(ties, pulse)
     }
 
     fn step(&mut self, event: Event) {
@@ -192,12 +207,11 @@ impl Owner {
             let desk = self.shared.desk();
             (desk.ledger.waiting(), desk.ledger.in_flight(epoch))
         };
-        match self.lifecycle.state() {
-            State::Idle | State::Backoff { .. } | State::Parked { .. } if waiting > 0 => {
-                self.step(Event::Demand)
-            }
-            State::Draining { .. } if in_flight == 0 => self.step(Event::Drained(epoch)),
-            _ => {}
+        if waiting > 0 && self.lifecycle.heeds_demand() {
+            self.step(Event::Demand);
+        }
+        if in_flight == 0 && matches!(self.lifecycle.state(), State::Draining { .. }) {
+            self.step(Event::Drained(epoch));
         }
     }
 
@@ -273,7 +287,7 @@ impl Owner {
     fn settle(&mut self, now: Time, epoch: Epoch, fault: Fault) {
         let greeted = {
             let mut memory = self.shared.memory();
-            if fault == Fault::Replaced {
+            if matches!(fault, Fault::Replaced | Fault::Parked) {
                 memory.forget_question();
             }
             // A question for the era is not asked again of a server that the client greets in the other one.
@@ -327,7 +341,9 @@ impl Owner {
             error.outlook = Outlook::Deferred(wait);
         }
         error.repeatable = ended.nature != Nature::Effect;
-        if kind != ErrorKind::Closed && error.fault.is_some() {
+        // What we ended ourselves has no last words.
+        let by_itself = error.fault.as_deref().is_some_and(|fault| *fault != Fault::Parked);
+        if kind != ErrorKind::Closed && by_itself {
             error.stderr = self.last_words.clone();
         }
         shielded(|| ended.reply.reply.end(Outcome::Failed(error)));
@@ -339,6 +355,7 @@ impl Owner {
         let permanent = self.last_fault.as_ref().is_some_and(|fault| fault.is_permanent());
         match self.lifecycle.state() {
             _ if kind == ErrorKind::Closed || self.lifecycle.is_closing() => Outlook::Closed,
+            state if state.is_parked_by_order() => Outlook::NeedsWaking,
             State::Ready { .. } | State::Draining { .. } => Outlook::Serving,
             _ if self.lifecycle.parks(now) && permanent => Outlook::NeedsMending(wait()),
             _ if self.lifecycle.parks(now) => Outlook::Parked(wait()),
@@ -448,7 +465,7 @@ async fn hang_up(
     let session = shared.desk().hang_up(shared.now(), epoch, manner, ladder);
     // What one exchange has found out, the others are about to; and a client that left may still read.
     let patience = match manner {
-        Manner::Failed => OTHERS_TELL,
+        Manner::Failed => shared.settings.policy.abandon_after, // Or until their calls are settled.
         Manner::ClientLeft => ladder.length(),
         Manner::Planned | Manner::Told => Duration::ZERO,
     };

@@ -469,13 +469,24 @@ mod tests {
         let shared = shared();
         for millis in 0..1000 {
             shared.tell(News::Start);
+            shared.tell(News::Rest);
+            shared.tell(News::ResetBudget);
             shared.tell(News::Reconnect(Orderer::Program));
             shared.tell(News::Cancelled(Epoch(1), Time::from_millis(1000 - millis)));
             shared.tell(News::Close(Manner::Planned));
         }
         let desk = shared.desk();
-        assert_eq!(desk.news.len(), 4);
+        assert_eq!(desk.news.len(), 6);
         let eldest = News::Cancelled(Epoch(1), Time::from_millis(1));
         assert!(desk.news.contains(&eldest), "a doubt is raised by the one that waited longest");
+    }
+
+    #[test]
+    fn of_orders_that_undo_each_other_the_last_one_counts() {
+        let shared = shared();
+        for order in [News::Park, News::Wake, News::Park] {
+            shared.tell(order);
+        }
+        assert_eq!(shared.desk().news, [News::Wake, News::Park]);
     }
 }

@@ -33,6 +33,11 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
         outlook: Outlook::NeedsMending(Duration::from_secs(10)),
         ..interrupted()
     };
+    let parked = CallError {
+        fault: Some(Arc::new(Fault::Parked)),
+        outlook: Outlook::NeedsWaking,
+        ..unavailable.clone()
+    };
     let timeout =
         CallError { kind: ErrorKind::Timeout, fault: None, outlook: Outlook::Serving, ..interrupted() };
     let too_large = CallError {
@@ -52,6 +57,7 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("interrupted", interrupted().tool_result(&id, false).to_vec()),
         ("unavailable", unavailable.tool_result(&id, false).to_vec()),
+        ("parked", parked.tool_result(&id, false).to_vec()),
         ("timeout", timeout.tool_result(&id, false).to_vec()),
         ("too-large", too_large.rpc_error(&id).to_vec()),
         ("refused", refused.tool_result(&id, false).to_vec()),
@@ -128,6 +134,7 @@ fn every_kind_and_cause_is_in_the_document_with_its_code() {
         Fault::AnswerCut,
         Fault::Stalled { after: Duration::ZERO },
         Fault::Replaced,
+        Fault::Parked,
         Fault::Closed,
     ];
     for cause in causes {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use regrow_gateway::config::Server;
 
-use super::table::printable;
+use crate::table::printable;
 
 /// How often the line is written anew when nothing happens, so that time is seen to pass.
 const TICK: Duration = Duration::from_millis(200);

@@ -3,38 +3,18 @@
 use std::time::Duration;
 
 use super::finding::{Finding, State};
-
-/// Longer names are cut.
-const LONGEST_NAME: usize = 40;
+use crate::table::{lines, painted, printable};
 
 /// A line for each server; under a broken one what is wrong with it, and what it said.
-pub(super) fn text(findings: &[Finding], is_terminal: bool) -> String {
+pub(super) fn text(findings: &[Finding], colour: bool) -> String {
     if findings.is_empty() {
         return "There are no servers in this configuration.\n".into();
     }
-    let colour = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let rows: Vec<[String; 5]> = findings.iter().map(row).collect();
-    let heading = ["SERVER", "STATE", "ERA", "TOOLS", "START"];
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([heading[column].len()]).max().unwrap_or_default()
-    };
-    let widths: [usize; 5] = std::array::from_fn(width);
-    let line = |cells: [&str; 5]| {
-        let mut line = String::new();
-        for (column, cell) in cells.into_iter().enumerate() {
-            let padding = " ".repeat(widths[column] - cell.chars().count());
-            // Numbers stand at the right.
-            match column {
-                3 | 4 => line.push_str(&format!("{padding}{cell}  ")),
-                _ => line.push_str(&format!("{cell}{padding}  ")),
-            }
-        }
-        line.trim_end().to_owned() + "\n"
-    };
-    let mut text = line(heading);
-    for (row, finding) in rows.iter().zip(findings) {
-        let line = line(row.each_ref().map(String::as_str));
+    let mut lines =
+        lines(["SERVER", "STATE", "ERA", "TOOLS", "START"], |column| column > 2, &rows).into_iter();
+    let mut text = lines.next().unwrap_or_default();
+    for (line, finding) in lines.zip(findings) {
         text.push_str(&if colour { paint(finding.state, &line) } else { line });
         if let Some(problem) = &finding.problem {
             text.push_str(&format!("  {}\n", problem.text));
@@ -55,22 +35,13 @@ fn row(finding: &Finding) -> [String; 5] {
     ]
 }
 
-/// A name as it can stand in a line.
-pub(super) fn printable(name: &str) -> String {
-    let mut text = name.escape_debug().to_string();
-    if text.chars().count() > LONGEST_NAME {
-        text = text.chars().take(LONGEST_NAME - 1).chain(['…']).collect();
-    }
-    text
-}
-
 fn paint(state: State, line: &str) -> String {
     let colour = match state {
         State::Ok => "32",
         State::Broken => "31",
         State::Disabled => "2",
     };
-    format!("\x1b[{colour}m{}\x1b[0m\n", line.trim_end())
+    painted(line, colour)
 }
 
 fn seconds(length: Duration) -> String {

@@ -231,6 +231,31 @@ fn when_an_attempt_fails_handshakes_and_streams_go_on_waiting_unless_it_is_for_g
 }
 
 #[test]
+fn where_an_operator_wants_no_session_only_streams_go_on_waiting() {
+    let mut ledger = ledger();
+    for (nature, name) in [(Greeting, "hello"), (Stream, "stream"), (Discovery, "era"), (Effect, "a")] {
+        call(&mut ledger, nature, name);
+    }
+    let over = ledger.fail_waiting(&Fault::Parked);
+    assert_eq!(fates(&over), ["hello", "era", "a"].map(|name| (name, Delivery::NotSent)));
+    assert_eq!((ledger.len(), ledger.has_streams()), (1, true));
+}
+
+#[test]
+fn pending_are_the_calls_of_clients_wherever_they_are_but_no_streams() {
+    let mut ledger = open();
+    call(&mut ledger, Effect, "in flight");
+    let missed = sent(&mut ledger, Read, "paused");
+    ledger.miss(at(1), Epoch(1), missed, &Fault::AnswerCut);
+    ledger.admit_own(at(1), Epoch(1), Duration::from_secs(1), "ours");
+    assert!(!ledger.has_streams());
+    call(&mut ledger, Stream, "stream");
+    ledger.hold(Epoch(1));
+    call(&mut ledger, Effect, "waiting");
+    assert_eq!((ledger.pending(), ledger.len(), ledger.has_streams()), (3, 5, true));
+}
+
+#[test]
 fn a_waiting_call_that_was_sent_before_may_have_run() {
     let mut ledger = open();
     let id = call(&mut ledger, Read, "a");

@@ -48,6 +48,11 @@ pub(crate) enum Move {
     /// News that is old when it comes.
     Late(Event),
     Reconnect(Orderer),
+    /// What an operator may order.
+    Rest,
+    Park,
+    Wake,
+    ResetBudget,
     /// Something has changed that may mend what only a person can.
     Mend,
     Drain,
@@ -171,6 +176,9 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
     }
     if truth.orders < scope.orders && !over {
         moves.extend(scope.orderers.iter().map(|&orderer| Move::Reconnect(orderer)));
+    }
+    if truth.operated < scope.operated && !over {
+        moves.extend([Move::Rest, Move::Park, Move::Wake, Move::ResetBudget]);
     }
     if truth.mends < scope.mends && !over {
         moves.push(Move::Mend);
@@ -317,6 +325,16 @@ impl World {
                 let pulse = self.pulse(epoch);
                 self.step(scope, Event::Reconnect(orderer, pulse));
             }
+            Move::Rest => {
+                let (ties, pulse) = (self.ties(), self.pulse(epoch));
+                self.operate(scope, Event::Rest(ties, pulse));
+            }
+            Move::Park => {
+                let pulse = self.pulse(epoch);
+                self.operate(scope, Event::Park(pulse));
+            }
+            Move::Wake => self.operate(scope, Event::Wake),
+            Move::ResetBudget => self.operate(scope, Event::ResetBudget),
             Move::Drain => {
                 let drain = scope.policy.drain_timeout;
                 let ladder = scope.policy.ladders.planned.length() + scope.policy.abandon_after;
@@ -360,6 +378,11 @@ impl World {
         }
         self.truth.calls[caller].runs += 1;
         properties::judge_run(self, scope, caller);
+    }
+
+    fn operate(&mut self, scope: &Scope, order: Event) {
+        self.truth.operated += 1;
+        self.step(scope, order);
     }
 
     fn must_close_by(&mut self, within: std::time::Duration) {

@@ -28,7 +28,7 @@ const fn mutant(
     Mutant { bug, file, line, becomes, scope, breaks }
 }
 
-const MUTANTS: [Mutant; 34] = [
+const MUTANTS: [Mutant; 41] = [
     mutant(
         "no epoch check",
         "lifecycle.rs",
@@ -80,8 +80,8 @@ const MUTANTS: [Mutant; 34] = [
     mutant(
         "a new epoch before the old one is gone",
         "lifecycle.rs",
-        "E::Reconnect(Orderer::Person, _)) => self.hurry(),",
-        "E::Reconnect(Orderer::Person, _)) => self.gone(now),",
+        "if *then != Intent::Close => {\n                self.hurry()",
+        "if *then != Intent::Close => {\n                self.gone(now)",
         "orders",
         "P1",
     ),
@@ -294,6 +294,62 @@ const MUTANTS: [Mutant; 34] = [
         "deferred",
         "P5",
     ),
+    mutant(
+        "demand wakes what an operator parked",
+        "lifecycle.rs",
+        "(state, E::Demand) if state.is_parked_by_order() =>",
+        "(state, E::Demand) if state.is_parked_by_order() && !matches!(state, S::Parked { .. }) =>",
+        "operator",
+        "P5",
+    ),
+    mutant(
+        "a program starts what an operator parked",
+        "lifecycle.rs",
+        "(S::Parked { fault: Fault::Parked, .. }, E::Start | E::Reconnect(Orderer::Program, _)) => vec![],",
+        "",
+        "operator",
+        "P5",
+    ),
+    mutant(
+        "a call waits for what an operator parks",
+        "lifecycle/orders.rs",
+        "asleep || self.state.is_parked_by_order()",
+        "asleep",
+        "operator",
+        "P8",
+    ),
+    mutant(
+        "a session rests under its calls",
+        "lifecycle/orders.rs",
+        "&& ties.pending == 0 &&",
+        "&&",
+        "operator",
+        "P2",
+    ),
+    mutant(
+        "a session rests though its client listens",
+        "lifecycle/orders.rs",
+        "&& !ties.listening",
+        "",
+        "operator",
+        "P2",
+    ),
+    mutant(
+        "a wake starts a second attempt while one runs",
+        "lifecycle/orders.rs",
+        "State::Idle | State::Backoff { .. } | State::Parked { .. } => {\n                self.connect_soon(now, Orderer::Person)",
+        "State::Connecting { .. } => self.connect(now.max(self.attempt_floor())), State::Idle | State::Backoff { .. } | State::Parked { .. } => {\n                self.connect_soon(now, Orderer::Person)",
+        "operator",
+        "P1 P10",
+    ),
+    mutant(
+        "a reset budget wakes what an operator parked",
+        "lifecycle/orders.rs",
+        "&& *fault != Fault::Parked",
+        "",
+        "operator",
+        "P5",
+    ),
 ];
 
 #[test]
@@ -346,7 +402,7 @@ fn copy_of_the_crate() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let workspace = here.join("../..");
     let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mutants");
-    for folder in ["src", "tests", "tests/model"] {
+    for folder in ["src", "src/lifecycle", "tests", "tests/model"] {
         let (from, to) = (here.join(folder), copy.join("crates/regrow-core").join(folder));
         fs::create_dir_all(&to).expect("the target folder can be written");
         for entry in fs::read_dir(from).expect("the crate is here") {

@@ -7,7 +7,7 @@ use crate::scope::Scope;
 use crate::world::{Account, Caller, End, Owed, Process, World};
 use regrow_core::{
     Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Fault, Missed, Nature, Notice, Pulse, Reach,
-    State, Step,
+    State, Step, Ties,
 };
 
 impl World {
@@ -18,6 +18,10 @@ impl World {
             eldest: self.ledger.eldest(epoch),
             answered: self.ledger.has_answered(epoch),
         }
+    }
+
+    pub(crate) fn ties(&self) -> Ties {
+        Ties { pending: self.ledger.pending(), listening: self.ledger.has_streams() }
     }
 
     fn read_of(&self, epoch: Epoch) -> u64 {
@@ -120,6 +124,13 @@ impl World {
                     self.reach(Goal::ReadyAgain);
                 }
             }
+            Notice::Parked(Fault::Parked) => self.reach(Goal::ParkedByOrder),
+            Notice::Resting => self.reach(Goal::Rested),
+            Notice::BudgetReset => {
+                self.truth.charges.clear();
+                self.truth.free_in_a_row = 0;
+                self.truth.slow = false;
+            }
             Notice::Parked(fault) => {
                 self.truth.slow |= !fault.is_permanent();
                 self.reach(if fault.is_permanent() { Goal::ParkedForGood } else { Goal::Parked });
@@ -144,14 +155,11 @@ impl World {
     /// What an owner reports by itself after every turn: calls that wait, and a drain that is done.
     pub(crate) fn follow(&mut self, scope: &Scope) {
         let epoch = self.epoch();
-        match self.lifecycle.state() {
-            State::Idle | State::Backoff { .. } | State::Parked { .. } if self.ledger.waiting() > 0 => {
-                self.step(scope, Event::Demand);
-            }
-            State::Draining { .. } if self.ledger.in_flight(epoch) == 0 => {
-                self.step(scope, Event::Drained(epoch));
-            }
-            _ => {}
+        if self.lifecycle.heeds_demand() && self.ledger.waiting() > 0 {
+            self.step(scope, Event::Demand);
+        }
+        if matches!(self.lifecycle.state(), State::Draining { .. }) && self.ledger.in_flight(epoch) == 0 {
+            self.step(scope, Event::Drained(epoch));
         }
     }
 

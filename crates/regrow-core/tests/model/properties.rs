@@ -105,6 +105,13 @@ goals! {
     ProbeFailedAndSpared,
     WokenByMend,
     MendedInTime,
+    Rested,
+    RestRefused,
+    WokenFromRest,
+    ParkedByOrder,
+    RefusedByOrder,
+    WokenByOrder,
+    WokenByReset,
 }
 
 /// Notes that this does not hold, if it is the first thing that does not.
@@ -124,7 +131,7 @@ pub(crate) enum Charge {
 }
 
 pub(crate) fn expected_charge(world: &mut World, scope: &Scope, before: &State, event: &Event) -> Charge {
-    if matches!(event, Event::Reconnect(Orderer::Person, _)) {
+    if matches!(event, Event::Reconnect(Orderer::Person, _) | Event::Wake) {
         world.truth.deferred_until = None; // A person need not wait.
     }
     let policy = &scope.policy;
@@ -286,16 +293,34 @@ pub(crate) fn judge_step(
     if matches!(before, State::Closing { .. }) && matches!(world.lifecycle.state(), State::Backoff { .. }) {
         over_budget_it_parks(world, before, policy);
     }
-    if *event == Event::Demand {
-        demand_has_a_floor(world, before, policy);
+    match event {
+        Event::Demand => demand_has_a_floor(world, before, policy),
+        Event::Rest(..) => nobody_loses_by_a_rest(world, before),
+        _ => {}
     }
 }
 
+/// P2: what a session has in flight, or a client listens to, is no reason to end it but one to keep it.
+fn nobody_loses_by_a_rest(world: &mut World, before: &State) {
+    let rests = |state: &State| matches!(state, State::Closing { then: Intent::Rest, .. });
+    if rests(before) || !rests(world.lifecycle.state()) {
+        return world.reach(Goal::RestRefused);
+    }
+    let bound = |nature: fn(Nature) -> bool| {
+        world.truth.calls.iter().any(|call| call.end.is_none() && nature(call.nature))
+    };
+    let (busy, listening) = (bound(|nature| nature != Nature::Stream), bound(|n| n == Nature::Stream));
+    require(world, Property::P2, !busy, "a session rests under its calls");
+    require(world, Property::P2, !listening, "a session rests though its client listens");
+}
+
 fn note_handshake(world: &mut World, before: &State, event: &Event) {
-    if matches!((before, event), (State::Closing { .. }, Event::Reconnect(Orderer::Person, _))) {
+    let ends = matches!(before, State::Closing { .. }) || before.is_parked_by_order();
+    if ends && matches!(event, Event::Reconnect(Orderer::Person, _) | Event::Wake) {
         world.truth.account.hurried = true;
     }
     match event {
+        Event::Demand if before.is_parked_by_order() => world.reach(Goal::RefusedByOrder),
         Event::Demand if world.truth.deferred_until.is_some() => world.reach(Goal::DeferredWithCallsWaiting),
         // What is parked is tried at once, and needs no second try.
         Event::Mended if !matches!(before, State::Parked { .. }) => world.truth.account.mended = true,
@@ -372,7 +397,14 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
     let paced = since.is_none_or(|since| since >= floor);
     let due = before.deadline().is_some_and(|due| due <= world.now);
     let allowed = match (before, event) {
-        (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => true,
+        // Who ordered that it be parked alone may order otherwise.
+        (State::Parked { fault: Fault::Parked, .. }, event) => {
+            matches!(event, Event::Wake | Event::Reconnect(Orderer::Person, _))
+        }
+        (State::Idle | State::Backoff { .. } | State::Parked { .. }, Event::Wake) => true,
+        (State::Parked { .. }, Event::ResetBudget) => !permanent,
+        (State::Idle, Event::Reconnect(Orderer::Person, _)) => true,
+        (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => paced,
         (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(..) | Event::Tick(_)) => true,
         (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
         (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
@@ -397,6 +429,9 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
                 world.reach(Goal::ReplacedAbandoned);
             }
         }
+        (State::Idle, _) if since.is_some() => world.reach(Goal::WokenFromRest),
+        (State::Parked { fault: Fault::Parked, .. }, _) => world.reach(Goal::WokenByOrder),
+        (_, Event::ResetBudget) => world.reach(Goal::WokenByReset),
         (State::Parked { .. }, Event::Demand) => world.reach(Goal::WokenByDemand),
         (State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => world.reach(Goal::WokenByPerson),
         (State::Parked { .. }, Event::Mended) => world.reach(Goal::WokenByMend),
@@ -474,7 +509,7 @@ fn forget_the_past(world: &mut World, policy: &Policy) {
     if calm {
         world.truth.asked = None;
     }
-    if !matches!(world.lifecycle.state(), State::Closing { .. }) {
+    if !matches!(world.lifecycle.state(), State::Draining { .. } | State::Closing { .. }) {
         world.truth.account.hurried = false;
     }
     world.truth.deferred_until = world.truth.deferred_until.filter(|&until| now < until);
@@ -544,7 +579,7 @@ fn p8_parked_and_closed_hold_no_waiting_call(world: &mut World, policy: &Policy)
             probe_at.is_some_and(|at| at <= soon)
         }
         State::Closed | State::Draining { then: Intent::Close, .. } => waiting == 0,
-        _ => true,
+        state => waiting == 0 || !state.is_parked_by_order(),
     };
     require(world, Property::P8, holds, "a call waits for nothing");
 }
@@ -557,6 +592,7 @@ fn p9_whatever_is_pending_has_a_timer(world: &mut World, policy: &Policy) {
         State::Ready { watch: Watch::Calm { look_at }, .. } => {
             look_at.is_some() == policy.idle_probe.is_some()
         }
+        State::Parked { probe_at, fault: Fault::Parked, .. } => probe_at.is_none(),
         State::Parked { probe_at, fault, .. } => probe_at.is_some() || fault.is_permanent(),
         _ => state.deadline().is_some(),
     };

@@ -32,6 +32,8 @@ pub(crate) struct Scope {
     /// How a probe may fail.
     pub(crate) probe_faults: Vec<Fault>,
     pub(crate) mends: u8,
+    /// How often an operator may rest, park, wake it, or reset its budget.
+    pub(crate) operated: u8,
     /// Whether a second cause may come to light.
     pub(crate) second_causes: bool,
     /// The first session is greeted by the client itself.
@@ -78,6 +80,7 @@ pub(crate) fn usual() -> Vec<Scope> {
         exchanges(),
         deferred(),
         mended(),
+        operator(),
     ]
 }
 
@@ -100,6 +103,7 @@ pub(crate) fn full() -> Vec<Scope> {
         exchanges(),
         deferred(),
         mended(),
+        Scope { orders: 1, manners: &[Manner::Told], ..operator() },
         everything(),
     ]
 }
@@ -116,6 +120,7 @@ fn quiet(name: &'static str) -> Scope {
         misses: vec![],
         probe_faults: vec![],
         mends: 0,
+        operated: 0,
         second_causes: false,
         relay: false,
         discovers: false,
@@ -286,6 +291,18 @@ fn deferred() -> Scope {
 fn mended() -> Scope {
     let faults = vec![Fault::Unauthorized { code: 401 }, death()];
     Scope { calls: 1, natures: &[Nature::Effect], faults, mends: 2, ..quiet("mended") }
+}
+
+/// An operator lets it rest, parks it, wakes it and resets its budget, in each other's way and in that of calls and a death.
+fn operator() -> Scope {
+    let small = small_policy();
+    Scope {
+        policy: Policy { idle_probe: None, budget: BudgetPolicy { charges: 0, ..small.budget }, ..small },
+        calls: 1,
+        natures: &[Nature::Effect, Nature::Stream],
+        operated: 2,
+        ..quiet("operator")
+    }
 }
 
 fn gone() -> Fault {

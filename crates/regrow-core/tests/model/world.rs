@@ -45,6 +45,7 @@ pub(crate) struct Truth {
     pub(crate) abandons: u8,
     pub(crate) orders: u8,
     pub(crate) mends: u8,
+    pub(crate) operated: u8,
     /// When a server that asked for it may be asked again.
     pub(crate) deferred_until: Option<Time>,
     pub(crate) broken: Option<Broken>,

@@ -87,7 +87,14 @@ pub(crate) fn p5_an_attempt_has_a_reason(walk: &Walk) {
     let paced = walk.since_attempt().is_none_or(|since| since >= floor);
     let due = state.deadline().is_some_and(|due| due <= walk.now);
     let allowed = match (state, event) {
-        (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => true,
+        // Who ordered that it be parked alone may order otherwise.
+        (State::Parked { fault: Fault::Parked, .. }, event) => {
+            matches!(event, Event::Wake | Event::Reconnect(Orderer::Person, _))
+        }
+        (State::Idle | State::Backoff { .. } | State::Parked { .. }, Event::Wake) => true,
+        (State::Parked { .. }, Event::ResetBudget) => !permanent,
+        (State::Idle, Event::Reconnect(Orderer::Person, _)) => true,
+        (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => paced,
         (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(..) | Event::Tick(_)) => true,
         (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
         (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
@@ -164,6 +171,9 @@ pub(crate) fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
         State::Draining { then: Intent::Close, .. } => {
             assert_eq!(waiting, 0, "P8: nothing will come of waiting")
         }
+        state if state.is_parked_by_order() => {
+            assert_eq!(waiting, 0, "P8: nobody wakes it for those that wait")
+        }
         State::Closed => assert!(walk.owner.ledger.is_empty(), "P8: closed with calls pending"),
         _ => {}
     }
@@ -185,6 +195,7 @@ pub(crate) fn p9_whatever_is_pending_has_a_timer(walk: &Walk) {
         State::Ready { watch: Watch::Calm { look_at }, .. } => {
             look_at.is_some() == walk.policy.idle_probe.is_some()
         }
+        State::Parked { probe_at, fault: Fault::Parked, .. } => probe_at.is_none(),
         State::Parked { probe_at, fault, .. } => probe_at.is_some() || fault.is_permanent(),
         _ => state.deadline().is_some(),
     };

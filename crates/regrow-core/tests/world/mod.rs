@@ -52,6 +52,11 @@ pub(crate) enum Happening {
     Reconnect(Orderer),
     /// Something has changed that may mend what only a person can.
     Mends,
+    /// What an operator may order.
+    Rest,
+    Park,
+    Wake,
+    ResetBudget,
     /// The connection must end when its calls have.
     Drain,
     Close(Manner),
@@ -383,6 +388,10 @@ impl Run<'_> {
             Happening::Forgets => self.session.iter_mut().for_each(|session| session.forgotten = true),
             Happening::Mends => owner.event(now, Event::Mended),
             Happening::Reconnect(orderer) => owner.reconnect(now, orderer),
+            Happening::Rest => owner.rest(now),
+            Happening::Park => owner.park(now),
+            Happening::Wake => owner.event(now, Event::Wake),
+            Happening::ResetBudget => owner.event(now, Event::ResetBudget),
             Happening::Drain => owner.event(now, Event::Drain),
             Happening::Close(manner) => owner.event(now, Event::Close(manner)),
             Happening::Asks => owner.ledger.stop_clock(now),
@@ -565,6 +574,7 @@ impl Run<'_> {
                 ("closing", Notice::Planned(..)) => return ": planned".to_owned(),
                 ("backoff", Notice::Backoff(pause)) => return format!(": {}s", pause.as_secs_f64()),
                 ("parked", Notice::Parked(fault)) => return format!(": {}", short(fault)),
+                ("idle", Notice::Resting) => return ": resting".to_owned(),
                 ("connecting" | "backoff" | "closed", Notice::Abandoned(_)) => {
                     return ": abandoned".to_owned();
                 }

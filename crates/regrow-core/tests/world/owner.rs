@@ -4,7 +4,7 @@
 
 use regrow_core::{
     Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Fault, Ledger, Lifecycle, Missed, Nature,
-    Notice, Orderer, Policy, Pulse, Reach, Refusal, State, Time,
+    Notice, Orderer, Policy, Pulse, Reach, Refusal, State, Ties, Time,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -192,15 +192,29 @@ impl Owner {
         self.event(now, Event::Reconnect(orderer, pulse));
     }
 
+    /// An operator finds that nobody needs the session.
+    pub(crate) fn rest(&mut self, now: Time) {
+        let (ties, pulse) = (self.ties(), self.pulse());
+        self.event(now, Event::Rest(ties, pulse));
+    }
+
+    pub(crate) fn ties(&self) -> Ties {
+        Ties { pending: self.ledger.pending(), listening: self.ledger.has_streams() }
+    }
+
+    /// An operator wants no session.
+    pub(crate) fn park(&mut self, now: Time) {
+        let pulse = self.pulse();
+        self.event(now, Event::Park(pulse));
+    }
+
     /// What an owner reports by itself: calls that wait, and a drain that is done.
     fn follow(&mut self, now: Time) {
         let epoch = self.epoch();
         if matches!(self.lifecycle.state(), State::Draining { .. }) && self.ledger.in_flight(epoch) == 0 {
             self.step(now, Event::Drained(epoch));
         }
-        let asleep =
-            matches!(self.lifecycle.state(), State::Idle | State::Backoff { .. } | State::Parked { .. });
-        if asleep && self.ledger.waiting() > 0 {
+        if self.lifecycle.heeds_demand() && self.ledger.waiting() > 0 {
             self.step(now, Event::Demand);
         }
     }

@@ -1,7 +1,6 @@
 //! Calls of a modern client that run on a legacy server, some of them while their client was asked for input.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -26,17 +25,10 @@ const MAX_AWAY: usize = 256;
 const MAX_KEPT: usize = 64 << 20;
 
 /// The calls during which a server may ask for input.
+#[derive(Default)]
 pub(super) struct Calls {
     pub(super) open: BTreeMap<u64, Call>,
     last: u64,
-    /// Another for each bridge: what was handed out by one that is gone must not be taken for ours.
-    seed: u64,
-}
-
-impl Default for Calls {
-    fn default() -> Calls {
-        Calls { open: BTreeMap::new(), last: 0, seed: RandomState::new().hash_one(0) }
-    }
 }
 
 /// One of them. It goes on while its client is away to answer.
@@ -134,8 +126,7 @@ impl Calls {
 
     /// Sends the client of this call away to answer. Gives whom to tell, and what.
     pub(super) fn send_away(&mut self, number: u64, me: &Weak<Bridge>) -> Option<(Box<dyn Reply>, Outcome)> {
-        let nonce = self.next();
-        let state = format!("regrow-{:016x}-{nonce}", self.seed);
+        let state = unguessable();
         let call = self.open.get_mut(&number)?;
         let client = call.client.take()?;
         let mut requests = Object::default();
@@ -156,4 +147,12 @@ impl Calls {
         call.limit = Some(Timer::after(me, RETURNS_WITHIN, move |bridge| bridge.client_stays_away(number)));
         Some((client.reply, words::answer(&result.bytes())))
     }
+}
+
+/// What nobody can show to whom it was not handed out: a bridge may serve several who do not know each other.
+fn unguessable() -> String {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .expect("the system has random numbers: maps were seeded with some at the start");
+    format!("regrow-{:032x}", u128::from_ne_bytes(bytes))
 }

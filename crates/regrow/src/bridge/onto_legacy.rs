@@ -73,7 +73,7 @@ impl Bridge {
     pub(super) fn take_from_legacy(&self, incoming: Incoming) -> bool {
         let frame = &incoming.frame;
         match frame.kind() {
-            Kind::Request { id, .. } => self.question(incoming.epoch, id, frame),
+            Kind::Request { id, .. } => self.question(&incoming, &id),
             Kind::Notification { method: "notifications/cancelled" } => {
                 frame.request_id().is_some_and(|id| self.withdraw_question(incoming.epoch, &id))
             }

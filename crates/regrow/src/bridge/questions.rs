@@ -7,7 +7,8 @@ use super::calls::{Call, Calls, Question};
 use super::object::Object;
 use super::words;
 use crate::error::{ErrorKind, Gap};
-use crate::frame::{self, Frame, RawId};
+use crate::frame::{self, RawId};
+use crate::inbox::Incoming;
 
 /// More unanswered questions during one call are refused.
 const MAX_QUESTIONS: usize = 64;
@@ -35,9 +36,13 @@ impl Unasked {
 }
 
 impl Calls {
-    /// During which call the server asks. It does not say, so there must be no doubt.
-    fn asking(&self) -> Option<u64> {
+    /// During which call the server asks. Where its exchange does not tell, the server does not either, so there must be no doubt.
+    fn asking(&self, named: Option<&RawId>) -> Option<u64> {
         let running = || self.open.iter().filter(|(_, call)| call.is_running());
+        let is_named = |call: &Call| named.is_some_and(|named| call.id == *named);
+        if let Some((&number, _)) = running().rev().find(|(_, call)| is_named(call)) {
+            return Some(number);
+        }
         let only = |wanted: fn(&Call) -> bool| {
             let mut found = running().filter(|(_, call)| wanted(call)).map(|(&number, _)| number);
             found.next().filter(|_| found.next().is_none())
@@ -47,8 +52,9 @@ impl Calls {
             .or_else(|| only(|call| call.has_progress))
     }
 
-    fn admit(&mut self, epoch: Epoch, id: &RawId, request: &Frame) -> Result<u64, Unasked> {
-        let number = self.asking().ok_or(Unasked::Unattributed)?;
+    fn admit(&mut self, incoming: &Incoming, id: &RawId) -> Result<u64, Unasked> {
+        let Incoming { epoch, call, frame: request } = incoming;
+        let number = self.asking(call.as_ref()).ok_or(Unasked::Unattributed)?;
         let leaves = self.open.get(&number).is_some_and(|call| call.client.is_some());
         let has_room = self.has_room_for(leaves.into(), request.bytes().len());
         let key = format!("q{}", self.next());
@@ -67,16 +73,16 @@ impl Calls {
         });
         let params = params.and_then(|params| serde_json::value::to_raw_value(&params).ok());
         let method = method.to_owned();
-        call.questions.push(Question { key, epoch, id: id.clone(), method, params, told: false });
+        call.questions.push(Question { key, epoch: *epoch, id: id.clone(), method, params, told: false });
         Ok(number)
     }
 }
 
 impl Bridge {
     /// The server asks the client something.
-    pub(super) fn question(&self, epoch: Epoch, id: RawId, request: &Frame) -> bool {
+    pub(super) fn question(&self, incoming: &Incoming, id: &RawId) -> bool {
         let mut state = self.state();
-        let admitted = state.calls.admit(epoch, &id, request);
+        let admitted = state.calls.admit(incoming, id);
         // A client that is away already is told when it comes back.
         let away = admitted.map(|number| state.calls.send_away(number, &self.me));
         drop(state);
@@ -84,7 +90,7 @@ impl Bridge {
             Ok(Some((reply, outcome))) => reply.end(outcome),
             Ok(None) => {}
             Err(unasked) => {
-                self.far().hand_over(epoch, &id, unasked.refusal(&id));
+                self.far().hand_over(incoming.epoch, id, unasked.refusal(id));
             }
         }
         true

@@ -8,6 +8,7 @@ mod eras;
 mod handle;
 mod hours;
 mod lists;
+mod orders;
 mod panics;
 mod pressure;
 mod process;

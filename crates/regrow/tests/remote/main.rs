@@ -8,6 +8,7 @@ mod chance;
 #[path = "../connection/world.rs"]
 mod world;
 
+mod attribution;
 mod calls;
 mod endings;
 mod eras;

@@ -1,0 +1,122 @@
+//! `regrow status`, `logs`, `log-level` and the orders to servers: what an operator sees of a running gateway and has it do.
+
+mod failure;
+mod gateway;
+mod lines;
+mod table;
+
+use std::future::Future;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use regrow_gateway::operate::{self, Order, Overview};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::arguments::{LogLevel, Logs, Status, ToLog, ToServer};
+use crate::table::wants_colour;
+use crate::{DONE, SERVER_FAILED, WE_FAILED};
+use failure::Failure;
+use gateway::Gateway;
+use lines::new_lines;
+
+/// How often is looked again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Puts the next text in the place of the last.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+pub(crate) fn status(options: &Status) -> u8 {
+    run(async {
+        let gateway = Gateway::new(&options.gateway)?;
+        let (text, broken) = show(options, gateway.get(&["status"]).await?)?;
+        print(&text)?;
+        if !options.watch {
+            return Ok(if broken { SERVER_FAILED } else { DONE });
+        }
+        let clear = if io::stdout().is_terminal() { CLEAR } else { "" };
+        loop {
+            sleep(AGAIN).await;
+            let shown = gateway.get(&["status"]).await.and_then(|value| show(options, value));
+            match shown {
+                Ok((text, _)) => print(&format!("{clear}{text}"))?,
+                // It may be restarting. A reader of JSON must not read this.
+                Err(failure) => eprintln!("regrow: {failure}"),
+            }
+        }
+    })
+}
+
+pub(crate) fn order(options: &ToServer, order: Order) -> u8 {
+    run(async {
+        let gateway = Gateway::new(&options.gateway)?;
+        gateway.post(&["admin", "servers", &options.server, order.name()], None).await?;
+        eprintln!("regrow: {}: {} was ordered", operate::plain(&options.server), order.name());
+        Ok(DONE)
+    })
+}
+
+pub(crate) fn logs(options: &Logs) -> u8 {
+    run(async {
+        let gateway = Gateway::new(&options.gateway)?;
+        let mut seen = vec![];
+        loop {
+            let value = gateway.get(&["admin", "servers", &options.server, "logs"]).await?;
+            let lines: Vec<String> = serde_json::from_value(value["lines"].clone())
+                .map_err(|_| Failure::NotAGateway { url: gateway.shown() })?;
+            let text: String = new_lines(&seen, &lines).map(|line| operate::plain(line) + "\n").collect();
+            print(&text)?;
+            if !options.follow {
+                return Ok(DONE);
+            }
+            seen = lines;
+            sleep(AGAIN).await;
+        }
+    })
+}
+
+pub(crate) fn log_level(options: &ToLog) -> u8 {
+    let level = match options.level {
+        LogLevel::Off => operate::LogLevel::Off,
+        LogLevel::Error => operate::LogLevel::Error,
+        LogLevel::Warn => operate::LogLevel::Warn,
+        LogLevel::Info => operate::LogLevel::Info,
+        LogLevel::Debug => operate::LogLevel::Debug,
+    };
+    run(async {
+        let gateway = Gateway::new(&options.gateway)?;
+        gateway.post(&["admin", "log-level"], Some(json!({ "level": level }))).await?;
+        eprintln!("regrow: the gateway logs at this level now");
+        Ok(DONE)
+    })
+}
+
+/// The status as it was asked for, and whether a server is broken.
+fn show(options: &Status, value: Value) -> Result<(String, bool), Failure> {
+    let overview: Overview = serde_json::from_value(value.clone())
+        .map_err(|_| Failure::NotAGateway { url: operate::plain(&options.gateway.url) })?;
+    let text = match (options.json, options.watch) {
+        (true, true) => format!("{value}\n"), // A line each time.
+        (true, false) => format!("{value:#}\n"),
+        (false, _) => table::text(&overview, wants_colour()),
+    };
+    Ok((text, overview.servers.iter().any(operate::ServerReport::is_broken)))
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut output = io::stdout().lock();
+    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(Failure::Output)
+}
+
+/// What was said to the person, if anything had to be, is the exit code.
+fn run(command: impl Future<Output = Result<u8, Failure>>) -> u8 {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("regrow: {error}");
+            return WE_FAILED;
+        }
+    };
+    let done = runtime.block_on(command);
+    runtime.shutdown_background();
+    done.unwrap_or_else(|failure| failure.told())
+}

@@ -1,0 +1,155 @@
+//! A running gateway, and how it is asked over HTTP.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use regrow_gateway::operate::plain;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
+use serde_json::Value;
+
+use super::failure::Failure;
+use crate::arguments;
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// No gateway says more.
+const LONGEST_ANSWER: usize = 64 << 20;
+
+pub(super) struct Gateway {
+    url: Url,
+    client: Client,
+    with_token: bool,
+}
+
+impl Gateway {
+    pub(super) fn new(options: &arguments::Gateway) -> Result<Gateway, Failure> {
+        let url = address(&options.url)?;
+        let token = options.token_env.as_deref().map(token).transpose()?;
+        let mut builder = Client::builder()
+            .user_agent(concat!("regrow/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_WITHIN)
+            .timeout(ANSWER_WITHIN);
+        if is_loopback(&url) {
+            builder = builder.no_proxy();
+        }
+        builder = with_tls(builder, &url, options)?;
+        let with_token = token.is_some();
+        if let Some(token) = token {
+            builder = builder.default_headers(HeaderMap::from_iter([(AUTHORIZATION, token)]));
+        }
+        let client = builder.build().map_err(|error| Failure::Usage(cause(&error)))?;
+        Ok(Gateway { url, client, with_token })
+    }
+
+    pub(super) async fn get(&self, path: &[&str]) -> Result<Value, Failure> {
+        self.ask(Method::GET, path, None).await
+    }
+
+    pub(super) async fn post(&self, path: &[&str], body: Option<Value>) -> Result<Value, Failure> {
+        self.ask(Method::POST, path, body).await
+    }
+
+    /// Its address, to be printed.
+    pub(super) fn shown(&self) -> String {
+        plain(self.url.as_str().trim_end_matches('/'))
+    }
+
+    async fn ask(&self, method: Method, path: &[&str], body: Option<Value>) -> Result<Value, Failure> {
+        let mut url = self.url.clone();
+        // Names are encoded here, whatever is in them.
+        url.path_segments_mut().expect("checked when it was read").pop_if_empty().extend(path);
+        let mut request = self.client.request(method, url).header("accept", "application/json");
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        let unreachable =
+            |error: reqwest::Error| Failure::Unreachable { url: self.shown(), reason: cause(&error) };
+        let mut response = request.send().await.map_err(unreachable)?;
+        let mut answer = vec![];
+        while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+            answer.extend_from_slice(&chunk);
+            if answer.len() > LONGEST_ANSWER {
+                return Err(Failure::NotAGateway { url: self.shown() });
+            }
+        }
+        self.read(&response, &answer)
+    }
+
+    fn read(&self, response: &Response, answer: &[u8]) -> Result<Value, Failure> {
+        let code = response.status();
+        if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&code) {
+            return Err(Failure::Unauthorized { url: self.shown(), with_token: self.with_token });
+        }
+        let value: Option<Value> = serde_json::from_slice(answer).ok();
+        let error = value.as_ref().and_then(|value| value["error"].as_str());
+        match (code.is_success(), value.as_ref(), error) {
+            (true, Some(value), _) => Ok(value.clone()),
+            (false, _, Some(error)) => Err(Failure::Refused(plain(error))),
+            _ => Err(Failure::NotAGateway { url: self.shown() }),
+        }
+    }
+}
+
+fn address(text: &str) -> Result<Url, Failure> {
+    let wrong = |why: &str| Failure::Usage(format!("--url: {why}; it looks like http://127.0.0.1:8732"));
+    let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+    match (url.scheme(), url.username(), url.password()) {
+        ("http" | "https", "", None) => Ok(url),
+        ("http" | "https", ..) => Err(wrong("no secret may stand in it; use --token-env")),
+        _ => Err(wrong("it is neither http nor https")),
+    }
+}
+
+/// A gateway may know several tokens, and the variable that names theirs is the same: the first is ours.
+fn token(variables: &str) -> Result<HeaderValue, Failure> {
+    let variable = variables.split(',').next().unwrap_or_default();
+    let wrong = |why: &str| Failure::Usage(format!("--token-env: {} {why}", plain(variable)));
+    let token = std::env::var(variable).map_err(|_| wrong("is not set, or not text"))?;
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+        .map_err(|_| wrong("holds what cannot be sent in a header"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+    })
+}
+
+/// A system without any roots is no reason to refuse plain HTTP, so they are read for https only.
+fn with_tls(
+    builder: ClientBuilder,
+    url: &Url,
+    options: &arguments::Gateway,
+) -> Result<ClientBuilder, Failure> {
+    let provider = rustls::crypto::ring::default_provider();
+    if url.scheme() == "http" {
+        let config = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Failure::Usage(error.to_string()))?
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth();
+        return Ok(builder.tls_backend_preconfigured(config));
+    }
+    // An earlier one is as good.
+    let _ = provider.install_default();
+    let Some(path) = &options.ca_file else { return Ok(builder) };
+    let wrong = |why: String| Failure::Usage(format!("--ca-file {}: {why}", plain(&path.to_string_lossy())));
+    let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let certificates = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| wrong(cause(&error)))?;
+    Ok(builder.tls_certs_merge(certificates))
+}
+
+/// The innermost reason: the outer ones only say that something failed.
+fn cause(error: &dyn Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    plain(&innermost.to_string())
+}

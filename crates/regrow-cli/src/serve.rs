@@ -1,0 +1,196 @@
+//! `regrow serve`: all servers of a configuration behind one endpoint.
+
+mod demo;
+mod http;
+mod stdio;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use regrow::{EraFile, ErrorStyle};
+use regrow_gateway::catalog::Store;
+use regrow_gateway::config::{Config, Problems, Reach, Secret, Server};
+use regrow_gateway::{Changes, Clients, Gateway, Settings, connect, operate};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::arguments::{Errors, LogLevel, Serve, Transport};
+use crate::files::{Files, shown};
+use crate::log::SetLevel;
+use crate::watch::Watch;
+use crate::{USAGE, WE_FAILED, guard, log};
+
+pub(crate) fn run(options: Serve) -> u8 {
+    let set_level = log::start(options.log_level, options.log_format);
+    let files = Files::find(options.file.iter().chain(&options.config).cloned());
+    let config = match files.as_ref().map_or_else(demo::config, Files::read) {
+        Ok(config) => config,
+        Err(problems) => return refused(&problems),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    let served = runtime.block_on(serve(&options, files, config, set_level));
+    // A thread may still wait for a terminal or a file; nobody waits for it.
+    runtime.shutdown_background();
+    served.unwrap_or_else(|error| failed(&error))
+}
+
+async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level: SetLevel) -> io::Result<u8> {
+    if config.servers.is_empty() {
+        tracing::warn!(
+            "there are no servers in the configuration; add one, it is read again when it changes"
+        );
+    }
+    let settings = settings(options, files.as_ref(), set_level)?;
+    let overseer = Overseer::new(files)?;
+    match options.transport {
+        Transport::Stdio => stdio::serve(options, Gateway::new(config, settings), overseer).await,
+        Transport::Http => {
+            let bound = match http::bind(options).await {
+                Ok(bound) => bound,
+                Err(message) => return Ok(usage(&message)),
+            };
+            http::serve(options, bound, Gateway::new(config, settings), overseer).await
+        }
+    }
+}
+
+fn settings(options: &Serve, files: Option<&Files>, set_level: SetLevel) -> io::Result<Settings> {
+    let cache = !options.no_cache;
+    // Also where no server is started now: another configuration may come.
+    let guard = Arc::new(guard::start()?);
+    let era_file = EraFile::of_user().filter(|_| cache);
+    Ok(Settings {
+        clients: match options.transport {
+            Transport::Stdio => Clients::One,
+            Transport::Http => Clients::Many,
+        },
+        connect: Box::new(move |server, stderr| {
+            let builder = connect(server, Some(guard.clone()), stderr)?;
+            Ok(match &era_file {
+                Some(file) => builder.era_file(file.clone(), address(server)),
+                None => builder,
+            })
+        }),
+        store: Store::folder_of_user().filter(|_| cache).map(|folder| Store::open(folder, SystemTime::now())),
+        list_wait: options.list_wait,
+        max_clients: options.http.max_clients,
+        config_files: files.iter().flat_map(|files| &files.paths).map(|path| shown(path)).collect(),
+        log_level: Some(Box::new(move |level| set_level(as_said(level)))),
+    })
+}
+
+/// What the era of a server is remembered by. It is kept as a fingerprint only.
+fn address(server: &Server) -> String {
+    match &server.reach {
+        Reach::Remote(remote) => remote.url.reveal().to_owned(),
+        Reach::Process(process) => {
+            let args: Vec<&str> = process.args.iter().map(Secret::reveal).collect();
+            format!("{:?}", (&process.program, args))
+        }
+    }
+}
+
+fn as_said(level: operate::LogLevel) -> LogLevel {
+    match level {
+        operate::LogLevel::Off => LogLevel::Off,
+        operate::LogLevel::Error => LogLevel::Error,
+        operate::LogLevel::Warn => LogLevel::Warn,
+        operate::LogLevel::Info => LogLevel::Info,
+        operate::LogLevel::Debug => LogLevel::Debug,
+    }
+}
+
+fn style(options: &Serve) -> ErrorStyle {
+    match options.errors {
+        Errors::Tool => ErrorStyle::Tool,
+        Errors::Protocol => ErrorStyle::Protocol,
+    }
+}
+
+/// Hears what people want while clients are served.
+struct Overseer {
+    files: Option<Files>,
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+    watch: Watch,
+}
+
+impl Overseer {
+    fn new(files: Option<Files>) -> io::Result<Overseer> {
+        let paths: Vec<PathBuf> = files.iter().flat_map(|files| files.paths.clone()).collect();
+        Ok(Overseer {
+            files,
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            watch: Watch::new(&paths).map_err(io::Error::other)?,
+        })
+    }
+
+    /// Takes other configurations as they come, until we are told to end.
+    async fn oversee(&mut self, gateway: &Gateway) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => {}
+                () = self.watch.next() => {}
+            }
+            self.reload(gateway);
+        }
+    }
+
+    /// Resolves when we are told to end once more.
+    async fn told_again(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    /// A bad file changes nothing, and is said.
+    fn reload(&self, gateway: &Gateway) {
+        let Some(files) = &self.files else { return };
+        match files.read() {
+            Ok(config) => tell(&gateway.reload(config)),
+            Err(problems) => {
+                eprintln!("{problems}");
+                tracing::warn!("the configuration has problems; everything goes on as before");
+            }
+        }
+    }
+}
+
+fn tell(changes: &Changes) {
+    let Changes { added, removed, changed, kept } = changes;
+    if added.is_empty() && removed.is_empty() && changed.is_empty() {
+        return tracing::info!("the configuration was read again: nothing has changed");
+    }
+    let names = |names: &[String]| {
+        names.iter().map(|name| name.escape_debug().to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let parts = [("new", added), ("gone", removed), ("changed", changed)];
+    let parts = parts.into_iter().filter(|(_, servers)| !servers.is_empty());
+    let text: Vec<String> = parts.map(|(what, servers)| format!("{what}: {}", names(servers))).collect();
+    tracing::info!("the configuration was read again: {}; {kept} as before", text.join("; "));
+}
+
+fn refused(problems: &Problems) -> u8 {
+    eprintln!("{problems}");
+    USAGE
+}
+
+fn usage(message: &str) -> u8 {
+    eprintln!("regrow: {message}\nTry `regrow serve --help`.");
+    USAGE
+}
+
+fn failed(error: &io::Error) -> u8 {
+    eprintln!("regrow: the servers cannot be served: {error}");
+    WE_FAILED
+}

@@ -1,0 +1,86 @@
+//! Any number of clients over HTTP, all servers behind them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use regrow::core::Manner;
+use regrow_gateway::Gateway;
+use regrow_gateway::config::Secret;
+use regrow_gateway::face::http::{self, Bound, Limits, Options, Tls};
+use regrow_gateway::operate;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::{Overseer, style};
+use crate::DONE;
+use crate::arguments::Serve;
+
+/// Listens, or says what is wrong and what to do about it.
+pub(super) async fn bind(options: &Serve) -> Result<Bound, String> {
+    let face = &options.http;
+    let tokens = face.token_envs.iter().map(|name| match std::env::var(name) {
+        Ok(token) if !token.is_empty() => Ok(Secret::new(&token)),
+        _ => {
+            Err(format!("--token-env {name}: there is no such variable, or it is empty; set it to a secret"))
+        }
+    });
+    let limits = Limits {
+        body: options.max_line,
+        session_idle: face.session_idle,
+        sessions: face.max_clients,
+        drain: options.drain_timeout,
+        ..Limits::default()
+    };
+    let options = Options {
+        addresses: vec![SocketAddr::new(face.host, face.port)],
+        tokens: tokens.collect::<Result<_, _>>()?,
+        insecure: face.insecure,
+        hosts: face.hosts.clone(),
+        origins: face.origins.clone(),
+        sse: face.sse,
+        tls: face
+            .tls_cert
+            .clone()
+            .zip(face.tls_key.clone())
+            .map(|(certificate, key)| Tls { certificate, key }),
+        style: style(options),
+        limits,
+    };
+    http::bind(options).await.map_err(|error| error.to_string())
+}
+
+pub(super) async fn serve(
+    options: &Serve,
+    bound: Bound,
+    gateway: Gateway,
+    mut overseer: Overseer,
+) -> io::Result<u8> {
+    for address in bound.addresses() {
+        let scheme = if options.http.tls_cert.is_some() { "https" } else { "http" };
+        tracing::info!("serving at {scheme}://{address}/mcp");
+    }
+    let (stop, stopped) = oneshot::channel();
+    let stopped = async { stopped.await.unwrap_or_default() };
+    let admit = Arc::new(gateway.clone());
+    let serving = tokio::spawn(bound.serve(admit, operate::routes(Arc::new(gateway.clone())), stopped));
+    overseer.oversee(&gateway).await;
+
+    tracing::info!("told to end: no new calls; those in flight may go on for {:?}", options.drain_timeout);
+    let _ = stop.send(()); // Unless it has ended by itself.
+    let parting = async {
+        // The face lets answers finish first; then nobody needs the servers.
+        let _ = serving.await;
+        gateway
+            .shutdown(Manner::Planned, |name, left| tracing::info!(server = name, "ended; {left} left"))
+            .await;
+    };
+    tokio::select! {
+        ended = timeout(options.drain_timeout, parting) => if ended.is_err() {
+            tracing::warn!("not all calls have ended in time");
+        },
+        () = overseer.told_again() => tracing::info!("told again: ending at once"),
+    }
+    gateway.shutdown(Manner::Told, |_, _| {}).await;
+    Ok(DONE)
+}

@@ -1,0 +1,43 @@
+//! One client on our standard streams, all servers behind it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use regrow::core::Manner;
+use regrow::{Inbox, Port, relay};
+use regrow_gateway::Gateway;
+use regrow_gateway::admit::{Admit, Principal, Scope};
+
+use super::{Overseer, style};
+use crate::arguments::Serve;
+use crate::{DONE, client};
+
+/// How long the calls of a client that has left may wait for a server to be started.
+const LAST_CALLS: Duration = Duration::from_millis(300);
+/// How long the client may take to read our last words.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+pub(super) async fn serve(options: &Serve, gateway: Gateway, mut overseer: Overseer) -> io::Result<u8> {
+    let port = Port::new("regrow", client::output()?, style(options), options.max_line);
+    let inbox: Arc<dyn Inbox> = port.clone();
+    let guest = gateway.admit(&Scope::All, Principal::default(), inbox).map_err(io::Error::other)?;
+    let manner = tokio::select! {
+        relayed = relay(&*guest, &port, client::input()?) => {
+            if let Err(error) = relayed {
+                tracing::warn!("reading from the client failed: {error}");
+            }
+            Manner::ClientLeft
+        }
+        () = overseer.oversee(&gateway) => Manner::Told,
+    };
+    if manner == Manner::ClientLeft {
+        gateway.all_handed_over(LAST_CALLS).await;
+    }
+    tokio::select! {
+        () = gateway.shutdown(manner, |_, _| {}) => {}
+        () = overseer.told_again() => gateway.shutdown(Manner::Told, |_, _| {}).await,
+    }
+    port.finish(LAST_WORDS).await;
+    Ok(DONE)
+}

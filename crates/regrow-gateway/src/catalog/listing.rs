@@ -1,0 +1,165 @@
+//! One list of a server, as it was fetched.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use serde_json::value::RawValue;
+
+use super::{Item, List};
+
+/// More pages of one list are not asked for.
+pub(crate) const MAX_PAGES: usize = 100;
+/// More items of one list are not kept,
+pub(crate) const MAX_ITEMS: usize = 10_000;
+/// nor more bytes.
+pub(crate) const MAX_BYTES: usize = 16 << 20;
+
+/// A list of a server.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    items: Vec<Item>,
+    revision: u64,
+    /// When it was asked for.
+    pub fetched: SystemTime,
+    /// For how long it holds, where the server said so.
+    pub ttl: Option<Duration>,
+    /// Why it is not the whole list, where it is not.
+    pub cut: Option<Cut>,
+    /// How many items had no key, or the key of an earlier one.
+    pub left_out: usize,
+}
+
+/// Why a list is not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// It has too many pages,
+    Pages,
+    /// too many items,
+    Items,
+    /// or too many bytes.
+    Bytes,
+    /// The server gave the same cursor twice: it would never end.
+    Cursor,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cut::Pages => write!(f, "the list goes on after {MAX_PAGES} pages; the rest is left out"),
+            Cut::Items => write!(f, "the list has more than {MAX_ITEMS} items; the rest is left out"),
+            Cut::Bytes => write!(f, "the list is over {} MiB; the rest is left out", MAX_BYTES >> 20),
+            Cut::Cursor => f.write_str("the server gave the same cursor twice; the list ends there"),
+        }
+    }
+}
+
+impl Listing {
+    /// The items, in the server's order.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// The same as long as the content is; its order does not count, which some servers change each time. Not the same in
+    /// every version of Regrow.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// What a reader sees of it.
+    pub(super) fn said(&self) -> (u64, Option<Cut>, usize) {
+        (self.revision, self.cut, self.left_out)
+    }
+}
+
+/// A list in the making, page by page.
+#[derive(Debug)]
+pub(super) struct Draft {
+    list: List,
+    items: Vec<Item>,
+    keys: HashSet<String>,
+    bytes: usize,
+    left_out: usize,
+}
+
+impl Draft {
+    pub(super) fn new(list: List) -> Draft {
+        Draft { list, items: vec![], keys: HashSet::new(), bytes: 0, left_out: 0 }
+    }
+
+    /// Adds the items of a page. Of two with the same key the first counts.
+    pub(super) fn add(&mut self, page: &[&RawValue]) -> Result<(), Cut> {
+        for raw in page {
+            if self.items.len() >= MAX_ITEMS {
+                return Err(Cut::Items);
+            }
+            if self.bytes + raw.get().len() > MAX_BYTES {
+                return Err(Cut::Bytes);
+            }
+            match Item::read(self.list, raw) {
+                Some(item) if self.keys.insert(item.key().to_owned()) => {
+                    self.bytes += raw.get().len();
+                    self.items.push(item);
+                }
+                _ => self.left_out += 1,
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self, fetched: SystemTime, ttl: Option<Duration>, cut: Option<Cut>) -> Listing {
+        let count = self.items.len() as u64;
+        let revision = self.items.iter().fold(count, |sum, item| sum.wrapping_add(item.revision()));
+        Listing { items: self.items, revision, fetched, ttl, cut, left_out: self.left_out }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    fn listing(items: &[&str]) -> Listing {
+        let items: Vec<_> = items.iter().map(|text| raw(text)).collect();
+        let mut draft = Draft::new(List::Tools);
+        draft.add(&items.iter().map(|item| &**item).collect::<Vec<_>>()).unwrap();
+        draft.finish(SystemTime::UNIX_EPOCH, None, None)
+    }
+
+    #[test]
+    fn of_two_tools_with_one_name_the_first_counts_and_the_rest_is_counted() {
+        let listing =
+            listing(&[r#"{"name":"a","n":1}"#, r#"{"x":0}"#, r#"{"name":"b"}"#, r#"{"name":"a","n":2}"#]);
+        assert_eq!(listing.items().iter().map(Item::key).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(listing.items()[0].raw().get(), r#"{"name":"a","n":1}"#);
+        assert_eq!(listing.left_out, 2);
+    }
+
+    #[test]
+    fn the_revision_follows_the_content() {
+        let one = listing(&[r#"{"name":"a"}"#]).revision();
+        assert_eq!(one, listing(&[r#"{"name":"a"}"#]).revision());
+        assert_ne!(one, listing(&[r#"{"name":"a","title":"A"}"#]).revision());
+        assert_ne!(one, listing(&[]).revision());
+        let two = listing(&[r#"{"name":"a","x":1}"#, r#"{"name":"b"}"#]).revision();
+        assert_eq!(
+            two,
+            listing(&[r#"{"name":"b"}"#, r#"{"x":1, "name":"a"}"#]).revision(),
+            "order is no change"
+        );
+    }
+
+    #[test]
+    fn a_list_over_the_caps_is_cut_there() {
+        let many: Vec<_> = (0..=MAX_ITEMS).map(|n| raw(&format!(r#"{{"name":"{n}"}}"#))).collect();
+        let mut draft = Draft::new(List::Tools);
+        assert_eq!(draft.add(&many.iter().map(|item| &**item).collect::<Vec<_>>()), Err(Cut::Items));
+        assert_eq!(draft.finish(SystemTime::UNIX_EPOCH, None, Some(Cut::Items)).items().len(), MAX_ITEMS);
+
+        let large = raw(&format!(r#"{{"name":"a","x":"{}"}}"#, "x".repeat(MAX_BYTES)));
+        assert_eq!(Draft::new(List::Tools).add(&[&large]), Err(Cut::Bytes));
+    }
+}

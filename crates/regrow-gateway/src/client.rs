@@ -1,0 +1,223 @@
+//! One client of the gateway, over all the servers that it may use: what it writes finds its server here, and what servers tell it
+//! finds its way back.
+
+mod answers;
+mod calls;
+mod completion;
+mod greeting;
+mod hearing;
+mod lists;
+mod streams;
+mod tasks;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::Bytes;
+use regrow::core::Epoch;
+use regrow::frame::{Frame, RawId};
+use regrow::{CallError, Inbox, Incoming, Reply, Upstream};
+
+use crate::admit::{Principal, Scope};
+use crate::directory::Directory;
+use crate::gateway::Inside;
+use crate::request::Request;
+use crate::seat::Seat;
+use crate::server::{Key, Server};
+use calls::Calls;
+use hearing::Hearing;
+use streams::Streams;
+use tasks::Tasks;
+
+/// A client that was admitted. It leaves when this is dropped.
+pub(crate) struct Client {
+    me: Weak<Client>,
+    number: u64,
+    gateway: Arc<Inside>,
+    scope: Scope,
+    principal: Principal,
+    inbox: Arc<dyn Inbox>,
+    /// Never locked while a server, the inbox or a reply is called: each of them may call us.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Its `initialize`; none of a modern client.
+    greeting: Option<Frame>,
+    /// It has said that it is ready to be told things.
+    is_ready: bool,
+    /// The log level that it asked for.
+    level: Option<Frame>,
+    /// The revisions of the lists that it was last given, or told to look at.
+    known: [Option<u64>; 4],
+    seats: HashMap<Key, Taken>,
+    calls: Calls,
+    streams: Streams,
+    tasks: Tasks,
+}
+
+/// A client's seat at one server, and its ear there.
+struct Taken {
+    seat: Arc<Seat>,
+    hears: Arc<Hearing>,
+}
+
+impl State {
+    /// Its seat at this server, if it is still of use.
+    fn seat(&self, key: Key) -> Option<Arc<Seat>> {
+        self.seats.get(&key).filter(|taken| !taken.hears.is_over()).map(|taken| taken.seat.clone())
+    }
+}
+
+impl Client {
+    pub(crate) fn new(
+        number: u64,
+        gateway: Arc<Inside>,
+        scope: Scope,
+        principal: Principal,
+        inbox: Arc<dyn Inbox>,
+    ) -> Arc<Client> {
+        Arc::new_cyclic(|me| Client {
+            me: me.clone(),
+            number,
+            gateway,
+            scope,
+            principal,
+            inbox,
+            state: Mutex::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn directory(&self) -> Arc<Directory> {
+        self.gateway.directory(&self.scope)
+    }
+
+    /// The servers that it may use.
+    fn servers(&self) -> Vec<Arc<Server>> {
+        self.gateway.servers_of(&self.scope)
+    }
+
+    /// The one server behind it, where there is only one: then nothing is renamed, and what we do not know is that server's.
+    fn only_server(&self) -> Option<Arc<Server>> {
+        let mut servers = self.servers();
+        servers.pop().filter(|_| servers.is_empty())
+    }
+
+    /// Its seat at this server, taken with its first request there.
+    fn seat(&self, server: &Arc<Server>) -> Result<Arc<Seat>, Box<CallError>> {
+        if let Some(seat) = self.state().seat(server.key) {
+            return Ok(seat);
+        }
+        let hears = Arc::new(Hearing::new(self.me.clone(), server));
+        let seat = Arc::new(server.seat(self.principal, hears.clone())?);
+        let (greeting, is_ready, level) = {
+            let mut state = self.state();
+            // Two requests may come at the same moment: the first one's seat is taken.
+            if let Some(taken) = state.seat(server.key) {
+                drop(state); // Not under the lock: the other one ends.
+                return Ok(taken);
+            }
+            state.seats.insert(server.key, Taken { seat: seat.clone(), hears });
+            (state.greeting.clone(), state.is_ready, state.level.clone())
+        };
+        // What it has told us is told to each server that it comes to later.
+        for request in greeting.iter().chain(&level) {
+            let id = request.id().unwrap_or_else(|| RawId::from(0));
+            seat.submit(request.clone(), id, Box::new(answers::Unheard));
+        }
+        if greeting.is_some() && is_ready {
+            seat.forward(&answers::message(regrow::frame::notification("notifications/initialized", None)));
+        }
+        Ok(seat)
+    }
+
+    /// Forgets what is left of servers that are gone from the configuration.
+    pub(crate) fn leave(&self, gone: &[Key]) {
+        let left: Vec<_> = {
+            let mut state = self.state();
+            gone.iter().filter_map(|key| state.seats.remove(key)).collect()
+        };
+        drop(left); // Not under the lock: it may end calls.
+    }
+
+    fn tell(&self, line: Bytes, call: Option<RawId>) {
+        self.inbox.take(Incoming { epoch: Epoch(0), call, frame: answers::message(line) });
+    }
+}
+
+impl Upstream for Client {
+    fn submit(&self, frame: Frame, id: RawId, reply: Box<dyn Reply>) {
+        if let Some(refusal) = greeting::wrong_version(&frame) {
+            return reply.end(refusal);
+        }
+        let request = Request { frame, id, reply };
+        match request.frame.method().unwrap_or_default() {
+            "initialize" => self.initialize(request),
+            "server/discover" => self.discover(request),
+            "ping" => request.reply.end(answers::answer(b"{}")),
+            "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
+                self.list(request);
+            }
+            "logging/setLevel" => self.set_level(request),
+            "subscriptions/listen" => self.listen(request),
+            "tools/call" | "prompts/get" => self.call_by_name(request),
+            "resources/read" => self.read(request),
+            "resources/subscribe" | "resources/unsubscribe" => self.subscribe(request),
+            "completion/complete" => self.complete(request),
+            method if method.starts_with("tasks/") => self.task(request),
+            _ => match self.only_server() {
+                Some(server) => self.call(&server, request),
+                None => request.reply.end(answers::unknown_method()),
+            },
+        }
+    }
+
+    fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
+        if self.end_stream(id) {
+            return true;
+        }
+        let Some((number, key)) = self.state().calls.newest(id) else { return false };
+        let seat = self.state().seat(key);
+        let waited = self.gateway.server(key).is_some_and(|server| server.withdraw(self.number, number));
+        if waited {
+            self.state().calls.end(number);
+        }
+        waited || seat.is_some_and(|seat| seat.cancel(id, notification))
+    }
+
+    fn forward(&self, notification: &Frame) -> bool {
+        let method = notification.method().unwrap_or_default();
+        let is_ready = method == "notifications/initialized";
+        let seats: Vec<Arc<Seat>> = {
+            let mut state = self.state();
+            state.is_ready |= is_ready;
+            state.seats.values().map(|taken| taken.seat.clone()).collect()
+        };
+        // Of several servers it is not known which one's question it belongs to.
+        if method == "notifications/progress" && seats.len() != 1 {
+            return false;
+        }
+        let told = seats.iter().filter(|seat| seat.forward(notification)).count();
+        is_ready || told > 0
+    }
+
+    fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
+        let (key, epoch) = hearing::split(epoch);
+        let seat = self.state().seat(key);
+        seat.is_some_and(|seat| seat.hand_over(epoch, server_id, answer))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        for server in self.servers() {
+            server.withdraw_all(self.number);
+        }
+        self.gateway.left(self.number);
+    }
+}

@@ -1,0 +1,213 @@
+//! The requests of a client that go to one server each.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+use regrow::frame::{Edit, Frame, RawId};
+use regrow::{CallError, Outcome, Reply};
+
+use super::Client;
+use super::answers::{self, raw_text};
+use crate::request::Request;
+use crate::server::{Key, Server};
+
+/// The calls of one client that have not ended, in the order in which they came.
+#[derive(Default)]
+pub(super) struct Calls {
+    open: BTreeMap<u64, (RawId, Key)>,
+    last: u64,
+}
+
+impl Calls {
+    fn begin(&mut self, id: RawId, key: Key) -> u64 {
+        self.last += 1;
+        self.open.insert(self.last, (id, key));
+        self.last
+    }
+
+    pub(super) fn end(&mut self, number: u64) {
+        self.open.remove(&number);
+    }
+
+    /// The newest that the client knows by this id.
+    pub(super) fn newest(&self, id: &RawId) -> Option<(u64, Key)> {
+        let mut newest_first = self.open.iter().rev();
+        newest_first.find(|(_, (of, _))| of == id).map(|(&number, &(_, key))| (number, key))
+    }
+
+    /// The newest at this server: what the server tells by itself most likely belongs to it.
+    pub(super) fn newest_at(&self, key: Key) -> Option<RawId> {
+        self.open.values().rev().find(|(_, of)| *of == key).map(|(id, _)| id.clone())
+    }
+}
+
+impl Client {
+    /// A request for this server, as it is.
+    pub(super) fn call(&self, server: &Arc<Server>, request: Request) {
+        let Request { frame, id, reply } = request;
+        let seat = match self.seat(server) {
+            Ok(seat) => seat,
+            Err(error) => {
+                let tool = frame.name().filter(|_| frame.method() == Some("tools/call")).map(Arc::from);
+                return reply.end(Outcome::Failed(CallError { tool, ..*error }));
+            }
+        };
+        let reply = if frame.has_task() { self.remembering(server.key, reply) } else { reply };
+        let number = self.state().calls.begin(id.clone(), server.key);
+        let reply = Ended { client: self.me.clone(), number, reply: server.stats.timed(reply) };
+        server.enter(self.number, number, Request { frame, id, reply: Box::new(reply) }, seat);
+    }
+
+    /// A tool is called or a prompt asked for, by the name that it has among all servers.
+    pub(super) fn call_by_name(&self, request: Request) {
+        let is_tool = request.frame.method() == Some("tools/call");
+        let directory = self.directory();
+        let name = request.frame.name();
+        let found = name.as_deref().and_then(|name| match is_tool {
+            true => directory.tool(name),
+            false => directory.prompt(name),
+        });
+        let found = found.and_then(|(at, original)| {
+            Some((self.gateway.server_named(directory.server(at))?, original.to_owned()))
+        });
+        match (found, self.only_server()) {
+            (Some((server, original)), _) => {
+                let is_renamed = name.as_deref() != Some(&original);
+                let frame = match is_renamed {
+                    true => answers::message(request.frame.with([Edit::Name(&raw_text(&original))])),
+                    false => request.frame.clone(),
+                };
+                self.call(&server, Request { frame, ..request });
+            }
+            // It may have something that it does not list.
+            (None, Some(server)) => self.call(&server, request),
+            (None, None) => {
+                let what = if is_tool { "tool" } else { "prompt" };
+                let named = name.as_deref().unwrap_or_default();
+                let text = match self.homeless(named) {
+                    Some(server) => format!(
+                        "Unknown {what}: {named}. The server {} has not told yet what it offers: {}",
+                        server.name,
+                        server.state_text()
+                    ),
+                    None => format!("Unknown {what}: {named}"),
+                };
+                request.reply.end(answers::refusal(-32602, &text, None));
+            }
+        }
+    }
+
+    /// The server that a name seems to belong to, where that server has not told what it offers.
+    fn homeless(&self, name: &str) -> Option<Arc<Server>> {
+        let prefix = name.split("__").next()?;
+        self.servers().into_iter().find(|server| !server.is_listed() && &*server.name == prefix)
+    }
+
+    /// A resource is read. Links to resources come in results, so a URI may be on no list: then servers are asked in turn.
+    pub(super) fn read(&self, request: Request) {
+        let asked = self.owners(&request.frame);
+        Reading {
+            client: self.me.clone(),
+            left: asked,
+            request: request.frame,
+            id: request.id,
+            reply: request.reply,
+        }
+        .go_on(None);
+    }
+
+    /// A resource is subscribed to, or not any more, at the server that most likely has it.
+    pub(super) fn subscribe(&self, request: Request) {
+        match self.owners(&request.frame).pop_front() {
+            Some((server, uri)) => {
+                let frame = with_uri(&request.frame, &uri);
+                self.call(&server, Request { frame, ..request });
+            }
+            None => request.reply.end(unknown_resource(&request.frame)),
+        }
+    }
+
+    /// The servers that may have the resource of this request, and what each calls it.
+    pub(super) fn owners(&self, request: &Frame) -> VecDeque<(Arc<Server>, String)> {
+        let directory = self.directory();
+        let Some(uri) = request.uri() else {
+            return self.only_server().map(|server| (server, String::new())).into_iter().collect();
+        };
+        let mut owners: VecDeque<_> = directory
+            .resource(&uri)
+            .filter_map(|(at, original)| {
+                Some((self.gateway.server_named(directory.server(at))?, original.into_owned()))
+            })
+            .collect();
+        if owners.is_empty() {
+            owners.extend(self.only_server().map(|server| (server, uri.into_owned())));
+        }
+        owners
+    }
+}
+
+fn with_uri(request: &Frame, uri: &str) -> Frame {
+    match request.uri().is_some_and(|old| old != uri) {
+        true => answers::message(request.with([Edit::Uri(&raw_text(uri))])),
+        false => request.clone(),
+    }
+}
+
+fn unknown_resource(request: &Frame) -> Outcome {
+    let uri = request.uri().unwrap_or_default();
+    let data = serde_json::json!({ "uri": uri });
+    answers::refusal(-32002, "Resource not found", Some(&data))
+}
+
+/// A resource that is asked for at one server after the other, until one has it. Reading runs nothing.
+struct Reading {
+    client: Weak<Client>,
+    left: VecDeque<(Arc<Server>, String)>,
+    request: Frame,
+    id: RawId,
+    reply: Box<dyn Reply>,
+}
+
+impl Reading {
+    /// To the next server; if there is none, what the last one said.
+    fn go_on(mut self, last: Option<Outcome>) {
+        let Some(client) = self.client.upgrade() else { return };
+        match self.left.pop_front() {
+            Some((server, uri)) => {
+                let frame = with_uri(&self.request, &uri);
+                let id = self.id.clone();
+                client.call(&server, Request { frame, id, reply: Box::new(self) });
+            }
+            None => {
+                let outcome = last.unwrap_or_else(|| unknown_resource(&self.request));
+                self.reply.end(outcome);
+            }
+        }
+    }
+}
+
+impl Reply for Reading {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        let has_it = matches!(&outcome, Outcome::Answered(answer) if !answer.is_error());
+        match has_it || self.left.is_empty() {
+            true => self.reply.end(outcome),
+            false => self.go_on(Some(outcome)),
+        }
+    }
+}
+
+/// Takes a call off the list of its client when it has ended.
+struct Ended {
+    client: Weak<Client>,
+    number: u64,
+    reply: Box<dyn Reply>,
+}
+
+impl Reply for Ended {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        if let Some(client) = self.client.upgrade() {
+            client.state().calls.end(self.number);
+        }
+        self.reply.end(outcome);
+    }
+}

@@ -1,0 +1,140 @@
+//! A client greets the gateway: who we are, and what the servers behind us can do together.
+
+use regrow::Outcome;
+use regrow::frame::Frame;
+use serde_json::{Map, Value, json};
+
+use super::Client;
+use super::answers::{self, MODERN, SERVER_INFO, Unheard};
+use crate::catalog::Catalog;
+use crate::request::Request;
+
+const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];
+const LEGACY: &str = "2025-11-25";
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+impl Client {
+    pub(super) fn initialize(&self, request: Request) {
+        let seats: Vec<_> = {
+            let mut state = self.state();
+            state.greeting = Some(request.frame.clone());
+            state.seats.drain().collect()
+        };
+        drop(seats); // Whoever greets again begins anew.
+        self.when_known(move |client| {
+            let params: Value = parsed(request.frame.params());
+            let asked = params["protocolVersion"].as_str().filter(|asked| LEGACY_VERSIONS.contains(asked));
+            let about = client.about();
+            let mut result = json!({
+                "protocolVersion": asked.unwrap_or(LEGACY),
+                "capabilities": about.capabilities(false),
+                "serverInfo": about.server_info,
+            });
+            if let Some(instructions) = about.instructions {
+                result["instructions"] = instructions.into();
+            }
+            request.reply.end(answers::answer_value(&result));
+        });
+        self.take_seats();
+    }
+
+    pub(super) fn discover(&self, request: Request) {
+        self.when_known(move |client| {
+            let about = client.about();
+            let mut result = json!({
+                "resultType": "complete",
+                "supportedVersions": [MODERN],
+                "capabilities": about.capabilities(true),
+                // Servers come and go: it is asked every time.
+                "ttlMs": 0,
+                "cacheScope": "private",
+                "_meta": { SERVER_INFO: about.server_info },
+            });
+            if let Some(instructions) = about.instructions {
+                result["instructions"] = instructions.into();
+            }
+            request.reply.end(answers::answer_value(&result));
+        });
+    }
+
+    /// Says this when it is known what is behind us: at once for many servers, which come and go; for a single one, whose words
+    /// we repeat, when it has been greeted.
+    fn when_known(&self, then: impl FnOnce(&Client) + Send + 'static) {
+        match self.only_server() {
+            Some(server) if !server.is_listed() => {
+                let me = self.me.clone();
+                server.start();
+                tokio::spawn(async move {
+                    server.settled().await;
+                    if let Some(client) = me.upgrade() {
+                        then(&client);
+                    }
+                });
+            }
+            _ => then(self),
+        }
+    }
+
+    /// The log level that it wants to hear. Each server is told, now or when the client comes to it.
+    pub(super) fn set_level(&self, request: Request) {
+        if !request.frame.level().is_some_and(|level| LEVELS.contains(&&*level)) {
+            return request.reply.end(answers::refusal(-32602, "Invalid params: no such log level", None));
+        }
+        let seats: Vec<_> = {
+            let mut state = self.state();
+            state.level = Some(request.frame.clone());
+            state.seats.values().map(|taken| taken.seat.clone()).collect()
+        };
+        for seat in seats {
+            seat.submit(request.frame.clone(), request.id.clone(), Box::new(Unheard));
+        }
+        request.reply.end(answers::answer(b"{}"));
+    }
+
+    pub(super) fn server_info(&self) -> Value {
+        self.about().server_info
+    }
+
+    fn about(&self) -> About {
+        let directory = self.directory();
+        let only = self.only_server().map(|server| server.catalog());
+        let said = |of: fn(&Catalog) -> &Option<Value>| only.as_ref().and_then(|only| of(only).clone());
+        let ours = || json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") });
+        About {
+            server_info: said(|only| &only.server_info).unwrap_or_else(ours),
+            capabilities: said(|only| &only.capabilities).unwrap_or_else(|| directory.capabilities()),
+            instructions: directory.instructions(),
+        }
+    }
+}
+
+struct About {
+    server_info: Value,
+    capabilities: Value,
+    instructions: Option<String>,
+}
+
+impl About {
+    /// Without what only the other era knows. Changes of lists are told by us, whether the server tells of them or not.
+    fn capabilities(&self, modern: bool) -> Value {
+        let mut capabilities: Map<String, Value> = self.capabilities.as_object().cloned().unwrap_or_default();
+        capabilities.remove(if modern { "tasks" } else { "extensions" });
+        for list in ["tools", "prompts", "resources"] {
+            if let Some(list) = capabilities.get_mut(list).and_then(Value::as_object_mut) {
+                list.insert("listChanged".into(), true.into());
+            }
+        }
+        capabilities.into()
+    }
+}
+
+/// What a client of a revision that we do not speak is told.
+pub(super) fn wrong_version(request: &Frame) -> Option<Outcome> {
+    let requested = request.protocol_version().filter(|version| version != MODERN)?;
+    let data = json!({ "supported": [MODERN], "requested": requested });
+    Some(answers::refusal(-32022, "Unsupported protocol version", Some(&data)))
+}
+
+pub(super) fn parsed(raw: Option<&[u8]>) -> Value {
+    raw.and_then(|raw| serde_json::from_slice(raw).ok()).unwrap_or_default()
+}

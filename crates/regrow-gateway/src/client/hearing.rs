@@ -1,0 +1,92 @@
+//! What one server tells one client by itself.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use regrow::core::Epoch;
+use regrow::frame::Kind;
+use regrow::transport::BoxFuture;
+use regrow::{Inbox, Incoming, Unasked};
+
+use super::Client;
+use crate::server::{Key, Server};
+
+/// The number of a server stands above that of its session: so no two sessions of a client have the same.
+const SESSION_BITS: u32 = 40;
+
+/// A client's ear at one server.
+pub(super) struct Hearing {
+    client: Weak<Client>,
+    server: Weak<Server>,
+    key: Key,
+    is_over: AtomicBool,
+}
+
+impl Hearing {
+    pub(super) fn new(client: Weak<Client>, server: &Arc<Server>) -> Hearing {
+        Hearing { client, server: Arc::downgrade(server), key: server.key, is_over: AtomicBool::new(false) }
+    }
+
+    /// Whether nothing comes any more: the connection is closed, or the client was too slow for those that it shared it with.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn scoped(&self, epoch: Epoch) -> Epoch {
+        Epoch(u64::from(self.key.0) << SESSION_BITS | epoch.0)
+    }
+}
+
+/// Which server, and which of its sessions.
+pub(super) fn split(epoch: Epoch) -> (Key, Epoch) {
+    let key = u32::try_from(epoch.0 >> SESSION_BITS).unwrap_or(u32::MAX);
+    (Key(key), Epoch(epoch.0 & ((1 << SESSION_BITS) - 1)))
+}
+
+impl Inbox for Hearing {
+    fn take(&self, incoming: Incoming) -> bool {
+        let Some(client) = self.client.upgrade() else { return false };
+        let Incoming { epoch, call, frame } = incoming;
+        if let Kind::Notification { method } = frame.kind() {
+            if method.ends_with("/list_changed") {
+                if let Some(server) = self.server.upgrade() {
+                    server.list_changed(method);
+                }
+                return true; // The client is told when the catalog has changed.
+            }
+            if let Some(subscription) = frame.subscription_id() {
+                return client.tell_stream(&subscription, &frame);
+            }
+        }
+        let call = call.or_else(|| client.state().calls.newest_at(self.key));
+        client.inbox.take(Incoming { epoch: self.scoped(epoch), call, frame })
+    }
+
+    fn unasked(&self, method: &str) -> Option<Unasked> {
+        match self.client.upgrade() {
+            Some(client) => client.inbox.unasked(method),
+            None => Some(Unasked::UnknownMethod),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.client.upgrade().is_none_or(|client| client.inbox.has_room())
+    }
+
+    fn room(self: Arc<Self>) -> BoxFuture<()> {
+        match self.client.upgrade() {
+            Some(client) => client.inbox.clone().room(),
+            None => Box::pin(std::future::ready(())),
+        }
+    }
+
+    fn over(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    fn lost(&self, epoch: Epoch) {
+        if let Some(client) = self.client.upgrade() {
+            client.inbox.lost(self.scoped(epoch));
+        }
+    }
+}

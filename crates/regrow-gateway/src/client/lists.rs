@@ -1,0 +1,121 @@
+//! Lists, answered from the catalogs: at once, also while servers start, hang or are down.
+
+use bytes::{BufMut, BytesMut};
+use regrow::frame;
+use serde_json::{Value, json};
+
+use super::Client;
+use super::answers::{self, SERVER_INFO};
+use super::greeting::parsed;
+use crate::catalog::List;
+use crate::request::Request;
+
+/// So many items are on one page.
+const PAGE: usize = 1000;
+/// Where a list says how old it is.
+const FRESHNESS_KEY: &str = "dev.regrow/freshness";
+
+impl Client {
+    /// Servers that have never told what they offer are waited for, within bounds: most clients ask only once.
+    pub(super) fn list(&self, request: Request) {
+        self.take_seats();
+        let unlisted: Vec<_> = self.servers().into_iter().filter(|server| !server.is_listed()).collect();
+        if unlisted.is_empty() {
+            return self.answer_list(request);
+        }
+        let me = self.me.clone();
+        tokio::spawn(async move {
+            for server in unlisted {
+                server.settled().await;
+            }
+            if let Some(client) = me.upgrade() {
+                client.answer_list(request);
+            }
+        });
+    }
+
+    fn answer_list(&self, request: Request) {
+        let list = List::by_method(request.frame.method().unwrap_or_default()).unwrap_or(List::Tools);
+        let cursor = request.frame.cursor().filter(|raw| *raw != b"null");
+        let cursor: Option<Value> = cursor.map(|raw| parsed(Some(raw)));
+        let directory = self.directory();
+        let page = match &cursor {
+            None => directory.page(list, None, PAGE),
+            Some(cursor) => directory.page(list, Some(cursor.as_str().unwrap_or_default()), PAGE),
+        };
+        let Ok(page) = page else {
+            let text = "Invalid params: the cursor is of another list; ask for the first page";
+            return request.reply.end(answers::refusal(-32602, text, None));
+        };
+        self.state().known[list as usize] = Some(directory.revision(list));
+        let modern = request.frame.protocol_version().is_some();
+        let mut result = BytesMut::with_capacity(page.items.len() + 512);
+        result.put_slice(b"{\"");
+        result.put_slice(list.member().as_bytes());
+        result.put_slice(b"\":");
+        result.put_slice(&page.items);
+        if let Some(next) = &page.next {
+            put(&mut result, "nextCursor", &json!(next));
+        }
+        let mut meta = json!({});
+        if modern {
+            put(&mut result, "resultType", &json!("complete"));
+            put(&mut result, "ttlMs", &json!(0));
+            put(&mut result, "cacheScope", &json!("private"));
+            meta[SERVER_INFO] = self.server_info();
+        }
+        // Only what is not as it should be: lists are read by models, and paid for.
+        let stale: serde_json::Map<String, Value> = self
+            .servers()
+            .iter()
+            .filter_map(|server| Some((server.name.to_string(), server.staleness(list)?)))
+            .collect();
+        if !stale.is_empty() {
+            meta[FRESHNESS_KEY] = stale.into();
+        }
+        if meta.as_object().is_some_and(|meta| !meta.is_empty()) {
+            put(&mut result, "_meta", &meta);
+        }
+        result.put_u8(b'}');
+        request.reply.end(answers::answer(&result));
+    }
+
+    /// Takes its seat at every server that is to be started with its client, so that they start now.
+    pub(super) fn take_seats(&self) {
+        for server in self.servers() {
+            if server.starts_with_its_client() {
+                // One that cannot be reached says so when it is called.
+                let _ = self.seat(&server);
+            }
+        }
+    }
+
+    /// Something has changed. Tells the client which of its lists are not what it knows.
+    pub(crate) fn look_at_lists(&self) {
+        let directory = self.directory();
+        let mut state = self.state();
+        let mut methods = vec![];
+        for list in List::ALL {
+            let now = directory.revision(list);
+            // Who has never asked knows nothing that could have changed.
+            let known = &mut state.known[list as usize];
+            if known.is_some_and(|known| known != now) {
+                *known = Some(now);
+                methods.push(list.notification());
+            }
+        }
+        methods.dedup();
+        let is_told = state.greeting.is_some() && state.is_ready;
+        drop(state);
+        for method in methods {
+            if is_told {
+                self.tell(frame::notification(method, None), None);
+            }
+            self.tell_streams(method);
+        }
+    }
+}
+
+fn put(result: &mut BytesMut, name: &str, value: &Value) {
+    result.put_slice(format!(",\"{name}\":{value}").as_bytes());
+}

@@ -1,0 +1,249 @@
+//! Subscription streams of a modern client: what of them concerns lists is told here, what concerns resources by the servers that have
+//! them, each over a stream of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use regrow::frame::{self, Frame, RawId};
+use regrow::{Outcome, Reply};
+use serde_json::{Map, Value, json};
+
+use super::Client;
+use super::answers::{self, SUBSCRIPTION, raw_text};
+use super::greeting::parsed;
+use crate::request::Request;
+use crate::seat::Seat;
+
+/// More streams of one client than this are refused,
+const MAX_STREAMS: usize = 64;
+/// and those that ask for more resources.
+const MAX_URIS: usize = 1024;
+/// So long the client waits for servers to open their part. Then it is told what is open.
+const OPENED_WITHIN: Duration = Duration::from_secs(5);
+/// The lists by the member of a filter that asks for their changes, and what tells of them.
+const LISTS: [(&str, &str); 3] = [
+    ("toolsListChanged", "notifications/tools/list_changed"),
+    ("promptsListChanged", "notifications/prompts/list_changed"),
+    ("resourcesListChanged", "notifications/resources/list_changed"),
+];
+
+/// The open streams of one client.
+#[derive(Default)]
+pub(super) struct Streams {
+    open: Vec<Stream>,
+    last: u64,
+}
+
+struct Stream {
+    id: RawId,
+    reply: Box<dyn Reply>,
+    lists: Vec<(&'static str, &'static str)>,
+    parts: Vec<Part>,
+    is_acknowledged: bool,
+}
+
+/// What one server does for a stream.
+struct Part {
+    id: RawId,
+    seat: Arc<Seat>,
+    uris: BTreeSet<String>,
+    is_open: bool,
+}
+
+impl Stream {
+    fn line(&self, method: &str, mut params: Map<String, Value>) -> bytes::Bytes {
+        let mut meta = params.get("_meta").and_then(Value::as_object).cloned().unwrap_or_default();
+        meta.insert(SUBSCRIPTION.into(), parsed(Some(self.id.as_bytes())));
+        params.insert("_meta".into(), meta.into());
+        frame::notification(method, Some(Value::from(params).to_string().as_bytes()))
+    }
+
+    /// Says what is open now, once.
+    fn acknowledge(&mut self) -> Option<bytes::Bytes> {
+        if std::mem::replace(&mut self.is_acknowledged, true) {
+            return None;
+        }
+        let mut honoured: Map<String, Value> =
+            self.lists.iter().map(|(member, _)| ((*member).to_owned(), true.into())).collect();
+        let uris: Vec<&String> =
+            self.parts.iter().filter(|part| part.is_open).flat_map(|part| &part.uris).collect();
+        if !uris.is_empty() {
+            honoured.insert("resourceSubscriptions".into(), json!(uris));
+        }
+        let params = Map::from_iter([("notifications".to_owned(), honoured.into())]);
+        Some(self.line("notifications/subscriptions/acknowledged", params))
+    }
+}
+
+impl Client {
+    pub(super) fn listen(&self, request: Request) {
+        let params = parsed(request.frame.params());
+        let filter = &params["notifications"];
+        let lists: Vec<_> = LISTS.into_iter().filter(|(member, _)| filter[member] == true).collect();
+        let wanted: BTreeSet<String> =
+            serde_json::from_value(filter["resourceSubscriptions"].clone()).unwrap_or_default();
+        let is_full = self.state().streams.open.len() >= MAX_STREAMS;
+        if is_full || wanted.len() > MAX_URIS {
+            let text = "too many subscriptions are open already";
+            return request.reply.end(answers::refusal(-31003, text, None));
+        }
+        let mut by_server = BTreeMap::new();
+        let directory = self.directory();
+        for uri in wanted {
+            let found = directory.resource(&uri).next();
+            let found = found.and_then(|(at, original)| {
+                Some((self.gateway.server_named(directory.server(at))?, original.into_owned()))
+            });
+            if let Some((server, original)) = found.or_else(|| Some((self.only_server()?, uri.clone()))) {
+                by_server.entry(server.key).or_insert_with(|| (server, BTreeSet::new())).1.insert(original);
+            }
+        }
+        let mut parts = vec![];
+        for (server, uris) in by_server.into_values() {
+            // A server that cannot be reached tells nothing; the others do.
+            let Ok(seat) = self.seat(&server) else { continue };
+            let mut state = self.state();
+            state.streams.last += 1;
+            let id = raw_text(&format!("regrow-listen-{}", state.streams.last));
+            parts.push(Part { id, seat, uris, is_open: false });
+        }
+        let opened: Vec<(RawId, Arc<Seat>, Frame)> =
+            parts.iter().map(|part| (part.id.clone(), part.seat.clone(), part_of(&params, part))).collect();
+        let id = request.id.clone();
+        let stream = Stream { id: request.id, reply: request.reply, lists, parts, is_acknowledged: false };
+        self.state().streams.open.push(stream);
+        if opened.is_empty() {
+            return self.acknowledge(&id);
+        }
+        for (part, seat, frame) in opened {
+            let end = PartEnd { client: self.me.clone(), part: part.clone() };
+            seat.submit(frame, part, Box::new(end));
+        }
+        let me = self.me.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(OPENED_WITHIN).await;
+            if let Some(client) = me.upgrade() {
+                client.acknowledge(&id);
+            }
+        });
+    }
+
+    fn acknowledge(&self, id: &RawId) {
+        let line = {
+            let mut state = self.state();
+            let stream = state.streams.open.iter_mut().find(|stream| stream.id == *id);
+            stream.and_then(Stream::acknowledge)
+        };
+        if let Some(line) = line {
+            self.tell(line, Some(id.clone()));
+        }
+    }
+
+    /// A server tells something for a part of a stream. Says whether anybody hears it.
+    pub(super) fn tell_stream(&self, part_id: &RawId, notification: &Frame) -> bool {
+        let method = notification.method().unwrap_or_default();
+        let opens = method == "notifications/subscriptions/acknowledged";
+        let (id, line) = {
+            let mut state = self.state();
+            let has_part = |stream: &&mut Stream| stream.parts.iter().any(|part| part.id == *part_id);
+            let Some(stream) = state.streams.open.iter_mut().find(has_part) else { return false };
+            let part = stream.parts.iter_mut().find(|part| part.id == *part_id);
+            if opens && let Some(part) = part {
+                part.is_open = true;
+                let honoured =
+                    parsed(notification.params())["notifications"]["resourceSubscriptions"].clone();
+                let honoured: Option<BTreeSet<String>> = serde_json::from_value(honoured).ok();
+                part.uris = honoured.unwrap_or_default();
+            }
+            let line = match opens {
+                true if stream.parts.iter().all(|part| part.is_open) => stream.acknowledge(),
+                true => None,
+                false => Some(notification.with_subscription_id(&stream.id)),
+            };
+            (stream.id.clone(), line)
+        };
+        if let Some(line) = line {
+            self.tell(line, Some(id));
+        }
+        true
+    }
+
+    /// Tells the streams that asked for it that a list has changed.
+    pub(super) fn tell_streams(&self, method: &str) {
+        let lines: Vec<_> = {
+            let state = self.state();
+            let wants = |stream: &&Stream| stream.lists.iter().any(|(_, of)| *of == method);
+            let streams = state.streams.open.iter().filter(wants);
+            streams.map(|stream| (stream.line(method, Map::new()), stream.id.clone())).collect()
+        };
+        for (line, id) in lines {
+            self.tell(line, Some(id));
+        }
+    }
+
+    /// The client does not want to hear any more. Says whether it was a stream.
+    pub(super) fn end_stream(&self, id: &RawId) -> bool {
+        let mut state = self.state();
+        let Some(at) = state.streams.open.iter().rposition(|stream| stream.id == *id) else { return false };
+        let stream = state.streams.open.remove(at);
+        drop(state);
+        for part in stream.parts {
+            let params = format!("{{\"requestId\":{}}}", part.id);
+            let told =
+                answers::message(frame::notification("notifications/cancelled", Some(params.as_bytes())));
+            part.seat.cancel(&part.id, &told);
+        }
+        true
+    }
+
+    /// A server has ended its part. The rest goes on; with nothing left to tell, so does the stream end.
+    fn part_ended(&self, part_id: &RawId, outcome: Outcome) {
+        let mut state = self.state();
+        let has_part = |stream: &Stream| stream.parts.iter().any(|part| part.id == *part_id);
+        let Some(at) = state.streams.open.iter().position(has_part) else { return };
+        let stream = &mut state.streams.open[at];
+        stream.parts.retain(|part| part.id != *part_id);
+        let is_over = stream.parts.is_empty() && stream.lists.is_empty();
+        let all_open = stream.parts.iter().all(|part| part.is_open);
+        let id = stream.id.clone();
+        let ended = is_over.then(|| state.streams.open.remove(at));
+        drop(state);
+        match ended {
+            Some(stream) => stream.reply.end(renamed(outcome, &id)),
+            None if all_open => self.acknowledge(&id),
+            None => {}
+        }
+    }
+}
+
+/// The request for one server's part of a stream.
+fn part_of(params: &Value, part: &Part) -> Frame {
+    let mut params = params.clone();
+    params["notifications"] = json!({ "resourceSubscriptions": part.uris });
+    answers::message(frame::request(&part.id, "subscriptions/listen", Some(params.to_string().as_bytes())))
+}
+
+/// The end of a stream names it as its client does.
+fn renamed(outcome: Outcome, id: &RawId) -> Outcome {
+    let Outcome::Answered(frame) = &outcome else { return outcome };
+    let Some(result) = frame.result() else { return outcome };
+    let mut result = parsed(Some(result));
+    if result["_meta"].get(SUBSCRIPTION).is_some() {
+        result["_meta"][SUBSCRIPTION] = parsed(Some(id.as_bytes()));
+    }
+    answers::answer_value(&result)
+}
+
+struct PartEnd {
+    client: Weak<Client>,
+    part: RawId,
+}
+
+impl Reply for PartEnd {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        if let Some(client) = self.client.upgrade() {
+            client.part_ended(&self.part, outcome);
+        }
+    }
+}

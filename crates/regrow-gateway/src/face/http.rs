@@ -1,0 +1,101 @@
+//! The HTTP face: clients of both eras at `/mcp` and `/servers/NAME/mcp`, and those of the older HTTP+SSE at `/sse`.
+//!
+//! [`bind`] takes the addresses and checks everything that can be wrong before the first client comes; [`Bound::serve`] serves.
+//! What a client sends in headers ends here: nothing of them is told to a server.
+
+mod bind;
+mod body;
+mod bound;
+mod census;
+mod connection;
+mod events;
+mod guard;
+mod hall;
+mod halls;
+mod lane;
+mod legacy;
+mod mirror;
+mod modern;
+mod older;
+mod options;
+mod origin;
+mod post;
+mod refusal;
+mod replies;
+mod room;
+mod route;
+mod session;
+mod sessions;
+mod shield;
+mod tls;
+mod token;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use regrow::ErrorStyle;
+
+use crate::admit::Admit;
+
+pub use bind::{BindError, bind};
+pub use bound::{Bound, Parting};
+pub use census::{Census, Counts};
+pub use options::{Limits, Options, Tls};
+
+use halls::Halls;
+use sessions::Sessions;
+
+/// What all requests share.
+struct Face {
+    admit: Arc<dyn Admit>,
+    style: ErrorStyle,
+    limits: Limits,
+    sessions: Sessions,
+    halls: Halls,
+    census: Arc<Census>,
+    closing: AtomicBool,
+}
+
+impl Face {
+    fn new(admit: Arc<dyn Admit>, style: ErrorStyle, limits: Limits, census: Arc<Census>) -> Arc<Face> {
+        Arc::new(Face {
+            admit,
+            style,
+            sessions: Sessions::new(limits.sessions),
+            halls: Halls::default(),
+            limits,
+            census,
+            closing: AtomicBool::new(false),
+        })
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// No new client comes in, and streams that have no end of their own end now.
+    fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        self.sessions.hush();
+        self.halls.hush();
+    }
+
+    /// Every client leaves.
+    fn end(&self) {
+        self.sessions.end_all();
+        self.halls.end_all();
+    }
+
+    /// Forgets what nobody came back for.
+    fn sweep(&self, now: tokio::time::Instant) {
+        self.sessions.sweep(now);
+        self.halls.sweep(now);
+    }
+}
+
+/// A session holds its guest, and the guest its session's inbox: that knot is undone here.
+impl Drop for Face {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

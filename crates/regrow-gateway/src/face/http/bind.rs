@@ -1,0 +1,91 @@
+//! Taking the addresses, after everything was checked that can be wrong with the options.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+
+use super::bound::Bound;
+use super::census::Census;
+use super::guard::Guard;
+use super::options::Options;
+use super::origin::{Hosts, Origins};
+use super::tls;
+use super::token::Tokens;
+
+/// Why the face cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The operator's mistake: everybody could use it.
+    #[error(
+        "{address} can be reached from other machines, and no token protects it: set a token, listen on 127.0.0.1, or say that \
+         this is meant (insecure)"
+    )]
+    Unprotected {
+        /// Where it would have listened.
+        address: SocketAddr,
+    },
+    /// The operator's mistake: anybody can guess it.
+    #[error("a token must not be empty")]
+    EmptyToken,
+    /// The operator's mistake.
+    #[error("{text:?} is not a host: write it as mcp.example or mcp.example:8443")]
+    NotAHost {
+        /// As it was written.
+        text: String,
+    },
+    /// The operator's mistake.
+    #[error("{text:?} is not an origin: write it as https://app.example")]
+    NotAnOrigin {
+        /// As it was written.
+        text: String,
+    },
+    /// A certificate or key that cannot be used.
+    #[error("{path:?} cannot be used for TLS: {problem}")]
+    Tls {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Somebody else has the address, or it is not of this machine.
+    #[error("{address} cannot be listened on: {error}")]
+    Address {
+        /// Which.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+/// Takes the addresses. From here on clients can connect, and wait until they are served.
+pub async fn bind(options: Options) -> Result<Bound, BindError> {
+    let Options { addresses, tokens, insecure, hosts, origins, sse, tls, style, limits } = options;
+    if tokens.iter().any(|token| token.reveal().trim().is_empty()) {
+        return Err(BindError::EmptyToken);
+    }
+    let reachable = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
+    if let Some(&address) = reachable.filter(|_| tokens.is_empty() && !insecure) {
+        return Err(BindError::Unprotected { address });
+    }
+    let acceptor = tls.as_ref().map(tls::acceptor).transpose();
+    let acceptor = acceptor.map_err(|(path, problem)| BindError::Tls { path, problem })?;
+    let origins = Origins::new(&origins).map_err(|text| BindError::NotAnOrigin { text })?;
+
+    let mut listeners = vec![];
+    let mut ours = vec![];
+    for address in addresses {
+        let cannot = |error| BindError::Address { address, error };
+        let listener = TcpListener::bind(address).await.map_err(cannot)?;
+        ours.push(listener.local_addr().map_err(cannot)?);
+        listeners.push(listener);
+    }
+    let hosts =
+        Hosts::new(ours.clone(), &hosts, acceptor.is_some()).map_err(|text| BindError::NotAHost { text })?;
+    let census = Arc::new(Census::default());
+    let guard = Guard { hosts, origins, tokens: Tokens::new(tokens), census: census.clone() };
+    Ok(Bound { listeners, addresses: ours, acceptor, guard, sse, style, limits, census })
+}

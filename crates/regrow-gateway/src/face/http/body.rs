@@ -1,0 +1,141 @@
+//! A request's body, up to its cap and within its time.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, StatusCode};
+use http_body::Body as _;
+use tokio::time::timeout;
+
+use super::options::Limits;
+use super::refusal::{INVALID, Refusal};
+
+/// More is not set aside before it has come.
+const FIRST: usize = 64 << 10;
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Reads it all. One that is said to be too large is refused before it is read.
+pub(super) async fn read(headers: &HeaderMap, mut body: Body, limits: &Limits) -> Result<Bytes, Refusal> {
+    let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let read = match said.is_some_and(|said| said > limits.body as u64) {
+        true => Ok(Err(Failure::TooLarge)),
+        false => timeout(limits.body_timeout, collect(&mut body, limits.body)).await,
+    };
+    match read {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(Failure::TooLarge)) => {
+            tokio::spawn(linger(body));
+            Err(Refusal::too_large(limits.body))
+        }
+        Ok(Err(Failure::Broken)) => Err(Refusal::bad("the body broke off")),
+        Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, INVALID, "the body did not arrive in time")),
+    }
+}
+
+enum Failure {
+    TooLarge,
+    Broken,
+}
+
+async fn collect(body: &mut Body, most: usize) -> Result<Bytes, Failure> {
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(data) = next(body).await {
+        let data = data.ok_or(Failure::Broken)?;
+        if first.len() + all.len() + data.len() > most {
+            return Err(Failure::TooLarge);
+        }
+        if first.is_empty() && all.is_empty() {
+            first = data; // Most bodies come in one piece.
+            continue;
+        }
+        if all.is_empty() {
+            all.reserve((first.len() + data.len()).max(FIRST));
+            all.extend_from_slice(&std::mem::take(&mut first));
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+/// Reads on for a moment and keeps nothing: a client that is still sending when its connection closes never sees the answer.
+async fn linger(mut body: Body) {
+    let rest = async { while let Some(Some(_)) = next(&mut body).await {} };
+    // One that sends on and on has had its chance.
+    let _ = timeout(LINGER, rest).await;
+}
+
+/// The next piece, or nothing instead of it if the body broke off.
+async fn next(body: &mut Body) -> Option<Option<Bytes>> {
+    let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
+    // Trailers say nothing to us.
+    Some(frame.ok().map(|frame| frame.into_data().unwrap_or_default()))
+}
+
+/// Whether the body is said to be JSON, and not packed: what unpacks to more than it seems is not let in.
+pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Refusal> {
+    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        let message = "a body must be sent without Content-Encoding";
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID, message));
+    }
+    let said = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = said.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID, "Content-Type must be application/json"))
+}
+
+/// Whether the client takes all of these kinds. One that does not say takes everything.
+pub(super) fn accepts(headers: &HeaderMap, kinds: &[&str]) -> Result<(), Refusal> {
+    if !headers.contains_key(ACCEPT) {
+        return Ok(());
+    }
+    let lists = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let taken: Vec<String> = lists
+        .flat_map(|list| list.split(','))
+        .map(|item| item.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+        .collect();
+    let is_taken = |kind: &&str| {
+        let family = kind.split('/').next().unwrap_or_default();
+        taken.iter().any(|taken| taken == kind || taken == "*/*" || *taken == format!("{family}/*"))
+    };
+    if kinds.iter().all(is_taken) {
+        return Ok(());
+    }
+    let message = format!("Accept must list {}", kinds.join(" and "));
+    Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, INVALID, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_says_what_it_takes_in_many_ways() {
+        let both = ["application/json", "text/event-stream"];
+        let of = |accept: &str| {
+            let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
+            accepts(&headers, &both).is_ok()
+        };
+        assert!(of("application/json, text/event-stream"));
+        assert!(of("TEXT/event-stream;q=0.5,application/JSON"));
+        assert!(of("*/*"));
+        assert!(of("application/*, text/*"));
+        assert!(!of("application/json"));
+        assert!(!of("text/html"));
+        assert!(!of(""));
+        assert!(accepts(&HeaderMap::new(), &both).is_ok());
+    }
+
+    #[test]
+    fn only_json_is_json() {
+        let of = |kind: &str| is_json(&HeaderMap::from_iter([(CONTENT_TYPE, kind.parse().unwrap())])).is_ok();
+        assert!(of("application/json") && of("Application/JSON; charset=utf-8"));
+        assert!(!of("text/plain") && !of("application/json-patch") && !of(""));
+    }
+}

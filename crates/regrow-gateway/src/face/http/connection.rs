@@ -1,0 +1,111 @@
+//! One connection of a client, plain or over TLS, from its first byte to its end.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulConnection, Watcher};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::options::Limits;
+
+/// Requests at a time on one connection of HTTP/2.
+const STREAMS: u32 = 256;
+/// How often a silent connection of HTTP/2 is asked whether it still lives.
+const PING: Duration = Duration::from_secs(30);
+
+/// Serves it until it ends.
+pub(super) async fn serve(
+    socket: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    router: Router,
+    limits: &Limits,
+    watcher: Watcher,
+) {
+    // Without it answers are only slower.
+    let _ = socket.set_nodelay(true);
+    let Some(acceptor) = acceptor else { return speak_http1(socket, router, limits, watcher).await };
+    match timeout(limits.handshake_timeout, acceptor.accept(socket)).await {
+        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+            speak_http2(stream, router, limits, watcher).await;
+        }
+        Ok(Ok(stream)) => speak_http1(stream, router, limits, watcher).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake did not end in time"),
+    }
+}
+
+async fn speak_http1(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    limits: &Limits,
+    watcher: Watcher,
+) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_headers(limits.headers)
+        .max_buf_size(limits.header_bytes)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    finish(connection, watcher).await;
+}
+
+async fn speak_http2(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    limits: &Limits,
+    watcher: Watcher,
+) {
+    let spoken = Arc::new(AtomicBool::new(false));
+    let service = {
+        let spoken = spoken.clone();
+        service_fn(move |request: Request<Incoming>| {
+            spoken.store(true, Ordering::Relaxed);
+            hyper::service::Service::call(&TowerToHyperService::new(router.clone()), request)
+        })
+    };
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .max_concurrent_streams(STREAMS)
+        .keep_alive_interval(PING)
+        .serve_connection(TokioIo::new(stream), service);
+    // HTTP/2 has no limit of its own for the first request to arrive.
+    let silent = async {
+        sleep(limits.header_timeout).await;
+        if spoken.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = finish(connection, watcher) => {}
+        () = silent => tracing::debug!("a client connected and asked nothing"),
+    }
+}
+
+async fn finish<C>(connection: C, watcher: Watcher)
+where
+    C: GracefulConnection<Error = hyper::Error>,
+{
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection broke");
+    }
+}
+
+/// Says politely that there are too many, as far as the socket takes it at once.
+pub(super) fn turn_away(socket: &TcpStream) -> io::Result<usize> {
+    socket.try_write(
+        b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+    )
+}

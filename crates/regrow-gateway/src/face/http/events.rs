@@ -1,0 +1,128 @@
+//! A lane as a response: events, and comments as signs of life while there are none.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{BufMut, Bytes, BytesMut};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue};
+use http_body::Frame;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use super::lane::{First, Lane, Next};
+
+/// How soon a client whose stream broke shall come back.
+const RETRY: &str = "retry: 1000\n";
+
+/// Who listens to a lane. Dropping it is leaving.
+pub(super) struct Events {
+    lane: Arc<Lane>,
+    listener: u64,
+    opening: Option<Bytes>,
+    has_ids: bool,
+    beat: Duration,
+    silence: Pin<Box<Sleep>>,
+    /// Dropped with it.
+    _held: Box<dyn Send>,
+}
+
+impl Events {
+    /// Listens, from this event on if there is one; none if somebody does already. `held` is dropped when this is.
+    pub(super) fn listen(
+        lane: &Arc<Lane>,
+        from: Option<u64>,
+        beat: Duration,
+        held: impl Send + 'static,
+    ) -> Option<Events> {
+        Some(Events {
+            listener: lane.listen(from)?,
+            lane: lane.clone(),
+            opening: None,
+            has_ids: false,
+            beat,
+            silence: Box::pin(sleep(beat)),
+            _held: Box::new(held),
+        })
+    }
+
+    /// Events have ids, so that a client whose connection breaks can come back for the rest. `primed` gives it the first one
+    /// before there is anything to tell; clients from before 2025-11-25 stumble over that.
+    pub(super) fn resumable(mut self, primed: bool) -> Events {
+        self.has_ids = true;
+        self.opening = Some(match primed {
+            true => format!("id: {}-{}\n{RETRY}data: \n\n", self.lane.number, self.lane.last_sent()).into(),
+            false => format!("{RETRY}\n").into(),
+        });
+        self
+    }
+
+    /// Says this before all else.
+    pub(super) fn opening(mut self, text: String) -> Events {
+        self.opening = Some(text.into());
+        self
+    }
+
+    /// Waits so long for the first message: is it the answer?
+    pub(super) async fn first(&mut self, hold: Duration) -> First {
+        timeout(hold, poll_fn(|cx| self.lane.poll_first(cx))).await.unwrap_or(First::Stream)
+    }
+
+    /// As a response that lasts until the lane ends.
+    pub(super) fn into_response(mut self) -> Response {
+        self.silence.as_mut().reset(Instant::now() + self.beat);
+        let mut response = Response::new(Body::new(self));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+        headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+        response
+    }
+
+    fn event(&self, number: u64, line: &Bytes) -> Bytes {
+        let mut event = BytesMut::with_capacity(line.len() + 64);
+        if self.has_ids {
+            event.put_slice(format!("id: {}-{number}\n", self.lane.number).as_bytes());
+        }
+        event.put_slice(b"event: message\ndata: ");
+        event.put_slice(line.trim_ascii_end());
+        event.put_slice(b"\n\n");
+        event.freeze()
+    }
+}
+
+impl http_body::Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = match self.opening.take() {
+            Some(opening) => opening,
+            None => match self.lane.poll_next(self.listener, cx) {
+                Poll::Ready(Next::Message { number, line }) => self.event(number, &line),
+                Poll::Ready(Next::End) => return Poll::Ready(None),
+                Poll::Pending => {
+                    std::task::ready!(self.silence.as_mut().poll(cx));
+                    Bytes::from_static(b":\n\n")
+                }
+            },
+        };
+        let until = Instant::now() + self.beat;
+        self.silence.as_mut().reset(until);
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.lane.leave(self.listener, Instant::now());
+    }
+}

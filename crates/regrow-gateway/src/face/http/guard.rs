@@ -1,0 +1,109 @@
+//! What stands in front of every page: is this host ours, may this web page talk to us, and who is it?
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use super::census::Census;
+use super::origin::{Hosts, Origins, Standing};
+use super::refusal::{Refusal, empty};
+use super::token::Tokens;
+
+/// These tell a stranger no more than that we are there, and those who ask cannot be given a token.
+const OPEN: [&str; 2] = ["/livez", "/readyz"];
+
+#[derive(Debug)]
+pub(super) struct Guard {
+    pub(super) hosts: Hosts,
+    pub(super) origins: Origins,
+    pub(super) tokens: Tokens,
+    pub(super) census: Arc<Census>,
+}
+
+/// Lets a request through to its page, with its [`Principal`](crate::admit::Principal) as an extension, or answers it.
+pub(super) async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
+    let standing = match guard.meets(&request) {
+        Ok(standing) => standing,
+        Err(refusal) => {
+            guard.census.refuse();
+            return refusal.into_response();
+        }
+    };
+    let origin = request.headers().get(ORIGIN).filter(|_| standing == Some(Standing::Allowed)).cloned();
+    if let Some(origin) = &origin
+        && request.method() == Method::OPTIONS
+        && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+    {
+        return preflight(origin, request.headers());
+    }
+    let mut response = match guard.tokens.principal(request.headers()) {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Err(_) if OPEN.contains(&request.uri().path()) => next.run(request).await,
+        Err(stranger) => {
+            guard.census.refuse();
+            Refusal::unauthorized(stranger).into_response()
+        }
+    };
+    if let Some(origin) = origin {
+        admit_origin(response.headers_mut(), origin);
+    }
+    response
+}
+
+impl Guard {
+    /// What the origin may do, if there is one.
+    fn meets(&self, request: &Request) -> Result<Option<Standing>, Refusal> {
+        let named = request.headers().get_all(HOST).iter().map(HeaderValue::to_str);
+        let aimed = request.uri().authority().map(|authority| Ok(authority.as_str()));
+        let hosts: Vec<_> = named.chain(aimed).collect();
+        let is_ours = |host: &Result<&str, _>| host.as_ref().is_ok_and(|host| self.hosts.has(host));
+        // Two hosts may be the same one, said by HTTP/2 and by a proxy; none of them may be another.
+        if hosts.is_empty() || hosts.len() > 2 || !hosts.iter().all(is_ours) {
+            return Err(Refusal::forbidden("this host is not served here; the operator can allow it"));
+        }
+        let mut origins = request.headers().get_all(ORIGIN).iter();
+        let standing = match (origins.next(), origins.next()) {
+            (None, _) => return Ok(None),
+            (Some(origin), None) => {
+                origin.to_str().map_or(Standing::Foreign, |origin| self.origins.standing(origin))
+            }
+            (Some(_), Some(_)) => Standing::Foreign,
+        };
+        match standing {
+            Standing::Foreign => {
+                Err(Refusal::forbidden("this origin is not served here; the operator can allow it"))
+            }
+            standing => Ok(Some(standing)),
+        }
+    }
+}
+
+fn preflight(origin: &HeaderValue, asked: &HeaderMap) -> Response {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    admit_origin(headers, origin.clone());
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+    // Any: the headers that a tool's parameters are mirrored in are not known here.
+    if let Some(asked) = asked.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    }
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+fn admit_origin(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Mcp-Session-Id"));
+    headers.append(VARY, HeaderValue::from_static("Origin"));
+}

@@ -1,0 +1,140 @@
+//! The legacy era: sessions with an id, a stream to listen on, and streams that can be resumed.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use regrow::frame::Frame;
+use tokio::time::Instant;
+
+use super::Face;
+use super::body::accepts;
+use super::events::Events;
+use super::lane::{First, Lane};
+use super::post::version;
+use super::refusal::{INVALID, Refusal, empty, json};
+use super::replies::{Way, hand_on, opens_session, wants_answer};
+use super::session::{Session, Visit};
+use super::sessions::Caller;
+
+/// From here on clients understand an event without data.
+const PRIMED_SINCE: &str = "2025-11-25";
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// A message of a client, or a batch of them.
+pub(super) async fn post(
+    face: &Arc<Face>,
+    caller: Caller,
+    headers: &HeaderMap,
+    frame: Frame,
+) -> Result<Response, Refusal> {
+    let opens = opens_session(&frame);
+    let visit = match session_id(headers) {
+        Some(_) if opens => return Err(Refusal::bad("this session is initialized already").to(&frame)),
+        Some(id) => face.sessions.find(id, &caller).map_err(|refusal| refusal.to(&frame))?,
+        None if opens => face.sessions.begin(face, caller).map_err(|refusal| refusal.to(&frame))?,
+        None => return Err(Refusal::bad("Mcp-Session-Id is missing; initialize first").to(&frame)),
+    };
+    let session = visit.session.clone();
+    let guest = session.guest().ok_or_else(Refusal::no_session)?;
+    if !wants_answer(&frame) {
+        hand_on(&session, &*guest, frame, Way::Among(session.listening.clone()), face.style);
+        return Ok(empty(StatusCode::ACCEPTED));
+    }
+    let lane = session.open_lane(Instant::now());
+    let abandoned = Abandoned { session: opens.then(|| session.clone()) };
+    let mut events = listen(face, headers, &lane, None, visit)?;
+    hand_on(&session, &*guest, frame, Way::Whole(lane.clone()), face.style);
+    drop(guest); // The session alone decides when it leaves.
+    let mut response = match events.first(face.limits.hold).await {
+        First::Answer(line, _) => {
+            session.forget_lane(lane.number);
+            json(StatusCode::OK, line)
+        }
+        First::Stream => events.into_response(),
+    };
+    abandoned.keep();
+    if opens
+        && session.guest().is_some()
+        && let Ok(id) = HeaderValue::from_str(&session.id)
+    {
+        response.headers_mut().insert(SESSION_ID, id);
+    }
+    Ok(response)
+}
+
+/// A client listens, or comes back for the rest of a stream.
+pub(super) fn get(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<Response, Refusal> {
+    let visit = visit(face, caller, headers)?;
+    accepts(headers, &["text/event-stream"])?;
+    let (lane, from) = match headers.get(LAST_EVENT_ID) {
+        None => (visit.session.listening.clone(), None),
+        Some(last) => {
+            let found = last.to_str().ok().and_then(|last| resumed(&visit.session, last));
+            let (lane, last) =
+                found.ok_or_else(|| Refusal::bad("Last-Event-ID names no stream that is kept here"))?;
+            (lane, Some(last + 1))
+        }
+    };
+    Ok(listen(face, headers, &lane, from, visit)?.into_response())
+}
+
+/// A client leaves.
+pub(super) fn delete(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<Response, Refusal> {
+    visit(face, caller, headers)?.session.end();
+    Ok(empty(StatusCode::OK))
+}
+
+fn visit(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<Visit, Refusal> {
+    // In the modern era there is neither a stream to listen on nor a session to end.
+    let id = session_id(headers).ok_or_else(|| Refusal::method("POST"))?;
+    version(headers)?;
+    face.sessions.find(id, caller)
+}
+
+fn session_id(headers: &HeaderMap) -> Option<&str> {
+    // What is no text is the id of no session.
+    headers.get(SESSION_ID).map(|id| id.to_str().unwrap_or_default())
+}
+
+/// The stream, and the last event of it, that a client names.
+fn resumed(session: &Session, last: &str) -> Option<(Arc<Lane>, u64)> {
+    let (lane, event) = last.split_once('-')?;
+    let (lane, event) = (session.lane(lane.parse().ok()?)?, event.parse().ok()?);
+    lane.has_told(event).then_some((lane, event))
+}
+
+fn listen(
+    face: &Face,
+    headers: &HeaderMap,
+    lane: &Arc<Lane>,
+    from: Option<u64>,
+    visit: Visit,
+) -> Result<Events, Refusal> {
+    let primed = version(headers)? == Some(PRIMED_SINCE);
+    let events = Events::listen(lane, from, face.limits.beat, visit);
+    let taken =
+        || Refusal::new(StatusCode::CONFLICT, INVALID, "this stream is listened to already; one at a time");
+    Ok(events.ok_or_else(taken)?.resumable(primed))
+}
+
+/// Ends a session whose client left before it could learn the session's id.
+struct Abandoned {
+    session: Option<Arc<Session>>,
+}
+
+impl Abandoned {
+    fn keep(mut self) {
+        self.session = None;
+    }
+}
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.end();
+        }
+    }
+}

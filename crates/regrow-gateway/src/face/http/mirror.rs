@@ -1,0 +1,155 @@
+//! What a modern message says in its headers as well: both must say the same, or nobody knows what was let through.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use regrow::frame::Frame;
+use serde_json::Value;
+
+use super::refusal::{MISMATCH, Refusal};
+
+/// A parameter's header, in lower case as all header names are here.
+const PARAMETER: &str = "mcp-param-";
+
+/// Compares the headers of a message with its body.
+pub(super) fn agree(headers: &HeaderMap, message: &Frame) -> Result<(), Refusal> {
+    if let Some(version) = message.protocol_version() {
+        same(headers, "mcp-protocol-version", &version)?;
+    }
+    let method = message.method().unwrap_or_default();
+    same(headers, "mcp-method", method)?;
+    let name = match method {
+        "tools/call" | "prompts/get" => message.name(),
+        "resources/read" => message.uri(),
+        _ => None,
+    };
+    if let Some(name) = name {
+        same(headers, "mcp-name", &name)?;
+    }
+    parameters(headers, message)
+}
+
+fn same(headers: &HeaderMap, header: &str, wanted: &str) -> Result<(), Refusal> {
+    let mut values = headers.get_all(header).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Err(mismatch(header, "is missing")),
+        (Some(value), None) if decoded(header, value)? == wanted => Ok(()),
+        (Some(_), None) => Err(mismatch(header, "differs from the body")),
+        (Some(_), Some(_)) => Err(mismatch(header, "is said twice")),
+    }
+}
+
+/// Which argument a header mirrors stands in the tool's schema, which is not known here. But one of them must have its value.
+fn parameters(headers: &HeaderMap, message: &Frame) -> Result<(), Refusal> {
+    let mut mirrored = headers.iter().filter(|(name, _)| name.as_str().starts_with(PARAMETER)).peekable();
+    if mirrored.peek().is_none() {
+        return Ok(());
+    }
+    let params: Option<Value> = message.params().and_then(|params| serde_json::from_slice(params).ok());
+    let arguments = params.as_ref().and_then(|params| params.get("arguments")).unwrap_or(&Value::Null);
+    for (name, value) in mirrored {
+        if !says(arguments, &decoded(name.as_str(), value)?) {
+            return Err(mismatch(name.as_str(), "differs from the body"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether one of these values reads so. Numbers are compared as numbers.
+fn says(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(string) => string == text,
+        Value::Bool(truth) => truth.to_string() == text,
+        Value::Number(number) => {
+            number.to_string() == text
+                || number.as_f64().is_some_and(|number| text.parse::<f64>().is_ok_and(|text| text == number))
+        }
+        Value::Array(values) => values.iter().any(|value| says(value, text)),
+        Value::Object(values) => values.values().any(|value| says(value, text)),
+        Value::Null => false,
+    }
+}
+
+/// A header's value, unpacked from `=?base64?...?=` where it is packed.
+fn decoded<'a>(header: &str, value: &'a HeaderValue) -> Result<Cow<'a, str>, Refusal> {
+    let text = value.to_str().map_err(|_| mismatch(header, "has characters that no header may have"))?;
+    let Some(packed) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
+        return Ok(Cow::Borrowed(text));
+    };
+    let bytes = STANDARD.decode(packed).ok();
+    let unpacked = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    unpacked.map(Cow::Owned).ok_or_else(|| mismatch(header, "is not Base64 of a text"))
+}
+
+/// It quotes nothing: values may be secret.
+fn mismatch(header: &str, problem: &str) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, MISMATCH, format!("header mismatch: {header} {problem}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::HeaderName;
+
+    use super::*;
+
+    const CALL: &str = r#"{"id":1,"method":"tools/call","params":{"name":"gr\u00fcn","arguments":{"a":{"region":"eu"},"n":42,"b":true},
+        "_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+    const GOOD: [(&str, &str); 3] = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "=?base64?Z3LDvG4=?="),
+    ];
+
+    fn check(body: &str, headers: &[(&str, &str)]) -> bool {
+        let frame = Frame::parse(Bytes::copy_from_slice(body.as_bytes())).unwrap();
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(
+                HeaderName::try_from(*name).unwrap(),
+                HeaderValue::from_bytes(value.as_bytes()).unwrap(),
+            );
+        }
+        agree(&map, &frame).is_ok()
+    }
+
+    #[test]
+    fn headers_that_say_what_the_body_says_pass() {
+        assert!(check(CALL, &GOOD));
+        for (name, value) in [
+            ("mcp-param-region", "eu"),
+            ("mcp-param-region", "=?base64?ZXU=?="),
+            ("mcp-param-n", "42"),
+            ("mcp-param-n", "42.0"),
+            ("mcp-param-b", "true"),
+            ("mcp-other", "anything"),
+        ] {
+            assert!(check(CALL, &[&GOOD[..], &[(name, value)]].concat()), "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn headers_that_are_missing_differ_or_stand_there_twice_do_not() {
+        for left_out in 0..GOOD.len() {
+            let mut headers = GOOD.to_vec();
+            let (name, value) = headers.remove(left_out);
+            assert!(!check(CALL, &headers), "without {name}");
+            headers.push((name, "other"));
+            assert!(!check(CALL, &headers), "{name}: other");
+            headers.pop();
+            headers.extend([(name, value), (name, value)]);
+            assert!(!check(CALL, &headers), "{name} twice");
+        }
+        for (name, value) in [
+            ("mcp-param-region", "us"),
+            ("mcp-param-region", "=?base64?ZX?="),
+            ("mcp-param-region", "=?base64?/w==?="),
+            ("mcp-param-region", "\u{fc}"),
+            ("mcp-param-n", "43"),
+        ] {
+            assert!(!check(CALL, &[&GOOD[..], &[(name, value)]].concat()), "{name}: {value}");
+        }
+    }
+}

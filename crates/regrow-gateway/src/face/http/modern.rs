@@ -1,0 +1,151 @@
+//! The modern era: every request stands for itself, and closing its response cancels it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use regrow::frame::{self, Edit, Frame, Kind, RawId};
+use regrow::{Asked, ErrorStyle, Outcome, Reply};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::Face;
+use super::events::Events;
+use super::hall::{Ticket, Visit, Waiting};
+use super::lane::First;
+use super::mirror::agree;
+use super::post::{MODERN, unsupported};
+use super::refusal::{INVALID_PARAMS, Refusal, empty, json};
+use super::replies::overloaded;
+use super::sessions::Caller;
+
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// A message of a client.
+pub(super) async fn post(
+    face: &Arc<Face>,
+    caller: Caller,
+    headers: &HeaderMap,
+    frame: Frame,
+) -> Result<Response, Refusal> {
+    match frame.kind() {
+        Kind::Request { id, .. } => {
+            check(headers, &frame).map_err(|refusal| refusal.to(&frame))?;
+            let visit = face.halls.enter(face, &caller.scope, caller.principal);
+            request(face, caller, visit.map_err(|refusal| refusal.to(&frame))?, &frame, id).await
+        }
+        Kind::Notification { method } => {
+            agree(headers, &frame)?;
+            let visit = face.halls.enter(face, &caller.scope, caller.principal)?;
+            // A client cancels by closing; and which request of which client this means could not be told.
+            if method == "notifications/cancelled" {
+                face.census.stray();
+            } else if let Some(guest) = visit.hall.guest() {
+                guest.forward(&frame);
+            }
+            Ok(empty(StatusCode::ACCEPTED))
+        }
+        Kind::Response { .. } | Kind::Batch => {
+            Err(Refusal::bad("a body must be one request or one notification"))
+        }
+    }
+}
+
+fn check(headers: &HeaderMap, request: &Frame) -> Result<(), Refusal> {
+    agree(headers, request)?;
+    let lacks = |key: &str| {
+        Refusal::new(StatusCode::BAD_REQUEST, INVALID_PARAMS, format!("params._meta has no {key}"))
+    };
+    let version = request.protocol_version().ok_or_else(|| lacks(VERSION_KEY))?;
+    if version != MODERN {
+        return Err(unsupported(&version));
+    }
+    let meta =
+        request.meta().and_then(|meta| serde_json::from_slice::<HashMap<String, &RawValue>>(meta).ok());
+    if !meta.is_some_and(|meta| meta.contains_key(CAPABILITIES_KEY)) {
+        return Err(lacks(CAPABILITIES_KEY));
+    }
+    Ok(())
+}
+
+async fn request(
+    face: &Arc<Face>,
+    caller: Caller,
+    visit: Visit,
+    frame: &Frame,
+    id: RawId,
+) -> Result<Response, Refusal> {
+    let asked = Asked::of(frame, id.clone());
+    let (Some(guest), begun) = (visit.hall.guest(), visit.hall.begin(frame, id.clone(), Instant::now()))
+    else {
+        return Err(Refusal::closing().to(frame));
+    };
+    let Some(ticket) = begun else {
+        let outcome = Outcome::Failed(overloaded(&caller.scope));
+        return Ok(json(StatusCode::OK, asked.answer(&outcome, face.style)));
+    };
+    let (number, lane) = (ticket.number, ticket.lane.clone());
+    let ours = RawId::from(number);
+    let request = Frame::parse(frame.with([Edit::Id(&ours), Edit::MetaProgressToken(&ours)]))?;
+    let events = Events::listen(&lane, None, face.limits.beat, Waiting { visit, number });
+    let mut events = events.ok_or_else(Refusal::closing)?;
+    let listens = frame.method() == Some("subscriptions/listen");
+    guest.submit(
+        request,
+        ours,
+        Box::new(ToPost { asked, style: face.style, listens: listens.then_some(id), ticket }),
+    );
+    drop(guest); // The hall alone decides when it leaves.
+    Ok(match events.first(face.limits.hold).await {
+        First::Answer(line, code) => json(status(code), line),
+        First::Stream => events.into_response(),
+    })
+}
+
+/// The status that the specification wants for an answer that is an error of this code.
+fn status(code: Option<i64>) -> StatusCode {
+    match code {
+        Some(-32601) => StatusCode::NOT_FOUND,
+        Some(-32022..=-32020) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+/// Answers one request.
+struct ToPost {
+    asked: Asked,
+    style: ErrorStyle,
+    /// The client's id of a subscription, which the end of it names.
+    listens: Option<RawId>,
+    ticket: Ticket,
+}
+
+impl Reply for ToPost {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        let code = match &outcome {
+            Outcome::Answered(frame) => frame.error_code(),
+            Outcome::Refused => Some(-32601),
+            Outcome::Failed(_) => None,
+        };
+        let renamed = match (&outcome, &self.listens) {
+            (Outcome::Answered(frame), Some(id)) => frame.result().and_then(|result| renamed(result, id)),
+            _ => None,
+        };
+        let line = renamed.unwrap_or_else(|| self.asked.answer(&outcome, self.style));
+        self.ticket.lane.finish(Some(line), code);
+    }
+}
+
+/// The result of a subscription, with the client's id of it.
+fn renamed(result: &[u8], id: &RawId) -> Option<Bytes> {
+    let mut result: Value = serde_json::from_slice(result).ok()?;
+    let name: Value = serde_json::from_slice(id.as_bytes()).ok()?;
+    let meta = result.get_mut("_meta")?.as_object_mut()?;
+    meta.insert(SUBSCRIPTION_KEY.into(), name);
+    Some(frame::response(id, result.to_string().as_bytes()))
+}

@@ -1,0 +1,61 @@
+//! The older HTTP+SSE of 2024-11-05: one stream that carries everything, and messages posted beside it.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
+
+use super::Face;
+use super::body::accepts;
+use super::events::Events;
+use super::post::read;
+use super::refusal::{Refusal, empty};
+use super::replies::{Way, hand_on};
+use super::session::{Session, Visit};
+use super::sessions::Caller;
+
+/// In the address that messages are posted to.
+const SESSION: &str = "session=";
+
+/// A client opens its stream, and is told at which address to post.
+pub(super) fn open(
+    face: &Arc<Face>,
+    caller: Caller,
+    headers: &HeaderMap,
+    path: &str,
+) -> Result<Response, Refusal> {
+    accepts(headers, &["text/event-stream"])?;
+    let visit = face.sessions.begin(face, caller)?;
+    let session = visit.session.clone();
+    let posts = path.strip_suffix("sse").unwrap_or_default();
+    let address = format!("event: endpoint\ndata: {posts}messages?{SESSION}{}\n\n", session.id);
+    let leaving = Leaving { session: session.clone(), _visit: visit };
+    let events = Events::listen(&session.listening, None, face.limits.beat, leaving);
+    Ok(events.ok_or_else(Refusal::no_session)?.opening(address).into_response())
+}
+
+/// A message of a client. What comes of it goes to its stream.
+pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> Result<Response, Refusal> {
+    let query = request.uri().query().unwrap_or_default();
+    let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION)).unwrap_or_default();
+    let visit = face.sessions.find(id, &caller)?;
+    let (head, body) = request.into_parts();
+    let frame = read(face, &head.headers, body).await?;
+    let session = &visit.session;
+    let guest = session.guest().ok_or_else(Refusal::no_session)?;
+    hand_on(session, &*guest, frame, Way::Among(session.listening.clone()), face.style);
+    Ok(empty(StatusCode::ACCEPTED))
+}
+
+/// The session lasts as long as its stream.
+struct Leaving {
+    session: Arc<Session>,
+    _visit: Visit,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.session.end();
+    }
+}

@@ -1,0 +1,114 @@
+//! What the operator decides about the HTTP face, and what is borne of clients at most.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use regrow::{ErrorStyle, MAX_LINE};
+
+use crate::config::Secret;
+
+/// How the face is set up.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where it listens.
+    pub addresses: Vec<SocketAddr>,
+    /// The bearer tokens that are accepted: whoever knows the one at index n is [`Principal`](crate::admit::Principal) n. Without any,
+    /// everybody is principal 0.
+    pub tokens: Vec<Secret>,
+    /// Whether it may listen beyond loopback without a token.
+    pub insecure: bool,
+    /// Names under which it is reached besides loopback: `mcp.example`, of any port, or `mcp.example:8443`.
+    pub hosts: Vec<String>,
+    /// Web pages that may talk to it besides those of this machine: `https://app.example`.
+    pub origins: Vec<String>,
+    /// Whether the older HTTP+SSE is spoken, too.
+    pub sse: bool,
+    /// Certificate and key, where it is reached by https.
+    pub tls: Option<Tls>,
+    /// How failed tool calls are told.
+    pub style: ErrorStyle,
+    /// What is borne of clients.
+    pub limits: Limits,
+}
+
+/// Files in PEM.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// The certificate, and those between it and its authority.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+/// What is borne of clients at most. Whatever is over is refused and told so.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// Legacy sessions at a time.
+    pub sessions: usize,
+    /// Unanswered calls of all clients.
+    pub calls: usize,
+    /// Unanswered calls of one session; in the modern era of one principal at one endpoint.
+    pub calls_per_session: usize,
+    /// One body, in bytes.
+    pub body: usize,
+    /// Headers of one request, in number
+    pub headers: usize,
+    /// and in bytes, at least 8192.
+    pub header_bytes: usize,
+    /// From the last request on a connection, or its start, to the end of the next one's headers.
+    pub header_timeout: Duration,
+    /// For one body to arrive.
+    pub body_timeout: Duration,
+    /// For a TLS handshake.
+    pub handshake_timeout: Duration,
+    /// How long a response waits for its first message before it becomes a stream.
+    pub hold: Duration,
+    /// Between signs of life on a silent stream.
+    pub beat: Duration,
+    /// After how long a legacy session that nobody uses is forgotten.
+    pub session_idle: Duration,
+    /// The same of what serves modern requests.
+    pub modern_idle: Duration,
+    /// Messages that a stream of a session keeps for a client that comes back for them,
+    pub kept_messages: usize,
+    /// their bytes, and those of all answers of a session that nobody has fetched,
+    pub kept_bytes: usize,
+    /// how many such answers,
+    pub kept_streams: usize,
+    /// and for how long.
+    pub kept_time: Duration,
+    /// While more than this waits for a client to read it, its servers are not read.
+    pub unread: usize,
+    /// For answers to finish at shutdown.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 4096,
+            sessions: 1024,
+            calls: 8192,
+            calls_per_session: 1024,
+            body: MAX_LINE,
+            headers: 100,
+            header_bytes: 64 << 10,
+            header_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            hold: Duration::from_millis(100),
+            beat: Duration::from_secs(20),
+            session_idle: Duration::from_secs(30 * 60),
+            modern_idle: Duration::from_secs(5 * 60),
+            kept_messages: 256,
+            kept_bytes: 4 << 20,
+            kept_streams: 32,
+            kept_time: Duration::from_secs(5 * 60),
+            unread: 8 << 20,
+            drain: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! A POST to an endpoint that serves both eras: which one is it of?
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::response::Response;
+use http::{HeaderMap, HeaderName, StatusCode};
+use regrow::frame::Frame;
+use serde_json::json;
+
+use super::refusal::{MISMATCH, Refusal, UNSUPPORTED};
+use super::sessions::Caller;
+use super::{Face, body, legacy, modern};
+
+/// The version that has no sessions.
+pub(super) const MODERN: &str = "2026-07-28";
+/// All that are spoken here, newest first.
+const VERSIONS: [&str; 5] = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+/// A call may wait for long. A shorter one than this must not keep the buffer alive that it was read into.
+const SHORT: usize = 64 << 10;
+
+/// A message of a client of either era.
+pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> Result<Response, Refusal> {
+    let (head, body) = request.into_parts();
+    body::accepts(&head.headers, &["application/json", "text/event-stream"])?;
+    let frame = read(face, &head.headers, body).await?;
+    if is_modern(&head.headers, &frame)? {
+        modern::post(face, caller, &head.headers, frame).await
+    } else {
+        legacy::post(face, caller, &head.headers, frame).await
+    }
+}
+
+/// The message in a body.
+pub(super) async fn read(face: &Face, headers: &HeaderMap, body: axum::body::Body) -> Result<Frame, Refusal> {
+    body::is_json(headers)?;
+    let mut frame = Frame::parse(body::read(headers, body, &face.limits).await?)?;
+    if frame.bytes().len() < SHORT {
+        frame.compact();
+    }
+    Ok(frame)
+}
+
+fn is_modern(headers: &HeaderMap, frame: &Frame) -> Result<bool, Refusal> {
+    if frame.protocol_version().is_some() {
+        return Ok(true);
+    }
+    Ok(version(headers).map_err(|refusal| refusal.to(frame))? == Some(MODERN))
+}
+
+/// The version that the headers name; one that is not spoken here is refused.
+pub(super) fn version(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let mut values = headers.get_all(PROTOCOL_VERSION).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => {
+            let found = value.to_str().unwrap_or_default();
+            if VERSIONS.contains(&found) { Ok(Some(found)) } else { Err(unsupported(found)) }
+        }
+        (Some(_), Some(_)) => {
+            Err(Refusal::new(StatusCode::BAD_REQUEST, MISMATCH, "MCP-Protocol-Version is said twice"))
+        }
+    }
+}
+
+/// This version is not spoken here.
+pub(super) fn unsupported(requested: &str) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, UNSUPPORTED, "this protocol version is not supported")
+        .with_data(json!({ "supported": VERSIONS, "requested": requested }).to_string())
+}

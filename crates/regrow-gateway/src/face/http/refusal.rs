@@ -1,0 +1,149 @@
+//! Answers that say no, each with a JSON-RPC error that says why.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, StatusCode};
+use regrow::frame::{self, ParseError, RawId};
+use regrow::{ErrorKind, frame::Frame};
+
+use super::token::Stranger;
+use crate::admit;
+
+/// A request that leads nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    code: i64,
+    message: String,
+    /// Boxed, since most functions here may end in a refusal, and all would carry its size.
+    id: Option<Box<RawId>>,
+    data: Option<String>,
+    header: Option<(HeaderName, &'static str)>,
+}
+
+/// The request is not as it must be.
+pub(super) const INVALID: i64 = -32600;
+/// Its parameters are not.
+pub(super) const INVALID_PARAMS: i64 = -32602;
+/// Its headers say something else than its body.
+pub(super) const MISMATCH: i64 = -32020;
+/// It is of a version of the protocol that is not spoken here.
+pub(super) const UNSUPPORTED: i64 = -32022;
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, code: i64, message: impl Into<String>) -> Refusal {
+        Refusal { status, code, message: message.into(), id: None, data: None, header: None }
+    }
+
+    /// The request is the client's mistake.
+    pub(super) fn bad(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, INVALID, message)
+    }
+
+    pub(super) fn forbidden(message: &str) -> Refusal {
+        Refusal::new(StatusCode::FORBIDDEN, INVALID, message)
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::NOT_FOUND, INVALID, message)
+    }
+
+    /// No such session, or none of this client: which of the two is not said.
+    pub(super) fn no_session() -> Refusal {
+        Refusal::not_found("there is no such session; initialize a new one")
+    }
+
+    pub(super) fn method(allow: &'static str) -> Refusal {
+        let refusal = Refusal::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            INVALID,
+            format!("this method is not served here; try {allow}"),
+        );
+        Refusal { header: Some((ALLOW, allow)), ..refusal }
+    }
+
+    pub(super) fn too_large(most: usize) -> Refusal {
+        let code = ErrorKind::TooLarge { bytes: 0 }.code();
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, code, format!("a body may have {most} bytes at most"))
+    }
+
+    pub(super) fn unauthorized(stranger: Stranger) -> Refusal {
+        let (message, challenge) = match stranger {
+            Stranger::Silent => ("a bearer token is needed", "Bearer"),
+            Stranger::Wrong => ("this token is not accepted", "Bearer error=\"invalid_token\""),
+        };
+        let refusal = Refusal::new(StatusCode::UNAUTHORIZED, INVALID, message);
+        Refusal { header: Some((WWW_AUTHENTICATE, challenge)), ..refusal }
+    }
+
+    /// There are too many already.
+    pub(super) fn full(message: &str) -> Refusal {
+        Refusal::later(ErrorKind::Overloaded, message)
+    }
+
+    pub(super) fn closing() -> Refusal {
+        Refusal::later(ErrorKind::Closed, "the gateway is shutting down")
+    }
+
+    fn later(kind: ErrorKind, message: &str) -> Refusal {
+        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, kind.code(), message);
+        Refusal { header: Some((RETRY_AFTER, "5")), ..refusal }
+    }
+
+    /// As the answer to this message, where it wants one.
+    pub(super) fn to(mut self, frame: &Frame) -> Refusal {
+        self.id = frame.method().and(frame.id()).map(Box::new);
+        self
+    }
+
+    /// With more for machines, raw JSON.
+    pub(super) fn with_data(mut self, data: String) -> Refusal {
+        self.data = Some(data);
+        self
+    }
+}
+
+impl From<admit::Refusal> for Refusal {
+    fn from(refusal: admit::Refusal) -> Refusal {
+        match refusal {
+            admit::Refusal::NoSuchServer => Refusal::not_found(refusal.to_string()),
+            admit::Refusal::Full => Refusal::full(&refusal.to_string()),
+            admit::Refusal::Closing => Refusal::closing(),
+        }
+    }
+}
+
+impl From<ParseError> for Refusal {
+    fn from(error: ParseError) -> Refusal {
+        let refusal = Refusal::new(StatusCode::BAD_REQUEST, error.code(), error.to_string());
+        Refusal { id: error.id().cloned().map(Box::new), ..refusal }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let data = self.data.as_ref().map(|data| data.as_bytes());
+        let line = frame::error(self.id.as_deref(), self.code, &self.message, data);
+        let mut response = json(self.status, Body::from(line));
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+/// One message as a whole response.
+pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Nothing to say.
+pub(super) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,96 @@
+//! Which page is where, and what stands before all of them.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use axum::{Extension, Router};
+use http::Method;
+
+use super::guard::{Guard, guard};
+use super::refusal::Refusal;
+use super::sessions::Caller;
+use super::shield::shield;
+use super::{Face, legacy, older, post};
+use crate::admit::{Principal, Scope};
+
+/// All pages: ours, and the operator's in `more`, which must not have the same paths.
+pub(super) fn router(face: Arc<Face>, guarded: Guard, more: Router, with_sse: bool) -> Router {
+    let mut ours = Router::new().route("/mcp", any(mcp)).route("/servers/{server}/mcp", any(mcp));
+    if with_sse {
+        ours = ours
+            .route("/sse", any(sse))
+            .route("/servers/{server}/sse", any(sse))
+            .route("/messages", any(messages))
+            .route("/servers/{server}/messages", any(messages));
+    }
+    ours.with_state(face)
+        .merge(more)
+        .fallback(nowhere)
+        .layer(from_fn_with_state(Arc::new(guarded), guard))
+        .layer(from_fn(shield))
+}
+
+type Server = Option<Path<String>>;
+
+async fn mcp(
+    State(face): State<Arc<Face>>,
+    Extension(principal): Extension<Principal>,
+    server: Server,
+    request: Request,
+) -> Response {
+    let caller = caller(server, principal, false);
+    let answered = match *request.method() {
+        Method::POST => Box::pin(post::post(&face, caller, request)).await,
+        Method::GET => legacy::get(&face, &caller, request.headers()),
+        Method::DELETE => legacy::delete(&face, &caller, request.headers()),
+        _ => Err(Refusal::method("POST, GET, DELETE")),
+    };
+    told(&face, answered)
+}
+
+async fn sse(
+    State(face): State<Arc<Face>>,
+    Extension(principal): Extension<Principal>,
+    server: Server,
+    request: Request,
+) -> Response {
+    let caller = caller(server, principal, true);
+    let answered = match *request.method() {
+        Method::GET => older::open(&face, caller, request.headers(), request.uri().path()),
+        _ => Err(Refusal::method("GET")),
+    };
+    told(&face, answered)
+}
+
+async fn messages(
+    State(face): State<Arc<Face>>,
+    Extension(principal): Extension<Principal>,
+    server: Server,
+    request: Request,
+) -> Response {
+    let caller = caller(server, principal, true);
+    let answered = match *request.method() {
+        Method::POST => older::post(&face, caller, request).await,
+        _ => Err(Refusal::method("POST")),
+    };
+    told(&face, answered)
+}
+
+async fn nowhere() -> Refusal {
+    Refusal::not_found("there is nothing here; servers are at /mcp and /servers/NAME/mcp")
+}
+
+fn caller(server: Server, principal: Principal, is_older: bool) -> Caller {
+    let scope = server.map_or(Scope::All, |Path(name)| Scope::One(name));
+    Caller { scope, principal, is_older }
+}
+
+fn told(face: &Face, answered: Result<Response, Refusal>) -> Response {
+    answered.unwrap_or_else(|refusal| {
+        face.census.refuse();
+        refusal.into_response()
+    })
+}

@@ -1,0 +1,256 @@
+//! One legacy session: its guest, the calls that are not answered yet, and the lanes to its client.
+
+mod inbox;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use regrow::Questions;
+use regrow::core::Epoch;
+use regrow::frame::{Frame, RawId};
+use tokio::time::Instant;
+
+use super::census::{Census, Counted};
+use super::lane::{Keep, Lane};
+use super::options::Limits;
+use super::room::Room;
+use crate::admit::{Guest, Principal, Scope};
+
+/// Where the sessions are, by their ids.
+pub(super) type Registry = Mutex<HashMap<String, Arc<Session>>>;
+
+/// See the head of this file.
+pub(super) struct Session {
+    pub(super) id: String,
+    pub(super) scope: Scope,
+    pub(super) principal: Principal,
+    /// Whether its client speaks the older HTTP+SSE, and so hears everything on one lane.
+    pub(super) is_older: bool,
+    /// What belongs to no call.
+    pub(super) listening: Arc<Lane>,
+    room: Arc<Room>,
+    limits: Limits,
+    census: Arc<Census>,
+    registry: Weak<Registry>,
+    /// Never locked while the guest is called: it may call us.
+    state: Mutex<State>,
+}
+
+struct State {
+    /// None once the session is over.
+    guest: Option<Arc<dyn Guest>>,
+    counted: Option<Counted>,
+    questions: Questions,
+    calls: Vec<Call>,
+    /// Those of calls, oldest first; some wait only for a client that comes back.
+    lanes: BTreeMap<u64, Arc<Lane>>,
+    last: u64,
+    /// Requests of the client that are looked at, and streams that it reads.
+    visits: usize,
+    seen: Instant,
+}
+
+struct Call {
+    number: u64,
+    id: RawId,
+    token: Option<RawId>,
+    lane: Arc<Lane>,
+}
+
+/// Whose a session is, and of which kind.
+pub(super) struct Identity {
+    pub(super) id: String,
+    pub(super) scope: Scope,
+    pub(super) principal: Principal,
+    pub(super) is_older: bool,
+}
+
+impl Session {
+    pub(super) fn new(
+        identity: Identity,
+        limits: &Limits,
+        census: &Arc<Census>,
+        counted: Counted,
+        registry: Weak<Registry>,
+        now: Instant,
+    ) -> Arc<Session> {
+        let Identity { id, scope, principal, is_older } = identity;
+        let room = Arc::new(Room::new(limits.unread));
+        let state = State {
+            guest: None,
+            counted: Some(counted),
+            questions: Questions::default(),
+            calls: vec![],
+            lanes: BTreeMap::new(),
+            last: 0,
+            visits: 0,
+            seen: now,
+        };
+        Arc::new(Session {
+            id,
+            scope,
+            principal,
+            is_older,
+            listening: Lane::new(0, keep(limits), room.clone(), now),
+            room,
+            limits: limits.clone(),
+            census: census.clone(),
+            registry,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// The client was admitted.
+    pub(super) fn settle_in(&self, guest: Arc<dyn Guest>) {
+        self.state().guest = Some(guest);
+    }
+
+    /// None once the session is over.
+    pub(super) fn guest(&self) -> Option<Arc<dyn Guest>> {
+        self.state().guest.clone()
+    }
+
+    /// The client is here, until the visit is dropped.
+    pub(super) fn visit(self: &Arc<Session>) -> Visit {
+        self.state().visits += 1;
+        Visit { session: self.clone() }
+    }
+
+    /// A lane for the calls of one request.
+    pub(super) fn open_lane(&self, now: Instant) -> Arc<Lane> {
+        let mut state = self.state();
+        state.last += 1;
+        let lane = Lane::new(state.last, keep(&self.limits), self.room.clone(), now);
+        state.lanes.insert(lane.number, lane.clone());
+        lane
+    }
+
+    /// The lane of this number, if it is still kept.
+    pub(super) fn lane(&self, number: u64) -> Option<Arc<Lane>> {
+        if number == 0 {
+            return Some(self.listening.clone());
+        }
+        self.state().lanes.get(&number).cloned()
+    }
+
+    /// Nobody will come back for it.
+    pub(super) fn forget_lane(&self, number: u64) {
+        self.state().lanes.remove(&number);
+    }
+
+    /// A call begins, whose messages go to this lane. None if there are too many.
+    pub(super) fn begin(self: &Arc<Session>, call: &Frame, id: &RawId, lane: &Arc<Lane>) -> Option<Ticket> {
+        let counted = self.census.call(self.limits.calls)?;
+        let mut state = self.state();
+        if state.calls.len() >= self.limits.calls_per_session {
+            self.census.refuse();
+            return None;
+        }
+        state.last += 1;
+        let number = state.last;
+        let token = call.meta_progress_token().and_then(RawId::parse);
+        state.calls.push(Call { number, id: id.clone(), token, lane: lane.clone() });
+        Some(Ticket { session: self.clone(), number, _counted: counted })
+    }
+
+    /// The client answered. Gives the session of the server, and the server's own id of its question.
+    pub(super) fn answered(&self, id: &RawId) -> Option<(Epoch, RawId)> {
+        let asked = self.state().questions.answer(id);
+        if asked.is_none() {
+            self.census.stray();
+        }
+        asked
+    }
+
+    /// The client leaves: its calls are cancelled, its streams end.
+    pub(super) fn end(&self) {
+        let (guest, counted, lanes) = {
+            let mut state = self.state();
+            (state.guest.take(), state.counted.take(), std::mem::take(&mut state.lanes))
+        };
+        if let Some(registry) = self.registry.upgrade() {
+            registry.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        }
+        self.listening.close();
+        lanes.values().for_each(|lane| lane.close());
+        drop((guest, counted));
+    }
+
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
+        let state = self.state();
+        let idle = now.saturating_duration_since(state.seen) > self.limits.session_idle;
+        idle && state.visits == 0 && state.calls.is_empty()
+    }
+
+    /// Lanes that ended and wait for a client to come back are kept for some time, and not too many.
+    pub(super) fn prune(&self, now: Instant) {
+        let mut state = self.state();
+        let waits = |lane: &Lane| {
+            lane.left().is_some_and(|left| now.saturating_duration_since(left) <= self.limits.kept_time)
+        };
+        state.lanes.retain(|_, lane| lane.left().is_none() || waits(lane));
+        let waiting: Vec<_> = state
+            .lanes
+            .values()
+            .filter(|lane| lane.left().is_some())
+            .map(|lane| (lane.number, lane.size()))
+            .collect();
+        let mut bytes: usize = waiting.iter().map(|(_, size)| size).sum();
+        let mut count = waiting.len();
+        for (number, size) in waiting {
+            if count <= self.limits.kept_streams && bytes <= self.limits.kept_bytes {
+                break;
+            }
+            state.lanes.remove(&number);
+            count -= 1;
+            bytes -= size;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn keep(limits: &Limits) -> Keep {
+    Keep { messages: limits.kept_messages, bytes: limits.kept_bytes }
+}
+
+/// The client is here.
+pub(super) struct Visit {
+    pub(super) session: Arc<Session>,
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        {
+            let mut state = self.session.state();
+            state.visits -= 1;
+            state.seen = now;
+        }
+        self.session.prune(now); // It may have left a lane that has ended.
+    }
+}
+
+/// A call that is not answered yet. Dropping it is its end.
+pub(super) struct Ticket {
+    pub(super) session: Arc<Session>,
+    number: u64,
+    _counted: Counted,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let ended = {
+            let mut state = self.session.state();
+            state.seen = now;
+            let at = state.calls.iter().position(|call| call.number == self.number);
+            at.map(|at| state.calls.remove(at))
+        };
+        if ended.is_some_and(|call| call.lane.left().is_some()) {
+            self.session.prune(now);
+        }
+    }
+}

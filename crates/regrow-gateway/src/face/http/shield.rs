@@ -1,0 +1,33 @@
+//! A panic while one request is handled ends that request, and nothing else on its connection.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+
+use super::refusal::Refusal;
+
+/// Handles the request behind a shield.
+pub(super) async fn shield(request: Request, next: Next) -> Response {
+    let mut handled = pin!(next.run(request));
+    std::future::poll_fn(|cx| {
+        // What the handling has touched stays usable: every lock here is taken over, and dropped calls end.
+        match catch_unwind(AssertUnwindSafe(|| handled.as_mut().poll(cx))) {
+            Ok(poll) => poll,
+            Err(_) => Poll::Ready(
+                // The panic itself was reported where it happened.
+                Refusal::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    -32603,
+                    "handling this request failed inside Regrow",
+                )
+                .into_response(),
+            ),
+        }
+    })
+    .await
+}

@@ -1,0 +1,145 @@
+//! Reports, from what the engine and the stats know.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use regrow::core::{Fault, State, signal_name};
+use regrow::{Oddities, Status, Welcome};
+use serde_json::Value;
+
+use super::{CallReport, FaultReport, OddityReport, ServerInfo, ServerReport, ServerState, Spread};
+use crate::stats::{Buckets, Stats};
+
+/// What servers say of themselves is cut.
+const LONGEST: usize = 100;
+
+impl ServerReport {
+    /// What the stats say of a server that has no connection now.
+    pub fn new(name: impl Into<String>, stats: &Stats) -> ServerReport {
+        let restarts = stats.restarts().into_iter().map(|(reason, count)| (reason.to_owned(), count));
+        let calls = stats.calls().into_iter().map(|call| CallReport {
+            outcome: call.outcome.to_owned(),
+            delivery: call.delivery.name().to_owned(),
+            count: call.count,
+        });
+        let (latency, recovery) = (stats.latency(), stats.recovery());
+        ServerReport {
+            name: name.into(),
+            stderr: stats.stderr_tail(),
+            restarts: restarts.collect(),
+            calls: calls.collect(),
+            latency: Spread::of(&latency),
+            recovery: Spread::of(&recovery),
+            in_flight: stats.in_flight(),
+            queue: stats.in_queue(),
+            latency_buckets: latency,
+            recovery_buckets: recovery,
+            ..ServerReport::default()
+        }
+    }
+
+    /// The same with where its connection stands, and for how long it has been there.
+    pub fn standing(self, status: &Status, in_state: Duration) -> ServerReport {
+        ServerReport {
+            state: ServerState::from(&status.state),
+            in_state,
+            epoch: status.epoch.0,
+            pid: status.pid,
+            budget_left: status.budget_left,
+            last_fault: status.last_fault.as_ref().map(FaultReport::from),
+            oddities: status.oddities.into(),
+            ..self
+        }
+    }
+
+    /// The same with what the server said of itself when it was greeted.
+    pub fn welcomed(self, welcome: &Welcome) -> ServerReport {
+        let said: Value = serde_json::from_slice(&welcome.result).unwrap_or_default(); // Then it said nothing.
+        let info = match welcome.modern {
+            true => &said["_meta"]["io.modelcontextprotocol/serverInfo"],
+            false => &said["serverInfo"],
+        };
+        let text =
+            |name: &str| -> Option<String> { Some(info[name].as_str()?.chars().take(LONGEST).collect()) };
+        ServerReport {
+            era: Some(if welcome.modern { "modern" } else { "legacy" }.to_owned()),
+            server_info: text("name")
+                .map(|name| ServerInfo { name, version: text("version").unwrap_or_default() }),
+            ..self
+        }
+    }
+}
+
+impl Spread {
+    /// None where nothing was counted.
+    pub fn of(buckets: &Buckets) -> Option<Spread> {
+        let quantiles = buckets.quantiles()?;
+        Some(Spread {
+            count: buckets.count(),
+            p50: quantiles.p50,
+            p90: quantiles.p90,
+            p99: quantiles.p99,
+            max: quantiles.max,
+        })
+    }
+}
+
+impl ServerState {
+    /// All of them.
+    pub const ALL: [ServerState; 8] = {
+        use ServerState::*;
+        [Idle, Connecting, Ready, Draining, Closing, Backoff, Parked, Closed]
+    };
+
+    /// Its name, for logs, status and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            ServerState::Idle => "idle",
+            ServerState::Connecting => "connecting",
+            ServerState::Ready => "ready",
+            ServerState::Draining => "draining",
+            ServerState::Closing => "closing",
+            ServerState::Backoff => "backoff",
+            ServerState::Parked => "parked",
+            ServerState::Closed => "closed",
+        }
+    }
+}
+
+impl From<&State> for ServerState {
+    fn from(state: &State) -> ServerState {
+        match state {
+            State::Idle => ServerState::Idle,
+            State::Connecting { .. } => ServerState::Connecting,
+            State::Ready { .. } => ServerState::Ready,
+            State::Draining { .. } => ServerState::Draining,
+            State::Closing { .. } => ServerState::Closing,
+            State::Backoff { .. } => ServerState::Backoff,
+            State::Parked { .. } => ServerState::Parked,
+            State::Closed => ServerState::Closed,
+        }
+    }
+}
+
+impl From<&Arc<Fault>> for FaultReport {
+    fn from(fault: &Arc<Fault>) -> FaultReport {
+        FaultReport {
+            kind: fault.name().to_owned(),
+            text: fault.to_string(),
+            permanent: fault.is_permanent(),
+            exit_code: if let Fault::Exited { code } = **fault { Some(code) } else { None },
+            signal: match **fault {
+                Fault::Killed { signal } => Some(signal_name(signal).to_string()),
+                _ => None,
+            },
+            http_status: fault.http_status(),
+        }
+    }
+}
+
+impl From<Oddities> for OddityReport {
+    fn from(oddities: Oddities) -> OddityReport {
+        let Oddities { garbage, too_long, stray, undelivered } = oddities;
+        OddityReport { garbage, too_long, stray, undelivered }
+    }
+}

@@ -1,0 +1,69 @@
+//! Orders of an operator.
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Operator;
+use super::answer::{no_such_server, refused, say};
+use crate::config::nearest;
+use crate::operate::{LogLevel, Order, OrderError};
+
+pub(super) async fn order(
+    State(operate): Operator,
+    Path((server, name)): Path<(String, String)>,
+) -> Response {
+    let Some(order) = Order::named(&name) else {
+        let near = nearest(&name, Order::ALL.map(Order::name));
+        let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        return refused(StatusCode::NOT_FOUND, &format!("there is no such order: {name}{hint}"));
+    };
+    match operate.order(&server, order) {
+        Ok(()) => {
+            tracing::info!(server = &*server, "{} was ordered", order.name());
+            // It is begun, not done.
+            say(StatusCode::ACCEPTED, json!({ "server": server, "order": order.name() }))
+        }
+        Err(OrderError::NoSuchServer) => no_such_server(&operate.servers(), &server),
+        Err(error) => failed(&error),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LevelOrder {
+    level: LogLevel,
+}
+
+pub(super) async fn log_level(State(operate): Operator, body: Bytes) -> Response {
+    let wanted: LevelOrder = match serde_json::from_slice(&body) {
+        Ok(wanted) => wanted,
+        Err(_) => {
+            let form = "send {\"level\": \"info\"}; the levels are off, error, warn, info, debug";
+            return refused(StatusCode::BAD_REQUEST, form);
+        }
+    };
+    match operate.log_level(wanted.level) {
+        Ok(()) => say(StatusCode::OK, json!({ "level": wanted.level })),
+        Err(error) => failed(&error),
+    }
+}
+
+pub(super) async fn logs(State(operate): Operator, Path(server): Path<String>) -> Response {
+    match operate.logs(&server) {
+        Some(lines) => say(StatusCode::OK, json!({ "server": server, "lines": lines })),
+        None => no_such_server(&operate.servers(), &server),
+    }
+}
+
+fn failed(error: &OrderError) -> Response {
+    let code = match error {
+        OrderError::NoSuchServer => StatusCode::NOT_FOUND,
+        OrderError::Impossible(_) => StatusCode::CONFLICT,
+        OrderError::Closing => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    refused(code, &error.to_string())
+}

@@ -1,0 +1,51 @@
+//! How answers look: JSON, text or a page, never kept by a cache, and nothing in them acts on who reads them.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use crate::config::nearest;
+use crate::operate::plain::plain_value;
+use crate::operate::report::ServerReport;
+
+/// A page may show what stands in it, with its own style, and can neither load nor run nor send anything.
+const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+
+pub(super) fn say(code: StatusCode, value: Value) -> Response {
+    let mut response = response(format!("{:#}\n", plain_value(value)), "application/json");
+    *response.status_mut() = code;
+    response
+}
+
+pub(super) fn refused(code: StatusCode, why: &str) -> Response {
+    say(code, json!({ "error": why }))
+}
+
+/// With the name that was probably meant.
+pub(super) fn no_such_server(servers: &[ServerReport], name: &str) -> Response {
+    let near = nearest(name, servers.iter().map(|server| &*server.name));
+    let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    refused(StatusCode::NOT_FOUND, &format!("there is no server of the name {name}{hint}"))
+}
+
+pub(super) fn text(text: impl Into<String>) -> Response {
+    response(text.into(), "text/plain; charset=utf-8")
+}
+
+pub(super) fn html_page(page: String) -> Response {
+    let mut response = response(page, "text/html; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, PAGE_POLICY);
+    response
+}
+
+fn response(body: String, kind: &'static str) -> Response {
+    let mut response = Response::new(Body::from(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

@@ -1,0 +1,140 @@
+//! One client's place at one server: a connection of its own, or a share of one.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use regrow::core::Epoch;
+use regrow::frame::{Frame, Kind, RawId};
+use regrow::transport::BoxFuture;
+use regrow::{Bridge, Builder, Connection, Inbox, Incoming, Reply, Unasked, Upstream};
+use tokio::runtime::Handle;
+
+use crate::server::{Server, is_of_catalog};
+use crate::usage::Usage;
+
+/// A client's place. Dropping it is leaving: what the client has there ends.
+pub(crate) struct Seat {
+    bridge: Arc<Bridge>,
+    /// None of a client that has only a share.
+    own: Option<Connection>,
+    usage: Arc<Usage>,
+}
+
+impl Seat {
+    /// With a connection of its own, made like this.
+    pub(crate) fn own(server: &Arc<Server>, builder: Builder, hears: Arc<dyn Inbox>) -> Seat {
+        let mut own = None;
+        let bridge = Bridge::new(server.name.clone(), hears, |bridge| {
+            let tap = Tap { bridge, server: Arc::downgrade(server) };
+            let connection = builder.bridge_to(Arc::new(tap)).build();
+            own.insert(connection).far_side()
+        });
+        let usage = Arc::new(Usage::new());
+        Seat { bridge, own, usage }
+    }
+
+    /// With a share of a connection.
+    pub(crate) fn shared(bridge: Arc<Bridge>) -> Seat {
+        Seat { bridge, own: None, usage: Arc::new(Usage::new()) }
+    }
+
+    /// The connection that it has for itself.
+    pub(crate) fn connection(&self) -> Option<&Connection> {
+        self.own.as_ref()
+    }
+
+    /// Who uses it.
+    pub(crate) fn usage(&self) -> &Arc<Usage> {
+        &self.usage
+    }
+
+    pub(crate) fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
+        self.bridge.submit(request, id, reply);
+    }
+
+    pub(crate) fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
+        self.bridge.cancel(id, notification)
+    }
+
+    pub(crate) fn forward(&self, notification: &Frame) -> bool {
+        self.bridge.forward(notification)
+    }
+
+    pub(crate) fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
+        self.bridge.hand_over(epoch, server_id, answer)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // Others know of the connection, too: it must not live on because of them. Without a runtime it has ended already.
+        if let (Some(own), Ok(runtime)) = (self.own.take(), Handle::try_current()) {
+            runtime.spawn(async move { own.close().await });
+        }
+    }
+}
+
+/// Closes a connection that a client has for itself when it was not used for so long. Its next call opens another.
+pub(crate) async fn expire(connection: Connection, usage: Arc<Usage>, idle: Duration) {
+    let mut status = connection.status();
+    // It is closed before that when its client leaves.
+    let closed = async { status.wait_for(|status| status.is_closed()).await.is_ok() };
+    tokio::select! {
+        _ = closed => {}
+        () = usage.unused_for(idle) => {
+            connection.close().await;
+        }
+    }
+}
+
+/// Hears what a server says before its client does: changes of lists concern the catalog, whatever the client wants to hear.
+struct Tap {
+    bridge: Weak<Bridge>,
+    server: Weak<Server>,
+}
+
+impl Inbox for Tap {
+    fn take(&self, incoming: Incoming) -> bool {
+        if let Kind::Notification { method } = incoming.frame.kind() {
+            let is_change = method.ends_with("/list_changed");
+            if is_change && let Some(server) = self.server.upgrade() {
+                server.list_changed(method);
+            }
+            if is_change || is_of_catalog(&incoming.frame) {
+                return true;
+            }
+        }
+        self.bridge.upgrade().is_some_and(|bridge| bridge.take(incoming))
+    }
+
+    fn unasked(&self, method: &str) -> Option<Unasked> {
+        match self.bridge.upgrade() {
+            Some(bridge) => bridge.unasked(method),
+            None => Some(Unasked::UnknownMethod),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.bridge.upgrade().is_none_or(|bridge| bridge.has_room())
+    }
+
+    fn room(self: Arc<Self>) -> BoxFuture<()> {
+        match self.bridge.upgrade() {
+            Some(bridge) => bridge.room(),
+            None => Box::pin(std::future::ready(())),
+        }
+    }
+
+    fn lost(&self, epoch: Epoch) {
+        if let Some(bridge) = self.bridge.upgrade() {
+            bridge.lost(epoch);
+        }
+    }
+
+    fn over(&self) {
+        if let Some(bridge) = self.bridge.upgrade() {
+            bridge.over();
+        }
+    }
+}

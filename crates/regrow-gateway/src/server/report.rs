@@ -1,0 +1,80 @@
+//! Where a server stands, and what it is ordered to do.
+
+use std::time::SystemTime;
+
+use regrow::core::{Orderer, State};
+use tokio::time::Instant;
+
+use super::Server;
+use crate::catalog::List;
+use crate::config::Start;
+use crate::operate::{CatalogReport, ListReport, Order, OrderError, ServerReport};
+
+fn name(list: List) -> &'static str {
+    match list {
+        List::Templates => "templates",
+        other => other.member(),
+    }
+}
+
+impl Server {
+    /// Where it stands.
+    pub(crate) fn report(&self) -> ServerReport {
+        let mut report = ServerReport::new(&*self.name, &self.stats);
+        report.eager = self.config.options.start == Start::Eager;
+        report.catalog = self.catalog_report();
+        let (home, private) = {
+            let state = self.state();
+            let home = state.home.as_ref().map(|home| (home.connection.clone(), home.watcher.clone()));
+            (home, state.own.iter().filter(|own| !own.status().borrow().is_closed()).count())
+        };
+        report.private_sessions = private as u64;
+        let Some((connection, watcher)) = home else { return report };
+        let status = connection.status().borrow().clone();
+        report.stopped =
+            status.state.is_parked_by_order() || (status.state == State::Idle && status.sessions > 0);
+        report = report.standing(&status, watcher.in_state(Instant::now()));
+        match connection.welcome() {
+            Some(welcome) => report.welcomed(&welcome),
+            None => report,
+        }
+    }
+
+    fn catalog_report(&self) -> CatalogReport {
+        let catalog = self.catalog();
+        let now = SystemTime::now();
+        let lists = List::ALL.into_iter().filter_map(|list| {
+            let listing = catalog.listing(list);
+            let stale = catalog.stale(list).map(str::to_owned);
+            let cut = || listing.and_then(|listing| listing.cut).map(|cut| cut.to_string());
+            (listing.is_some() || stale.is_some()).then(|| {
+                let report = ListReport {
+                    count: listing.map_or(0, |listing| listing.items().len() as u64),
+                    age: listing
+                        .and_then(|listing| now.duration_since(listing.fetched).ok())
+                        .unwrap_or_default(),
+                    stale: stale.or_else(cut),
+                };
+                (name(list).to_owned(), report)
+            })
+        });
+        lists.collect()
+    }
+
+    /// Does what an operator wants.
+    pub(crate) fn obey(&self, order: Order) -> Result<(), OrderError> {
+        if self.connection().is_none() {
+            self.start();
+        }
+        let Some(connection) = self.connection() else {
+            return Err(OrderError::Impossible("its client has not come yet".into()));
+        };
+        match order {
+            Order::Reconnect => connection.reconnect(Orderer::Person),
+            Order::Drain | Order::Park => connection.park(),
+            Order::Wake => connection.wake(),
+            Order::ResetBudget => connection.reset_budget(),
+        }
+        Ok(())
+    }
+}

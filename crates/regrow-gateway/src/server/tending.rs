@@ -1,0 +1,140 @@
+//! Looks after the home of a server: hears when its lists change, and lets it rest when nobody needs it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use regrow::core::State;
+use regrow::frame::{self, Frame, RawId};
+use regrow::{Connection, Outcome, Reply};
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::Server;
+use crate::config::{Options, Start};
+
+/// A stream that ended is not opened again at once.
+const OPENED_AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// A server that is to be started when it is needed rests after so long, where its options say nothing else.
+const LAZY_REST: Duration = Duration::from_secs(600);
+/// Between two tries to let a server rest that something keeps awake.
+const REST_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// What the stream is known by that tells of changes of lists.
+const STREAM: &str = "\"regrow-catalog\"";
+
+/// Whether this belongs to the stream of the catalog, and so to no client.
+pub(crate) fn is_of_catalog(notification: &Frame) -> bool {
+    notification.subscription_id().is_some_and(|id| id.as_bytes() == STREAM.as_bytes())
+}
+
+/// Looks after this connection until it is closed.
+pub(super) async fn tend(server: Weak<Server>, connection: Connection) {
+    let Some(options) = server.upgrade().map(|server| server.config.options.clone()) else { return };
+    let mut tending = Tending { connection, stream: Stream::Closed, ended: Arc::new(Notify::new()) };
+    let rests_after = rests_after(&options);
+    let mut status = tending.connection.status();
+    loop {
+        let now = status.borrow_and_update().clone();
+        if now.is_closed() {
+            return;
+        }
+        if matches!(now.state, State::Ready { .. }) {
+            tending.listen();
+        }
+        let Some(strong) = server.upgrade() else { return };
+        let unused = async {
+            match rests_after.filter(|_| now.is_ready()) {
+                Some(length) => strong.usage.unused_for(length).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = status.changed() => if changed.is_err() { return },
+            () = tending.ended.notified() => tending.pause().await,
+            () = unused => {
+                if strong.is_listed() {
+                    tending.rest();
+                }
+                drop(strong);
+                sleep(REST_AGAIN_AFTER).await;
+            }
+        }
+    }
+}
+
+fn rests_after(options: &Options) -> Option<Duration> {
+    options.idle_stop.or_else(|| (options.start == Start::Lazy).then_some(LAZY_REST))
+}
+
+#[derive(PartialEq, Eq)]
+enum Stream {
+    Closed,
+    Open,
+}
+
+struct Tending {
+    connection: Connection,
+    stream: Stream,
+    ended: Arc<Notify>,
+}
+
+impl Tending {
+    /// A modern server tells of changes only to those who ask. The connection keeps the stream up over its sessions.
+    fn listen(&mut self) {
+        let Some(welcome) = self.connection.welcome().filter(|welcome| welcome.modern) else { return };
+        if self.stream == Stream::Open {
+            return;
+        }
+        let said: serde_json::Value = serde_json::from_slice(&welcome.result).unwrap_or_default();
+        let tells = |list: &str| said["capabilities"][list]["listChanged"] == true;
+        let lists = ["tools", "prompts", "resources"].into_iter().filter(|list| tells(list));
+        let wanted: serde_json::Map<_, _> =
+            lists.map(|list| (format!("{list}ListChanged"), true.into())).collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let params = json!({
+            "notifications": wanted,
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientInfo": { "name": "regrow", "version": env!("CARGO_PKG_VERSION") },
+            },
+        });
+        let line = frame::request(&id(), "subscriptions/listen", Some(params.to_string().as_bytes()));
+        self.stream = Stream::Open;
+        self.connection.submit(message(line), id(), Box::new(Ended(self.ended.clone())));
+    }
+
+    /// The server has ended the stream.
+    async fn pause(&mut self) {
+        sleep(OPENED_AGAIN_AFTER).await;
+        self.stream = Stream::Closed;
+    }
+
+    /// Nobody needs the server: nor do we need to hear of its lists.
+    fn rest(&mut self) {
+        if std::mem::replace(&mut self.stream, Stream::Closed) == Stream::Open {
+            let params = format!("{{\"requestId\":{STREAM}}}");
+            let cancelled = message(frame::notification("notifications/cancelled", Some(params.as_bytes())));
+            self.connection.cancel(&id(), &cancelled);
+        }
+        self.connection.rest();
+    }
+}
+
+fn id() -> RawId {
+    RawId::parse(STREAM.as_bytes()).expect("a string is an id")
+}
+
+fn message(line: bytes::Bytes) -> Frame {
+    Frame::parse(line).expect("a message that we wrote ourselves is one")
+}
+
+struct Ended(Arc<Notify>);
+
+impl Reply for Ended {
+    fn end(self: Box<Self>, _: Outcome) {
+        self.0.notify_one();
+    }
+}

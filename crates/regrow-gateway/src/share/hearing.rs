@@ -1,0 +1,99 @@
+//! What the server sends by itself, and whom of the clients it concerns.
+
+use std::sync::{Arc, Weak};
+
+use regrow::core::Epoch;
+use regrow::frame::{Edit, Frame, Kind};
+use regrow::{Inbox, Incoming, Unasked};
+
+use super::Commons;
+use super::scope::unscoped;
+use super::seat::Seat;
+
+/// The inbox of a shared connection. It always has room: who does not read must not stop the others, and is dropped.
+pub(super) struct Ear(pub(super) Weak<Commons>);
+
+impl Inbox for Ear {
+    fn take(&self, incoming: Incoming) -> bool {
+        self.0.upgrade().is_some_and(|commons| commons.hear(incoming))
+    }
+
+    /// The server was told that nobody here can do anything for it.
+    fn unasked(&self, method: &str) -> Option<Unasked> {
+        Some(if method == "ping" { Unasked::Pong } else { Unasked::UnknownMethod })
+    }
+
+    fn lost(&self, epoch: Epoch) {
+        self.seats().iter().for_each(|seat| seat.lost(epoch));
+    }
+
+    fn over(&self) {
+        self.seats().iter().for_each(|seat| seat.over());
+    }
+}
+
+impl Ear {
+    fn seats(&self) -> Vec<Arc<Seat>> {
+        self.0.upgrade().map(|commons| commons.floor().seats.values().cloned().collect()).unwrap_or_default()
+    }
+}
+
+impl Commons {
+    /// A message of the server. Says whether somebody took it.
+    fn hear(&self, incoming: Incoming) -> bool {
+        let frame = &incoming.frame;
+        let Kind::Notification { method } = frame.kind() else { return false };
+        if method == "notifications/progress" {
+            let Some((share, token)) = frame.progress_token().and_then(unscoped) else { return false };
+            return self.tell_again(share, &incoming, Edit::ProgressToken(&token));
+        }
+        let subscription = frame.subscription_id();
+        if let Some((share, id)) = subscription.and_then(|id| unscoped(id.as_bytes())) {
+            return self.tell_again(share, &incoming, Edit::SubscriptionId(&id));
+        }
+        match method {
+            _ if method.ends_with("/list_changed") => {
+                self.heard.list_changed(method);
+                true
+            }
+            "notifications/resources/updated" => self.tell_subscribers(&incoming),
+            // In the legacy era a level is asked for once for all, so a message is for whoever asked, or for nobody.
+            "notifications/message" if incoming.call.is_none() || !self.connection.is_modern() => {
+                self.heard.logged(frame);
+                true
+            }
+            // It takes back what it asked, and was told at once that nobody answers that.
+            "notifications/cancelled" => true,
+            // What belongs to no call may concern any client, so none is told.
+            _ => match incoming.call.as_ref().and_then(|call| unscoped(call.as_bytes())) {
+                Some((share, _)) => self.tell(share, incoming),
+                None => false,
+            },
+        }
+    }
+
+    fn tell_subscribers(&self, incoming: &Incoming) -> bool {
+        let Some(uri) = incoming.frame.uri() else { return false };
+        let subscribers = self.floor().subscriptions.subscribers(&uri);
+        let told = subscribers.into_iter().filter(|share| self.tell(*share, incoming.clone()));
+        told.count() > 0
+    }
+
+    /// The same message to a client that knows something in it by another name.
+    fn tell_again(&self, share: u64, incoming: &Incoming, edit: Edit<'_>) -> bool {
+        let Ok(frame) = Frame::parse(incoming.frame.with([edit])) else { return false };
+        self.tell(share, Incoming { frame, ..incoming.clone() })
+    }
+
+    /// Tells one client something, with its own id for the call that it belongs to.
+    fn tell(&self, share: u64, incoming: Incoming) -> bool {
+        let Some(seat) = self.floor().seats.get(&share).cloned() else { return false };
+        let call = incoming.call.and_then(|call| unscoped(call.as_bytes()));
+        let call = call.filter(|(of, _)| *of == share).map(|(_, id)| id);
+        let (taken, keeps_up) = seat.tell(Incoming { call, ..incoming });
+        if !keeps_up {
+            self.drop_slow(&seat);
+        }
+        taken
+    }
+}

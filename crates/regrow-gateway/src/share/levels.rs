@@ -1,0 +1,100 @@
+//! Which log level a shared session has: the most verbose that any client of it wants. Pure.
+
+use std::collections::BTreeMap;
+
+use super::seat::Waiter;
+use super::setting::{Next, Setting};
+
+/// From the most verbose on.
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// A log level; the lesser, the more verbose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Level(usize);
+
+impl Level {
+    pub(super) fn read(name: &str) -> Option<Level> {
+        LEVELS.iter().position(|level| *level == name).map(Level)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        LEVELS[self.0]
+    }
+}
+
+/// What each share wants, and what the server knows of it.
+#[derive(Debug, Default)]
+pub(super) struct Levels {
+    wanted: BTreeMap<u64, Level>,
+    setting: Setting<Level, Waiter>,
+}
+
+impl Levels {
+    /// A share wants this level.
+    pub(super) fn want(&mut self, level: Level, who: Waiter) -> Next<Level, Waiter> {
+        self.wanted.insert(who.share, level);
+        self.setting.want(self.most_verbose(), Some(who))
+    }
+
+    /// A share leaves. When none is left that wants a level, the server keeps the last: no request takes it back.
+    pub(super) fn leave(&mut self, share: u64) -> Next<Level, Waiter> {
+        self.wanted.remove(&share);
+        self.setting.want(self.most_verbose(), None)
+    }
+
+    /// The server has answered. Gives who has waited for it.
+    pub(super) fn answered(&mut self, confirmed: bool) -> Vec<Waiter> {
+        let waited = self.setting.answered(confirmed).map(|(_, waited)| waited).unwrap_or_default();
+        if !confirmed {
+            // They are told that it failed, so it is as if they had not asked.
+            self.wanted.retain(|share, _| !waited.iter().any(|who| who.share == *share));
+        }
+        waited
+    }
+
+    /// What is to be done after an answer.
+    pub(super) fn next(&mut self) -> Next<Level, Waiter> {
+        self.setting.next(self.most_verbose())
+    }
+
+    fn most_verbose(&self) -> Option<Level> {
+        self.wanted.values().min().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(name: &str) -> Level {
+        Level::read(name).unwrap()
+    }
+
+    fn who(share: u64) -> Waiter {
+        Waiter { share, number: share * 100 }
+    }
+
+    #[test]
+    fn the_most_verbose_counts_and_only_a_change_of_it_is_told() {
+        let mut levels = Levels::default();
+        assert_eq!(levels.want(level("warning"), who(1)).ask, Some(level("warning")));
+        assert_eq!(levels.answered(true), [who(1)]);
+        assert_eq!(levels.want(level("error"), who(2)), Next { ask: None, settled: vec![who(2)] });
+        assert_eq!(levels.want(level("debug"), who(3)).ask, Some(level("debug")));
+        assert_eq!(levels.answered(true), [who(3)]);
+        assert_eq!(levels.leave(2).ask, None);
+        assert_eq!(levels.leave(3).ask, Some(level("warning")));
+        assert!(levels.answered(true).is_empty());
+        assert_eq!(levels.leave(1).ask, None);
+        assert_eq!(levels.leave(9).ask, None, "it never wanted any");
+    }
+
+    #[test]
+    fn a_level_that_the_server_refused_is_not_wanted_any_more() {
+        let mut levels = Levels::default();
+        levels.want(level("debug"), who(1));
+        assert_eq!(levels.answered(false), [who(1)]);
+        assert_eq!(levels.next().ask, None);
+        assert_eq!(Level::read("verbose"), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! One thing that the server is told for all clients together: what it is to be, and who waits until it is. Pure.
+//!
+//! The server is told one thing at a time, so that the last that it hears is the last that was wanted.
+
+/// `V` is what it can be, `W` who waits.
+#[derive(Debug)]
+pub(super) struct Setting<V, W> {
+    /// What the server has confirmed; none if that is not known.
+    told: Option<V>,
+    /// What it was asked for and has not answered yet, and who waits for that.
+    asked: Option<(V, Vec<W>)>,
+    /// Who waits for what is asked next.
+    later: Vec<W>,
+    /// The last question failed. It is not put again by itself: who is not there would be asked in a circle.
+    failed: bool,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Next<V, W> {
+    /// The server must be asked for this.
+    pub(super) ask: Option<V>,
+    /// These need not wait: it is as they want it.
+    pub(super) settled: Vec<W>,
+}
+
+impl<V, W> Default for Setting<V, W> {
+    fn default() -> Setting<V, W> {
+        Setting { told: None, asked: None, later: vec![], failed: false }
+    }
+}
+
+impl<V: Copy + PartialEq, W> Setting<V, W> {
+    /// It is to be so, or nobody cares; somebody may wait to hear that it is.
+    pub(super) fn want(&mut self, wanted: Option<V>, who: Option<W>) -> Next<V, W> {
+        match &mut self.asked {
+            Some((asked, waiting)) if wanted == Some(*asked) => waiting.extend(who),
+            _ => self.later.extend(who),
+        }
+        self.next(wanted)
+    }
+
+    /// The server has answered what it was asked, or could not be asked. Gives what that was, and who has waited for it.
+    pub(super) fn answered(&mut self, confirmed: bool) -> Option<(V, Vec<W>)> {
+        let (asked, waited) = self.asked.take()?;
+        self.told = confirmed.then_some(asked);
+        self.failed = !confirmed;
+        Some((asked, waited))
+    }
+
+    /// Looks at what is wanted now, after an answer.
+    pub(super) fn next(&mut self, wanted: Option<V>) -> Next<V, W> {
+        if self.asked.is_some() {
+            return Next { ask: None, settled: vec![] }; // Looked at again when it has answered.
+        }
+        let later = std::mem::take(&mut self.later);
+        let is_urgent = !later.is_empty() || !self.failed;
+        match wanted.filter(|wanted| self.told != Some(*wanted) && is_urgent) {
+            Some(wanted) => {
+                self.asked = Some((wanted, later));
+                Next { ask: Some(wanted), settled: vec![] }
+            }
+            None => Next { ask: None, settled: later },
+        }
+    }
+
+    pub(super) fn told(&self) -> Option<V> {
+        self.told
+    }
+
+    /// Whether the server owes no answer.
+    pub(super) fn is_settled(&self) -> bool {
+        self.asked.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask<W>(wanted: u32) -> Next<u32, W> {
+        Next { ask: Some(wanted), settled: vec![] }
+    }
+
+    fn settled(who: &[&'static str]) -> Next<u32, &'static str> {
+        Next { ask: None, settled: who.to_vec() }
+    }
+
+    #[test]
+    fn who_wants_what_is_already_so_does_not_wait() {
+        let mut setting = Setting::default();
+        assert_eq!(setting.want(Some(1), Some("a")), ask(1));
+        assert_eq!(setting.want(Some(1), Some("b")), settled(&[]), "it is asked once");
+        assert_eq!(setting.answered(true), Some((1, vec!["a", "b"])));
+        assert_eq!(setting.want(Some(1), Some("c")), settled(&["c"]));
+    }
+
+    #[test]
+    fn what_is_wanted_meanwhile_is_asked_next_and_the_last_wish_counts() {
+        let mut setting = Setting::default();
+        setting.want(Some(1), Some("a"));
+        assert_eq!(setting.want(Some(2), Some("b")), settled(&[]));
+        assert_eq!(setting.want(Some(3), Some("c")), settled(&[]));
+        assert_eq!(setting.answered(true), Some((1, vec!["a"])));
+        assert_eq!(setting.next(Some(3)), ask(3));
+        assert_eq!(setting.answered(true), Some((3, vec!["b", "c"])), "nobody is left waiting");
+        assert_eq!(setting.next(Some(3)), settled(&[]));
+    }
+
+    #[test]
+    fn who_waits_for_what_turns_out_to_be_so_is_settled() {
+        let mut setting = Setting::default();
+        setting.want(Some(1), Some("a"));
+        setting.want(Some(2), Some("b"));
+        setting.answered(true);
+        assert_eq!(setting.next(Some(1)), settled(&["b"]));
+        setting.want(Some(2), None);
+        setting.want(None, Some("c"));
+        setting.answered(false);
+        assert_eq!(setting.next(None), settled(&["c"]), "nobody cares any more");
+    }
+
+    #[test]
+    fn what_failed_is_asked_again_when_it_is_wanted_again() {
+        let mut setting = Setting::default();
+        setting.want(Some(1), Some("a"));
+        assert_eq!(setting.answered(false), Some((1, vec!["a"])));
+        assert_eq!(setting.next(Some(1)), settled(&[]), "not by itself");
+        assert_eq!(setting.want(Some(1), None), settled(&[]), "nor if nobody waits for it");
+        assert_eq!(setting.want(Some(1), Some("b")), ask(1));
+        assert_eq!(Setting::<u32, ()>::default().answered(true), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! The last things that happened to a server, and the last that it said on standard error, in the order in which they came.
+
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+use super::stamp::stamp;
+
+/// So many notices are kept, and so many lines of standard error: a server that says much drives no notice out.
+const NOTICES: usize = 200;
+const STDERR_LINES: usize = 100;
+/// So many lines of standard error are a part of the status.
+const TAIL: usize = 8;
+/// Longer lines are cut.
+const LONGEST: usize = 300;
+
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    notices: VecDeque<Entry>,
+    stderr: VecDeque<Entry>,
+    /// How many there ever were, so that the two can be told in one order although clocks may jump.
+    entries: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    number: u64,
+    at: SystemTime,
+    text: String,
+}
+
+impl Journal {
+    pub(super) fn notice(&mut self, at: SystemTime, text: &str) {
+        let entry = self.entry(at, text);
+        push(&mut self.notices, NOTICES, entry);
+    }
+
+    pub(super) fn stderr(&mut self, at: SystemTime, line: &str) {
+        let entry = self.entry(at, line);
+        push(&mut self.stderr, STDERR_LINES, entry);
+    }
+
+    pub(super) fn lines(&self) -> Vec<String> {
+        let notices = self.notices.iter().map(|entry| (entry, ""));
+        let mut all: Vec<_> = notices.chain(self.stderr.iter().map(|entry| (entry, "| "))).collect();
+        all.sort_by_key(|(entry, _)| entry.number);
+        all.into_iter().map(|(entry, mark)| format!("{} {mark}{}", stamp(entry.at), entry.text)).collect()
+    }
+
+    pub(super) fn stderr_tail(&self) -> Vec<String> {
+        let skipped = self.stderr.len().saturating_sub(TAIL);
+        self.stderr.iter().skip(skipped).map(|entry| entry.text.clone()).collect()
+    }
+
+    fn entry(&mut self, at: SystemTime, text: &str) -> Entry {
+        self.entries += 1;
+        Entry { number: self.entries, at, text: text.chars().take(LONGEST).collect() }
+    }
+}
+
+fn push(ring: &mut VecDeque<Entry>, room: usize, entry: Entry) {
+    if ring.len() == room {
+        ring.pop_front();
+    }
+    ring.push_back(entry);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_on_stderr_drives_no_notice_out_and_the_order_stays() {
+        let mut journal = Journal::default();
+        journal.notice(SystemTime::UNIX_EPOCH, "starting the server");
+        for number in 0..1000 {
+            journal.stderr(SystemTime::UNIX_EPOCH, &format!("line {number}{}", "x".repeat(1000)));
+        }
+        journal.notice(SystemTime::UNIX_EPOCH, "ready");
+        let lines = journal.lines();
+        assert_eq!(lines.len(), STDERR_LINES + 2);
+        assert_eq!(lines[0], "1970-01-01T00:00:00.000Z starting the server");
+        assert!(lines[1].starts_with("1970-01-01T00:00:00.000Z | line 900xx"));
+        assert!(lines[STDERR_LINES + 1].ends_with(" ready"));
+        assert_eq!(journal.stderr_tail().len(), TAIL);
+        assert!(journal.stderr_tail().iter().all(|line| line.len() == LONGEST));
+    }
+}

@@ -1,0 +1,65 @@
+//! What all servers of a gateway have in common.
+
+use std::time::Duration;
+
+use regrow::Builder;
+use regrow::transport::http::SetupError;
+use regrow::transport::stdio::Stderr;
+use tokio::sync::Notify;
+
+use crate::catalog::{Store, StoreKey};
+use crate::config::{Reach, Server};
+use crate::operate::LogLevel;
+
+/// Who the clients are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// One, over stdio: each server has one session, and it is this client's own.
+    One,
+    /// Any number, over HTTP.
+    Many,
+}
+
+/// Makes a connection of a server as it is described, to be built. Lines of its standard error go where the second argument says.
+pub type Connect = Box<dyn Fn(&Server, Stderr) -> Result<Builder, SetupError> + Send + Sync>;
+
+/// How a gateway is set up.
+pub struct Settings {
+    /// Who the clients are.
+    pub clients: Clients,
+    /// How servers are reached; see [`connect`](crate::connect()).
+    pub connect: Connect,
+    /// Where catalogs are kept over starts.
+    pub store: Option<Store>,
+    /// How long a list waits for servers that have never told what they offer.
+    pub list_wait: Duration,
+    /// More clients than this are refused.
+    pub max_clients: usize,
+    /// The files that the configuration was read from, for the status.
+    pub config_files: Vec<String>,
+    /// Makes the log say more or less, where that can be done.
+    pub log_level: Option<Box<dyn Fn(LogLevel) + Send + Sync>>,
+}
+
+pub(crate) struct Workshop {
+    pub(crate) settings: Settings,
+    /// A catalog or a server has changed.
+    pub(crate) changed: Notify,
+}
+
+/// What a catalog on disk is known by: all that decides whom we talk to, and as whom. It is only ever used as a fingerprint.
+pub(crate) fn store_key(server: &Server) -> StoreKey {
+    let identity = match &server.reach {
+        Reach::Process(process) => {
+            let args: Vec<&str> = process.args.iter().map(|arg| arg.reveal()).collect();
+            let variables: Vec<_> =
+                process.variables.iter().map(|(name, value)| (name, value.reveal())).collect();
+            format!("{:?}", (&server.name, &process.program, args, variables, &process.directory))
+        }
+        Reach::Remote(remote) => {
+            let headers: Vec<_> = remote.headers.iter().map(|(name, value)| (name, value.reveal())).collect();
+            format!("{:?}", (&server.name, remote.url.reveal(), headers))
+        }
+    };
+    StoreKey::of(identity.as_bytes())
+}

@@ -1,0 +1,210 @@
+//! What is counted of the calls to a server and of its restarts, over a connection to a fake server in paused time.
+
+#![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
+
+mod server;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use regrow::core::{Delivery, Fault, Orderer, Policy};
+use regrow::frame::{self, Frame, RawId};
+use regrow::{Connection, Era, Outcome, Status};
+use regrow_gateway::operate::{ServerReport, ServerState};
+use regrow_gateway::stats::{CallCount, Stats, Watcher};
+use serde_json::{Value, json};
+use server::Server;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
+
+struct World {
+    server: Server,
+    connection: Connection,
+    stats: Arc<Stats>,
+    watcher: Watcher,
+}
+
+impl World {
+    /// A connection that is watched, to be started.
+    fn new() -> World {
+        let server = Server::default();
+        let mut policy = Policy::default();
+        policy.backoff.jitter_percent = 0;
+        let builder = Connection::builder("fake", server.clone()).policy(policy).seed(1).era(Era::Legacy);
+        let (connection, stats) = (builder.build(), Arc::new(Stats::default()));
+        let watcher = Watcher::start(stats.clone(), &connection);
+        World { server, connection, stats, watcher }
+    }
+
+    async fn ready() -> World {
+        let world = World::new();
+        world.connection.start();
+        world.until(Status::is_ready).await;
+        world
+    }
+
+    async fn until(&self, is_so: impl Fn(&Status) -> bool) {
+        let mut status = self.connection.status();
+        timeout(Duration::from_secs(86_400), status.wait_for(is_so)).await.unwrap().unwrap();
+        settle().await;
+    }
+
+    /// Waits for the session after this many.
+    async fn until_session(&self, number: u64) {
+        self.until(|status| status.sessions == number && status.is_ready()).await;
+    }
+
+    /// Calls the tool, and waits for the end if the caller does.
+    fn call(&self, arguments: Value) -> oneshot::Receiver<Outcome> {
+        let (reply, end) = oneshot::channel();
+        let id = RawId::from(7);
+        let params = json!({ "name": "work", "arguments": arguments }).to_string();
+        let request = Frame::parse(frame::request(&id, "tools/call", Some(params.as_bytes()))).unwrap();
+        self.connection.submit(request, id, self.stats.timed(Box::new(reply)));
+        end
+    }
+
+    fn report(&self) -> ServerReport {
+        let status = self.connection.status().borrow().clone();
+        ServerReport::new("fake", &self.stats).standing(&status, self.watcher.in_state(Instant::now()))
+    }
+}
+
+/// Lets everything happen that is due now.
+async fn settle() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+fn count(outcome: &'static str, delivery: Delivery, count: u64) -> CallCount {
+    CallCount { outcome, delivery, count }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_is_counted_once_by_what_became_of_it() {
+    let world = World::ready().await;
+    for arguments in [json!({}), json!({ "ms": 300 }), json!({ "fails": true }), json!({ "refuses": true })] {
+        assert!(matches!(world.call(arguments).await.unwrap(), Outcome::Answered(_)));
+    }
+    let running = world.call(json!({ "ms": 10_000 }));
+    settle().await;
+    assert_eq!(world.stats.in_flight(), 1);
+    world.server.die(Fault::Killed { signal: 9 });
+    assert!(matches!(running.await.unwrap(), Outcome::Failed(_)));
+    assert_eq!(world.stats.in_flight(), 0);
+    assert_eq!(
+        world.stats.calls(),
+        [
+            count("answered", Delivery::Answered, 2),
+            count("tool-error", Delivery::Answered, 1),
+            count("rpc-error", Delivery::Answered, 1),
+            count("interrupted", Delivery::Unknown, 1),
+        ]
+    );
+    let latency = world.stats.latency();
+    assert_eq!(latency.count(), 5);
+    assert!(latency.longest >= Duration::from_millis(300), "{latency:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_is_in_flight_no_longer() {
+    let world = World::ready().await;
+    let _end = world.call(json!({ "ms": 10_000 }));
+    settle().await;
+    let params = json!({ "requestId": 7 }).to_string();
+    let line = frame::notification("notifications/cancelled", Some(params.as_bytes()));
+    assert!(world.connection.cancel(&RawId::from(7), &Frame::parse(line).unwrap()));
+    settle().await;
+    assert_eq!(world.stats.in_flight(), 0);
+    assert_eq!(world.stats.calls(), [count("cancelled", Delivery::Unknown, 1)]);
+    assert_eq!(world.stats.latency().count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn restarts_have_a_reason_and_recoveries_a_length() {
+    let world = World::ready().await;
+    assert_eq!(world.stats.restarts(), BTreeMap::new());
+
+    world.call(json!({})).await.unwrap();
+    world.server.die(Fault::Exited { code: 0 }); // Idle, after a good answer: in good order.
+    world.until_session(2).await;
+
+    world.server.die(Fault::Killed { signal: 9 });
+    world.until_session(3).await;
+
+    world.server.refuse(Some(Fault::SpawnFailed { program: "fake".into(), reason: "busy".into() }));
+    let lost = Instant::now();
+    world.server.die(Fault::Exited { code: 3 });
+    sleep(Duration::from_secs(5)).await;
+    world.server.refuse(None);
+    world.until_session(4).await;
+    let away = lost.elapsed();
+
+    world.connection.reconnect(Orderer::Person);
+    world.until_session(5).await;
+
+    let restarts = world.stats.restarts();
+    assert_eq!(restarts["retired"], 1);
+    assert_eq!(restarts["killed"], 1);
+    assert_eq!(restarts["exited"], 1);
+    assert_eq!(restarts["planned"], 1);
+    assert!(restarts["spawn-failed"] >= 2, "{restarts:?}");
+    let recovery = world.stats.recovery();
+    assert_eq!(recovery.count(), 3, "the planned one is none");
+    assert!(away.abs_diff(recovery.longest) < Duration::from_millis(10), "{away:?} {recovery:?}");
+    assert!(away > Duration::from_secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_report_says_where_the_connection_stands_and_why() {
+    let world = World::new();
+    sleep(Duration::from_secs(7)).await;
+    let report = world.report();
+    assert_eq!((report.state, report.in_state), (ServerState::Idle, Duration::from_secs(7)));
+
+    world.connection.start();
+    world.until(Status::is_ready).await;
+    sleep(Duration::from_secs(20)).await;
+    let report = world.report().welcomed(&world.connection.welcome().unwrap());
+    assert_eq!(
+        (report.state, report.epoch, report.budget_left, report.pid),
+        (ServerState::Ready, 1, 5, Some(11))
+    );
+    assert_eq!(report.in_state.as_secs(), 20);
+    assert_eq!(report.era.as_deref(), Some("legacy"));
+    let info = report.server_info.as_ref().unwrap();
+    assert_eq!((&*info.name, &*info.version), ("fake", "1.2"));
+    assert_eq!(report.why_not_ready(), None);
+
+    world.server.refuse(Some(Fault::NotFound { program: "fake".into() }));
+    world.server.die(Fault::Exited { code: 3 });
+    world.until(|status| status.state.name() == "parked").await;
+    let report = world.report();
+    let fault = report.last_fault.as_ref().unwrap();
+    assert_eq!((&*fault.kind, fault.permanent), ("not-found", true));
+    assert_eq!(report.why_not_ready().unwrap(), "it is parked: the program \"fake\" was not found");
+    assert!(report.is_broken());
+    let logs = world.stats.logs().join("\n");
+    for said in ["ready (session 1)", "the server process exited with code 3", "parked: the program"] {
+        assert!(logs.contains(said), "{said}: {logs}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_does_not_hold_its_connection_open_and_ends_with_it() {
+    let World { connection, stats, server, watcher } = World::ready().await;
+    drop((connection, watcher));
+    sleep(Duration::from_secs(60)).await;
+    assert!(!server.is_alive());
+    assert!(stats.logs().last().unwrap().ends_with(" closed"), "{:?}", stats.logs());
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_wait_are_counted_while_they_wait() {
+    let stats = Arc::new(Stats::default());
+    let waiting = (stats.queued(), stats.queued());
+    assert_eq!(stats.in_queue(), 2);
+    drop(waiting);
+    assert_eq!(stats.in_queue(), 0);
+}
