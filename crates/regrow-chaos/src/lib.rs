@@ -138,5 +138,7 @@ mod port;
 pub mod proxy;
 #[cfg(unix)]
 pub mod server;
+#[cfg(target_os = "linux")]
+pub mod torture;
 
 pub use journal::Journal;

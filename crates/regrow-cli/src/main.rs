@@ -12,6 +12,7 @@ mod operate;
 mod serve;
 mod signals;
 mod table;
+mod torture;
 mod watch;
 mod wrap;
 
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Check(options) => check::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Demo(options) => demo::run(options),
+        Command::Torture(options) => torture::run(options),
         Command::Status(options) => operate::status(&options),
         Command::Reconnect(options) => operate::order(&options, Order::Reconnect),
         Command::Drain(options) => operate::order(&options, Order::Drain),

@@ -1,0 +1,83 @@
+//! What a lane sees when it looks around: servers, helpers, zombies, and what the program holds.
+
+use std::collections::HashSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Lane;
+use crate::torture::Sample;
+use crate::torture::checks::{Promise, judge_orphans};
+use crate::torture::system::{self, Process};
+
+impl Lane<'_> {
+    /// At most one server may live at any instant.
+    pub(super) fn one_server(&mut self) {
+        let servers = self.far.servers();
+        if servers.len() > 1 {
+            self.breaks(Promise::OneServer, format!("{servers:?} live at the same time"));
+        }
+    }
+
+    /// What of the old server still lives?
+    pub(super) fn tidy(&mut self, name: &str, before: HashSet<Process>) {
+        let left = |before: &HashSet<Process>| -> Vec<Process> {
+            before.iter().copied().filter(|process| process.is_alive()).collect()
+        };
+        wait_until(self.tidy_limit(), || left(&before).is_empty());
+        let left = with_commands(&left(&before));
+        self.record.broken.extend(judge_orphans(self.number, name, &left));
+    }
+
+    /// The state of the program when it serves again.
+    pub(super) fn look_around(&mut self, name: &str) {
+        let (pid, expected) = (self.hand.face.pid(), self.hand.face.children());
+        let mut zombies = system::children(pid).1;
+        wait_until(self.tidy_limit(), || {
+            let now = system::children(pid).1;
+            zombies.retain(|zombie| now.contains(zombie));
+            zombies.is_empty()
+        });
+        if !zombies.is_empty() {
+            self.breaks(Promise::NoZombies, format!("{name}: {zombies:?}"));
+        }
+        if !wait_until(self.tidy_limit(), || system::children(pid).0.len() == expected) {
+            let alive = system::children(pid).0;
+            self.breaks(Promise::OneServer, format!("{name}: children {alive:?}, expected {expected}"));
+        }
+        let face = self.hand.face.clone();
+        if !wait_until(self.tidy_limit(), || face.says_ready() != Some(false)) {
+            self.breaks(Promise::Status, format!("{name}: it serves, and says that it is not ready"));
+        }
+        if let Some(holding) = system::holding(pid) {
+            self.record.samples.push(Sample {
+                lane: self.number,
+                at: self.shared.began.elapsed(),
+                memory_kib: holding.memory_kib,
+                files: holding.files,
+                threads: holding.threads,
+            });
+        }
+    }
+
+    /// The processes of the server and its helpers.
+    pub(super) fn belongings(&self) -> HashSet<Process> {
+        let own = self.hand.face.pid();
+        system::marked(&self.mark).into_iter().filter(|process| process.pid != own).collect()
+    }
+}
+
+pub(super) fn with_commands(processes: &[Process]) -> Vec<(u32, String)> {
+    processes.iter().map(|process| (process.pid, system::command_line(process.pid))).collect()
+}
+
+/// Waits for what must come; false if it does not in time.
+pub(super) fn wait_until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
+}

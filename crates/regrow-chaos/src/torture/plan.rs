@@ -1,0 +1,141 @@
+//! What is done to whom, and when: decided by a seed, so that a run can be repeated.
+
+mod habit;
+mod kind;
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use self::habit::HABITS;
+pub use self::habit::Habit;
+pub use self::kind::Kind;
+
+/// One cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What is done.
+    pub kind: Kind,
+    /// How the server after it lives.
+    pub habit: Habit,
+    /// How long it lasts, where it is mended by hand.
+    pub hold: Duration,
+    /// A quiet time before it.
+    pub pause: Duration,
+    /// So many calls at once just before it.
+    pub burst: u64,
+    /// What else has to be chosen.
+    pub chance: u64,
+}
+
+/// Where a server runs, which decides what can be done to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Started by the program under torture.
+    Process,
+    /// Behind HTTP, with sessions.
+    Sessions,
+    /// Behind HTTP, in the modern era.
+    Stateless,
+}
+
+/// The steps of one lane, without end. Every kind comes once in a while: they are dealt like cards.
+pub struct Plan {
+    random: Rng,
+    place: Place,
+    cards: Vec<Kind>,
+}
+
+impl Plan {
+    /// The plan that this seed gives to this lane.
+    pub fn new(seed: u64, lane: usize, place: Place) -> Plan {
+        let mixed = seed ^ (lane as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Plan { random: Rng::with_seed(mixed), place, cards: vec![] }
+    }
+
+    fn deal(&mut self) -> Kind {
+        if self.cards.is_empty() {
+            self.cards = deck(self.place).to_vec();
+            self.random.shuffle(&mut self.cards);
+        }
+        self.cards.pop().unwrap_or(Kind::Kill)
+    }
+}
+
+impl Iterator for Plan {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        let kind = self.deal();
+        let random = &mut self.random;
+        let longest = match kind {
+            Kind::Pause | Kind::Blackhole | Kind::Stall => 1500,
+            _ => 300,
+        };
+        Some(Step {
+            kind,
+            habit: random.choice(HABITS).unwrap_or(Habit::Plain),
+            hold: Duration::from_millis(random.u64(20..longest)),
+            pause: Duration::from_millis(random.u64(0..150)),
+            burst: if random.u8(0..4) == 0 { random.u64(5..25) } else { 0 },
+            chance: random.u64(..),
+        })
+    }
+}
+
+fn deck(place: Place) -> &'static [Kind] {
+    use Kind::*;
+    match place {
+        Place::Process => &[
+            Kill,
+            Kill,
+            Kill,
+            KillTwice,
+            Segv,
+            Segv,
+            Exit,
+            Exit,
+            Pause,
+            Pause,
+            Hang,
+            CloseOutput,
+            CloseInput,
+            HalfLine,
+            Noise,
+            StderrFlood,
+            BadStart,
+            Restart,
+            Restart,
+        ],
+        Place::Sessions => &[
+            Reset, Reset, Refuse, Blackhole, Stall, HalfClose, Truncate, BadGateway, Busy, Forget, Forget,
+            Forget, Outage, Outage, Pause, DropAnswer, CutStream, Restart,
+        ],
+        Place::Stateless => &[
+            Reset, Reset, Refuse, Blackhole, Stall, HalfClose, Truncate, BadGateway, Busy, Outage, Outage,
+            Pause, DropAnswer, CutStream, Restart,
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_decides_everything_and_lanes_differ() {
+        let steps = |seed, lane| Plan::new(seed, lane, Place::Process).take(100).collect::<Vec<_>>();
+        assert_eq!(steps(7, 0), steps(7, 0));
+        assert_ne!(steps(7, 0), steps(8, 0));
+        assert_ne!(steps(7, 0), steps(7, 1));
+    }
+
+    #[test]
+    fn every_kind_comes_in_every_round_of_the_cards() {
+        for place in [Place::Process, Place::Sessions, Place::Stateless] {
+            let size = deck(place).len();
+            let seen: Vec<Kind> = Plan::new(3, 0, place).take(size).map(|step| step.kind).collect();
+            assert!(deck(place).iter().all(|kind| seen.contains(kind)), "{place:?}: {seen:?}");
+        }
+    }
+}
