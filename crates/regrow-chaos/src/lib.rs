@@ -138,5 +138,7 @@ mod port;
 pub mod proxy;
 #[cfg(unix)]
 pub mod server;
+#[cfg(unix)]
+pub mod suite;
 
 pub use journal::Journal;

@@ -46,6 +46,11 @@ pub(crate) enum Command {
     ///
     /// Takes a quarter of a minute and needs nothing. Exits 1 if a promise was broken, and says which.
     Demo(Demo),
+
+    /// Test how a client or a proxy bears servers that misbehave
+    ///
+    /// Plays the faults that servers have, and says which promises the program keeps. See docs/chaos.md.
+    Chaos(crate::chaos::Chaos),
 }
 
 #[derive(Args, Debug)]

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod arguments;
+mod chaos;
 mod check;
 mod client;
 mod demo;
@@ -45,5 +46,6 @@ fn main() -> ExitCode {
         Command::Check(options) => check::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Demo(options) => demo::run(options),
+        Command::Chaos(options) => chaos::run(options),
     })
 }
