@@ -10,6 +10,8 @@ use crate::suite::process::Process;
 
 /// Interpreters and frameworks may take so long to load.
 const LOADING: Duration = Duration::from_secs(90);
+/// The deadline of all calls, for frameworks that have one for all.
+const CALLS: Duration = Duration::from_secs(5);
 
 /// A client that says hello, then does what it is told.
 pub(crate) struct Lines {
@@ -60,7 +62,10 @@ impl Driver for Lines {
     fn begin(&mut self, task: Task) -> Ticket {
         self.last += 1;
         let mut line = match task {
-            Task::Connect { timeout } => json!({ "do": "connect", "timeout_ms": timeout.as_millis() as u64 }),
+            Task::Connect { timeout } => {
+                let (timeout, calls) = (timeout.as_millis() as u64, CALLS.as_millis() as u64);
+                json!({ "do": "connect", "timeout_ms": timeout, "call_timeout_ms": calls })
+            }
             Task::List => json!({ "do": "list" }),
             Task::Call { tool, arguments, timeout } => {
                 let timeout = timeout.as_millis() as u64;
