@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 pub use self::report::Report;
 pub use self::verdict::{Finding, Group, Verdict};
@@ -78,19 +78,26 @@ pub struct Setup {
     pub jobs: usize,
     /// What the program is called in the report.
     pub name: String,
+    /// All bounds are so many times as long, for a machine that has much else to do.
+    pub patience: u32,
     stopped: Arc<AtomicBool>,
 }
 
 impl Setup {
-    /// One scenario at a time; the program is called by its command.
+    /// One scenario at a time, on an idle machine; the program is called by its command.
     pub fn new(role: Role, transport: Transport, command: Vec<String>, server: Vec<String>) -> Setup {
         let name = command.join(" ");
-        Setup { role, transport, command, near: None, server, jobs: 1, name, stopped: Arc::default() }
+        let (near, stopped) = (None, Arc::default());
+        Setup { role, transport, command, near, server, jobs: 1, name, patience: 1, stopped }
     }
 
     /// Makes a run of this setup end early when it is set.
     pub fn stopper(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stopped)
+    }
+
+    fn scaled(&self, bound: Duration) -> Duration {
+        bound * self.patience.max(1)
     }
 
     fn is_stopped(&self) -> bool {

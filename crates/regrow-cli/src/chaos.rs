@@ -35,6 +35,7 @@ fn test(role: Role, run: Run, near: Option<String>) -> u8 {
     let mut setup = Setup::new(role, run.transport.into(), run.command.clone(), server);
     setup.near = near;
     setup.jobs = run.jobs;
+    setup.patience = run.patience;
     if let Some(name) = &run.name {
         setup.name.clone_from(name);
     }

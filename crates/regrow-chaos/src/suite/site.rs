@@ -44,7 +44,7 @@ impl Site {
             .args(["--http", &self.address.to_string()])
             .env("CHAOS", &self.plan)
             .env("CHAOS_DIR", self.journal.dir())
-            .env("CHAOS_LIFE", "200s")
+            .env("CHAOS_LIFE", "300s")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -19,7 +19,7 @@ use super::{Role, Setup, Transport};
 use crate::journal::Journal;
 
 /// A server that is well is reached in this time, however slow the machine.
-const CONNECT: Duration = Duration::from_secs(40);
+const CONNECT: Duration = Duration::from_secs(30);
 /// A program that serves HTTP listens after so long.
 const LISTEN: Duration = Duration::from_secs(60);
 /// Our servers speak the era that every client speaks.
@@ -131,16 +131,18 @@ impl<'a> Stage<'a> {
         self.journal.starts().saturating_sub(self.lives)
     }
 
-    /// Lets it connect to a server that is well. Without that nothing else can be judged.
+    /// Lets it connect to a server that is well, and list its tools, as agents do. Without that nothing else can be judged.
     pub(super) fn connect(&mut self) -> Step {
-        let ticket = self.begin(Task::Connect { timeout: Duration::from_secs(30) });
-        let seen = match self.outcome(ticket, CONNECT) {
+        let ticket = self.begin(Task::Connect { timeout: self.scaled(CONNECT) });
+        let seen = match self.outcome(ticket, CONNECT * 2) {
             Outcome::Answered(answer) if answer.ok => {
+                let ticket = self.begin(Task::List);
+                let _ = self.answer(ticket, CONNECT); // One that cannot list fails at what follows.
                 self.lives = self.journal.starts();
                 return Ok(());
             }
             Outcome::Answered(answer) => format!("it said: {}", short(&answer.text)),
-            Outcome::Silent => format!("no answer within {} s", CONNECT.as_secs()),
+            Outcome::Silent => self.none_within(CONNECT * 2),
             Outcome::Over(end) => end,
         };
         self.find(Group::Answers, "it connects to a server that is well", Verdict::Fail(seen));
@@ -156,8 +158,19 @@ impl<'a> Stage<'a> {
         self.begin(Task::Call { tool, arguments, timeout })
     }
 
+    /// What comes of a task within this limit, which is longer on a busy machine.
     pub(super) fn outcome(&mut self, ticket: Ticket, limit: Duration) -> Outcome {
-        self.driver.outcome(ticket, limit)
+        self.driver.outcome(ticket, self.setup.scaled(limit))
+    }
+
+    /// A bound as it holds on this machine.
+    pub(super) fn scaled(&self, bound: Duration) -> Duration {
+        self.setup.scaled(bound)
+    }
+
+    /// What is said of a task that did not end within this limit.
+    pub(super) fn none_within(&self, limit: Duration) -> String {
+        format!("no answer within {} s", self.scaled(limit).as_secs())
     }
 
     /// The answer to a task, if there is one in time.
@@ -173,6 +186,14 @@ impl<'a> Stage<'a> {
         self.driver.leave();
     }
 
+    /// The same within exactly this limit.
+    pub(super) fn answer_exactly(&mut self, ticket: Ticket, limit: Duration) -> Option<Answer> {
+        match self.driver.outcome(ticket, limit) {
+            Outcome::Answered(answer) => Some(answer),
+            Outcome::Silent | Outcome::Over(_) => None,
+        }
+    }
+
     /// Lets the caller lose its patience with a call.
     pub(super) fn give_up(&mut self, ticket: Ticket) {
         self.driver.give_up(ticket);
@@ -183,7 +204,12 @@ impl<'a> Stage<'a> {
     }
 
     /// Waits until something holds; not longer than the limit, and not when the suite was told to stop.
-    pub(super) fn wait(&mut self, limit: Duration, mut holds: impl FnMut(&mut Self) -> bool) -> bool {
+    pub(super) fn wait(&mut self, limit: Duration, holds: impl FnMut(&mut Self) -> bool) -> bool {
+        self.watch(self.scaled(limit), holds)
+    }
+
+    /// The same for exactly so long, however busy the machine.
+    pub(super) fn watch(&mut self, limit: Duration, mut holds: impl FnMut(&mut Self) -> bool) -> bool {
         let deadline = Instant::now() + limit;
         loop {
             if holds(self) {
@@ -209,7 +235,7 @@ fn server_command(
         "env".to_owned(),
         format!("CHAOS={plan}"),
         format!("CHAOS_DIR={}", journal.dir().display()),
-        "CHAOS_LIFE=200s".to_owned(),
+        "CHAOS_LIFE=300s".to_owned(),
         format!("{MARK}={}", mark.value()),
     ];
     match scenario.start {
@@ -237,7 +263,7 @@ fn start(
                 None => (json!({ "command": server }), ("REGROW_CHAOS_COMMAND", json!(server).to_string())),
             };
             let process = Process::start(&setup.command, &[variable], mark).map_err(failed)?;
-            Ok(Box::new(Lines::greet(process, &described)?))
+            Ok(Box::new(Lines::greet(process, &described, setup.patience.max(1))?))
         }
         Role::Proxy => {
             let near = setup.near.as_deref().map(place::Near::new).transpose()?;
@@ -248,7 +274,7 @@ fn start(
                 None => Ok(Box::new(Pipe::new(process))),
                 Some(near) => {
                     let mut remote = Remote::new(process, near.place());
-                    remote.listens_within(LISTEN)?;
+                    remote.listens_within(setup.scaled(LISTEN))?;
                     Ok(Box::new(remote))
                 }
             }

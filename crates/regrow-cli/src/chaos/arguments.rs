@@ -47,6 +47,10 @@ pub(super) struct Run {
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(super) jobs: usize,
 
+    /// All bounds are so many times as long, for a machine that has much else to do
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(super) patience: u32,
+
     /// What the program is called in the report [default: its command]
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,

@@ -16,6 +16,7 @@ const CALLS: Duration = Duration::from_secs(5);
 /// A client that says hello, then does what it is told.
 pub(crate) struct Lines {
     process: Process,
+    calls: Duration,
     version: Option<String>,
     last: Ticket,
     early: HashMap<Ticket, Answer>,
@@ -23,20 +24,22 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Takes a client that was just started, tells it where the server is, and waits until it has loaded.
-    pub(crate) fn greet(mut process: Process, server: &Value) -> Result<Lines, String> {
+    pub(crate) fn greet(mut process: Process, server: &Value, patience: u32) -> Result<Lines, String> {
         process.write(json!({ "server": server }).to_string());
-        let deadline = Instant::now() + LOADING;
+        let loading = LOADING * patience;
+        let calls = CALLS * patience;
+        let deadline = Instant::now() + loading;
         loop {
             match process.line(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Some(line)) => {
                     let said: Value = serde_json::from_str(&line).unwrap_or_default();
                     if let Some(version) = said["hello"].as_str() {
                         let version = Some(version.to_owned());
-                        return Ok(Lines { process, version, last: 0, early: HashMap::new() });
+                        return Ok(Lines { process, calls, version, last: 0, early: HashMap::new() });
                     }
                     // Frameworks print what they like before that.
                 }
-                Ok(None) => return Err(format!("it said no hello within {} s", LOADING.as_secs())),
+                Ok(None) => return Err(format!("it said no hello within {} s", loading.as_secs())),
                 Err(()) => {
                     let end = end_of(&mut process);
                     return Err(format!(
@@ -63,7 +66,7 @@ impl Driver for Lines {
         self.last += 1;
         let mut line = match task {
             Task::Connect { timeout } => {
-                let (timeout, calls) = (timeout.as_millis() as u64, CALLS.as_millis() as u64);
+                let (timeout, calls) = (timeout.as_millis() as u64, self.calls.as_millis() as u64);
                 json!({ "do": "connect", "timeout_ms": timeout, "call_timeout_ms": calls })
             }
             Task::List => json!({ "do": "list" }),

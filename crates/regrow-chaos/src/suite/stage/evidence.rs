@@ -24,6 +24,7 @@ impl Stage<'_> {
     /// Leaves nothing: the program ends, and nothing that carries its mark is left.
     pub(in crate::suite) fn nothing_left(&mut self, promise: &'static str, limit: Duration) {
         self.has_left = true;
+        let limit = self.scaled(limit);
         let ended = self.driver.process().exit_within(limit).is_some();
         let gone = self.wait(REST, |stage| stage.mark.alive().is_none_or(|alive| alive.is_empty()));
         let verdict = match self.mark.alive() {
@@ -32,7 +33,7 @@ impl Stage<'_> {
             Some(_) if gone => Verdict::Pass,
             Some(left) => {
                 let names: Vec<String> = left.into_iter().map(what_is).collect();
-                Verdict::Fail(format!("still there {} s after its end: {}", REST.as_secs(), names.join(", ")))
+                Verdict::Fail(format!("still there {} s after its end: {}", self.scaled(REST).as_secs(), names.join(", ")))
             }
         };
         self.find(Group::LeavesNothing, promise, verdict);

@@ -40,7 +40,7 @@ impl Stage<'_> {
         let outcome = self.outcome(ticket, limit);
         let (verdict, answer) = match outcome {
             Outcome::Answered(answer) => (Verdict::Pass, Some(answer)),
-            Outcome::Silent => (Verdict::Fail(format!("no answer within {} s", limit.as_secs())), None),
+            Outcome::Silent => (Verdict::Fail(self.none_within(limit)), None),
             Outcome::Over(end) => (Verdict::Fail(format!("no answer; {end}")), None),
         };
         self.find(Group::Answers, promise, verdict);
@@ -58,7 +58,7 @@ impl Stage<'_> {
         let verdict = match self.outcome(ticket, limit) {
             Outcome::Answered(answer) if answer.ok => Verdict::Pass,
             Outcome::Answered(answer) => Verdict::Fail(format!("it failed: {}", short(&answer.text))),
-            Outcome::Silent => Verdict::Fail(format!("no answer within {} s", limit.as_secs())),
+            Outcome::Silent => Verdict::Fail(self.none_within(limit)),
             Outcome::Over(end) => Verdict::Fail(format!("no answer; {end}")),
         };
         let passed = verdict == Verdict::Pass;
@@ -100,7 +100,7 @@ impl Stage<'_> {
             (false, "unknown") => Verdict::NotApplicable("it shows no status, and did nothing by itself".into()),
             (false, "") => Verdict::Fail("it gave no status".into()),
             (false, _) => {
-                Verdict::Fail(format!("its status was still `ready` after {} s", NOTICE.as_secs()))
+                Verdict::Fail(format!("its status was still `ready` after {} s", self.scaled(NOTICE).as_secs()))
             }
         };
         self.find(Group::Notices, "a death is noticed while no call is made", verdict);
@@ -108,6 +108,7 @@ impl Stage<'_> {
 
     /// Recovers: a call succeeds again, without help. And each call that was made for that ran at most once.
     pub(in crate::suite) fn recovers(&mut self, limit: Duration) -> bool {
+        let limit = self.scaled(limit);
         let deadline = Instant::now() + limit;
         let mut last = "no call was made".to_owned();
         let mut keys = vec![];
@@ -115,13 +116,13 @@ impl Stage<'_> {
         while !recovered && Instant::now() < deadline && !self.setup.is_stopped() {
             self.tries += 1;
             let key = format!("try-{}", self.tries);
-            let ticket = self.call("count", json!({ "key": key }), TRY);
+            let ticket = self.call("count", json!({ "key": key }), self.scaled(TRY));
             keys.push(key);
             // A program that has no deadlines of its own is given a little more.
             match self.outcome(ticket, TRY * 2) {
                 Outcome::Answered(answer) if answer.ok => recovered = true,
                 Outcome::Answered(answer) => last = short(&answer.text),
-                Outcome::Silent => last = format!("no answer within {} s", (TRY * 2).as_secs()),
+                Outcome::Silent => last = self.none_within(TRY * 2),
                 Outcome::Over(end) => {
                     last = end;
                     break;

@@ -17,7 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(3);
 /// A proxy has its own, which we do not know; it may take so long.
 const PROXY_DEADLINE: Duration = Duration::from_secs(20);
 /// A call that takes this long, for a caller that waits a second. Frameworks may have one deadline for all calls, which is 5 s.
-const SLOW_MS: u64 = 20_000;
+const SLOW: Duration = Duration::from_secs(20);
 const IMPATIENT: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(8);
 
@@ -50,7 +50,7 @@ pub(crate) fn hung(stage: &mut Stage<'_>) -> Step {
 
 pub(crate) fn slow_tool(stage: &mut Stage<'_>) -> Step {
     stage.connect()?;
-    let ticket = stage.call("slow", json!({ "ms": SLOW_MS, "key": "slow" }), IMPATIENT);
+    let ticket = stage.call("slow", json!({ "ms": stage.scaled(SLOW).as_millis() as u64, "key": "slow" }), IMPATIENT);
     stage.wait(PATIENCE, |stage| stage.journal.runs("slow") > 0);
     let promise = "a call ends at its deadline, though its tool is slow";
     let limit = if stage.is_proxy() { IMPATIENT } else { LATEST };
@@ -65,7 +65,7 @@ pub(crate) fn slow_tool(stage: &mut Stage<'_>) -> Step {
             stage.find(Group::Answers, promise, Verdict::Fail("it succeeded after its deadline".into()));
         }
         (_, Outcome::Silent) => {
-            let seen = format!("no answer within {} s", LATEST.as_secs());
+            let seen = stage.none_within(LATEST);
             stage.find(Group::Answers, promise, Verdict::Fail(seen));
         }
         (_, Outcome::Over(end)) => stage.find(Group::Answers, promise, Verdict::Fail(end)),
@@ -80,7 +80,7 @@ pub(crate) fn slow_tool(stage: &mut Stage<'_>) -> Step {
         Some(answer) if answer.ok && stage.new_lives() == 0 => Verdict::Pass,
         Some(answer) if answer.ok => Verdict::Fail("the server was replaced".into()),
         Some(answer) => Verdict::Fail(format!("the next call failed: {}", short(&answer.text))),
-        None => Verdict::Fail(format!("the next call had no answer within {} s", AT_ONCE.as_secs())),
+        None => Verdict::Fail(format!("the next call had {}", stage.none_within(AT_ONCE))),
     };
     stage.find(Group::Recovers, "the connection stays as it is, and serves other calls", verdict);
     stage.ran_once("slow", "slow");

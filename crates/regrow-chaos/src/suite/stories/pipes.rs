@@ -74,7 +74,7 @@ pub(crate) fn odd_messages(stage: &mut Stage<'_>) -> Step {
                 stage.find(Group::Answers, promise, Verdict::Fail(seen));
             }
             None => {
-                let seen = format!("no answer within {} s", SOON.as_secs());
+                let seen = stage.none_within(SOON);
                 stage.find(Group::Answers, promise, Verdict::Fail(seen));
             }
         }
@@ -99,7 +99,7 @@ pub(crate) fn tool_errors(stage: &mut Stage<'_>) -> Step {
         match stage.answer(ticket, SOON) {
             Some(answer) if !answer.ok && answer.text.contains("as planned") => {}
             Some(answer) => seen = Some(format!("{tool} gave: {}", short(&answer.text))),
-            None => seen = Some(format!("{tool} had no answer within {} s", SOON.as_secs())),
+            None => seen = Some(format!("{tool} had {}", stage.none_within(SOON))),
         }
         if seen.is_some() {
             break;

@@ -86,7 +86,7 @@ pub(crate) fn killed_idle(stage: &mut Stage<'_>) -> Step {
 
 pub(crate) fn killed_in_call(stage: &mut Stage<'_>) -> Step {
     stage.connect()?;
-    let ticket = stage.call("slow", json!({ "ms": 60_000, "key": "lost" }), PLENTY);
+    let ticket = stage.call("slow", json!({ "ms": 150_000, "key": "lost" }), PLENTY);
     stage.wait(PATIENCE, |stage| stage.journal.runs("slow") == 1);
     kill(stage);
     let answer = stage.ends(ticket, AT_ONCE, "a call whose server is killed ends at once");
