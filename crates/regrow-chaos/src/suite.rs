@@ -91,9 +91,9 @@ impl Setup {
         Setup { role, transport, command, near, server, jobs: 1, name, patience: 1, stopped }
     }
 
-    /// Makes a run of this setup end early when it is set.
-    pub fn stopper(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stopped)
+    /// Ends a run of this setup early.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.stopped))
     }
 
     fn scaled(&self, bound: Duration) -> Duration {
@@ -102,6 +102,18 @@ impl Setup {
 
     fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
+    }
+}
+
+/// Ends a run from another thread.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<AtomicBool>);
+
+impl Stopper {
+    /// Begins no scenario any more, and ends what is under test. To be repeated until the run is over: a program may just be starting.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::SeqCst);
+        process::end_all_marked();
     }
 }
 
@@ -127,11 +139,8 @@ pub struct About {
 
 /// The scenarios with servers of this transport.
 pub fn scenarios(transport: Transport) -> Vec<About> {
-    let of = |scenario: &Scenario| About {
-        name: scenario.name,
-        numbers: scenario.numbers,
-        what: scenario.about,
-    };
+    let of =
+        |scenario: &Scenario| About { name: scenario.name, numbers: scenario.numbers, what: scenario.about };
     ALL.iter().filter(|scenario| scenario.transports.contains(&transport)).map(of).collect()
 }
 
@@ -170,6 +179,7 @@ pub fn run(setup: &Setup, names: &[String], observe: &(dyn Fn(Event) + Sync)) ->
         transport: setup.transport,
         date,
         took: began.elapsed(),
+        patience: setup.patience.max(1),
         findings,
     })
 }

@@ -5,18 +5,21 @@ mod files;
 mod progress;
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-use regrow_chaos::suite::{self, Report, Role, Setup, Transport};
+use regrow_chaos::suite::{self, Report, Role, Setup, Stopper, Transport};
 
 pub(crate) use self::arguments::Chaos;
 use self::arguments::{Run, What};
 use self::progress::Progress;
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
+
+/// How often what is under test is ended again, once we were told to end.
+const STOP_EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(options: Chaos) -> u8 {
     match options.what {
@@ -77,7 +80,7 @@ fn play(setup: Setup, run: &Run) -> io::Result<Ended> {
     let stop = setup.stopper();
     let (news, hears) = channel();
     let mut progress = Progress::new(suite::scenarios(setup.transport).len(), &run.scenarios);
-    let signal = watch_signals(Arc::clone(&stop))?;
+    let signal = watch_signals(stop)?;
     let names = run.scenarios.clone();
     let playing = thread::spawn(move || {
         let news: Mutex<Sender<_>> = Mutex::new(news);
@@ -95,7 +98,7 @@ fn play(setup: Setup, run: &Run) -> io::Result<Ended> {
 }
 
 /// Where the number of the signal stands that told us to end, if one did.
-fn watch_signals(stop: Arc<AtomicBool>) -> io::Result<Arc<Mutex<Option<u8>>>> {
+fn watch_signals(stop: Stopper) -> io::Result<Arc<Mutex<Option<u8>>>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let told = {
         let _inside = runtime.enter();
@@ -106,7 +109,11 @@ fn watch_signals(stop: Arc<AtomicBool>) -> io::Result<Arc<Mutex<Option<u8>>>> {
     thread::spawn(move || {
         let signal = runtime.block_on(told);
         *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(signal);
-        stop.store(true, Ordering::SeqCst);
+        // Until the run is over, and we are.
+        loop {
+            stop.stop();
+            thread::sleep(STOP_EVERY);
+        }
     });
     Ok(seen)
 }

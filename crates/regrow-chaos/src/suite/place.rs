@@ -40,8 +40,10 @@ pub(super) fn fill(
     port: Option<u16>,
 ) -> Vec<String> {
     let target: Vec<String> = url.map_or_else(|| server.to_vec(), |url| vec![url.to_owned()]);
-    let quoted = server.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect::<Vec<_>>().join(" ");
-    let placed = command.iter().any(|word| word == "{}" || word.contains("{command}") || word.contains("{url}"));
+    let quoted =
+        server.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect::<Vec<_>>().join(" ");
+    let placed =
+        command.iter().any(|word| word == "{}" || word.contains("{command}") || word.contains("{url}"));
     let mut filled = vec![];
     for word in command {
         if word == "{}" {
@@ -73,9 +75,15 @@ mod tests {
         let server = words("env A=b server");
         assert_eq!(fill(&words("wrap --"), &server, None, None), words("wrap -- env A=b server"));
         assert_eq!(fill(&words("p {} -x"), &server, None, None), words("p env A=b server -x"));
-        assert_eq!(fill(&words("p --port {port} {url}"), &server, Some("http://h/"), Some(7)), words("p --port 7 http://h/"));
+        assert_eq!(
+            fill(&words("p --port {port} {url}"), &server, Some("http://h/"), Some(7)),
+            words("p --port 7 http://h/")
+        );
         assert_eq!(fill(&words("wrap"), &server, Some("http://h/"), None), words("wrap http://h/"));
-        assert_eq!(fill(&words("p --stdio={command}"), &words("it's"), None, None), [r"p", r"--stdio='it'\''s'"]);
+        assert_eq!(
+            fill(&words("p --stdio={command}"), &words("it's"), None, None),
+            [r"p", r"--stdio='it'\''s'"]
+        );
     }
 
     #[test]

@@ -39,14 +39,7 @@ impl Mark {
 
     /// Those who carry it and live. Zombies are dead. None where there is no `/proc` to tell.
     pub(super) fn alive(&self) -> Option<Vec<u32>> {
-        let wanted = format!("{MARK}={}", self.0).into_bytes();
-        let carries = |pid: &u32| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
-        };
-        let entries = fs::read_dir("/proc/self").and_then(|_| fs::read_dir("/proc")).ok()?;
-        let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        Some(pids.filter(carries).filter(|pid| !is_dead(*pid)).collect())
+        carriers(|value| value == self.0.as_bytes())
     }
 
     /// Ends all of them, whatever they are.
@@ -55,6 +48,28 @@ impl Mark {
             signal(pid, Signal::KILL);
         }
     }
+}
+
+/// Ends all who carry a mark that was made here.
+pub(super) fn end_all_marked() {
+    let ours = format!("{}-", std::process::id());
+    for pid in carriers(|value| value.starts_with(ours.as_bytes())).unwrap_or_default() {
+        signal(pid, Signal::KILL);
+    }
+}
+
+/// The living processes that carry such a mark.
+fn carriers(is_wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u32>> {
+    let carries = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        let value =
+            |variable: &'_ [u8]| variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"=").map(&is_wanted);
+        variables.any(|variable| value(variable).unwrap_or(false))
+    };
+    let entries = fs::read_dir("/proc/self").and_then(|_| fs::read_dir("/proc")).ok()?;
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    Some(pids.filter(carries).filter(|pid| !is_dead(*pid)).collect())
 }
 
 /// Signals a process that descends from us.

@@ -31,6 +31,8 @@ pub struct Report {
     pub date: SystemTime,
     /// How long it took.
     pub took: Duration,
+    /// How many times as long the bounds were as on an idle machine.
+    pub patience: u32,
     /// What was found, in the order of the scenarios.
     pub findings: Vec<Finding>,
 }
@@ -50,8 +52,7 @@ impl Report {
     /// The score of one group, or of all.
     pub fn score(&self, group: Option<Group>) -> Score {
         let mut score = Score::default();
-        let asked =
-            self.findings.iter().filter(|finding| group.is_none_or(|group| finding.group == group));
+        let asked = self.findings.iter().filter(|finding| group.is_none_or(|group| finding.group == group));
         for finding in asked {
             match finding.verdict {
                 Verdict::Pass => score.passed += 1,
@@ -77,6 +78,7 @@ impl Report {
             "transport": self.transport.name(),
             "date": date::utc(self.date),
             "seconds": self.took.as_secs_f64().round(),
+            "patience": self.patience,
             "groups": groups,
             "findings": findings,
         })
@@ -137,13 +139,8 @@ fn finding_json(finding: &Finding) -> Value {
 
 #[cfg(test)]
 pub(crate) fn sample() -> Report {
-    let finding = |group, promise, verdict| Finding {
-        scenario: "killed-idle",
-        numbers: "1",
-        group,
-        promise,
-        verdict,
-    };
+    let finding =
+        |group, promise, verdict| Finding { scenario: "killed-idle", numbers: "1", group, promise, verdict };
     Report {
         name: "a <b>bad</b> & \"quoted\" client\u{1b}[2J".into(),
         version: Some("1.0 | ]]> --".into()),
@@ -152,6 +149,7 @@ pub(crate) fn sample() -> Report {
         transport: Transport::Stdio,
         date: SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000),
         took: Duration::from_secs(12),
+        patience: 1,
         findings: vec![
             finding(Group::Notices, "a death is noticed", Verdict::Pass),
             finding(

@@ -53,7 +53,7 @@ pub(super) struct Stage<'a> {
 pub(super) fn play(setup: &Setup, scenario: &'static Scenario) -> (Vec<Finding>, Option<String>) {
     let mut stage = match Stage::open(setup, scenario) {
         Ok(stage) => stage,
-        Err(problem) => return (vec![scenario.finding(Group::Answers, "it starts", Verdict::Fail(problem))], None),
+        Err(problem) => return (not_started(scenario, problem), None),
     };
     // Whatever stopped a story has been found.
     let _ = (scenario.story)(&mut stage);
@@ -61,6 +61,18 @@ pub(super) fn play(setup: &Setup, scenario: &'static Scenario) -> (Vec<Finding>,
         stage.leave("nothing is left after close", evidence::LEAVE);
     }
     (std::mem::take(&mut stage.findings), stage.driver.version())
+}
+
+/// A program that starts its server before it serves may end where there is none, and say so.
+fn not_started(scenario: &Scenario, problem: String) -> Vec<Finding> {
+    if scenario.start != Start::Missing {
+        return vec![scenario.finding(Group::Answers, "it starts", Verdict::Fail(problem))];
+    }
+    let named = Verdict::of(problem.contains("no-such-program"), || short(&problem));
+    vec![
+        scenario.finding(Group::Answers, "connecting to a missing program ends", Verdict::Pass),
+        scenario.finding(Group::TellsTheTruth, "the error names the program", named),
+    ]
 }
 
 impl<'a> Stage<'a> {

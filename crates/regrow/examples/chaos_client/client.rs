@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Reads tasks until the end of the input, or until told to end; each is done beside the others.
-pub async fn serve(guard: Guard) {
-    let client = Arc::new(Client { guard: Arc::new(guard), server: described(), connection: Mutex::default() });
+pub(super) async fn serve(guard: Guard) {
+    let client =
+        Arc::new(Client { guard: Arc::new(guard), server: described(), connection: Mutex::default() });
     say(&json!({ "hello": concat!("regrow ", env!("CARGO_PKG_VERSION")) }));
     let mut terminated = signal(SignalKind::terminate()).expect("a runtime with I/O can hear of signals");
     let mut lines = input();

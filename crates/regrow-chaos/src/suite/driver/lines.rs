@@ -44,7 +44,7 @@ impl Lines {
                     let end = end_of(&mut process);
                     return Err(format!(
                         "it said no hello; {end}; its last words: {}",
-                        process.stderr().join(" | ")
+                        process.stderr().pop().unwrap_or_default()
                     ));
                 }
             }

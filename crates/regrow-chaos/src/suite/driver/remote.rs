@@ -51,7 +51,7 @@ impl Remote {
         let deadline = Instant::now() + limit;
         while std::net::TcpStream::connect(self.place.address).is_err() {
             if let Some(status) = self.process.exit() {
-                let said = self.process.stderr().join(" | ");
+                let said = self.process.stderr().pop().unwrap_or_default();
                 return Err(format!("it ended ({status}) before it listened; its last words: {said}"));
             }
             if Instant::now() >= deadline {

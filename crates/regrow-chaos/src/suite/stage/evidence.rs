@@ -33,7 +33,11 @@ impl Stage<'_> {
             Some(_) if gone => Verdict::Pass,
             Some(left) => {
                 let names: Vec<String> = left.into_iter().map(what_is).collect();
-                Verdict::Fail(format!("still there {} s after its end: {}", self.scaled(REST).as_secs(), names.join(", ")))
+                Verdict::Fail(format!(
+                    "still there {} s after its end: {}",
+                    self.scaled(REST).as_secs(),
+                    names.join(", ")
+                ))
             }
         };
         self.find(Group::LeavesNothing, promise, verdict);

@@ -17,16 +17,47 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Words of which an error that tells of a lost server has one.
 pub(in crate::suite) const LOST: &[&str] = &[
-    "kill", "signal", "exit", "died", "dead", "death", "clos", "terminat", "disconnect", "lost", "broken", "broke",
-    "reset", "eof", "end of", "crash", "gone", "refused", "reach", "cut", "restart", "shut", "unavailable", "ended",
+    "kill",
+    "signal",
+    "exit",
+    "died",
+    "dead",
+    "death",
+    "clos",
+    "terminat",
+    "disconnect",
+    "lost",
+    "broken",
+    "broke",
+    "reset",
+    "eof",
+    "end of",
+    "crash",
+    "gone",
+    "refused",
+    "reach",
+    "cut",
+    "restart",
+    "shut",
+    "unavailable",
+    "ended",
 ];
 /// Words of which an error that tells of a missed deadline has one.
 pub(in crate::suite) const LATE: &[&str] =
     &["time", "deadline", "too long", "no answer", "not answer", "respon", "did not"];
 /// Words of which an error has one that says that the call may have had its effect.
 const MAY_HAVE_RUN: &[&str] = &[
-    "may have run", "might have run", "may have been", "might have been", "could have been", "may already",
-    "might already", "not known whether", "unknown whether", "may or may not", "check before",
+    "may have run",
+    "might have run",
+    "may have been",
+    "might have been",
+    "could have been",
+    "may already",
+    "might already",
+    "not known whether",
+    "unknown whether",
+    "may or may not",
+    "check before",
 ];
 
 impl Stage<'_> {
@@ -97,11 +128,14 @@ impl Stage<'_> {
         });
         let verdict = match (noticed, &*last) {
             (true, _) => Verdict::Pass,
-            (false, "unknown") => Verdict::NotApplicable("it shows no status, and did nothing by itself".into()),
-            (false, "") => Verdict::Fail("it gave no status".into()),
-            (false, _) => {
-                Verdict::Fail(format!("its status was still `ready` after {} s", self.scaled(NOTICE).as_secs()))
+            (false, "unknown") => {
+                Verdict::NotApplicable("it shows no status, and did nothing by itself".into())
             }
+            (false, "") => Verdict::Fail("it gave no status".into()),
+            (false, _) => Verdict::Fail(format!(
+                "its status was still `ready` after {} s",
+                self.scaled(NOTICE).as_secs()
+            )),
         };
         self.find(Group::Notices, "a death is noticed while no call is made", verdict);
     }

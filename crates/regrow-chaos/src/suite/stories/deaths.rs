@@ -102,8 +102,7 @@ pub(crate) fn many_calls(stage: &mut Stage<'_>) -> Step {
         let left = deadline.saturating_duration_since(Instant::now());
         ended += usize::from(stage.answer_exactly(ticket, left).is_some());
     }
-    let verdict =
-        Verdict::of(ended == CALLS, || format!("only {ended} of {CALLS} ended in time"));
+    let verdict = Verdict::of(ended == CALLS, || format!("only {ended} of {CALLS} ended in time"));
     stage.find(Group::Answers, "every call ends when its server dies", verdict);
     if stage.recovers(SOON) {
         let lives = stage.new_lives();

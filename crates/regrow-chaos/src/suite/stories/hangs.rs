@@ -50,7 +50,8 @@ pub(crate) fn hung(stage: &mut Stage<'_>) -> Step {
 
 pub(crate) fn slow_tool(stage: &mut Stage<'_>) -> Step {
     stage.connect()?;
-    let ticket = stage.call("slow", json!({ "ms": stage.scaled(SLOW).as_millis() as u64, "key": "slow" }), IMPATIENT);
+    let ticket =
+        stage.call("slow", json!({ "ms": stage.scaled(SLOW).as_millis() as u64, "key": "slow" }), IMPATIENT);
     stage.wait(PATIENCE, |stage| stage.journal.runs("slow") > 0);
     let promise = "a call ends at its deadline, though its tool is slow";
     let limit = if stage.is_proxy() { IMPATIENT } else { LATEST };

@@ -57,7 +57,8 @@ pub(crate) fn down_at_start(stage: &mut Stage<'_>) -> Step {
     let ticket = stage.begin(connect.clone());
     let limit = if stage.is_proxy() { PROXY_DEADLINE } else { SOON + AT_ONCE };
     let answer = stage.ends(ticket, limit, "connecting to a server that is down ends");
-    refused(stage, answer.as_ref(), "the error says that nobody listens", &[LOST, LATE].concat());
+    let words = [LOST, LATE, &["connect", "sending", "fetch"]].concat();
+    refused(stage, answer.as_ref(), "the error says that nobody listens", &words);
     start(stage)?;
     let mut last = "no answer".to_owned();
     let connected = stage.wait(SOON + AT_ONCE, |stage| {
@@ -125,7 +126,11 @@ fn forgotten(stage: &mut Stage<'_>, plan: &str) -> Step {
 }
 
 pub(crate) fn busy(stage: &mut Stage<'_>) -> Step {
-    struck(stage, "status=429 retry-after=1 on=tools/call times=1", &["429", "too many", "busy", "rate", "later"])
+    struck(
+        stage,
+        "status=429 retry-after=1 on=tools/call times=1",
+        &["429", "too many", "busy", "rate", "later"],
+    )
 }
 
 pub(crate) fn bad_gateway(stage: &mut Stage<'_>) -> Step {
@@ -182,7 +187,7 @@ pub(crate) fn unauthorized(stage: &mut Stage<'_>) -> Step {
         stage,
         answer.as_ref(),
         "the error says that credentials are missing",
-        &["401", "unauthor", "credential", "authent", "token"],
+        &["401", "auth", "credential", "token"],
     );
     let asked = stage.journal.refused(401).len();
     let verdict = Verdict::of(asked <= MOST_REFUSED, || format!("it asked {asked} times"));

@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn the_response_is_found_among_other_events() {
-        let stream = ": ping\n\nevent: message\ndata: {\"method\":\"x\"}\n\ndata: {\"id\":7,\"result\":{}}\n\n";
+        let stream =
+            ": ping\n\nevent: message\ndata: {\"method\":\"x\"}\n\ndata: {\"id\":7,\"result\":{}}\n\n";
         let found = from_events(&mut stream.as_bytes(), 7).unwrap().unwrap();
         assert_eq!(found["id"], 7);
         assert!(from_events(&mut &b"data: {}\n\n"[..], 7).unwrap().is_err());
