@@ -43,10 +43,8 @@ def serve(hello: str, adapter: Adapter) -> None:
             say({"id": task["id"], "ok": True, "text": await do(adapter, task)})
         except ToolFailed as failure:
             say({"id": task["id"], "ok": False, "error": str(failure)})
-        except asyncio.CancelledError as error:
-            say({"id": task["id"], "ok": False, "error": f"{type(error).__name__}: {error}"})
-        except BaseException as error:
-            say({"id": task["id"], "ok": False, "error": f"{type(error).__name__}: {error}"})
+        except BaseException as error:  # A cancellation that comes out of a framework is its error, too.
+            say({"id": task["id"], "ok": False, "error": told(error)})
 
     async def run() -> None:
         reader = asyncio.StreamReader(limit=2**24)
@@ -63,6 +61,13 @@ def serve(hello: str, adapter: Adapter) -> None:
         await adapter.close()
 
     asyncio.run(run())
+
+
+def told(error: BaseException) -> str:
+    """What a traceback shows of an exception: its name and its text, and those of the exceptions in it."""
+    text = f"{type(error).__name__}: {error}"
+    parts = [told(part) for part in error.exceptions] if isinstance(error, BaseExceptionGroup) else []
+    return "; ".join([text, *parts])
 
 
 def do(adapter: Adapter, task: dict[str, Any]) -> Awaitable[str]:

@@ -11,7 +11,8 @@ const VARIABLE: &str = "REGROW_FAKE_CLIENT";
 
 /// The command of a fake of this kind.
 pub(crate) fn command(kind: &str) -> Vec<String> {
-    let program = std::env::current_exe().unwrap().to_string_lossy().into_owned();
+    let program =
+        std::env::current_exe().expect("a test knows its own program").to_string_lossy().into_owned();
     let role = ["--exact", "fakes::plays_its_part", "--ignored", "--nocapture"].map(str::to_owned);
     [vec!["env".to_owned(), format!("{VARIABLE}={kind}"), program], role.to_vec()].concat()
 }
@@ -41,7 +42,7 @@ impl Fake {
     fn play(mut self) {
         println!("{}", json!({ "hello": "fake 1" }));
         for line in std::io::stdin().lines().map_while(Result::ok) {
-            let task: Value = serde_json::from_str(&line).unwrap();
+            let task: Value = serde_json::from_str(&line).expect("the suite writes JSON");
             let Some(name) = task["do"].as_str() else { continue };
             let outcome = match name {
                 "connect" => self.connect(),
@@ -59,21 +60,21 @@ impl Fake {
             }
         }
         self.close();
-        while self.kind == "never-ends" {
-            thread::sleep(Duration::from_secs(1));
+        if self.kind == "never-ends" {
+            thread::sleep(Duration::from_secs(600));
         }
         // The harness must not say more on our output.
         std::process::exit(0);
     }
 
     fn connect(&mut self) -> Result<String, String> {
-        let command = std::env::var("REGROW_CHAOS_COMMAND").unwrap();
-        let words: Vec<String> = serde_json::from_str(&command).unwrap();
+        let command = std::env::var("REGROW_CHAOS_COMMAND").expect("the suite names a server");
+        let words: Vec<String> = serde_json::from_str(&command).expect("an array of words");
         let mut starting = Command::new(&words[0]);
         starting.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = starting.spawn().map_err(|error| format!("{}: {error}", words[0]))?;
-        let input = child.stdin.take().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
+        let input = child.stdin.take().expect("it is a pipe");
+        let output = BufReader::new(child.stdout.take().expect("it is a pipe"));
         self.server = Some((child, input, output));
         let info = json!({ "name": "fake", "version": "1" });
         self.ask(
@@ -115,7 +116,7 @@ impl Fake {
 
     fn status(&mut self) -> String {
         let Some((child, _, _)) = &mut self.server else { return "down".into() };
-        let has_ended = child.try_wait().unwrap().is_some();
+        let has_ended = child.try_wait().expect("it is our child").is_some();
         if has_ended && self.kind != "never-notices" { "down".into() } else { "ready".into() }
     }
 
@@ -123,8 +124,7 @@ impl Fake {
         let Some((mut child, input, output)) = self.server.take() else { return };
         drop((input, output));
         if self.kind != "leaves-orphans" {
-            child.kill().unwrap();
-            child.wait().unwrap();
+            child.kill().and_then(|()| child.wait()).expect("it is our child");
         }
     }
 }

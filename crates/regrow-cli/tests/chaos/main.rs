@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Runs `regrow chaos` with these words.
 fn chaos(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_regrow")).arg("chaos").args(words).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_regrow")).arg("chaos").args(words).output().expect("regrow runs")
 }
 
 /// The findings of a run: group, verdict, what was seen.
@@ -27,7 +27,7 @@ impl Findings {
         let output = chaos(&words);
         let report: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-        let findings = Findings(report["findings"].as_array().unwrap().clone());
+        let findings = Findings(report["findings"].as_array().expect("a list").clone());
         let expected = if findings.failed().is_empty() { 0 } else { 1 };
         assert_eq!(output.status.code(), Some(expected), "the exit code tells whether a promise was broken");
         findings
@@ -36,9 +36,7 @@ impl Findings {
     /// Scenario and group of what failed.
     fn failed(&self) -> Vec<(&str, &str)> {
         let failed = self.0.iter().filter(|finding| finding["verdict"] == "fail");
-        failed
-            .map(|finding| (finding["scenario"].as_str().unwrap(), finding["group"].as_str().unwrap()))
-            .collect()
+        failed.map(|finding| (text(&finding["scenario"]), text(&finding["group"]))).collect()
     }
 
     /// How many passed.
@@ -51,6 +49,10 @@ impl Findings {
         let found = self.0.iter().find(|finding| {
             finding["scenario"] == scenario && finding["group"] == group && finding["verdict"] == "fail"
         });
-        found.unwrap_or_else(|| panic!("{:?}", self.0))["seen"].as_str().unwrap().to_owned()
+        found.unwrap_or_else(|| panic!("{:?}", self.0))["seen"].as_str().unwrap_or_default().to_owned()
     }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }

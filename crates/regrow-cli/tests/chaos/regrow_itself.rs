@@ -13,9 +13,10 @@ const REMOTE: [&str; 4] = ["restarted", "remote-killed-in-call", "forgotten-404"
 
 /// The crate's example is the client under test.
 pub(crate) fn play() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let guard = Guard::start(env!("CARGO_BIN_EXE_regrow").as_ref(), &["guard"]).unwrap();
+        let guard =
+            Guard::start(env!("CARGO_BIN_EXE_regrow").as_ref(), &["guard"]).expect("the guard starts");
         client::serve(guard).await;
     });
     // The harness must not say more on our output.
