@@ -56,6 +56,9 @@ impl Lines {
         let (Some(id), Some(ok)) = (said["id"].as_u64(), said["ok"].as_bool()) else {
             return; // What a framework prints is no answer.
         };
+        if id > self.last {
+            return; // Nobody asked.
+        }
         let text = said[if ok { "text" } else { "error" }].as_str().unwrap_or_default().to_owned();
         self.early.entry(id).or_insert(Answer { ok, text });
     }

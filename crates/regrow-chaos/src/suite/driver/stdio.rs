@@ -33,7 +33,8 @@ impl Pipe {
             }
             return;
         }
-        let Some(ticket) = message["id"].as_u64() else { return };
+        let asked = message["id"].as_u64().filter(|ticket| *ticket <= self.last);
+        let Some(ticket) = asked else { return };
         let answer = answer_of(&message);
         if self.greeting == Some(ticket) && answer.ok {
             self.greeting = None;
