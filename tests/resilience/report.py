@@ -25,6 +25,13 @@ FOOT = """## What was not measured
 - Proxies that listen are driven over Streamable HTTP, those on pipes over pipes. Where a deadline of calls belongs to the caller, a proxy is not judged by it.
 - Servers speak the legacy era here (`refuse-discover`), the one that every client under test speaks.
 
+Some results need a word of their own:
+
+- Hermes agent stops calling a server for a minute after three failures in a row, and says so. The suite calls again and again while it waits, a fifth of a second apart, so it trips that
+  breaker. Called only every ten seconds instead, after a SIGKILL while idle, it did not come back within 80 seconds either.
+- NeMo Agent Toolkit and Hermes agent connect again by themselves and then send the failed call once more, whatever it was: that is what "Never twice" counts.
+- The Python SDK shows no status, so whether it notices a death is not judged.
+
 Words are looked for in errors with a wide list (such as "closed", "lost", "reset", "exit"); an error that tells the truth in other words fails wrongly. The bounds are
 generous on purpose: this table says whether something happens at all, not how fast.
 """
