@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub(super) use self::lines::Lines;
-pub(super) use self::remote::{Place, Remote};
+pub(super) use self::remote::{ENDED_EARLY, Place, Remote};
 pub(super) use self::stdio::Pipe;
 use super::process::Process;
 

@@ -9,7 +9,7 @@ use std::{io, thread};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::driver::{Answer, Driver, Lines, Outcome, Pipe, Remote, Task, Ticket};
+use super::driver::{Answer, Driver, ENDED_EARLY, Lines, Outcome, Pipe, Remote, Task, Ticket};
 use super::place;
 use super::process::{MARK, Mark, Process};
 use super::scenario::{Scenario, Start};
@@ -65,7 +65,8 @@ pub(super) fn play(setup: &Setup, scenario: &'static Scenario) -> (Vec<Finding>,
 
 /// A program that starts its server before it serves may end where there is none, and say so.
 fn not_started(scenario: &Scenario, problem: String) -> Vec<Finding> {
-    if scenario.start != Start::Missing {
+    let ended = problem.starts_with(ENDED_EARLY);
+    if scenario.start != Start::Missing || !ended {
         return vec![scenario.finding(Group::Answers, "it starts", Verdict::Fail(problem))];
     }
     let named = Verdict::of(problem.contains("no-such-program"), || short(&problem));

@@ -21,6 +21,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// More exchanges at a time than any scenario has.
 const ANSWERS: usize = 256;
 
+/// How the complaint about a proxy begins that has ended before it served anybody.
+pub(crate) const ENDED_EARLY: &str = "it ended before it listened";
+
 /// Where the proxy listens.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -52,7 +55,7 @@ impl Remote {
         while std::net::TcpStream::connect(self.place.address).is_err() {
             if let Some(status) = self.process.exit() {
                 let said = self.process.stderr().pop().unwrap_or_default();
-                return Err(format!("it ended ({status}) before it listened; its last words: {said}"));
+                return Err(format!("{ENDED_EARLY} ({status}); its last words: {said}"));
             }
             if Instant::now() >= deadline {
                 return Err(format!("it did not listen within {} s", limit.as_secs()));
