@@ -67,7 +67,7 @@ pub(super) fn play(setup: &Setup, scenario: &'static Scenario) -> (Vec<Finding>,
 fn not_started(scenario: &Scenario, problem: String) -> Vec<Finding> {
     let ended = problem.starts_with(ENDED_EARLY);
     if scenario.start != Start::Missing || !ended {
-        return vec![scenario.finding(Group::Answers, "it starts", Verdict::Fail(problem))];
+        return vec![scenario.finding(Group::Answers, "it starts", Verdict::Fail(short(&problem)))];
     }
     let named = Verdict::of(problem.contains("no-such-program"), || short(&problem));
     vec![

@@ -54,7 +54,7 @@ impl Remote {
         let deadline = Instant::now() + limit;
         while std::net::TcpStream::connect(self.place.address).is_err() {
             if let Some(status) = self.process.exit() {
-                let said = self.process.stderr().pop().unwrap_or_default();
+                let said = self.process.stderr().join(" | ");
                 return Err(format!("{ENDED_EARLY} ({status}); its last words: {said}"));
             }
             if Instant::now() >= deadline {
@@ -69,25 +69,42 @@ impl Remote {
         let (place, answered) = (self.place.clone(), self.answered.clone());
         let session = Arc::clone(&self.session);
         thread::spawn(move || {
-            let greets = message["method"] == "initialize";
-            let known = session.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let outcome = fetch::post(&place, known.as_deref(), &message, ticket, LONGEST);
-            let Some(ticket) = ticket else { return }; // A notification has no answer.
-            let answer = match outcome {
-                Ok((response, new_session)) => {
-                    if greets {
-                        *session.lock().unwrap_or_else(PoisonError::into_inner) = new_session.clone();
-                        let initialized = serde_json::from_str(INITIALIZED).unwrap_or_default();
-                        // What it thinks of that is seen by what follows.
-                        let _ = fetch::post(&place, new_session.as_deref(), &initialized, None, LONGEST);
-                    }
-                    answer_of(&response)
+            let outcome = match message["method"] == "initialize" {
+                true => greet(&place, &session, &message, ticket),
+                false => {
+                    let known = session.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    fetch::post(&place, known.as_deref(), &message, ticket, LONGEST)
+                        .map(|(response, _)| response)
                 }
+            };
+            let Some(ticket) = ticket else { return }; // A notification has no answer.
+            if outcome.as_ref().is_err_and(|text| text.starts_with(fetch::FORGOTTEN)) {
+                // As the protocol wants it: the next request finds a new session. This one is not sent again.
+                let hello = request_of(&Task::Connect { timeout: LONGEST }, ticket).unwrap_or_default();
+                let _ = greet(&place, &session, &hello, Some(ticket)); // The next request shows whether it went well.
+            }
+            let answer = match outcome {
+                Ok(response) => answer_of(&response),
                 Err(text) => Answer { ok: false, text },
             };
             let _ = answered.send((ticket, answer)); // The scenario may be over.
         });
     }
+}
+
+/// A handshake, after which the session is the new one.
+fn greet(
+    place: &Place,
+    session: &Mutex<Option<String>>,
+    hello: &Value,
+    ticket: Option<Ticket>,
+) -> Result<Value, String> {
+    let (response, new_session) = fetch::post(place, None, hello, ticket, LONGEST)?;
+    session.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&new_session);
+    let initialized = serde_json::from_str(INITIALIZED).unwrap_or_default();
+    // What it thinks of that is seen by what follows.
+    let _ = fetch::post(place, new_session.as_deref(), &initialized, None, LONGEST);
+    Ok(response)
 }
 
 impl Driver for Remote {

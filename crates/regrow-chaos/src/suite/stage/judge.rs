@@ -14,6 +14,8 @@ const NOTICE: Duration = Duration::from_secs(3);
 const TRY: Duration = Duration::from_secs(3);
 /// Between two of those.
 const PAUSE: Duration = Duration::from_millis(200);
+/// A call that finds out what is wrong with a server that a proxy has greeted for us.
+const CALL: Duration = Duration::from_secs(20);
 
 /// Words of which an error that tells of a lost server has one.
 pub(in crate::suite) const LOST: &[&str] = &[
@@ -40,6 +42,7 @@ pub(in crate::suite) const LOST: &[&str] = &[
     "restart",
     "shut",
     "unavailable",
+    "process failed",
     "ended",
 ];
 /// Words of which an error that tells of a missed deadline has one.
@@ -101,6 +104,28 @@ impl Stage<'_> {
     pub(in crate::suite) fn tells(&mut self, answer: Option<&Answer>, promise: &'static str, words: &[&str]) {
         let verdict = truth(answer, words);
         self.find(Group::TellsTheTruth, promise, verdict);
+    }
+
+    /// Tells the truth, of a server that cannot be reached. A proxy may greet for it; then a call has to tell.
+    pub(in crate::suite) fn tells_of_refusal(
+        &mut self,
+        answer: Option<Answer>,
+        promise: &'static str,
+        words: &[&str],
+    ) {
+        let greeted = answer.as_ref().is_some_and(|answer| answer.ok);
+        if greeted && !self.is_proxy() {
+            let verdict = Verdict::Fail("it said that it is connected".into());
+            return self.find(Group::TellsTheTruth, promise, verdict);
+        }
+        let told = match greeted {
+            true => {
+                let ticket = self.call("count", json!({ "key": "refused" }), CALL);
+                self.answer(ticket, CALL)
+            }
+            false => answer,
+        };
+        self.tells(told.as_ref(), promise, words);
     }
 
     /// Tells the truth, of a call that was running when its server was lost.

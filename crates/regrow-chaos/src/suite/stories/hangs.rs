@@ -24,13 +24,7 @@ const LATEST: Duration = Duration::from_secs(8);
 pub(crate) fn no_handshake(stage: &mut Stage<'_>) -> Step {
     let ticket = stage.begin(Task::Connect { timeout: Duration::from_secs(5) });
     let answer = stage.ends(ticket, LATER, "connecting to a server that never answers ends");
-    match &answer {
-        Some(answer) if answer.ok => {
-            let verdict = Verdict::Fail("it said that it is connected".into());
-            stage.find(Group::TellsTheTruth, "the error says that there was no answer", verdict);
-        }
-        _ => stage.tells(answer.as_ref(), "the error says that there was no answer", LATE),
-    }
+    stage.tells_of_refusal(answer, "the error says that there was no answer", LATE);
     Ok(())
 }
 

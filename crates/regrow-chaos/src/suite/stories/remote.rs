@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{AT_ONCE, LATER, PATIENCE, PLENTY, SOON};
 use crate::proxy::Fault;
-use crate::suite::driver::{Answer, Task};
+use crate::suite::driver::Task;
 use crate::suite::stage::judge::{LATE, LOST};
 use crate::suite::stage::{Over, Stage, Step, short};
 use crate::suite::verdict::{Group, Verdict};
@@ -58,7 +58,7 @@ pub(crate) fn down_at_start(stage: &mut Stage<'_>) -> Step {
     let limit = if stage.is_proxy() { PROXY_DEADLINE } else { SOON + AT_ONCE };
     let answer = stage.ends(ticket, limit, "connecting to a server that is down ends");
     let words = [LOST, LATE, &["connect", "sending", "fetch"]].concat();
-    refused(stage, answer.as_ref(), "the error says that nobody listens", &words);
+    stage.tells_of_refusal(answer, "the error says that nobody listens", &words);
     start(stage)?;
     let mut last = "no answer".to_owned();
     let connected = stage.wait(SOON + AT_ONCE, |stage| {
@@ -183,9 +183,8 @@ pub(crate) fn blackhole(stage: &mut Stage<'_>) -> Step {
 pub(crate) fn unauthorized(stage: &mut Stage<'_>) -> Step {
     let ticket = stage.begin(Task::Connect { timeout: SOON });
     let answer = stage.ends(ticket, LATER, "connecting without credentials ends");
-    refused(
-        stage,
-        answer.as_ref(),
+    stage.tells_of_refusal(
+        answer,
         "the error says that credentials are missing",
         &["401", "auth", "credential", "token"],
     );
@@ -199,19 +198,8 @@ pub(crate) fn web_page(stage: &mut Stage<'_>) -> Step {
     let ticket = stage.begin(Task::Connect { timeout: SOON });
     let answer = stage.ends(ticket, LATER, "connecting to a web page ends");
     let words = ["html", "content type", "content-type", "not json", "web page", "parse", "json"];
-    refused(stage, answer.as_ref(), "the error says what was found there", &words);
+    stage.tells_of_refusal(answer, "the error says what was found there", &words);
     Ok(())
-}
-
-/// Tells the truth, of a connection that cannot be.
-fn refused(stage: &mut Stage<'_>, answer: Option<&Answer>, promise: &'static str, words: &[&str]) {
-    match answer {
-        Some(answer) if answer.ok => {
-            let verdict = Verdict::Fail("it said that it is connected".into());
-            stage.find(Group::TellsTheTruth, promise, verdict);
-        }
-        _ => stage.tells(answer, promise, words),
-    }
 }
 
 pub(crate) fn slow_drip(stage: &mut Stage<'_>) -> Step {

@@ -11,6 +11,9 @@ use super::Place;
 const LARGEST: u64 = 16 << 20;
 const MOST_HEADERS: usize = 200;
 
+/// How the complaint begins of a proxy that no longer knows the session.
+pub(super) const FORGOTTEN: &str = "HTTP status 404";
+
 /// The response to the message with this id, and the session that it names.
 pub(super) fn post(
     place: &Place,
