@@ -138,6 +138,8 @@ mod port;
 pub mod proxy;
 #[cfg(unix)]
 pub mod server;
+#[cfg(unix)]
+pub mod suite;
 #[cfg(target_os = "linux")]
 pub mod torture;
 

@@ -58,6 +58,11 @@ pub(crate) enum Command {
     /// Takes a quarter of a minute and needs nothing. Exits 1 if a promise was broken, and says which.
     Demo(Demo),
 
+    /// Test how a client or a proxy bears servers that misbehave
+    ///
+    /// Plays the faults that servers have, and says which promises the program keeps. See docs/chaos.md.
+    Chaos(crate::chaos::Chaos),
+
     /// Prove the promises on this machine: servers fail in every way we know while they are called
     ///
     /// Starts several `regrow wrap`, in front of servers that are killed, stopped, cut off and worse, by a plan that the
@@ -75,7 +80,7 @@ pub(crate) enum Command {
     /// Let a server finish its calls, and stop it until it is woken
     Drain(ToServer),
 
-    /// Stop trying to reach a server until a call comes, or it is woken
+    /// The same as drain: nothing is started until it is woken
     Park(ToServer),
 
     /// Start a server that was drained, parked, or waits for its next attempt

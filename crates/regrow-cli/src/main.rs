@@ -2,6 +2,7 @@
 
 mod adopt;
 mod arguments;
+mod chaos;
 mod check;
 mod client;
 mod demo;
@@ -61,5 +62,6 @@ fn main() -> ExitCode {
         Command::ResetBudget(options) => operate::order(&options, Order::ResetBudget),
         Command::Logs(options) => operate::logs(&options),
         Command::LogLevel(options) => operate::log_level(&options),
+        Command::Chaos(options) => chaos::run(options),
     })
 }

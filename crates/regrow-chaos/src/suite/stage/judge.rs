@@ -1,0 +1,240 @@
+//! Promises that many scenarios ask for.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{Answer, Outcome, Stage, Task, Ticket, short};
+use crate::suite::verdict::{Group, Verdict};
+
+/// A death is noticed in this time, with no call made.
+const NOTICE: Duration = Duration::from_secs(3);
+/// A call of the suite's own that asks only whether it works again.
+const TRY: Duration = Duration::from_secs(3);
+/// Between two of those.
+const PAUSE: Duration = Duration::from_millis(200);
+/// A call that finds out what is wrong with a server that a proxy has greeted for us.
+const CALL: Duration = Duration::from_secs(20);
+
+/// Words of which an error that tells of a lost server has one.
+pub(in crate::suite) const LOST: &[&str] = &[
+    "kill",
+    "signal",
+    "exit",
+    "died",
+    "dead",
+    "death",
+    "clos",
+    "terminat",
+    "disconnect",
+    "lost",
+    "broken",
+    "broke",
+    "reset",
+    "eof",
+    "end of",
+    "crash",
+    "gone",
+    "refused",
+    "reach",
+    "cut",
+    "restart",
+    "shut",
+    "unavailable",
+    "process failed",
+    "ended",
+];
+/// Words of which an error that tells of a missed deadline has one.
+pub(in crate::suite) const LATE: &[&str] =
+    &["time", "deadline", "too long", "no answer", "not answer", "respon", "did not"];
+/// Words of which an error has one that says that the call may have had its effect.
+const MAY_HAVE_RUN: &[&str] = &[
+    "may have run",
+    "might have run",
+    "may have been",
+    "might have been",
+    "could have been",
+    "may already",
+    "might already",
+    "not known whether",
+    "unknown whether",
+    "may or may not",
+    "check before",
+];
+
+impl Stage<'_> {
+    /// Answers: the task ends in time. What it ended with, if it did.
+    pub(in crate::suite) fn ends(
+        &mut self,
+        ticket: Ticket,
+        limit: Duration,
+        promise: &'static str,
+    ) -> Option<Answer> {
+        let outcome = self.outcome(ticket, limit);
+        let (verdict, answer) = match outcome {
+            Outcome::Answered(answer) => (Verdict::Pass, Some(answer)),
+            Outcome::Silent => (Verdict::Fail(self.none_within(limit)), None),
+            Outcome::Over(end) => (Verdict::Fail(format!("no answer; {end}")), None),
+        };
+        self.find(Group::Answers, promise, verdict);
+        answer
+    }
+
+    /// Answers: the task succeeds in time. Says whether it did.
+    pub(in crate::suite) fn succeeds(
+        &mut self,
+        group: Group,
+        ticket: Ticket,
+        limit: Duration,
+        promise: &'static str,
+    ) -> bool {
+        let verdict = match self.outcome(ticket, limit) {
+            Outcome::Answered(answer) if answer.ok => Verdict::Pass,
+            Outcome::Answered(answer) => Verdict::Fail(format!("it failed: {}", short(&answer.text))),
+            Outcome::Silent => Verdict::Fail(self.none_within(limit)),
+            Outcome::Over(end) => Verdict::Fail(format!("no answer; {end}")),
+        };
+        let passed = verdict == Verdict::Pass;
+        self.find(group, promise, verdict);
+        passed
+    }
+
+    /// Tells the truth: the error has one of these words.
+    pub(in crate::suite) fn tells(&mut self, answer: Option<&Answer>, promise: &'static str, words: &[&str]) {
+        let verdict = truth(answer, words);
+        self.find(Group::TellsTheTruth, promise, verdict);
+    }
+
+    /// Tells the truth, of a server that cannot be reached. A proxy may greet for it; then a call has to tell.
+    pub(in crate::suite) fn tells_of_refusal(
+        &mut self,
+        answer: Option<Answer>,
+        promise: &'static str,
+        words: &[&str],
+    ) {
+        let greeted = answer.as_ref().is_some_and(|answer| answer.ok);
+        if greeted && !self.is_proxy() {
+            let verdict = Verdict::Fail("it said that it is connected".into());
+            return self.find(Group::TellsTheTruth, promise, verdict);
+        }
+        let told = match greeted {
+            true => {
+                let ticket = self.call("count", json!({ "key": "refused" }), CALL);
+                self.answer(ticket, CALL)
+            }
+            false => answer,
+        };
+        self.tells(told.as_ref(), promise, words);
+    }
+
+    /// Tells the truth, of a call that was running when its server was lost.
+    pub(in crate::suite) fn tells_of_loss(&mut self, answer: Option<&Answer>) {
+        self.tells(answer, "the error says what became of the server", LOST);
+        self.tells(answer, "the error says that the call may have run", MAY_HAVE_RUN);
+    }
+
+    /// Never twice: a call had its effect at most once.
+    pub(in crate::suite) fn ran_once(&mut self, tool: &'static str, key: &str) {
+        let runs = self.journal.runs_with(tool, key);
+        let verdict = Verdict::of(runs <= 1, || format!("it ran {runs} times"));
+        self.find(Group::NeverTwice, "a call that was made once ran at most once", verdict);
+    }
+
+    /// Notices: the program knows by itself that its server is gone.
+    pub(in crate::suite) fn notices(&mut self) {
+        let mut last = String::new();
+        let noticed = self.wait(NOTICE, |stage| {
+            let ticket = stage.begin(Task::Status);
+            last = stage.answer(ticket, Duration::from_secs(1)).map(|answer| answer.text).unwrap_or_default();
+            !matches!(&*last, "ready" | "unknown" | "")
+                || stage.new_lives() > 0
+                || stage.driver.process().exit().is_some()
+        });
+        let verdict = match (noticed, &*last) {
+            (true, _) => Verdict::Pass,
+            (false, "unknown") => {
+                Verdict::NotApplicable("it shows no status, and did nothing by itself".into())
+            }
+            (false, "") => Verdict::Fail("it gave no status".into()),
+            (false, _) => Verdict::Fail(format!(
+                "its status was still `ready` after {} s",
+                self.scaled(NOTICE).as_secs()
+            )),
+        };
+        self.find(Group::Notices, "a death is noticed while no call is made", verdict);
+    }
+
+    /// Recovers: a call succeeds again, without help. And each call that was made for that ran at most once.
+    pub(in crate::suite) fn recovers(&mut self, limit: Duration) -> bool {
+        let limit = self.scaled(limit);
+        let deadline = Instant::now() + limit;
+        let mut last = "no call was made".to_owned();
+        let mut keys = vec![];
+        let mut recovered = false;
+        while !recovered && Instant::now() < deadline && !self.setup.is_stopped() {
+            self.tries += 1;
+            let key = format!("try-{}", self.tries);
+            let ticket = self.call("count", json!({ "key": key }), self.scaled(TRY));
+            keys.push(key);
+            // A program that has no deadlines of its own is given a little more.
+            match self.outcome(ticket, TRY * 2) {
+                Outcome::Answered(answer) if answer.ok => recovered = true,
+                Outcome::Answered(answer) => last = short(&answer.text),
+                Outcome::Silent => last = self.none_within(TRY * 2),
+                Outcome::Over(end) => {
+                    last = end;
+                    break;
+                }
+            }
+            if !recovered {
+                thread::sleep(PAUSE);
+            }
+        }
+        let verdict = Verdict::of(recovered, || {
+            format!("no call succeeded within {} s; the last: {last}", limit.as_secs())
+        });
+        self.find(Group::Recovers, "calls succeed again, without help", verdict);
+        let most = keys.iter().map(|key| self.journal.runs_with("count", key)).max().unwrap_or(0);
+        let verdict = Verdict::of(most <= 1, || format!("a call ran {most} times"));
+        self.find(Group::NeverTwice, "the calls that follow run at most once each", verdict);
+        recovered
+    }
+}
+
+/// Whether an error tells what it should.
+pub(in crate::suite) fn truth(answer: Option<&Answer>, words: &[&str]) -> Verdict {
+    match answer {
+        None => Verdict::NotApplicable("there was no answer".into()),
+        Some(answer) if answer.ok => Verdict::NotApplicable("the call did not fail".into()),
+        Some(answer) => {
+            let text = answer.text.to_lowercase();
+            let told = words.iter().any(|word| text.contains(word));
+            Verdict::of(told, || format!("the error was: {}", short(&answer.text)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> Option<Answer> {
+        Some(Answer { ok: false, text: text.into() })
+    }
+
+    #[test]
+    fn an_error_that_tells_passes_and_one_that_does_not_is_quoted() {
+        assert_eq!(truth(error("Connection closed").as_ref(), LOST), Verdict::Pass);
+        assert_eq!(truth(error("").as_ref(), LOST), Verdict::Fail("the error was: an empty text".into()));
+        let verdict = truth(error("Connection closed").as_ref(), MAY_HAVE_RUN);
+        assert_eq!(verdict, Verdict::Fail("the error was: Connection closed".into()));
+    }
+
+    #[test]
+    fn without_an_error_there_is_no_truth_to_tell() {
+        let fine = Answer { ok: true, text: String::new() };
+        assert!(matches!(truth(Some(&fine), LOST), Verdict::NotApplicable(_)));
+        assert!(matches!(truth(None, LOST), Verdict::NotApplicable(_)));
+    }
+}

@@ -1,0 +1,20 @@
+//! What happens in each scenario, told step by step.
+
+pub(super) mod deaths;
+pub(super) mod endings;
+pub(super) mod hangs;
+pub(super) mod pipes;
+pub(super) mod remote;
+
+use std::time::Duration;
+
+/// A call whose server was lost ends in this time.
+const AT_ONCE: Duration = Duration::from_secs(5);
+/// After a plain death, calls succeed again in this time.
+const SOON: Duration = Duration::from_secs(10);
+/// The same after a server that hung, which has to be found out first.
+const LATER: Duration = Duration::from_secs(30);
+/// Evidence that must come at once on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The deadline of a call that is not meant to miss it.
+const PLENTY: Duration = Duration::from_secs(30);

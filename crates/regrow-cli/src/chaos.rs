@@ -1,0 +1,147 @@
+//! `regrow chaos`: how a client or a proxy bears servers that misbehave.
+
+mod arguments;
+mod files;
+mod progress;
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use regrow_chaos::suite::{self, Report, Role, Setup, Stopper, Transport};
+
+pub(crate) use self::arguments::Chaos;
+use self::arguments::{Run, What};
+use self::progress::Progress;
+use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
+use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
+
+/// How often what is under test is ended again, once we were told to end.
+const STOP_EVERY: Duration = Duration::from_millis(200);
+
+pub(crate) fn run(options: Chaos) -> u8 {
+    match options.what {
+        What::Client(run) => test(Role::Client, run, None),
+        What::Proxy(proxy) => test(Role::Proxy, proxy.run, proxy.url),
+        What::Scenarios => list(),
+    }
+}
+
+fn test(role: Role, run: Run, near: Option<String>) -> u8 {
+    let ourselves = match std::env::current_exe() {
+        Ok(path) => path.to_string_lossy().into_owned(),
+        Err(error) => return failed("our own program cannot be found", &error),
+    };
+    let server = vec![ourselves, "chaos-server".to_owned()];
+    let mut setup = Setup::new(role, run.transport.into(), run.command.clone(), server);
+    setup.near = near;
+    setup.jobs = run.jobs;
+    setup.patience = run.patience;
+    if let Some(name) = &run.name {
+        setup.name.clone_from(name);
+    }
+    let report = match play(setup, &run) {
+        Ok(Ended::Played(report)) => report,
+        Ok(Ended::Told(signal)) => return ENDED_BY_SIGNAL + signal,
+        Ok(Ended::Unknown(names)) => {
+            let names = names.join(", ");
+            eprintln!("regrow: --scenario: none with this transport is called {}", names.escape_debug());
+            eprintln!("Try `regrow chaos scenarios`.");
+            return USAGE;
+        }
+        Err(error) => return failed("the suite cannot run", &error),
+    };
+    if let Some(folder) = &run.report
+        && let Err(error) = files::write(folder, &report)
+    {
+        return failed("the report cannot be written", &error);
+    }
+    let text = match run.json {
+        true => format!("{:#}\n", report.json()),
+        false => report.text(has_colour()),
+    };
+    if let Err(error) = say(&text) {
+        return failed("the report cannot be printed", &error);
+    }
+    if report.score(None).failed > 0 { SERVER_FAILED } else { DONE }
+}
+
+enum Ended {
+    Played(Report),
+    Unknown(Vec<String>),
+    /// A signal told us to end.
+    Told(u8),
+}
+
+/// Plays in threads of its own while this one shows where that stands. Told to end, what plays is ended first.
+fn play(setup: Setup, run: &Run) -> io::Result<Ended> {
+    let stop = setup.stopper();
+    let (news, hears) = channel();
+    let mut progress = Progress::new(suite::scenarios(setup.transport).len(), &run.scenarios);
+    let signal = watch_signals(stop)?;
+    let names = run.scenarios.clone();
+    let playing = thread::spawn(move || {
+        let news: Mutex<Sender<_>> = Mutex::new(news);
+        suite::run(&setup, &names, &|event| {
+            // The one who shows it may have left; what is found counts.
+            let _ = news.lock().unwrap_or_else(PoisonError::into_inner).send(event);
+        })
+    });
+    progress.follow(&hears);
+    let played = playing.join().map_err(|_| io::Error::other("a scenario panicked"))?;
+    if let Some(signal) = *signal.lock().unwrap_or_else(PoisonError::into_inner) {
+        return Ok(Ended::Told(signal));
+    }
+    Ok(played.map_or_else(Ended::Unknown, Ended::Played))
+}
+
+/// Where the number of the signal stands that told us to end, if one did.
+fn watch_signals(stop: Stopper) -> io::Result<Arc<Mutex<Option<u8>>>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let told = {
+        let _inside = runtime.enter();
+        told_to_end()?
+    };
+    let seen = Arc::new(Mutex::new(None));
+    let noted = Arc::clone(&seen);
+    thread::spawn(move || {
+        let signal = runtime.block_on(told);
+        *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(signal);
+        // Until the run is over, and we are.
+        loop {
+            stop.stop();
+            thread::sleep(STOP_EVERY);
+        }
+    });
+    Ok(seen)
+}
+
+fn list() -> u8 {
+    let mut text = String::new();
+    for transport in [Transport::Stdio, Transport::Http] {
+        text.push_str(&format!("{}\n", transport.name()));
+        for about in suite::scenarios(transport) {
+            text.push_str(&format!("  {:<22} {:>3}  {}\n", about.name, about.numbers, about.what));
+        }
+    }
+    say(&text).map_or_else(|error| failed("the list cannot be printed", &error), |()| DONE)
+}
+
+/// A reader that has left is no failure.
+fn say(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+fn has_colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn failed(what: &str, error: &io::Error) -> u8 {
+    eprintln!("regrow: {what}: {error}");
+    WE_FAILED
+}

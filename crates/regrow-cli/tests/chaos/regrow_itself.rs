@@ -1,0 +1,56 @@
+//! Regrow as a client and as a proxy keeps every promise in a short selection of scenarios.
+
+use regrow::transport::stdio::Guard;
+
+use crate::{Findings, fakes};
+
+#[path = "../../../regrow/examples/chaos_client/client.rs"]
+mod client;
+
+const PIPES: [&str; 6] =
+    ["killed-idle", "dies-in-call", "dead-on-arrival", "held-pipe", "stubborn", "killed-itself"];
+const REMOTE: [&str; 4] = ["restarted", "remote-killed-in-call", "forgotten-404", "cut-stream"];
+
+/// The crate's example is the client under test.
+pub(crate) fn play() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let guard =
+            Guard::start(env!("CARGO_BIN_EXE_regrow").as_ref(), &["guard"]).expect("the guard starts");
+        client::serve(guard).await;
+    });
+    // The harness must not say more on our output.
+    std::process::exit(0);
+}
+
+fn assert_all_kept(role: &str, transport: &str, scenarios: &[&str], command: &[&str]) {
+    let findings = Findings::of(role, transport, "4", scenarios, command);
+    assert_eq!(findings.failed(), [], "{:#?}", findings.0);
+    assert!(findings.passed() > 3 * scenarios.len(), "{:#?}", findings.0);
+}
+
+#[test]
+fn the_crate_keeps_its_promises_with_servers_that_it_starts() {
+    let command = fakes::command("regrow");
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    assert_all_kept("client", "stdio", &PIPES, &words);
+}
+
+#[test]
+fn the_crate_keeps_its_promises_with_servers_over_http() {
+    let command = fakes::command("regrow");
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    assert_all_kept("client", "http", &REMOTE, &words);
+}
+
+#[test]
+fn wrap_keeps_its_promises_with_servers_that_it_starts() {
+    let regrow = env!("CARGO_BIN_EXE_regrow");
+    assert_all_kept("proxy", "stdio", &PIPES, &[regrow, "wrap", "--call-timeout", "10s", "--"]);
+}
+
+#[test]
+fn wrap_keeps_its_promises_with_servers_over_http() {
+    let regrow = env!("CARGO_BIN_EXE_regrow");
+    assert_all_kept("proxy", "http", &REMOTE, &[regrow, "wrap", "--no-cache", "--call-timeout", "10s"]);
+}
