@@ -30,7 +30,7 @@ Some results need a word of their own:
 - Hermes agent stops calling a server for a minute after three failures in a row, and says so. The suite calls again and again while it waits, a fifth of a second apart, so it trips that
   breaker. Called only every ten seconds instead, after a SIGKILL while idle, it did not come back within 80 seconds either.
 - Where NeMo Agent Toolkit and Hermes agent fail under "Never twice", they had connected again by themselves and sent the lost call once more.
-- On a machine as busy as this one, two runs of the same program can differ in one or two promises; that was seen with fastmcp's proxy.
+- On a machine as busy as this one, two runs of the same program can differ in a few promises: `missing-program` and `dead-on-arrival` with fastmcp's proxy went otherwise in an earlier run.
 - `regrow wrap` has the same deadline for calls as the clients, 5 s times the patience of the run. In one run on this machine, with that deadline left at 5 s while everything else had
   three times as long, the call of `stderr-flood` missed it: 1 of 102 promises broken, on a machine with about twenty times more work than processors. Its other runs
   broke none.
