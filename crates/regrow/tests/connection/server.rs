@@ -114,7 +114,7 @@ impl Plan {
         self
     }
 
-    fn usual(&self, message: &Value) -> Vec<Act> {
+    pub fn usual(&self, message: &Value) -> Vec<Act> {
         let id = &message["id"];
         let say = |result: Value| vec![Act::Say(answer(id, result))];
         let unknown = || vec![Act::Say(refusal(id, -32601, "Method not found"))];
@@ -284,6 +284,12 @@ impl Server {
     pub fn told(&self, start: usize) -> Vec<String> {
         let heard = self.heard().into_iter().filter(|heard| heard.start == start);
         heard.map(|heard| heard.message["method"].as_str().unwrap_or("answer").to_owned()).collect()
+    }
+
+    /// Whether it was ever started, and can be reached into.
+    #[allow(dead_code)] // Not in every test program.
+    pub fn is_running(&self) -> bool {
+        self.0.current.lock().unwrap().is_some()
     }
 
     /// The running process dies here and now.
