@@ -114,7 +114,12 @@ impl Plan {
         self
     }
 
-    pub fn usual(&self, message: &Value) -> Vec<Act> {
+    /// What it does about this message.
+    pub fn acts(&self, message: &Value) -> Vec<Act> {
+        (self.habit)(message).unwrap_or_else(|| self.usual(message))
+    }
+
+    fn usual(&self, message: &Value) -> Vec<Act> {
         let id = &message["id"];
         let say = |result: Value| vec![Act::Say(answer(id, result))];
         let unknown = || vec![Act::Say(refusal(id, -32601, "Method not found"))];
@@ -400,7 +405,7 @@ impl Body {
                         line,
                     };
                     self.server.0.heard.lock().unwrap().push(heard);
-                    let acts = (self.plan.habit)(&message).unwrap_or_else(|| self.plan.usual(&message));
+                    let acts = self.plan.acts(&message);
                     if acts.iter().any(|act| matches!(act, Act::Wait(_))) {
                         work.spawn(self.clone().perform(acts));
                     } else {

@@ -11,7 +11,7 @@ use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::history::{Heard, History, Recorder};
 use crate::remote::Remote;
-use crate::server::Server;
+use crate::server::{Server, Speaks};
 use crate::shim::Shim;
 use crate::{far_process, far_remote};
 
@@ -20,15 +20,15 @@ pub type Calm = Arc<AtomicBool>;
 
 /// A server.
 pub enum Far {
-    Process { server: Server, calm: Calm, speaks_legacy: bool, tools: far_process::Tools },
+    Process { server: Server, calm: Calm, speaks: Speaks, tools: far_process::Tools },
     Remote { server: Remote, calm: Calm },
 }
 
 impl Far {
     pub fn process(seed: u64) -> Far {
         let (calm, tools) = (Calm::default(), far_process::Tools::default());
-        let speaks_legacy = far_process::speaks(seed).is_legacy();
-        Far::Process { server: far_process::server(seed, &calm, &tools), calm, speaks_legacy, tools }
+        let speaks = far_process::speaks(seed);
+        Far::Process { server: far_process::server(seed, &calm, &tools), calm, speaks, tools }
     }
 
     pub fn remote(seed: u64) -> Far {
@@ -38,6 +38,13 @@ impl Far {
 
     pub fn is_process(&self) -> bool {
         matches!(self, Far::Process { .. })
+    }
+
+    pub fn speaks_legacy(&self) -> bool {
+        match self {
+            Far::Process { speaks, .. } => *speaks != Speaks::Modern,
+            Far::Remote { server, .. } => server.world().speaks != crate::remote::Speaks::Modern,
+        }
     }
 
     /// A connection to it that is to be made; through the shim where that has a bug.
@@ -74,7 +81,7 @@ impl Far {
     /// The tools of its newest start, where a client that listed them is told of every change.
     pub fn offers(&self) -> Option<Vec<String>> {
         match self {
-            Far::Process { speaks_legacy: true, tools, .. } => {
+            Far::Process { speaks, tools, .. } if speaks.is_legacy() => {
                 tools.lock().expect("nobody panics while writing").clone()
             }
             _ => None,

@@ -38,7 +38,8 @@ pub fn server(seed: u64, calm: &Calm, tools: &Tools) -> Server {
     Server::new(move |start| {
         let plan = plan(seed, start, &calm);
         let names = plan.tools.iter().map(|&name| name.to_owned()).collect();
-        *tools.lock().expect("nobody panics while writing") = Some(names);
+        let tells = !plan.acts(&json!({ "id": 1, "method": "tools/list" })).is_empty();
+        *tools.lock().expect("nobody panics while writing") = tells.then_some(names);
         plan
     })
 }
@@ -73,7 +74,7 @@ fn misbehave(chance: &mut Chance, mut plan: Plan, calm: &Calm) -> Plan {
         let calm = calm.clone();
         let usual = plan.clone();
         plan.on(method, move |message| match calm.load(Ordering::Relaxed) {
-            true => usual.usual(message),
+            true => usual.acts(message),
             false => vec![],
         })
     };
@@ -83,7 +84,7 @@ fn misbehave(chance: &mut Chance, mut plan: Plan, calm: &Calm) -> Plan {
         2 => plan.start_delay = chance.length() * 5,
         3 => plan = silent(plan, "initialize"),
         4 => plan = silent(plan, "ping"),
-        5 => plan = plan.on("tools/list", |_| vec![Act::Write("oops\n".into())]),
+        5 => plan = plan.on("tools/list", |_| vec![]),
         6 => plan.by_itself = vec![Act::Wait(chance.length()), Act::CloseOutput],
         7 => plan.by_itself = vec![Act::Wait(chance.length()), Act::StopReading],
         8 => {

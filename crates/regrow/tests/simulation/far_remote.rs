@@ -133,6 +133,7 @@ pub fn gust(server: &Remote, chance: &mut Chance, recorder: &Recorder) {
 
 /// The network is up, and the server takes our credentials.
 pub fn calm(server: &Remote) {
+    server.world().latency = Duration::ZERO;
     server.revive();
     server.mend();
 }

@@ -71,7 +71,8 @@ impl Life {
                 Face::relayed(builder, recorder.clone(), is_modern, bridged)
             }
             false => {
-                let era = chance.pick(&[Era::Auto, Era::Auto, Era::Legacy]);
+                let insists = chance.one_in(3) && far.speaks_legacy();
+                let era = if insists { Era::Legacy } else { Era::Auto };
                 let clients = 1 + chance.below(3) as u8;
                 Face::program(builder.era(era), recorder.clone(), bug, clients)
             }
@@ -174,9 +175,9 @@ impl Life {
     /// The storm is over: calls succeed again, however long that takes, and clients know what the server offers.
     async fn recover(&mut self) -> Option<Vec<String>> {
         self.recorder.note(Event::Calm);
-        self.far.calm();
         let mut answered = 0;
         for _ in 0..200 {
+            self.far.calm(); // Again: a call from before may have done harm since.
             let key = self.key();
             let params = json!({ "name": key.tool(), "arguments": { "key": key.to_string() } });
             let before = self.recorder.events().len();

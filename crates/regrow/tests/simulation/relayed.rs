@@ -97,6 +97,9 @@ impl Relayed {
             open.calls.insert(id, key);
             id
         };
+        if self.input.lock().await.is_none() {
+            return; // It has left.
+        }
         self.recorder.note(Event::Begins(key, deadline));
         self.write(self.message(id, "tools/call", params)).await;
         if let Some(pause) = gives_up {
