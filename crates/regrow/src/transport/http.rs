@@ -29,6 +29,7 @@ mod ending;
 mod errand;
 mod events;
 mod exchange;
+pub(crate) mod fuzzing;
 mod header_file;
 mod link;
 mod listen;

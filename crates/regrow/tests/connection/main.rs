@@ -13,6 +13,7 @@ mod pressure;
 mod process;
 mod restore;
 mod server;
+mod signal;
 mod storm;
 mod streams;
 mod threads;

@@ -5,6 +5,8 @@
 
 #[path = "../connection/chance.rs"]
 mod chance;
+#[path = "../connection/signal.rs"]
+mod signal;
 #[path = "../connection/world.rs"]
 mod world;
 

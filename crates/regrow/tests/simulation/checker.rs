@@ -133,10 +133,12 @@ fn is_answered_as_itself(key: Key, call: &Call, _: &History, broken: &mut Vec<St
     }
 }
 
-/// P1: at most one process or link at any instant.
+/// P1: at most one process or link at any instant, but for those that were said to be abandoned.
 fn one_process_at_a_time(history: &History, broken: &mut Vec<String>) {
     let most = history.left.most_processes;
-    if most > 1 {
+    let is_abandoned = |event: &Event| matches!(event, Event::Notice(notice) if notice.abandons);
+    let abandoned = history.events.iter().filter(|(_, event)| is_abandoned(event)).count();
+    if most > 1 + abandoned {
         broken.push(format!("P1: {most} processes at once"));
     }
     for what in &history.left.after_end {

@@ -64,6 +64,8 @@ pub struct Notice {
     pub begins: Option<Epoch>,
     /// Whether it tells of a fault.
     pub fault: bool,
+    /// Whether it tells that a process could not be ended in time.
+    pub abandons: bool,
 }
 
 /// A message that reached the server.
@@ -87,8 +89,6 @@ pub struct Left {
     pub pending: usize,
     /// What was carried on a link that had been ended.
     pub after_end: Vec<String>,
-    /// A process could not be ended.
-    pub abandoned: bool,
     /// What panicked.
     pub panics: Vec<String>,
 }

@@ -93,7 +93,8 @@ impl Life {
     }
 
     async fn pass(mut self) -> History {
-        if self.face.greet().await {
+        let greeted = self.face.greet().await;
+        if greeted {
             for _ in 0..(8 + self.chance.below(24)) {
                 sleep(self.chance.length()).await;
                 self.far.gust(&mut self.chance, &self.recorder);
@@ -102,7 +103,7 @@ impl Life {
             }
         }
         let mut offers = None;
-        if self.chance.one_in(4) && !self.connection.status().borrow().is_closed() {
+        if greeted && self.chance.one_in(4) && !self.connection.status().borrow().is_closed() {
             offers = self.recover().await;
         }
         self.end(offers).await
@@ -261,13 +262,14 @@ fn observe(connection: &Connection, recorder: &Recorder, bug: Option<Bug>) {
     let (mut notices, written) = (connection.notices(), recorder.clone());
     tokio::spawn(async move {
         while let Some(notice) = notices.next().await {
-            let (mut begins, mut fault) = (None, false);
-            match &notice.what {
-                What::Connecting(epoch) => begins = Some(*epoch),
-                What::Fault(..) | What::Late(..) => fault = bug != Some(Bug::HidesFaults),
-                _ => {}
-            }
-            written.note(Event::Notice(Notice { text: notice.text(), begins, fault }));
+            let begins = match &notice.what {
+                What::Connecting(epoch) => Some(*epoch),
+                _ => None,
+            };
+            let is_fault = matches!(notice.what, What::Fault(..) | What::Late(..));
+            let fault = is_fault && bug != Some(Bug::HidesFaults);
+            let abandons = matches!(notice.what, What::Abandoned(_));
+            written.note(Event::Notice(Notice { text: notice.text(), begins, fault, abandons }));
         }
     });
     let (mut status, written) = (connection.status(), recorder.clone());

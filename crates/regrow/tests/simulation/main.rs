@@ -22,6 +22,9 @@ mod remote;
 #[path = "../connection/server.rs"]
 mod server;
 #[allow(dead_code)]
+#[path = "../connection/signal.rs"]
+mod signal;
+#[allow(dead_code)]
 #[path = "../connection/world.rs"]
 mod world;
 
