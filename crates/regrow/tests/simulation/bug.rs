@@ -37,12 +37,14 @@ pub enum Bug {
     HidesChanges,
     /// A connection that never comes back.
     StaysDown,
+    /// None: all passes as it is, but through the same hands.
+    Harmless,
     /// Somebody throws real dice.
     ThrowsDice,
 }
 
 impl Bug {
-    /// All that break a promise. The dice break none, but no life comes twice.
+    /// All that break a promise.
     pub const ALL: [Bug; 17] = [
         Bug::AnswersCross,
         Bug::CallsTwice,
@@ -77,6 +79,7 @@ impl Bug {
                 | SaysGoneTooSoon
                 | LeavesProcess
                 | StaysDown
+                | Harmless
         )
     }
 
@@ -94,7 +97,7 @@ impl Bug {
             Bug::Disorders => "order",
             Bug::HidesChanges => "lists",
             Bug::StaysDown => "recovery",
-            Bug::ThrowsDice => "nothing",
+            Bug::Harmless | Bug::ThrowsDice => "nothing",
         }
     }
 }

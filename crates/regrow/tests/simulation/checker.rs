@@ -25,6 +25,7 @@ pub fn check(history: &History) -> Vec<String> {
     what_was_said_before_comes_before(history, &mut broken);
     answers_reach_the_questions(history, &mut broken);
     subscriptions_are_restored_once(history, &mut broken);
+    streams_are_opened_once(history, &mut broken);
     it_grows_back(history, &mut broken);
     broken
 }
@@ -267,6 +268,15 @@ fn subscriptions_are_restored_once(history: &History, broken: &mut Vec<String>) 
                 broken.push(format!("P15: server {start} was told of {uri} {told} times before its first call"));
             }
         }
+    }
+}
+
+/// P15: a client hears once that its stream is open, however often it is opened again.
+fn streams_are_opened_once(history: &History, broken: &mut Vec<String>) {
+    let count = |wanted: &Event| history.events.iter().filter(|(_, event)| event == wanted).count();
+    let (listens, told) = (count(&Event::Listens), count(&Event::Acknowledged));
+    if !history.relayed && told > listens {
+        broken.push(format!("P15: {listens} streams were acknowledged {told} times"));
     }
 }
 

@@ -39,6 +39,10 @@ pub enum Event {
     Subscribed(String),
     /// The client takes it back.
     Unsubscribes(String),
+    /// A client opens a stream of the modern era.
+    Listens,
+    /// It is told that the stream is open.
+    Acknowledged,
     /// A client has seen the list of tools.
     Lists(Vec<String>),
     /// A client hears what the server says about a call before it answers that.

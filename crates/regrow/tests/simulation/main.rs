@@ -39,13 +39,17 @@ mod key;
 mod life;
 mod panics;
 mod program;
+mod reached;
 mod relayed;
 mod seeds;
 mod shim;
 
+use std::collections::BTreeSet;
+
 use bug::Bug;
 use checker::check;
 use life::live;
+use reached::{WANTED, reached};
 use seeds::{again, each, number};
 
 const SEEDS: u64 = 20_000;
@@ -63,15 +67,19 @@ fn every_promise_holds_in_every_life() {
     }
     let lived = each(0..number("REGROW_SEEDS").unwrap_or(SEEDS), |seed| {
         let history = live(seed, None);
-        (history.hash(), check(&history))
+        (history.hash(), check(&history), reached(&history))
     });
-    let all = lived.iter().fold(0_u64, |all, (hash, _)| all.rotate_left(5) ^ hash);
+    let all = lived.iter().fold(0_u64, |all, (hash, ..)| all.rotate_left(5) ^ hash);
     println!("{} lives, hash {all:016x}", lived.len());
-    let broken: Vec<_> = lived.iter().enumerate().filter(|(_, (_, broken))| !broken.is_empty()).collect();
-    for (seed, (_, broken)) in broken.iter().take(20) {
+    let broken: Vec<_> = lived.iter().enumerate().filter(|(_, (_, broken, _))| !broken.is_empty()).collect();
+    for (seed, (_, broken, _)) in broken.iter().take(20) {
         println!("seed {seed}: {broken:#?}\nagain: {}", again(*seed as u64));
     }
     assert!(broken.is_empty(), "{} of {} lives broke a promise", broken.len(), lived.len());
+    let seen: BTreeSet<_> = lived.into_iter().flat_map(|(_, _, reached)| reached).collect();
+    for wanted in WANTED {
+        assert!(seen.contains(wanted), "no life reached {wanted:?}: they prove nothing about it");
+    }
 }
 
 #[test]
@@ -90,6 +98,14 @@ fn the_checker_finds_every_seeded_bug() {
         });
         println!("{bug:?} is found in life {found:?}");
         assert!(found.is_some(), "{bug:?} is not found");
+    }
+}
+
+#[test]
+fn what_plants_the_bugs_breaks_nothing_by_itself() {
+    for seed in 0..300 {
+        let broken = check(&live(seed, Some(Bug::Harmless)));
+        assert!(broken.is_empty(), "seed {seed}: {broken:#?}");
     }
 }
 

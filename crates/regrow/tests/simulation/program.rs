@@ -40,6 +40,7 @@ impl Program {
                 Some("notifications/tools/list_changed") if self.bug != Some(Bug::HidesChanges) => {
                     work.spawn(self.clone().list());
                 }
+                Some("notifications/subscriptions/acknowledged") => self.recorder.note(Event::Acknowledged),
                 Some("notifications/message") => {
                     if self.bug == Some(Bug::Disorders) {
                         sleep(secs(40)).await;
@@ -132,6 +133,7 @@ impl Program {
 
     /// Opens a stream of the modern era, and hears it to its end.
     pub async fn listen(self) {
+        self.recorder.note(Event::Listens);
         let params = json!({ "notifications": { "toolsListChanged": true } });
         // It ends with the connection, or at once where the server knows no streams.
         let _ = self.connection.request("subscriptions/listen", Some(params)).await;

@@ -23,11 +23,13 @@ pub fn events(max_data: usize, pieces: impl IntoIterator<Item = Bytes>) -> Vec<S
     let mut events = vec![];
     for mut piece in pieces {
         while !piece.is_empty() {
-            let event = reader.read(&mut piece);
-            let endless = event.as_ref().is_some_and(|event| event.endless);
-            events.extend(event.map(|event| format!("{event:?}")));
-            if endless {
-                return events; // Nothing more is read of such a stream.
+            match reader.read(&mut piece) {
+                // Nothing more is read of such a stream; how much was depends on how it came.
+                Some(event) if event.endless => {
+                    events.push("endless".into());
+                    return events;
+                }
+                event => events.extend(event.map(|event| format!("{event:?}"))),
             }
         }
     }
