@@ -35,7 +35,7 @@ struct World {
 impl World {
     /// What the four bytes stand for: what, of which epoch, how much later, and the rest.
     fn event(&mut self, [what, epoch, later, rest]: [u8; 4]) -> Event {
-        self.now += Duration::from_millis((1_u64 << (later % 24)) - 1);
+        self.now = self.now + Duration::from_millis((1_u64 << (later % 24)) - 1);
         if later >= 192
             && let Some(deadline) = self.lifecycle.deadline()
         {
