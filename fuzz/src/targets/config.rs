@@ -10,7 +10,8 @@ const SECRET: &str = "the-secret-that-nobody-must-see";
 pub(super) fn run(input: &[u8]) {
     let mut file = tempfile::NamedTempFile::new().expect("there is room for a small file");
     file.write_all(input).expect("there is room for a small file");
-    let mut surroundings = Surroundings { directory: "/".into(), home: Some("/home/a".into()), ..Surroundings::default() };
+    let mut surroundings =
+        Surroundings { directory: "/".into(), home: Some("/home/a".into()), ..Surroundings::default() };
     surroundings.variables.insert("SECRET".into(), SECRET.into());
     match Config::read(&[file.path()], &surroundings) {
         Ok(config) => {

@@ -33,11 +33,13 @@ pub(super) fn run(input: &[u8]) {
     let _ = (frame.error_code(), frame.meta_progress_token(), frame.protocol_version(), frame.name());
     let _ = (frame.uri(), frame.cursor(), frame.level(), frame.progress_token(), frame.has_task());
     if frame.request_id().is_some() {
-        let again = Frame::parse(frame.with_request_id(&new)).expect("a message with another id in it is one");
+        let again =
+            Frame::parse(frame.with_request_id(&new)).expect("a message with another id in it is one");
         assert_eq!(again.request_id(), Some(new.clone()));
     }
     if frame.subscription_id().is_some() {
-        let again = Frame::parse(frame.with_subscription_id(&new)).expect("a message with another id in it is one");
+        let again =
+            Frame::parse(frame.with_subscription_id(&new)).expect("a message with another id in it is one");
         assert_eq!(again.subscription_id(), Some(new));
     }
     let line = frame.to_line();

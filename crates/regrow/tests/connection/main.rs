@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod calls;
-mod chance;
 mod eras;
 mod handle;
 mod hours;

@@ -387,10 +387,9 @@ async fn a_call_that_timed_out_unsent_on_a_failed_session_never_leaves() {
     let connection = ready(&server).await;
     server.set_path(Path::Partitioned);
     let call = |key: &str, within| {
-        let (connection, params) = (connection.clone(), json!({ "name": "pay", "arguments": { "effect": key } }));
-        tokio::spawn(
-            async move { connection.request_within("tools/call", Some(params), Some(within)).await },
-        )
+        let (connection, params) =
+            (connection.clone(), json!({ "name": "pay", "arguments": { "effect": key } }));
+        tokio::spawn(async move { connection.request_within("tools/call", Some(params), Some(within)).await })
     };
     // The first raises a doubt at 1 s, and the server is given up at 6 s. For a moment its exchanges may still tell what became
     // of their calls.

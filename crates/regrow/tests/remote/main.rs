@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
-#[path = "../connection/chance.rs"]
-mod chance;
 #[path = "../connection/signal.rs"]
 mod signal;
 #[path = "../connection/world.rs"]
@@ -21,6 +19,5 @@ mod liveness;
 mod outages;
 mod remote;
 mod sessions;
-mod storm;
 mod streams;
 mod threads;

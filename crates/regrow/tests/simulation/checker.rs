@@ -150,7 +150,8 @@ fn one_process_at_a_time(history: &History, broken: &mut Vec<String>) {
 /// P4: the budget has lost exactly what was told as a fault.
 fn every_charge_is_told(history: &History, broken: &mut Vec<String>) {
     let budget = Policy::default().budget;
-    let faults: Vec<Duration> = history.events.iter().filter(|(_, event)| is_fault(event)).map(|(at, _)| *at).collect();
+    let faults: Vec<Duration> =
+        history.events.iter().filter(|(_, event)| is_fault(event)).map(|(at, _)| *at).collect();
     let told: Vec<(Duration, u32)> = history
         .events
         .iter()
@@ -261,11 +262,14 @@ fn subscriptions_are_restored_once(history: &History, broken: &mut Vec<String>) 
             if started <= subscribed || *started >= until || !history.piped {
                 continue;
             }
-            let called = heard.iter().position(|(at, _, heard)| *at < until && matches!(heard, Heard::Call(_)));
+            let called =
+                heard.iter().position(|(at, _, heard)| *at < until && matches!(heard, Heard::Call(_)));
             let before = called.map(|called| heard[..called].iter().any(|(_, _, heard)| is_it(heard)));
             if told > 1 || before == Some(false) {
                 let start = n + 1;
-                broken.push(format!("P15: server {start} was told of {uri} {told} times before its first call"));
+                broken.push(format!(
+                    "P15: server {start} was told of {uri} {told} times before its first call"
+                ));
             }
         }
     }

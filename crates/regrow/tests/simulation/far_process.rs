@@ -18,7 +18,18 @@ pub type Tools = Arc<Mutex<Option<Vec<String>>>>;
 
 /// What a call may ask of the server beside its work.
 pub const MISHAPS: [&str; 12] = [
-    "dies", "dies first", "half", "hangs", "silent", "twice", "garbage", "stray", "error", "asks", "deaf", "long",
+    "dies",
+    "dies first",
+    "half",
+    "hangs",
+    "silent",
+    "twice",
+    "garbage",
+    "stray",
+    "error",
+    "asks",
+    "deaf",
+    "long",
 ];
 
 impl Speaks {
@@ -138,7 +149,9 @@ fn work(start: usize, asked: &AtomicU64, message: &Value) -> Vec<Act> {
         "silent" => {}
         "twice" => acts.extend([say(None), say(None)]),
         "garbage" => acts.extend([Act::Write("{\"jsonrpc\": oh no\n\n[]\n\u{0}\n".into()), say(None)]),
-        "stray" => acts.extend([Act::Say(answer(&json!(999_999_999), json!({ "got": "z:1:pay" }))), say(None)]),
+        "stray" => {
+            acts.extend([Act::Say(answer(&json!(999_999_999), json!({ "got": "z:1:pay" }))), say(None)])
+        }
         "error" => acts.push(Act::Say(refusal(id, -32000, "no such luck"))),
         "deaf" => acts.extend([Act::CloseOutput, say(None)]),
         "long" => acts.push(say(Some("x".repeat(10_000)))),

@@ -14,9 +14,8 @@ use crate::remote::{Act, Path, Remote, Speaks, answer, deferred, refusal, status
 use crate::world::{millis, secs};
 
 /// What a call may ask of the server beside its work.
-pub const MISHAPS: [&str; 11] = [
-    "dies", "stays", "cut", "status", "forgets", "elsewhere", "asks", "error", "before", "twice", "garbage",
-];
+pub const MISHAPS: [&str; 11] =
+    ["dies", "stays", "cut", "status", "forgets", "elsewhere", "asks", "error", "before", "twice", "garbage"];
 
 pub fn server(seed: u64, calm: &Calm) -> Remote {
     let chance = &mut Chance(seed.wrapping_mul(31));

@@ -128,7 +128,9 @@ impl History {
     pub fn log(&self) -> String {
         let mut lines: Vec<(Duration, String)> =
             self.events.iter().map(|(at, event)| (*at, describe(event))).collect();
-        lines.extend(self.heard.iter().map(|(at, start, heard)| (*at, format!("  server {start} hears {heard:?}"))));
+        lines.extend(
+            self.heard.iter().map(|(at, start, heard)| (*at, format!("  server {start} hears {heard:?}"))),
+        );
         let starts = self.starts.iter().enumerate();
         lines.extend(starts.map(|(n, at)| (*at, format!("  server {} starts", n + 1))));
         lines.sort_by_key(|(at, _)| *at);

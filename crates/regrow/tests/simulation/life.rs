@@ -184,11 +184,10 @@ impl Life {
             let before = self.recorder.events().len();
             let within = self.call_timeout.min(secs(30));
             self.face.call(key, params, within, None).await;
-            let answers = |(_, event): &(Duration, Event)| {
-                matches!(event, Event::Ends(of, crate::history::End::Answered(Some(_))) if *of == key)
-            };
+            let answers = |(_, event): &(Duration, Event)| matches!(event, Event::Ends(of, crate::history::End::Answered(Some(_))) if *of == key);
             let mut waited = 0;
-            while waited < 31 && !self.recorder.events()[before..].iter().any(|(_, event)| is_end(event, key)) {
+            while waited < 31 && !self.recorder.events()[before..].iter().any(|(_, event)| is_end(event, key))
+            {
                 sleep(secs(1)).await;
                 waited += 1;
             }

@@ -7,9 +7,6 @@
 #![allow(missing_docs, unreachable_pub)]
 
 #[allow(dead_code)] // Other tests use the rest of these.
-#[path = "../connection/chance.rs"]
-mod chance;
-#[allow(dead_code)]
 #[path = "../remote/link.rs"]
 mod link;
 #[allow(dead_code)]
@@ -29,6 +26,7 @@ mod signal;
 mod world;
 
 mod bug;
+mod chance;
 mod checker;
 mod face;
 mod far;
@@ -85,7 +83,8 @@ fn every_promise_holds_in_every_life() {
 #[test]
 fn equal_seeds_live_equal_lives() {
     let differ = |seed: &u64| live(*seed, None).hash() != live(*seed, None).hash();
-    let different: Vec<u64> = each(0..SAMPLE, |seed| differ(&seed).then_some(seed)).into_iter().flatten().collect();
+    let different: Vec<u64> =
+        each(0..SAMPLE, |seed| differ(&seed).then_some(seed)).into_iter().flatten().collect();
     assert!(different.is_empty(), "lived otherwise the second time: {different:?}");
 }
 

@@ -16,9 +16,8 @@ pub fn watched<T>(run: impl FnOnce() -> T) -> (Option<T>, Vec<String>) {
     HOOK.call_once(|| {
         let usual = take_hook();
         set_hook(Box::new(move |panic| {
-            let noted = SEEN.with_borrow_mut(|seen| {
-                seen.as_mut().map(|seen| seen.push(panic.to_string())).is_some()
-            });
+            let noted =
+                SEEN.with_borrow_mut(|seen| seen.as_mut().map(|seen| seen.push(panic.to_string())).is_some());
             if !noted {
                 usual(panic);
             }

@@ -66,13 +66,7 @@ impl Program {
         self.recorder.note(Event::Replied(nonce));
     }
 
-    pub async fn call(
-        self,
-        key: Key,
-        params: Value,
-        deadline: Duration,
-        gives_up: Option<Duration>,
-) {
+    pub async fn call(self, key: Key, params: Value, deadline: Duration, gives_up: Option<Duration>) {
         self.recorder.note(Event::Begins(key, deadline));
         let call = self.connection.request_within("tools/call", Some(params), Some(deadline));
         match timeout(gives_up.unwrap_or(secs(100_000)), call).await {

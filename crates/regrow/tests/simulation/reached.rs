@@ -6,9 +6,32 @@ use crate::history::{End, Event, Heard, History};
 
 /// What all lives together must have reached.
 pub const WANTED: [&str; 26] = [
-    "a process", "a network", "a relay", "several clients", "answered", "an error", "not run", "may have run",
-    "run again", "given up", "left", "asked", "replied", "subscribed", "unsubscribed", "listened", "list seen",
-    "clock jump", "calm", "parked", "backoff", "retired", "planned", "doubted", "slept", "restored",
+    "a process",
+    "a network",
+    "a relay",
+    "several clients",
+    "answered",
+    "an error",
+    "not run",
+    "may have run",
+    "run again",
+    "given up",
+    "left",
+    "asked",
+    "replied",
+    "subscribed",
+    "unsubscribed",
+    "listened",
+    "list seen",
+    "clock jump",
+    "calm",
+    "parked",
+    "backoff",
+    "retired",
+    "planned",
+    "doubted",
+    "slept",
+    "restored",
 ];
 
 pub fn reached(history: &History) -> BTreeSet<&'static str> {

@@ -36,7 +36,12 @@ struct Open {
 }
 
 impl Relayed {
-    pub fn new(builder: Builder, recorder: Recorder, is_modern: bool, bridged: bool) -> (Relayed, Connection) {
+    pub fn new(
+        builder: Builder,
+        recorder: Recorder,
+        is_modern: bool,
+        bridged: bool,
+    ) -> (Relayed, Connection) {
         let (near_input, far_input) = duplex(1 << 20);
         let (far_output, near_output) = duplex(1 << 20);
         let port = Port::new("fake", far_output, ErrorStyle::Tool, 1 << 20);
@@ -73,7 +78,8 @@ impl Relayed {
                     let info = json!({ "name": "old", "version": "1" });
                     let can = json!({ "elicitation": {} });
                     let version = "2025-11-25";
-                    let params = json!({ "protocolVersion": version, "capabilities": can, "clientInfo": info });
+                    let params =
+                        json!({ "protocolVersion": version, "capabilities": can, "clientInfo": info });
                     ("initialize", params)
                 }
             };
@@ -107,8 +113,10 @@ impl Relayed {
             if self.open().calls.contains_key(&id) {
                 self.recorder.note(Event::GivesUp(key));
                 let params = json!({ "requestId": id, "reason": "enough" });
-                self.write(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }))
-                    .await;
+                self.write(
+                    json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }),
+                )
+                .await;
             }
         }
     }
