@@ -12,7 +12,7 @@ use crate::bug::Bug;
 use crate::chance::Chance;
 use crate::face::Face;
 use crate::far::Far;
-use crate::history::{Event, History, Notice, Recorder};
+use crate::history::{End, Event, History, Notice, Recorder};
 use crate::key::Key;
 use crate::server::Speaks;
 use crate::world::{secs, settle, tasks};
@@ -176,80 +176,80 @@ impl Life {
     /// The storm is over: calls succeed again, however long that takes, and clients know what the server offers.
     async fn recover(&mut self) -> Option<Vec<String>> {
         self.recorder.note(Event::Calm);
-        let mut answered = 0;
+        let mut in_a_row = 0;
         for _ in 0..200 {
             self.far.calm(); // Again: a call from before may have done harm since.
-            let key = self.key();
-            let params = json!({ "name": key.tool(), "arguments": { "key": key.to_string() } });
-            let before = self.recorder.events().len();
-            let within = self.call_timeout.min(secs(30));
-            self.face.call(key, params, within, None).await;
-            let answers = |(_, event): &(Duration, Event)| matches!(event, Event::Ends(of, crate::history::End::Answered(Some(_))) if *of == key);
-            let mut waited = 0;
-            while waited < 31 && !self.recorder.events()[before..].iter().any(|(_, event)| is_end(event, key))
-            {
-                sleep(secs(1)).await;
-                waited += 1;
-            }
-            answered = match self.recorder.events()[before..].iter().any(answers) {
-                true => answered + 1,
-                false => 0,
-            };
-            if answered == 3 {
+            in_a_row = if self.is_served().await { in_a_row + 1 } else { 0 };
+            if in_a_row == 3 {
                 break;
             }
             sleep(secs(20)).await;
         }
         sleep(secs(60)).await; // A client that heard of a change has looked.
-        if answered == 3 && self.face.is_program() { self.far.offers() } else { None }
+        if in_a_row == 3 && self.face.is_program() { self.far.offers() } else { None }
+    }
+
+    /// Makes a call without a mishap, and says whether it is answered.
+    async fn is_served(&mut self) -> bool {
+        let key = self.key();
+        let params = json!({ "name": key.tool(), "arguments": { "key": key.to_string() } });
+        let before = self.recorder.events().len();
+        let within = self.call_timeout.min(secs(30));
+        self.face.call(key, params, within, None).await;
+        for _ in 0..=within.as_secs() {
+            let end = self.recorder.events()[before..].iter().find_map(|(_, event)| match event {
+                Event::Ends(of, end) if *of == key => Some(end.clone()),
+                _ => None,
+            });
+            match end {
+                Some(end) => return matches!(end, End::Answered(Some(_))),
+                None => sleep(secs(1)).await,
+            }
+        }
+        false
     }
 
     async fn end(mut self, offers: Option<Vec<String>>) -> History {
         self.recorder.note(Event::Closes);
-        let relayed = !self.face.is_program();
-        let connection = self.connection;
-        let (mut calls, mut others) = (self.calls, self.others);
-        let closing = async move {
-            match self.chance.below(6) {
-                _ if !self.face.is_program() => self.face.leave().await,
-                0 => drop(connection.drain().await),
-                1 => drop(connection.close_in(Manner::Told).await),
-                2 => drop(connection.close_in(Manner::ClientLeft).await),
-                3 => drop(tokio::join!(connection.close(), connection.close_in(Manner::Told))),
-                4 => {
-                    // When the last handle is dropped, it closes.
-                    while calls.join_next().await.is_some() {}
-                    others.shutdown().await;
-                    self.face.let_go().await;
-                }
-                _ => drop(connection.close().await),
-            }
-            drop(self.face);
-            let status = connection.status();
-            drop(connection);
-            (status, calls, others)
-        };
-        let (mut status, mut calls, mut others) = closing.await;
-        // None where it takes too long, which the checker sees.
+        let mut status = self.connection.status();
+        // Where anything here takes too long, the checker sees it.
+        let _ = timeout(secs(600), self.close()).await;
+        let Life { recorder, far, face, connection, mut calls, mut others, .. } = self;
+        let relayed = !face.is_program();
+        drop((face, connection));
         let _ = timeout(secs(600), status.wait_for(|status| status.is_closed())).await;
-        self.recorder.note(Event::Closed);
+        recorder.note(Event::Closed);
         settle().await;
         let pending = status.borrow().pending;
         let all = async { while calls.join_next().await.is_some() || others.join_next().await.is_some() {} };
-        let _ = timeout(secs(10_000), all).await; // The same.
+        let _ = timeout(secs(10_000), all).await;
         drop((calls, others));
         sleep(secs(60)).await; // Until those who answer elsewhere have.
         let mut history = History { offers, relayed, ..History::default() };
         history.left.pending = pending;
         history.left.tasks = tasks();
-        self.far.testify(&mut history);
-        history.events = std::mem::take(&mut *self.recorder.events());
+        far.testify(&mut history);
+        history.events = std::mem::take(&mut *recorder.events());
         history
     }
-}
 
-fn is_end(event: &Event, key: Key) -> bool {
-    matches!(event, Event::Ends(of, _) if *of == key)
+    async fn close(&mut self) {
+        let connection = &self.connection;
+        match self.chance.below(6) {
+            _ if !self.face.is_program() => self.face.leave().await,
+            0 => drop(connection.drain().await),
+            1 => drop(connection.close_in(Manner::Told).await),
+            2 => drop(connection.close_in(Manner::ClientLeft).await),
+            3 => drop(tokio::join!(connection.close(), connection.close_in(Manner::Told))),
+            4 => {
+                // It closes when the last handle is dropped, which the caller does.
+                while self.calls.join_next().await.is_some() {}
+                self.others.shutdown().await;
+                self.face.let_go().await;
+            }
+            _ => drop(connection.close().await),
+        }
+    }
 }
 
 fn uri(number: u32) -> String {
