@@ -212,8 +212,8 @@ impl Life {
     async fn end(mut self, offers: Option<Vec<String>>) -> History {
         self.recorder.note(Event::Closes);
         let mut status = self.connection.status();
-        // Where anything here takes too long, the checker sees it.
-        let _ = timeout(secs(600), self.close()).await;
+        // Where anything here takes too long, the checker sees it. Calls about which a person is asked may take an hour.
+        let _ = timeout(secs(10_000), self.close()).await;
         let Life { recorder, far, face, connection, mut calls, mut others, .. } = self;
         let relayed = !face.is_program();
         drop((face, connection));
