@@ -12,6 +12,7 @@ mod pressure;
 mod process;
 mod restore;
 mod server;
+#[allow(dead_code)] // Other tests use the rest of it.
 mod signal;
 mod storm;
 mod streams;

@@ -4,7 +4,7 @@
 //! `REGROW_SEED=17 cargo test -p regrow --test simulation every_promise -- --nocapture` lives one again and tells it;
 //! `REGROW_SEEDS=1000000` lives more than usual.
 
-#![allow(missing_docs, unreachable_pub)]
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 #[allow(dead_code)] // Other tests use the rest of these.
 #[path = "../remote/link.rs"]

@@ -78,11 +78,11 @@ impl Program {
     /// Tells the end of a call to its client, if no bug prevents it.
     async fn report(&self, key: Key, deadline: Duration, mut end: End) {
         match (self.bug, &end) {
-            (Some(Bug::Swallows), _) if key.number % 5 == 0 => return,
-            (Some(Bug::EndsTwice), _) if key.number % 5 == 0 => {
+            (Some(Bug::Swallows), _) if key.number.is_multiple_of(5) => return,
+            (Some(Bug::EndsTwice), _) if key.number.is_multiple_of(5) => {
                 self.recorder.note(Event::Ends(key, end.clone()));
             }
-            (Some(Bug::EndsLate), _) if key.number % 5 == 0 => sleep(deadline + secs(1)).await,
+            (Some(Bug::EndsLate), _) if key.number.is_multiple_of(5) => sleep(deadline + secs(1)).await,
             (Some(Bug::Lies), End::Unknown(kind)) => end = End::NotRun(kind.clone()),
             (Some(Bug::CrossesClients), End::Answered(Some(_))) => {
                 let last = self.last.lock().expect("nobody panics while writing").replace(key);
@@ -137,7 +137,7 @@ impl Program {
 /// How long a person thinks about this question; none: for ever.
 pub fn thought(nonce: &str) -> Option<Duration> {
     let number: u64 = nonce.bytes().fold(7, |sum, byte| sum * 31 % 100_003 + u64::from(byte));
-    (number % 8 != 0).then(|| millis(number % 3000))
+    (!number.is_multiple_of(8)).then(|| millis(number % 3000))
 }
 
 fn of(end: &Result<Answer, CallError>) -> End {

@@ -59,7 +59,7 @@ impl Shim {
     }
 
     /// What the engine gets instead of this message.
-    fn from_server(&self, start: u64, message: Value) -> Vec<Value> {
+    fn to_engine(&self, start: u64, message: Value) -> Vec<Value> {
         if self.bug != Bug::AnswersCross || message["result"]["got"].is_null() {
             return vec![message];
         }
@@ -78,7 +78,7 @@ impl Shim {
         let (to_engine, output) = duplex(64 * 1024);
         let (there, back) = (self.clone(), self.clone());
         tokio::spawn(pass(from_engine, pipes.input, move |message| there.to_server(start, message)));
-        tokio::spawn(pass(pipes.output, to_engine, move |message| back.from_server(start, message)));
+        tokio::spawn(pass(pipes.output, to_engine, move |message| back.to_engine(start, message)));
         let process: Arc<dyn Process> = match self.bug {
             Bug::SaysGoneTooSoon => Arc::new(Gone { process: pipes.process, stays: false }),
             Bug::LeavesProcess => Arc::new(Gone { process: pipes.process, stays: true }),
