@@ -304,16 +304,16 @@ impl Desk {
 
     /// A call has ended without an answer: the server is told to stop, or never told to start.
     pub(crate) fn withdraw(&mut self, ended: &Ended<Pending>, notification: Option<&Frame>, reason: &str) {
-        let input = self.session.as_mut().and_then(Session::input);
         if ended.delivery == Delivery::NotSent {
-            match input {
+            // Also where we are ending the session: its exchanges go on for a moment, and this one must not leave.
+            match self.session.as_mut().and_then(|session| session.way.as_mut()) {
                 Some(Way::Pipe(writer)) => writer.revoke(Some(ended.id)),
                 Some(Way::Exchanges(exchanger)) => exchanger.abort(ended.id),
                 None => {}
             }
             return;
         }
-        if let Some(Way::Exchanges(exchanger)) = input {
+        if let Some(Way::Exchanges(exchanger)) = self.session.as_mut().and_then(Session::input) {
             exchanger.abort(ended.id);
             if exchanger.closing_cancels() {
                 return;

@@ -184,7 +184,7 @@ fn welcome(answer: &Frame, modern: bool) -> Option<Welcome> {
 
 /// Whether this answer to `server/discover` is one of the modern era. There are legacy servers that answer whatever they are
 /// asked, with an empty result.
-fn speaks_modern(answer: &Frame) -> bool {
+pub(crate) fn speaks_modern(answer: &Frame) -> bool {
     match answer.result() {
         Some(_) => names_our_revision(answer) == Some(true),
         None => is_modern_error(answer) && names_our_revision(answer) != Some(false),

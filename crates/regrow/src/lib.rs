@@ -58,6 +58,8 @@
 //! The decisions are made in [`core`], without I/O or a clock of its own; this crate carries them out.
 
 pub mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod lines;
 pub mod transport;
 

@@ -70,6 +70,9 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
 /// After the handshake: hears what the server says outside of every exchange. On a pipe, the reader does.
 pub(crate) fn listen(shared: &Arc<Shared>, epoch: Epoch) {
     let mut desk = shared.desk();
+    if !desk.is_live(epoch) {
+        return; // It is being ended already, and nothing may be begun on it.
+    }
     let Some(exchanges) = desk.exchanger(epoch).map(|exchanger| exchanger.exchanges().clone()) else {
         return;
     };

@@ -29,6 +29,7 @@ mod ending;
 mod errand;
 mod events;
 mod exchange;
+pub(crate) mod fuzzing;
 mod header_file;
 mod link;
 mod listen;
@@ -90,6 +91,9 @@ impl Default for Limits {
         Limits { connect: Duration::from_secs(10), header: None, idle: None, max_message: crate::MAX_LINE }
     }
 }
+
+/// What people write instead of `http` or `https`.
+const HARMLESS_SCHEMES: [&str; 9] = ["file", "ftp", "localhost", "mcp", "sse", "stdio", "unix", "ws", "wss"];
 
 /// Why a server cannot be reached as it was described. It quotes no value that may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -153,7 +157,10 @@ impl Http {
     /// The same, of a URL that was already read.
     pub fn at(mut url: Url) -> Result<Http, SetupError> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(SetupError::Scheme { scheme: url.scheme().to_owned() });
+            // Any other word before a colon may be part of a secret in the wrong place.
+            let known = HARMLESS_SCHEMES.iter().find(|known| **known == url.scheme());
+            let scheme = known.copied().unwrap_or("another word").to_owned();
+            return Err(SetupError::Scheme { scheme });
         }
         let mut headers = HeaderMap::new();
         if let Some(basic) = userinfo::take(&mut url) {

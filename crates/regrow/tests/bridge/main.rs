@@ -9,6 +9,9 @@ mod process;
 #[path = "../connection/server.rs"]
 mod server;
 #[allow(dead_code)]
+#[path = "../connection/signal.rs"]
+mod signal;
+#[allow(dead_code)]
 #[path = "../connection/world.rs"]
 mod world;
 

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod calls;
-mod chance;
 mod eras;
 mod handle;
 mod hours;
@@ -14,6 +13,8 @@ mod pressure;
 mod process;
 mod restore;
 mod server;
+#[allow(dead_code)] // Other tests use the rest of it.
+mod signal;
 mod storm;
 mod streams;
 mod threads;

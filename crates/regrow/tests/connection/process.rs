@@ -10,8 +10,9 @@ use std::time::Duration;
 use regrow::core::{Fault, Ladder};
 use regrow::transport::{BoxFuture, Ended, Input, Process};
 use tokio::io::{AsyncWrite, DuplexStream};
-use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
+
+use crate::signal::Signal;
 
 /// What a process bears before it goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +30,7 @@ pub enum Stubborn {
 
 /// One process.
 pub struct Proc {
-    exit: watch::Sender<Option<Fault>>,
+    exit: Signal<Option<Fault>>,
     stubborn: Stubborn,
     termed: AtomicBool,
     killed: AtomicBool,
@@ -42,9 +43,8 @@ pub struct Proc {
 
 impl Proc {
     pub fn new(pid: u32, stubborn: Stubborn, helpers: usize, stderr: Vec<String>) -> Arc<Proc> {
-        let (exit, _) = watch::channel(None);
         Arc::new(Proc {
-            exit,
+            exit: Signal::new(None),
             stubborn,
             termed: AtomicBool::new(false),
             killed: AtomicBool::new(false),
@@ -57,23 +57,15 @@ impl Proc {
 
     /// The first cause stays.
     pub fn die(&self, fault: Fault) {
-        self.exit.send_if_modified(|exit| match exit {
-            Some(_) => false,
-            None => {
-                *exit = Some(fault);
-                true
-            }
-        });
+        self.exit.change(|exit| *exit = exit.take().or(Some(fault)));
     }
 
     pub fn is_dead(&self) -> bool {
-        self.exit.borrow().is_some()
+        self.exit.value().is_some()
     }
 
     pub async fn death(&self) -> Fault {
-        let mut exit = self.exit.subscribe();
-        let fault = exit.wait_for(Option::is_some).await.unwrap();
-        fault.clone().unwrap()
+        self.exit.watch().until(Option::is_some).await.unwrap()
     }
 
     /// Its input has ended.
@@ -98,10 +90,12 @@ impl Proc {
     }
 
     async fn climb(self: Arc<Proc>, ladder: Ladder) {
+        // Reckoned from here: a step that comes late makes the next no later.
+        let (term_at, kill_at) = (Instant::now() + ladder.term_after, Instant::now() + ladder.length());
         let steps = async {
-            sleep(ladder.term_after).await;
+            sleep_until(term_at).await;
             self.term();
-            sleep(ladder.kill_after).await;
+            sleep_until(kill_at).await;
             self.kill();
         };
         tokio::select! {

@@ -114,6 +114,11 @@ impl Plan {
         self
     }
 
+    /// What it does about this message.
+    pub fn acts(&self, message: &Value) -> Vec<Act> {
+        (self.habit)(message).unwrap_or_else(|| self.usual(message))
+    }
+
     fn usual(&self, message: &Value) -> Vec<Act> {
         let id = &message["id"];
         let say = |result: Value| vec![Act::Say(answer(id, result))];
@@ -286,6 +291,12 @@ impl Server {
         heard.map(|heard| heard.message["method"].as_str().unwrap_or("answer").to_owned()).collect()
     }
 
+    /// Whether it was ever started, and can be reached into.
+    #[allow(dead_code)] // Not in every test program.
+    pub fn is_running(&self) -> bool {
+        self.0.current.lock().unwrap().is_some()
+    }
+
     /// The running process dies here and now.
     pub fn die(&self, fault: Fault) {
         self.running().process.die(fault);
@@ -394,7 +405,7 @@ impl Body {
                         line,
                     };
                     self.server.0.heard.lock().unwrap().push(heard);
-                    let acts = (self.plan.habit)(&message).unwrap_or_else(|| self.plan.usual(&message));
+                    let acts = self.plan.acts(&message);
                     if acts.iter().any(|act| matches!(act, Act::Wait(_))) {
                         work.spawn(self.clone().perform(acts));
                     } else {

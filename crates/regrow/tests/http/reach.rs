@@ -134,6 +134,7 @@ fn what_is_no_address_is_refused_without_quoting_it() {
     for (url, said) in [
         ("mcp.example/hunter2", "the address of the server is not a URL: relative URL without a base"),
         ("ftp://hunter2@x/", "the address of the server must begin with http:// or https://, not ftp:"),
+        ("hunter2:x", "the address of the server must begin with http:// or https://, not another word:"),
     ] {
         assert_eq!(Http::new(url).unwrap_err().to_string(), said);
     }

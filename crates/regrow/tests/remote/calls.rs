@@ -5,7 +5,7 @@ use regrow::{Connection, Era, ErrorKind};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::remote::{Act, Remote, answer, deferred, status};
+use crate::remote::{Act, Path, Remote, answer, deferred, status};
 use crate::world::*;
 
 async fn both_eras() -> Vec<(Remote, Connection)> {
@@ -379,4 +379,31 @@ async fn a_caller_that_gives_up_while_it_waits_for_a_session_leaves_nothing_behi
     sleep(secs(1)).await;
     assert!(connection.status().borrow().is_ready());
     assert_eq!((server.effects("x"), server.count("tools/call")), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_timed_out_unsent_on_a_failed_session_never_leaves() {
+    let server = Remote::legacy();
+    let connection = ready(&server).await;
+    server.set_path(Path::Partitioned);
+    let call = |key: &str, within| {
+        let (connection, params) =
+            (connection.clone(), json!({ "name": "pay", "arguments": { "effect": key } }));
+        tokio::spawn(async move { connection.request_within("tools/call", Some(params), Some(within)).await })
+    };
+    // The first raises a doubt at 1 s, and the server is given up at 6 s. For a moment its exchanges may still tell what became
+    // of their calls.
+    let first = call("first", secs(1));
+    sleep(secs(2)).await;
+    let second = call("second", millis(4_050));
+    let third = call("third", secs(60));
+    sleep(millis(4_100)).await;
+    assert!(!connection.status().borrow().is_ready(), "{:?}", state(&connection));
+    for call in [first, second] {
+        assert_eq!(call.await.unwrap().unwrap_err().delivery, Delivery::NotSent);
+    }
+    server.set_path(Path::Up);
+    sleep(secs(60)).await;
+    assert_eq!((server.effects("first"), server.effects("second")), (0, 0));
+    let _ = third.await; // However that ended.
 }

@@ -8,10 +8,11 @@ use regrow::frame::Frame;
 use regrow::lines::Line;
 use regrow::transport::{BoxFuture, Deaf, Ear, Ended, Exchanges, Process, Receipt};
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::remote::{Act, Path, Remote, unreachable};
+use crate::signal::Signal;
 
 /// A link that was opened to a server. Clones share it.
 #[derive(Clone)]
@@ -22,13 +23,15 @@ struct Inner {
     number: usize,
     /// What the server knows us by; none before the handshake.
     session: Mutex<Option<usize>>,
-    end: watch::Sender<bool>,
+    end: Signal<bool>,
+    /// By when its end must be over.
+    over_by: Signal<Option<Instant>>,
     ends: AtomicUsize,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if !*self.end.borrow() {
+        if !self.end.value() {
             self.remote.world().live -= 1;
         }
     }
@@ -54,14 +57,15 @@ impl FarEnd {
             remote,
             number,
             session: Mutex::new(None),
-            end: watch::Sender::new(false),
+            end: Signal::new(false),
+            over_by: Signal::new(None),
             ends: AtomicUsize::new(0),
         }))
     }
 
     /// Nothing may be begun on a link that was ended.
     fn begin(&self, what: &str) {
-        if *self.0.end.borrow() {
+        if self.0.end.value() {
             self.0.remote.world().after_end.push(format!("{what} on link {}", self.0.number));
         }
     }
@@ -77,14 +81,13 @@ impl FarEnd {
     async fn exchange(&self, message: &Value, ear: &Arc<dyn Ear>) -> Result<Receipt, Fault> {
         let remote = &self.0.remote;
         let mut life = remote.life();
-        life.mark_unchanged();
         remote.connect().await?;
         if !ear.sent() {
             return Err(Fault::Broken { reason: "given up".into() });
         }
         tokio::select! {
             biased;
-            _ = life.changed() => Err(Fault::Broken { reason: "connection reset".into() }),
+            () = life.changed() => Err(Fault::Broken { reason: "connection reset".into() }),
             done = self.serve(message, ear) => done,
         }
     }
@@ -92,7 +95,7 @@ impl FarEnd {
     async fn serve(&self, message: &Value, ear: &Arc<dyn Ear>) -> Result<Receipt, Fault> {
         let remote = &self.0.remote;
         remote.travel().await;
-        if *remote.path().borrow() == Path::Down {
+        if remote.path() == Path::Down {
             return Err(Fault::Broken { reason: "connection reset".into() });
         }
         let mut acts: std::collections::VecDeque<Act> =
@@ -159,16 +162,14 @@ impl FarEnd {
     async fn hear(&self, ear: &Arc<dyn Ear>) -> Deaf {
         let remote = &self.0.remote;
         let mut life = remote.life();
-        life.mark_unchanged();
         if let Err(fault) = remote.connect().await {
             return Deaf::Lost(fault);
         }
         let Some(session) = self.known_session() else {
             return Deaf::Over(Fault::SessionExpired { ran: false });
         };
-        let mut path = remote.path();
+        let mut path = remote.path_changes();
         loop {
-            path.mark_unchanged();
             let said = remote.world().unsaid.get_mut(&session).and_then(|unsaid| unsaid.pop_front());
             let lost = Deaf::Lost(Fault::Broken { reason: "connection reset".into() });
             match said {
@@ -177,14 +178,14 @@ impl FarEnd {
                     ear.take(line(&said));
                     tokio::select! {
                         biased;
-                        _ = life.changed() => return lost,
+                        () = life.changed() => return lost,
                         () = ear.room() => {}
                     }
                 }
                 None => tokio::select! {
                     biased;
-                    _ = life.changed() => return lost,
-                    _ = path.changed() => {}
+                    () = life.changed() => return lost,
+                    () = path.changed() => {}
                 },
             }
         }
@@ -192,10 +193,10 @@ impl FarEnd {
 
     /// Runs until it is over, or the link is.
     async fn during_life<T>(&self, exchange: impl Future<Output = T>) -> Option<T> {
-        let mut end = self.0.end.subscribe();
+        let mut end = self.0.end.watch();
         tokio::select! {
             biased;
-            _ = end.wait_for(|end| *end) => None,
+            _ = end.until(|end| *end) => None,
             done = exchange => Some(done),
         }
     }
@@ -243,7 +244,7 @@ impl Exchanges for FarEnd {
             }
             remote.connect().await?;
             remote.travel().await;
-            match *remote.path().borrow() {
+            match remote.path() {
                 Path::Down => Err(unreachable()),
                 _ => Ok(()),
             }
@@ -257,7 +258,7 @@ impl Process for FarEnd {
     }
 
     fn end(&self, ladder: Ladder) -> BoxFuture<Ended> {
-        let again = self.0.end.send_replace(true);
+        let again = self.0.end.set(true);
         self.0.ends.fetch_add(1, Ordering::Relaxed);
         let remote = self.0.remote.clone();
         let farewell = {
@@ -270,12 +271,24 @@ impl Process for FarEnd {
             world.farewell
         };
         let session = self.session();
+        let by = Instant::now() + ladder.length();
+        self.0.over_by.change(|over| *over = Some(over.map_or(by, |over| over.min(by))));
+        let link = self.clone();
         Box::pin(async move {
-            let said = async {
+            let mut said = std::pin::pin!(async {
                 remote.travel().await;
                 sleep(farewell).await;
-            };
-            let _ = timeout(ladder.length(), said).await; // Whether the server hears it or not.
+            });
+            let mut hurry = link.0.over_by.watch();
+            loop {
+                let by = link.0.over_by.value().expect("it is being ended");
+                tokio::select! {
+                    biased;
+                    () = &mut said => break,
+                    () = sleep_until(by) => break, // Whether the server has heard it or not.
+                    () = hurry.changed() => {}
+                }
+            }
             if let Some(session) = session {
                 remote.world().sessions.remove(&session);
             }

@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
-#[path = "../connection/chance.rs"]
-mod chance;
+#[path = "../connection/signal.rs"]
+mod signal;
 #[path = "../connection/world.rs"]
 mod world;
 
@@ -20,6 +20,5 @@ mod liveness;
 mod outages;
 mod remote;
 mod sessions;
-mod storm;
 mod streams;
 mod threads;

@@ -7,10 +7,11 @@ use std::time::Duration;
 use regrow::core::{Epoch, Fault};
 use regrow::transport::{BoxFuture, Link, Transport};
 use serde_json::{Value, json};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep};
 
 use crate::link::FarEnd;
+use crate::signal::{Signal, Watcher};
 
 /// What the network does with what is sent to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +75,9 @@ pub struct Remote(Arc<Inner>);
 
 struct Inner {
     began: Instant,
-    path: watch::Sender<Path>,
+    path: Signal<Path>,
     /// Which life of the server: exchanges do not outlive the one that they began in.
-    life: watch::Sender<u64>,
+    life: Signal<u64>,
     mended: Notify,
     world: Mutex<World>,
 }
@@ -117,8 +118,8 @@ impl Remote {
     pub fn new(speaks: Speaks) -> Remote {
         Remote(Arc::new(Inner {
             began: Instant::now(),
-            path: watch::Sender::new(Path::Up),
-            life: watch::Sender::new(0),
+            path: Signal::new(Path::Up),
+            life: Signal::new(0),
             mended: Notify::new(),
             world: Mutex::new(World {
                 speaks,
@@ -180,7 +181,7 @@ impl Remote {
 
     /// The network is so from now on.
     pub fn set_path(&self, path: Path) {
-        self.0.path.send_replace(path);
+        self.0.path.set(path);
     }
 
     /// The server dies: every exchange breaks, its sessions are forgotten, and nobody answers at its address.
@@ -204,7 +205,7 @@ impl Remote {
 
     /// Every exchange breaks. The server and its sessions live.
     pub fn cut(&self) {
-        self.0.life.send_modify(|life| *life += 1);
+        self.0.life.change(|life| *life += 1);
     }
 
     /// Whatever was wrong with our credentials is right now.
@@ -220,7 +221,7 @@ impl Remote {
             world.unsaid.entry(session).or_default().push_back(message.clone());
         }
         drop(world);
-        self.0.path.send_modify(|_| {}); // Whoever listens looks.
+        self.0.path.change(|_| {}); // Whoever listens looks.
     }
 
     /// The exchange that carries the request of this id, and stays, goes on with this.
@@ -268,12 +269,16 @@ impl Remote {
             .collect()
     }
 
-    pub(crate) fn life(&self) -> watch::Receiver<u64> {
-        self.0.life.subscribe()
+    pub(crate) fn life(&self) -> Watcher<u64> {
+        self.0.life.watch()
     }
 
-    pub(crate) fn path(&self) -> watch::Receiver<Path> {
-        self.0.path.subscribe()
+    pub(crate) fn path(&self) -> Path {
+        self.0.path.value()
+    }
+
+    pub(crate) fn path_changes(&self) -> Watcher<Path> {
+        self.0.path.watch()
     }
 
     /// Half of the way there and back; as long as it takes where packets vanish.
@@ -282,13 +287,12 @@ impl Remote {
         if !half.is_zero() {
             sleep(half).await;
         }
-        let mut path = self.path();
-        let _ = path.wait_for(|path| *path != Path::Partitioned).await; // The sender is ours.
+        self.0.path.watch().until(|path| *path != Path::Partitioned).await;
     }
 
     pub(crate) async fn connect(&self) -> Result<(), Fault> {
         self.travel().await;
-        match *self.0.path.borrow() {
+        match self.path() {
             Path::Down => Err(unreachable()),
             Path::Up | Path::Partitioned => Ok(()),
         }

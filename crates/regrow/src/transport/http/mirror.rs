@@ -41,7 +41,7 @@ pub(super) fn headers(message: &Frame, parameters: &Parameters, headers: &mut He
 }
 
 /// The value, packed where a header could not carry it as it is.
-fn safe(value: &str) -> Cow<'_, str> {
+pub(super) fn safe(value: &str) -> Cow<'_, str> {
     let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let packed = value.starts_with("=?base64?") && value.ends_with("?=");
     if plain && !packed && !value.is_empty() && value.trim() == value {

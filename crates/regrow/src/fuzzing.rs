@@ -1,0 +1,10 @@
+//! Private parsers, for the fuzz targets alone. No part of the interface.
+
+use crate::frame::Frame;
+use crate::greet;
+pub use crate::transport::http::fuzzing::{events, header_value, headers, meaning};
+
+/// Whether this answer to `server/discover` is taken for one of the modern era.
+pub fn speaks_modern(answer: &Frame) -> bool {
+    greet::speaks_modern(answer)
+}

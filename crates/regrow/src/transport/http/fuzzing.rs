@@ -1,0 +1,84 @@
+//! The parsers of what comes over HTTP, each as one function, for the fuzz targets alone.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue};
+use regrow_core::Fault;
+
+use super::errand::Errand;
+use super::events::Events;
+use super::parameters::Parameters;
+use super::refusal::{Meaning, Refusal};
+use super::{BoxFuture, mirror};
+use crate::frame::Frame;
+use crate::lines::Line;
+use crate::transport::Ear;
+
+/// The events of a stream that comes in these pieces, each as a text.
+pub fn events(max_data: usize, pieces: impl IntoIterator<Item = Bytes>) -> Vec<String> {
+    let mut reader = Events::new(max_data);
+    let mut events = vec![];
+    for mut piece in pieces {
+        while !piece.is_empty() {
+            match reader.read(&mut piece) {
+                // Nothing more is read of such a stream; how much was depends on how it came.
+                Some(event) if event.endless => {
+                    events.push("endless".into());
+                    return events;
+                }
+                event => events.extend(event.map(|event| format!("{event:?}"))),
+            }
+        }
+    }
+    events
+}
+
+/// How a value stands in a header.
+pub fn header_value(value: &str) -> String {
+    mirror::safe(value).into_owned()
+}
+
+/// The headers of a message, once the lists of tools in `result` were seen.
+pub fn headers(result: &[u8], message: &Frame) -> HeaderMap {
+    let mut parameters = Parameters::default();
+    parameters.learn(result);
+    let mut map = HeaderMap::new();
+    mirror::headers(message, &parameters, &mut map);
+    map
+}
+
+/// What an answer with this status means to this message: the answer that is in it all the same, or a fault.
+pub fn meaning(
+    message: Frame,
+    in_session: bool,
+    code: u16,
+    retry_after: Option<HeaderValue>,
+    body: Bytes,
+) -> Result<Bytes, Fault> {
+    let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    headers.extend(retry_after.map(|value| (RETRY_AFTER, value)));
+    let errand = Errand { in_session, ..Errand::new(message, Arc::new(Deafness)) };
+    match (Refusal { code, headers, body }).meaning(&errand, SystemTime::UNIX_EPOCH) {
+        Meaning::Answer(answer) => Ok(answer),
+        Meaning::Fault(fault) => Err(fault),
+    }
+}
+
+struct Deafness;
+
+impl Ear for Deafness {
+    fn sent(&self) {}
+
+    fn heard(&self) {}
+
+    fn take(&self, _: Line) -> bool {
+        true
+    }
+
+    fn room(&self) -> BoxFuture<()> {
+        Box::pin(std::future::ready(()))
+    }
+}

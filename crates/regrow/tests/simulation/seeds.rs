@@ -1,0 +1,38 @@
+//! Many lives, on as many threads as there are cores; and one life again, with its log.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number from the environment.
+pub fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
+}
+
+/// Does this for each of the seeds, and gives what it came to, in order.
+pub fn each<T: Send>(seeds: std::ops::Range<u64>, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let (next, done) = (AtomicU64::new(seeds.start), Mutex::new(vec![]));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let result = work(seed);
+                    done.lock().expect("no life panics here").push((seed, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no life panics here");
+    done.sort_by_key(|(seed, _)| *seed);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// How a seed is lived again.
+pub fn again(seed: u64) -> String {
+    format!("REGROW_SEED={seed} cargo test -p regrow --test simulation every_promise -- --nocapture")
+}
