@@ -25,6 +25,8 @@ mod names;
 mod oddities;
 #[path = "gateway/orders.rs"]
 mod orders;
+#[path = "gateway/recorder.rs"]
+mod recorder;
 #[path = "gateway/reloading.rs"]
 mod reloading;
 #[path = "gateway/resting.rs"]

@@ -32,9 +32,15 @@ pub struct Place {
 #[derive(Clone)]
 pub struct Entry(Value);
 
-/// One that follows this plan (see `regrow_chaos`).
+/// One that follows this plan (see `regrow_chaos`). Where it speaks one era only, that is said, so that no life is spent to find it out.
 pub fn chaos(plan: &str) -> Entry {
-    Entry(json!({ "command": REGROW, "args": ["chaos-server"], "env": { "CHAOS": plan }, "regrow": {} }))
+    let has = |item: &str| plan.split(' ').any(|word| word == item);
+    let entry = json!({ "command": REGROW, "args": ["chaos-server"], "env": { "CHAOS": plan }, "regrow": {} });
+    match (has("refuse-discover"), has("modern-only")) {
+        (true, _) => Entry(entry).option("era", "legacy"),
+        (_, true) => Entry(entry).option("era", "modern"),
+        _ => Entry(entry),
+    }
 }
 
 /// One that runs elsewhere.
@@ -163,8 +169,9 @@ impl Place {
     }
 }
 
-fn life() -> String {
-    std::env::var("REGROW_TEST_LIFE").unwrap_or_else(|_| "150s".into())
+/// How long a server lives at most, so that nothing outlives a test that was killed.
+fn life() -> &'static str {
+    if std::env::var_os("REGROW_SOAK").is_some() { "120m" } else { "150s" }
 }
 
 impl Drop for Place {

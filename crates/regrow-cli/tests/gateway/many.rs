@@ -26,7 +26,7 @@ fn scenario_39_one_broken_one_hung_and_one_flooding_server_change_nothing_for_se
     let bad = [
         ("broken", "exit-at-start=3"),
         ("hung", "never-answer"),
-        ("flooding", "refuse-discover flood-stderr=100MB"),
+        ("flooding", "refuse-discover flood-stderr=20MB"),
     ];
     let (good, servers) = among(17, &bad);
     let place = place(&servers);
@@ -49,7 +49,7 @@ fn scenario_39_one_broken_one_hung_and_one_flooding_server_change_nothing_for_se
 
     // One hangs inside a call, one floods while it serves: the others answer.
     house.wait_for_tools("flooding");
-    let flood = guest.begin_call("flooding__stderr", json!({ "bytes": "100MB" }));
+    let flood = guest.begin_call("flooding__stderr", json!({ "bytes": "20MB" }));
     let hung = guest.begin_call("good1__hang", json!({ "whole": true }));
     assert!(place.journal("good1").wait(PATIENCE, |journal| journal.runs("hang") == 1));
     let mut slowest = Duration::ZERO;

@@ -13,7 +13,9 @@ pub struct Wire {
     stream: BufReader<TcpStream>,
     address: SocketAddr,
     chunked: bool,
+    /// What was read of a stream of events, and how much of it was looked at.
     text: String,
+    seen: usize,
 }
 
 /// The start of a response.
@@ -38,7 +40,7 @@ impl Wire {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE * 2)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Wire { stream: BufReader::new(stream), address, chunked: false, text: String::new() }
+        Wire { stream: BufReader::new(stream), address, chunked: false, text: String::new(), seen: 0 }
     }
 
     /// A request with the headers that every client sends, where these do not say otherwise. A header without a value is left out.
@@ -77,6 +79,7 @@ impl Wire {
         let head = Head { status, headers: lines[1..].iter().filter_map(header).collect() };
         self.chunked = head.header("transfer-encoding") == Some("chunked");
         self.text.clear();
+        self.seen = 0;
         head
     }
 
@@ -116,16 +119,17 @@ impl Wire {
     /// The next message of a stream; none at its end.
     pub fn message(&mut self) -> Option<Value> {
         loop {
-            if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let data = event.lines().find_map(|line| line.strip_prefix("data: ")).map(str::to_owned);
-                self.text = rest.to_owned();
-                match data {
-                    Some(data) if !data.is_empty() => return Some(json(&data)),
+            let unseen = &self.text[self.seen..];
+            if let Some((event, _)) = unseen.split_once("\n\n") {
+                self.seen += event.len() + 2;
+                match event.lines().find_map(|line| line.strip_prefix("data: ")) {
+                    Some(data) if !data.is_empty() => return Some(json(data)),
                     _ => continue, // A sign of life.
                 }
             }
-            let chunk = self.chunk()?;
-            self.text.push_str(&chunk);
+            let rest = self.text.split_off(self.seen);
+            self.seen = 0;
+            self.text = rest + &self.chunk()?;
         }
     }
 

@@ -3,6 +3,7 @@
 use bytes::{BufMut, BytesMut};
 use regrow::frame;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::Client;
 use super::answers::{self, SERVER_INFO};
@@ -25,9 +26,10 @@ impl Client {
         }
         let me = self.me.clone();
         tokio::spawn(async move {
-            for server in unlisted {
-                server.settled().await;
-            }
+            // All at the same time, so that several silent servers take no longer than one.
+            let mut settling: JoinSet<()> =
+                unlisted.into_iter().map(|server| async move { server.settled().await }).collect();
+            while settling.join_next().await.is_some() {}
             if let Some(client) = me.upgrade() {
                 client.answer_list(request);
             }
