@@ -66,7 +66,8 @@ struct Taken {
 impl State {
     /// Its seat at this server, if it is still of use.
     fn seat(&self, key: Key) -> Option<Arc<Seat>> {
-        self.seats.get(&key).filter(|taken| !taken.hears.is_over()).map(|taken| taken.seat.clone())
+        let taken = self.seats.get(&key)?;
+        (!taken.hears.is_over() && !taken.seat.is_over()).then(|| taken.seat.clone())
     }
 }
 
@@ -115,16 +116,17 @@ impl Client {
         }
         let hears = Arc::new(Hearing::new(self.me.clone(), server));
         let seat = Arc::new(server.seat(self.principal, hears.clone())?);
-        let (greeting, is_ready, level) = {
+        let (before, greeting, is_ready, level) = {
             let mut state = self.state();
             // Two requests may come at the same moment: the first one's seat is taken.
             if let Some(taken) = state.seat(server.key) {
                 drop(state); // Not under the lock: the other one ends.
                 return Ok(taken);
             }
-            state.seats.insert(server.key, Taken { seat: seat.clone(), hears });
-            (state.greeting.clone(), state.is_ready, state.level.clone())
+            let before = state.seats.insert(server.key, Taken { seat: seat.clone(), hears });
+            (before, state.greeting.clone(), state.is_ready, state.level.clone())
         };
+        drop(before); // Not under the lock: it may end calls.
         // What it has told us is told to each server that it comes to later.
         for request in greeting.iter().chain(&level) {
             let id = request.id().unwrap_or_else(|| RawId::from(0));
