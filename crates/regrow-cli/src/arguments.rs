@@ -69,7 +69,7 @@ pub(crate) enum Command {
     /// Let a server finish its calls, and stop it until it is woken
     Drain(ToServer),
 
-    /// Stop trying to reach a server until a call comes, or it is woken
+    /// Stop a server, and refuse calls to it until it is woken
     Park(ToServer),
 
     /// Start a server that was drained, parked, or waits for its next attempt
