@@ -163,6 +163,21 @@ impl Place {
         command
     }
 
+    /// The same, from a shell that first does this.
+    pub fn start_after(&self, script: &str) -> House {
+        let serve = self.serve();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{script}; exec \"$@\""), "sh", REGROW]).args(serve.get_args());
+        for (name, value) in serve.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        House::of(shell, self.marked.clone())
+    }
+
     /// Starts it, and waits until it listens.
     pub fn start(&self) -> House {
         House::of(self.serve(), self.marked.clone())

@@ -73,7 +73,8 @@ fn a_list_waits_for_several_silent_servers_at_the_same_time_and_not_for_one_afte
     let bad = [("hung1", "never-answer"), ("hung2", "never-answer"), ("hung3", "never-answer"), ("hung4", "never-answer")];
     for era in ERAS {
         let (good, servers) = among(2, &bad);
-        let house = place(&servers).options(&["--list-wait", "3s"]).start();
+        let place = place(&servers).options(&["--list-wait", "3s"]);
+        let house = place.start();
         good.iter().for_each(|name| drop(house.wait_for_tools(name)));
         let mut guest = Guest::of(&house, era);
         let began = Instant::now();

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::client::{fault, is_failure, text};
 use crate::guest::{Era, Guest};
-use crate::house::{House, Place, REGROW, chaos};
+use crate::house::{Place, chaos};
 
 #[test]
 fn security_16_a_server_gets_an_allow_list_and_what_the_configuration_names() {
@@ -44,14 +44,7 @@ fn security_16_a_server_has_no_file_of_ours_open_however_many_clients_there_are(
         ("one", chaos("refuse-discover")),
         ("private", chaos("refuse-discover").option("sessions", "private")),
     ]);
-    let serve = place.serve();
-    let mut shell = place.command(&[]);
-    let variables: Vec<_> =
-        shell.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect();
-    shell = std::process::Command::new("sh");
-    shell.args(["-c", "exec 7</dev/null 9>&2; exec \"$@\"", "sh", REGROW]).args(serve.get_args()).envs(variables);
-    shell.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
-    let house = House::of(shell, place.marked());
+    let house = place.start_after("exec 7</dev/null 9>&2");
     house.wait_for_tools("one");
     house.wait_for_tools("private");
     let mut guests: Vec<Guest> = (0..5).map(|_| Guest::of(&house, Era::Legacy)).collect();
