@@ -80,7 +80,7 @@ pub(crate) enum Command {
     /// Let a server finish its calls, and stop it until it is woken
     Drain(ToServer),
 
-    /// The same as drain: nothing is started until it is woken
+    /// Stop a server, and refuse calls to it until it is woken
     Park(ToServer),
 
     /// Start a server that was drained, parked, or waits for its next attempt

@@ -68,7 +68,8 @@ struct Taken {
 impl State {
     /// Its seat at this server, if it is still of use.
     fn seat(&self, key: Key) -> Option<Arc<Seat>> {
-        self.seats.get(&key).filter(|taken| !taken.hears.is_over()).map(|taken| taken.seat.clone())
+        let taken = self.seats.get(&key)?;
+        (!taken.hears.is_over() && !taken.seat.is_over()).then(|| taken.seat.clone())
     }
 }
 

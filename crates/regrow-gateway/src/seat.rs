@@ -56,6 +56,11 @@ impl Seat {
         &self.usage
     }
 
+    /// Whether it has expired.
+    pub(crate) fn is_over(&self) -> bool {
+        self.usage.is_over()
+    }
+
     pub(crate) fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
         self.bridge.submit(request, id, reply);
     }
@@ -90,6 +95,7 @@ pub(crate) async fn expire(connection: Connection, usage: Arc<Usage>, idle: Dura
     tokio::select! {
         _ = closed => {}
         () = usage.unused_for(idle) => {
+            usage.retire(); // A call that comes while it closes is for another one.
             connection.close().await;
         }
     }

@@ -246,7 +246,7 @@ impl Server {
         let Some(me) = self.me.upgrade() else { return };
         self.usage.begin();
         seat.usage().begin();
-        let used = InUse { server: me.clone(), seat: seat.clone() };
+        let used = InUse { server: me.clone(), seat: seat.usage().clone() };
         let queued = self.stats.queued();
         let limit = self.config.options.call_timeout;
         self.turnstile.submit((client, number), limit, move |turn| {
@@ -377,16 +377,17 @@ impl Reply for Passing {
     }
 }
 
-/// As long as this lives, the server and the place there are in use.
+/// As long as this lives, the server and the place there are in use. It does not hold the place: a client that leaves must not stay
+/// because of its calls, which are to end.
 struct InUse {
     server: Arc<Server>,
-    seat: Arc<Seat>,
+    seat: Arc<Usage>,
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
         self.server.usage.end();
-        self.seat.usage().end();
+        self.seat.end();
     }
 }
 

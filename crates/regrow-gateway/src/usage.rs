@@ -11,11 +11,12 @@ pub(crate) struct Usage(Mutex<State>);
 struct State {
     users: usize,
     last: Instant,
+    is_over: bool,
 }
 
 impl Usage {
     pub(crate) fn new() -> Usage {
-        Usage(Mutex::new(State { users: 0, last: Instant::now() }))
+        Usage(Mutex::new(State { users: 0, last: Instant::now(), is_over: false }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -30,6 +31,15 @@ impl Usage {
         let mut state = self.state();
         state.users -= 1;
         state.last = Instant::now();
+    }
+
+    /// It is of no more use to anybody.
+    pub(crate) fn retire(&self) {
+        self.state().is_over = true;
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.state().is_over
     }
 
     /// Since when nobody uses it; none while somebody does.

@@ -25,12 +25,14 @@ pub(super) async fn bind(options: &Serve) -> Result<Bound, String> {
             Err(format!("--token-env {name}: there is no such variable, or it is empty; set it to a secret"))
         }
     });
+    let usual = Limits::default();
     let limits = Limits {
+        connections: usual.connections.min(files_for_clients()),
         body: options.max_line,
         session_idle: face.session_idle,
         sessions: face.max_clients,
         drain: options.drain_timeout,
-        ..Limits::default()
+        ..usual
     };
     let options = Options {
         addresses: vec![SocketAddr::new(face.host, face.port)],
@@ -48,6 +50,12 @@ pub(super) async fn bind(options: &Serve) -> Result<Bound, String> {
         limits,
     };
     http::bind(options).await.map_err(|error| error.to_string())
+}
+
+/// Half of the files that we may have open: servers need theirs, also while more clients come than we can take.
+fn files_for_clients() -> usize {
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    most.and_then(|most| usize::try_from(most / 2).ok()).unwrap_or(usize::MAX)
 }
 
 pub(super) async fn serve(

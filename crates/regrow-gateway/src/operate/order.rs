@@ -9,7 +9,7 @@ pub enum Order {
     Reconnect,
     /// Take no new calls, let those in flight finish, and stop.
     Drain,
-    /// Stop trying, until a call comes or it is woken.
+    /// The same where there is no session: stop trying, until it is woken.
     Park,
     /// Start again: after a drain, parked, or in a pause between attempts.
     Wake,

@@ -197,7 +197,11 @@ async fn attend(
             }
             read = stderr.read(&mut buffer), if is_open => match read {
                 Ok(0) | Err(_) => is_open = false, // A pipe that cannot be read has nothing more to say.
-                Ok(count) => drain.feed(&buffer[..count]),
+                Ok(count) => {
+                    drain.feed(&buffer[..count]);
+                    // A server that floods takes turns with everybody else, after each piece.
+                    tokio::task::yield_now().await;
+                }
             },
         }
     }

@@ -1,0 +1,47 @@
+//! Many servers and many clients, against real processes and real sockets: `regrow serve` between clients of both eras and
+//! servers that misbehave on command.
+
+#![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
+
+#[path = "harness/client.rs"]
+mod client;
+#[path = "gateway/ending.rs"]
+mod ending;
+#[path = "harness/evidence.rs"]
+mod evidence;
+#[path = "gateway/guards.rs"]
+mod guards;
+#[path = "gateway/guest.rs"]
+mod guest;
+#[path = "gateway/house.rs"]
+mod house;
+#[path = "gateway/limits.rs"]
+mod limits;
+#[path = "gateway/many.rs"]
+mod many;
+#[path = "gateway/names.rs"]
+mod names;
+#[path = "gateway/oddities.rs"]
+mod oddities;
+#[path = "gateway/orders.rs"]
+mod orders;
+#[path = "gateway/recorder.rs"]
+mod recorder;
+#[path = "gateway/reloading.rs"]
+mod reloading;
+#[path = "gateway/resting.rs"]
+mod resting;
+#[path = "gateway/secrets.rs"]
+mod secrets;
+#[path = "gateway/sessions.rs"]
+mod sessions;
+#[path = "gateway/soak.rs"]
+mod soak;
+#[path = "gateway/standard_streams.rs"]
+mod standard_streams;
+#[path = "gateway/surroundings.rs"]
+mod surroundings;
+#[path = "gateway/together.rs"]
+mod together;
+#[path = "gateway/wire.rs"]
+mod wire;

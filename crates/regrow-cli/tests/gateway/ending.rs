@@ -1,0 +1,110 @@
+//! How a gateway ends: in order, in time, and with nothing left behind.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::client::{PATIENCE, is_failure, text};
+use crate::evidence::{children_of, command_line, wait_until};
+use crate::guest::{ERAS, Era, Guest};
+use crate::house::{House, Place, chaos};
+use crate::wire::Wire;
+
+fn position(house: &House, part: &str) -> usize {
+    let log = house.log();
+    log.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part:?} in {log:#?}"))
+}
+
+#[test]
+fn told_to_end_it_lets_calls_finish_then_ends_its_servers_and_says_so() {
+    for era in ERAS {
+        let place = Place::new([("one", chaos("refuse-discover")), ("two", chaos("modern-only"))]);
+        let mut house = place.start();
+        house.wait_for_tools("one");
+        house.wait_for_tools("two");
+        let mut guest = Guest::of(&house, era);
+        let mut calls = ["one__slow", "two__slow"].map(|tool| guest.begin_call(tool, json!({ "ms": 1500 })));
+        for server in ["one", "two"] {
+            assert!(place.journal(server).wait(PATIENCE, |journal| journal.runs("slow") == 1));
+        }
+        house.signal(Signal::TERM);
+        house.wait_for_log("told to end");
+        for call in &mut calls {
+            let answer = call.answer();
+            assert_eq!(text(&answer), "slow", "{answer}");
+        }
+        let (code, _) = house.wait_for_exit();
+        assert_eq!(code, Some(0), "{}", house.log().join("\n"));
+        house.marked.assert_none_left(Duration::from_secs(5));
+        wait_until("the log is read", PATIENCE, || house.log().iter().any(|line| line.contains("0 left")));
+        assert!(position(&house, "told to end") < position(&house, "1 left"));
+        assert!(position(&house, "1 left") < position(&house, "0 left"));
+        for server in ["one", "two"] {
+            assert_eq!(place.journal(server).lines().iter().filter(|line| line.starts_with("eof ")).count(), 1);
+        }
+    }
+}
+
+#[test]
+fn told_to_end_it_takes_nobody_in_any_more() {
+    let place = Place::new([("one", chaos(""))]);
+    let mut house = place.start();
+    house.wait_for_tools("one");
+    let mut guest = Guest::of(&house, Era::Modern);
+    let _call = guest.begin_call("hang", json!({}));
+    assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("hang") == 1));
+    let mut early = Wire::connect(house.address);
+    assert_eq!(early.ask("GET", "/readyz", &[], "").0.status, 200);
+    house.signal(Signal::TERM);
+    house.wait_for_log("told to end");
+    wait_until("nobody is let in", PATIENCE, || std::net::TcpStream::connect(house.address).is_err());
+    // Told once more, it does not wait for the call.
+    house.signal(Signal::TERM);
+    let (code, took) = house.wait_for_exit();
+    assert_eq!(code, Some(0), "{}", house.log().join("\n"));
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    house.marked.assert_none_left(Duration::from_secs(5));
+}
+
+#[test]
+fn calls_that_do_not_end_are_failed_when_the_time_is_over_and_nobody_is_left() {
+    let place = Place::new([("one", chaos("ignore-eof ignore-term refuse-discover helper"))])
+        .options(&["--drain-timeout", "1s"]);
+    let mut house = place.start();
+    house.wait_for_tools("one");
+    let mut guest = Guest::of(&house, Era::Modern);
+    let mut call = guest.begin_call("hang", json!({}));
+    assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("hang") == 1));
+    let began = Instant::now();
+    house.signal(Signal::TERM);
+    // It is told what happened, or its connection ends; it does not hang.
+    let head = call.head();
+    let said = call.wire.messages(&head);
+    assert!(said.iter().all(is_failure), "{said:?}");
+    let (code, _) = house.wait_for_exit();
+    assert_eq!(code, Some(0), "{}", house.log().join("\n"));
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    house.marked.assert_none_left(Duration::from_secs(5));
+}
+
+#[test]
+fn a_gateway_that_is_killed_leaves_no_server_and_no_helper_behind() {
+    let place = Place::new([
+        ("plain", chaos("")),
+        ("stubborn", chaos("ignore-eof ignore-term helper refuse-discover")),
+        ("apart", chaos("ignore-eof helper-setsid refuse-discover")),
+        ("private", chaos("refuse-discover ignore-eof").option("sessions", "private")),
+    ]);
+    let mut house = place.start();
+    ["plain", "stubborn", "apart", "private"].iter().for_each(|name| drop(house.wait_for_tools(name)));
+    let mut guest = Guest::of(&house, Era::Legacy);
+    guest.call("private__echo", json!({ "text": "on" }));
+    let mut guards = children_of(house.pid());
+    guards.retain(|pid| command_line(*pid).trim().ends_with(" guard"));
+    assert_eq!(guards.len(), 1);
+    house.signal(Signal::KILL);
+    house.wait_for_exit();
+    house.marked.assert_none_left(Duration::from_secs(5));
+    crate::evidence::assert_gone(&guards, Duration::from_secs(5));
+}

@@ -1,0 +1,122 @@
+//! What is borne of clients at most: whoever is over is told so politely, and everybody else goes on.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::{PATIENCE, fault, is_failure, text};
+use crate::evidence::{peak_kib, wait_until};
+use crate::guest::{Era, Guest};
+use crate::house::{Place, chaos};
+use crate::wire::Wire;
+
+#[test]
+fn no_more_calls_run_at_a_time_than_the_configuration_allows_and_the_others_wait_their_turn() {
+    let place = Place::new([("one", chaos("").option("concurrency", 2)), ("two", chaos(""))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    house.wait_for_tools("two");
+    let mut guest = Guest::of(&house, Era::Modern);
+    let mut running: Vec<_> = (0..2).map(|_| guest.begin_call("one__hang", json!({}))).collect();
+    assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("hang") == 2));
+    let mut waiting = guest.begin_call("one__echo", json!({ "text": "at last" }));
+    wait_until("it waits", PATIENCE, || house.server("one")["queue"] == 1);
+    assert_eq!(guest.call("two__echo", json!({ "text": "on" })), "on", "another server has its own limit");
+    assert_eq!(place.journal("one").runs("echo"), 0);
+    drop(running.pop());
+    let answer = waiting.answer();
+    assert_eq!(text(&answer), "at last");
+}
+
+#[test]
+fn no_more_calls_are_sent_in_a_time_than_the_configuration_allows() {
+    let place = Place::new([("one", chaos("").option("rate", "2/2"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let mut guest = Guest::of(&house, Era::Modern);
+    let began = Instant::now();
+    (0..5).for_each(|_| drop(guest.call("echo", json!({ "text": "on" }))));
+    assert!(began.elapsed() > Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
+#[test]
+fn calls_over_the_queue_are_refused_at_once_and_did_not_run() {
+    let place = Place::new([("one", chaos("refuse-discover").option("queue", 3).option("concurrency", 1))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let mut guest = Guest::of(&house, Era::Modern);
+    let _running = guest.begin_call("hang", json!({}));
+    assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("hang") == 1));
+    let mut others: Vec<_> = (0..8).map(|_| guest.begin_call("count", json!({ "key": "over" }))).collect();
+    // Those that are refused are answered, in whichever order they came.
+    wait_until("the queue is full", PATIENCE, || {
+        let calls = house.server("one")["calls"].clone();
+        let refused = |call: &&Value| call["outcome"] == "overloaded" && call["delivery"] == "not-sent";
+        calls.as_array().unwrap().iter().find(refused).is_some_and(|call| call["count"].as_u64() >= Some(4))
+    });
+    assert_eq!(place.journal("one").runs("count"), 0);
+    drop(others.drain(..));
+    wait_until("those that waited are forgotten", PATIENCE, || house.server("one")["queue"] == 0);
+}
+
+#[test]
+fn security_17_ten_thousand_pending_calls_are_refused_politely_and_others_go_on() {
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let mut other = Guest::of(&house, Era::Modern);
+    let greedy = Guest::of(&house, Era::Legacy);
+    let call = |id| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "count", "arguments": { "delay_ms": 2000 } } });
+    let batch: Vec<Value> = (0..10_000).map(call).collect();
+    let session = greedy.session.clone().unwrap();
+    let headers = [("Mcp-Session-Id", &*session), ("MCP-Protocol-Version", "2025-03-26")];
+    let mut wire = Wire::connect(house.address);
+    wire.send("POST", "/mcp", &headers, &Value::from(batch).to_string());
+    assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("count") > 0));
+    assert_eq!(other.call("echo", json!({ "text": "on" })), "on");
+
+    // A session may have 1024 calls open; every other one is told.
+    let head = wire.head();
+    let answers = wire.messages(&head).pop_back().expect("all answers");
+    let answers = answers.as_array().unwrap_or_else(|| panic!("{answers:.300}"));
+    assert_eq!(answers.len(), 10_000);
+    let (refused, ran): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| is_failure(answer));
+    assert!(refused.iter().all(|answer| fault(answer)["delivery"] == "not-sent"));
+    assert_eq!((ran.len(), place.journal("one").runs("count")), (1024, 1024));
+    assert!(peak_kib(house.pid()) < 200 << 10, "{} KiB", peak_kib(house.pid()));
+    wait_until("nothing is in flight", PATIENCE, || house.server("one")["inFlight"] == 0);
+    assert_eq!(place.journal("one").starts(), 1);
+}
+
+#[test]
+fn security_17_connections_that_do_nothing_take_no_file_from_servers_and_clients_that_work() {
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let house = place.start_after("ulimit -n 128");
+    house.wait_for_tools("one");
+    let mut guest = Guest::of(&house, Era::Modern);
+    assert_eq!(guest.call("echo", json!({ "text": "before" })), "before");
+    let idle: Vec<TcpStream> = (0..400).filter_map(|_| TcpStream::connect(house.address).ok()).collect();
+    assert!(idle.len() > 300);
+    // A client that is here goes on, and its server can be started again.
+    assert_eq!(guest.call("echo", json!({ "text": "during" })), "during");
+    guest.failing_call("die", json!({}));
+    assert_eq!(guest.call("echo", json!({ "text": "again" })), "again");
+    drop(idle);
+    wait_until("new clients are served", PATIENCE, || house.page("/livez", &[]).0 == 200);
+    house.end();
+}
+
+#[test]
+fn more_clients_than_there_may_be_are_refused_and_told_to_come_back() {
+    let place = Place::new([("one", chaos(""))]).options(&["--max-clients", "2"]);
+    let house = place.start();
+    let mut guests = [0, 1].map(|_| Guest::of(&house, Era::Legacy));
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } } });
+    let (head, body) = Wire::connect(house.address).ask("POST", "/mcp", &[], &hello.to_string());
+    assert_eq!(head.status, 503, "{body}");
+    assert!(head.header("retry-after").is_some(), "{head:?}");
+    assert_eq!(guests[0].call("echo", json!({ "text": "on" })), "on");
+    assert_eq!(guests[1].leave(), 200);
+    Guest::of(&house, Era::Legacy);
+}

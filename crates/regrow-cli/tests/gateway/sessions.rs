@@ -1,0 +1,164 @@
+//! Who shares a session with a server: everybody of one principal, or nobody.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::client::{PATIENCE, is_failure, text};
+use crate::evidence::{assert_gone, is_running, wait_until};
+use crate::guest::{ERAS, Era, Guest};
+use crate::house::{Place, chaos};
+
+fn pid(guest: &mut Guest) -> u32 {
+    guest.call("pid", json!({})).parse().unwrap()
+}
+
+#[test]
+fn a_shared_session_is_one_process_for_all() {
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let pids: Vec<u32> = ERAS.iter().chain(&ERAS).map(|era| pid(&mut Guest::of(&house, *era))).collect();
+    assert_eq!(pids, [place.pid("one"); 4]);
+    assert_eq!(place.journal("one").starts(), 1);
+    // It can ask none of them, so it is told that it cannot.
+    let said: Value = serde_json::from_str(&place.journal("one").params("initialize")[0]).unwrap();
+    assert_eq!(said["capabilities"], json!({}));
+}
+
+#[test]
+fn clients_with_different_tokens_share_nothing() {
+    let place = Place::new([("one", chaos("refuse-discover"))])
+        .variable("TOKEN_A", "alpha-token")
+        .variable("TOKEN_B", "beta-token")
+        .options(&["--token-env", "TOKEN_A", "--token-env", "TOKEN_B"]);
+    let house = place.start();
+    let mut guests: Vec<Guest> = ["alpha-token", "alpha-token", "beta-token", "beta-token"]
+        .iter()
+        .map(|token| Guest::new(&house, Era::Legacy).token(token))
+        .collect();
+    guests.iter_mut().for_each(|guest| drop(guest.greet()));
+    let pids: Vec<u32> = guests.iter_mut().map(pid).collect();
+    assert_eq!((pids[0], pids[2]), (pids[1], pids[3]));
+    assert_ne!(pids[0], pids[2]);
+    // A modern client of the second is in its place, too.
+    assert_eq!(pid(&mut Guest::new(&house, Era::Modern).token("beta-token")), pids[2]);
+    house.end();
+}
+
+#[test]
+fn a_private_session_is_a_process_for_each_client_and_ends_with_it() {
+    let place = Place::new([("one", chaos("refuse-discover").option("sessions", "private").option("maxSessions", 2))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let [mut first, mut second, mut third] = [0; 3].map(|_| Guest::of(&house, Era::Legacy));
+    let (one, two) = (pid(&mut first), pid(&mut second));
+    assert_ne!(one, two);
+    assert_eq!(pid(&mut first), one, "it is the client's for as long as it stays");
+    assert_eq!(house.server("one")["privateSessions"], 2);
+    let (said, fault) = third.failing_call("pid", json!({}));
+    assert_eq!(fault["delivery"], "not-sent", "{said}: {fault}");
+    assert_eq!(fault["kind"], "overloaded", "{said}: {fault}");
+
+    assert_eq!(first.leave(), 200);
+    assert_gone(&[one], PATIENCE);
+    let mut answer = Value::Null;
+    wait_until("there is room for another", PATIENCE, || {
+        answer = third.request("tools/call", json!({ "name": "pid", "arguments": {} }));
+        !is_failure(&answer)
+    });
+    assert_ne!(text(&answer), two.to_string());
+    assert!(is_running(two), "the others stay");
+    house.end();
+}
+
+#[test]
+fn a_private_session_that_nobody_uses_ends_and_the_next_call_opens_another() {
+    let place =
+        Place::new([("one", chaos("refuse-discover").option("sessions", "private").option("sessionIdle", "1s"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let mut guest = Guest::of(&house, Era::Legacy);
+    let before = pid(&mut guest);
+    assert_gone(&[before], PATIENCE);
+    assert_ne!(pid(&mut guest), before);
+}
+
+#[test]
+fn on_a_private_session_a_server_asks_its_client_and_nobody_else() {
+    let place = Place::new([("one", chaos("refuse-discover").option("sessions", "private"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let mut guests = [0, 1].map(|_| {
+        let mut guest = Guest::new(&house, Era::Legacy).able_to(json!({ "elicitation": {}, "sampling": {} }));
+        guest.greet();
+        guest
+    });
+    // Both are asked under the same id of their servers, and each answers for itself.
+    let mut calls = guests.each_mut().map(|guest| guest.begin_call("ask", json!({ "kind": "elicitation" })));
+    let questions = calls.each_mut().map(|call| {
+        assert_eq!(call.head().status, 200);
+        call.next()
+    });
+    for (number, (guest, question)) in guests.iter_mut().zip(&questions).enumerate() {
+        assert_eq!(question["method"], "elicitation/create", "{question}");
+        let words = format!("words of {number}");
+        guest.reply(&question["id"], json!({ "action": "accept", "content": { "words": words } }));
+    }
+    for (number, mut call) in calls.into_iter().enumerate() {
+        let answer = call.next();
+        assert!(text(&answer).contains(&format!("words of {number}")), "{answer}");
+    }
+}
+
+/// Has the resource change. The update, where it came to the client that did it, before the answer.
+fn touch(guest: &mut Guest) -> Option<Value> {
+    let mut call = guest.begin_call("touch", json!({}));
+    assert_eq!(text(&call.answer()), "1");
+    call.heard.pop()
+}
+
+#[test]
+fn updates_of_a_resource_reach_those_who_subscribed_and_nobody_else() {
+    for sessions in ["shared", "private"] {
+        let place = Place::new([("one", chaos("refuse-discover").option("sessions", sessions))]);
+        let house = place.start();
+        house.wait_for_tools("one");
+        let [mut reader, mut other] = [0; 2].map(|_| Guest::of(&house, Era::Legacy));
+        let (mut to_reader, mut to_other) = (reader.listen(), other.listen());
+        reader.tools();
+        other.tools();
+        let done = reader.request("resources/subscribe", json!({ "uri": "chaos://life" }));
+        assert!(done.get("result").is_some(), "{done}");
+        let caller = if sessions == "shared" { &mut other } else { &mut reader };
+        let update = touch(caller).unwrap_or_else(|| to_reader.message().unwrap());
+        assert_eq!(update["method"], "notifications/resources/updated", "{update}");
+        assert_eq!(update["params"]["uri"], "chaos://life");
+        // The next thing that everybody hears is the first that the other one hears.
+        caller.call("change", json!({}));
+        let changed = to_other.message().unwrap();
+        assert_eq!(changed["method"], "notifications/tools/list_changed", "{sessions}: {changed}");
+
+        let done = reader.request("resources/unsubscribe", json!({ "uri": "chaos://life" }));
+        assert!(done.get("result").is_some(), "{done}");
+        let caller = if sessions == "shared" { &mut other } else { &mut reader };
+        assert_eq!(caller.call("touch", json!({})), "0", "nobody wants it any more");
+    }
+}
+
+#[test]
+fn subscriptions_of_a_shared_session_outlive_its_server() {
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let mut guest = Guest::of(&house, Era::Legacy);
+    let mut stream = guest.listen();
+    guest.request("resources/subscribe", json!({ "uri": "chaos://life" }));
+    guest.failing_call("die", json!({}));
+    let epochs = |at_least: u64| move |server: &Value| server["epoch"].as_u64() >= Some(at_least) && server["state"] == "ready";
+    house.wait_where("one", "back", epochs(2));
+    let update = touch(&mut guest).unwrap_or_else(|| stream.message().unwrap());
+    assert_eq!(update["method"], "notifications/resources/updated");
+    assert_eq!(place.journal("one").params("resources/subscribe").len(), 2, "told once to each session");
+    wait_until("nothing is in flight", Duration::from_secs(10), || house.server("one")["inFlight"] == 0);
+}

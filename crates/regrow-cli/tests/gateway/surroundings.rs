@@ -1,0 +1,56 @@
+//! SECURITY 16: what a server gets of our surroundings is what the configuration names, and what every program needs.
+
+use serde_json::json;
+
+use crate::client::{fault, is_failure, text};
+use crate::guest::{Era, Guest};
+use crate::house::{Place, chaos};
+
+#[test]
+fn security_16_a_server_gets_an_allow_list_and_what_the_configuration_names() {
+    let place = Place::new([
+        ("one", chaos("").variable("NAMED", "for one").variable("COPIED", "${OURS}")),
+        ("two", chaos("")),
+        ("open", chaos("").option("cleanEnv", false)),
+    ])
+    .variable("OURS", "our own")
+    .variable("AWS_SECRET_ACCESS_KEY", "not-for-servers")
+    .variable("TOKEN", "client-token")
+    .variable("LC_ALL", "C")
+    .options(&["--token-env", "TOKEN"]);
+    let house = place.start();
+    let mut guest = Guest::new(&house, Era::Modern).token("client-token");
+    guest.tools();
+    assert_eq!(guest.call("one__env", json!({ "name": "NAMED" })), "for one");
+    assert_eq!(guest.call("one__env", json!({ "name": "COPIED" })), "our own");
+    for server in ["one", "two"] {
+        assert_eq!(guest.call(&format!("{server}__env"), json!({ "name": "LC_ALL" })), "C");
+        assert!(!guest.call(&format!("{server}__env"), json!({ "name": "PATH" })).is_empty());
+        for name in ["OURS", "AWS_SECRET_ACCESS_KEY", "TOKEN", "CARGO_MANIFEST_DIR"] {
+            let params = json!({ "name": format!("{server}__env"), "arguments": { "name": name } });
+            let answer = guest.request("tools/call", params);
+            assert!(is_failure(&answer) && fault(&answer).is_null(), "{server} {name}: {answer}");
+            assert_eq!(text(&answer), "not set", "{server} {name}");
+        }
+    }
+    let (said, _) = guest.failing_call("two__env", json!({ "name": "NAMED" }));
+    assert_eq!(said, "not set", "what is for one server is for that one only");
+    assert_eq!(guest.call("open__env", json!({ "name": "OURS" })), "our own", "where the operator wants it");
+}
+
+#[test]
+fn security_16_a_server_has_no_file_of_ours_open_however_many_clients_there_are() {
+    let place = Place::new([
+        ("one", chaos("refuse-discover")),
+        ("private", chaos("refuse-discover").option("sessions", "private")),
+    ]);
+    let house = place.start_after("exec 7</dev/null 9>&2");
+    house.wait_for_tools("one");
+    house.wait_for_tools("private");
+    let mut guests: Vec<Guest> = (0..5).map(|_| Guest::of(&house, Era::Legacy)).collect();
+    let _streams: Vec<_> = guests.iter_mut().map(Guest::listen).collect();
+    guests[0].failing_call("one__die", json!({}));
+    for server in ["one", "private"] {
+        assert_eq!(guests[1].call(&format!("{server}__fds"), json!({})), "", "{server}: nothing above 2");
+    }
+}
