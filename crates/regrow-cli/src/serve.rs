@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use regrow::{EraFile, ErrorStyle};
 use regrow_gateway::catalog::Store;
 use regrow_gateway::config::{Config, Problems, Reach, Secret, Server};
+use regrow_gateway::operate::traces::Traces;
 use regrow_gateway::{Changes, Clients, Gateway, Settings, connect, operate};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -44,21 +45,42 @@ async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level:
             "there are no servers in the configuration; add one, it is read again when it changes"
         );
     }
-    let settings = settings(options, files.as_ref(), set_level)?;
+    let traces = traces()?;
+    let settings = settings(options, files.as_ref(), set_level, traces.clone())?;
     let overseer = Overseer::new(files)?;
-    match options.transport {
+    let served = match options.transport {
         Transport::Stdio => stdio::serve(options, Gateway::new(config, settings), overseer).await,
-        Transport::Http => {
-            let bound = match http::bind(options).await {
-                Ok(bound) => bound,
-                Err(message) => return Ok(usage(&message)),
-            };
-            http::serve(options, bound, Gateway::new(config, settings), overseer).await
-        }
+        Transport::Http => match http::bind(options).await {
+            Ok(bound) => http::serve(options, bound, Gateway::new(config, settings), overseer).await,
+            Err(message) => Ok(usage(&message)),
+        },
+    };
+    #[cfg(feature = "otel")]
+    traces.close().await;
+    served
+}
+
+/// Calls are traced where the usual variables name a collector.
+#[cfg(feature = "otel")]
+fn traces() -> io::Result<Traces> {
+    let is_named = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    match is_named("OTEL_EXPORTER_OTLP_ENDPOINT") || is_named("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
+        true => Traces::export(None).map_err(io::Error::other),
+        false => Ok(Traces::off()),
     }
 }
 
-fn settings(options: &Serve, files: Option<&Files>, set_level: SetLevel) -> io::Result<Settings> {
+#[cfg(not(feature = "otel"))]
+fn traces() -> io::Result<Traces> {
+    Ok(Traces::off())
+}
+
+fn settings(
+    options: &Serve,
+    files: Option<&Files>,
+    set_level: SetLevel,
+    traces: Traces,
+) -> io::Result<Settings> {
     let cache = !options.no_cache;
     // Also where no server is started now: another configuration may come.
     let guard = Arc::new(guard::start()?);
@@ -79,6 +101,7 @@ fn settings(options: &Serve, files: Option<&Files>, set_level: SetLevel) -> io::
         list_wait: options.list_wait,
         max_clients: options.http.max_clients,
         config_files: files.iter().flat_map(|files| &files.paths).map(|path| shown(path)).collect(),
+        traces,
         log_level: Some(Box::new(move |level| set_level(as_said(level)))),
     })
 }

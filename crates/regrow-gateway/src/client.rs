@@ -43,7 +43,7 @@ pub(crate) struct Client {
 
 #[derive(Default)]
 struct State {
-    /// Its `initialize`; none of a modern client.
+    /// How it greeted: its `initialize`, or `server/discover` in the name of whoever sent its first modern request.
     greeting: Option<Frame>,
     /// It has said that it is ready to be told things.
     is_ready: bool,
@@ -55,6 +55,8 @@ struct State {
     calls: Calls,
     streams: Streams,
     tasks: Tasks,
+    /// How many lists wait for servers that start.
+    waiting: usize,
 }
 
 /// A client's seat at one server, and its ear there.
@@ -115,16 +117,16 @@ impl Client {
         }
         let hears = Arc::new(Hearing::new(self.me.clone(), server));
         let seat = Arc::new(server.seat(self.principal, hears.clone())?);
-        let (greeting, is_ready, level) = {
-            let mut state = self.state();
-            // Two requests may come at the same moment: the first one's seat is taken.
-            if let Some(taken) = state.seat(server.key) {
-                drop(state); // Not under the lock: the other one ends.
-                return Ok(taken);
-            }
-            state.seats.insert(server.key, Taken { seat: seat.clone(), hears });
-            (state.greeting.clone(), state.is_ready, state.level.clone())
-        };
+        let mut state = self.state();
+        // Two requests may come at the same moment: the first one's seat is taken.
+        if let Some(taken) = state.seat(server.key) {
+            drop(state);
+            return Ok(taken);
+        }
+        let before = state.seats.insert(server.key, Taken { seat: seat.clone(), hears });
+        let (greeting, is_ready, level) = (state.greeting.clone(), state.is_ready, state.level.clone());
+        drop(state);
+        drop(before); // Not under the lock: it may end calls.
         // What it has told us is told to each server that it comes to later.
         for request in greeting.iter().chain(&level) {
             let id = request.id().unwrap_or_else(|| RawId::from(0));
@@ -132,6 +134,9 @@ impl Client {
         }
         if greeting.is_some() && is_ready {
             seat.forward(&answers::message(regrow::frame::notification("notifications/initialized", None)));
+        }
+        if server.starts_with_its_client() {
+            seat.start(); // Only now: it is greeted in the client's name.
         }
         Ok(seat)
     }
@@ -155,6 +160,7 @@ impl Upstream for Client {
         if let Some(refusal) = greeting::wrong_version(&frame) {
             return reply.end(refusal);
         }
+        self.note_greeting(&frame);
         let request = Request { frame, id, reply };
         match request.frame.method().unwrap_or_default() {
             "initialize" => self.initialize(request),

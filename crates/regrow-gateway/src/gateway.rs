@@ -19,6 +19,7 @@ use crate::catalog::Catalog;
 use crate::client::Client;
 use crate::config::Config;
 use crate::directory::Directory;
+use crate::operate::traces::Traces;
 use crate::server::{Key, Server};
 use crate::workshop::{Settings, Workshop};
 
@@ -155,6 +156,15 @@ impl Inside {
     /// Forgets what was put together for a server that is gone.
     fn forget_directories(&self, gone: &[Key]) {
         lock(&self.directories).retain(|which, _| which.is_none_or(|key| !gone.contains(&key)));
+    }
+
+    pub(crate) fn traces(&self) -> &Traces {
+        &self.workshop.settings.traces
+    }
+
+    /// How long a client waits for servers that have never told what they offer.
+    pub(crate) fn list_wait(&self) -> Duration {
+        self.workshop.settings.list_wait
     }
 
     fn clients(&self) -> Vec<Arc<Client>> {

@@ -44,6 +44,13 @@ impl Seat {
         self.own.as_ref()
     }
 
+    /// Starts its server now rather than with the first call.
+    pub(crate) fn start(&self) {
+        if let Some(own) = &self.own {
+            own.start();
+        }
+    }
+
     /// Who uses it.
     pub(crate) fn usage(&self) -> &Arc<Usage> {
         &self.usage

@@ -131,7 +131,7 @@ impl Server {
         }
     }
 
-    /// Resolves when it has told what it offers, or has failed to; or when it has been waited for long enough.
+    /// Resolves when it has told what it offers, or has failed to.
     pub(crate) async fn settled(&self) {
         let listed = async {
             let mut catalog = self.catalog.subscribe();
@@ -153,11 +153,9 @@ impl Server {
                 None => std::future::pending().await,
             }
         };
-        let limit = tokio::time::sleep(self.workshop.settings.list_wait);
         tokio::select! {
             () = listed => {}
             () = failed => {}
-            () = limit => {}
         }
     }
 
@@ -170,9 +168,6 @@ impl Server {
                 let home = self.home(connection.clone(), None);
                 let before = self.state().home.replace(home);
                 drop(before); // Not under the lock: it ends tasks.
-                if self.starts_unasked() {
-                    connection.start();
-                }
             }
             return Ok(seat);
         }

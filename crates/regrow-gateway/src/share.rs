@@ -70,7 +70,7 @@ impl Commons {
             me: me.clone(),
             name: name.into(),
             // It must not hold us, who hold it open.
-            connection: builder.hello(hello).bridge_to(Arc::new(Ear(me.clone()))).build(),
+            connection: builder.hello(hello).no_stderr_in_errors().bridge_to(Arc::new(Ear(me.clone()))).build(),
             heard,
             floor: Mutex::default(),
         })

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use crate::catalog::{Store, StoreKey};
 use crate::config::{Reach, Server};
 use crate::operate::LogLevel;
+use crate::operate::traces::Traces;
 
 /// Who the clients are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct Settings {
     pub max_clients: usize,
     /// The files that the configuration was read from, for the status.
     pub config_files: Vec<String>,
+    /// Whether and where calls are traced.
+    pub traces: Traces,
     /// Makes the log say more or less, where that can be done.
     pub log_level: Option<Box<dyn Fn(LogLevel) + Send + Sync>>,
 }

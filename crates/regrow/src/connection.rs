@@ -21,7 +21,7 @@ use crate::memory::{Greeting, Hello, Welcome};
 use crate::notice::{Notice, Notices, Oddities, Status};
 use crate::owner::{Farewell, Owner};
 use crate::relay::Upstream;
-use crate::shared::{IsSafeTool, Settings, Shared};
+use crate::shared::{IsSafeTool, LastWords, Settings, Shared};
 use crate::transport::Transport;
 
 /// Longer lines of a server are refused, unless told otherwise.
@@ -111,7 +111,7 @@ pub struct Builder {
     policy: Policy,
     max_line: usize,
     mask: Mask,
-    stderr_in_errors: bool,
+    last_words: LastWords,
     is_safe_tool: Option<IsSafeTool>,
     inbox: Option<Arc<dyn Inbox>>,
     greets: bool,
@@ -146,7 +146,13 @@ impl Builder {
 
     /// Lets the last lines of the server's stderr into every error, not only into those of a failed start.
     pub fn stderr_in_errors(mut self, allowed: bool) -> Builder {
-        self.stderr_in_errors = allowed;
+        self.last_words = if allowed { LastWords::Always } else { LastWords::AtStart };
+        self
+    }
+
+    /// Keeps the server's stderr out of every error: those who share the connection must not read what it says about one of them.
+    pub fn no_stderr_in_errors(mut self) -> Builder {
+        self.last_words = LastWords::Never;
         self
     }
 
@@ -217,7 +223,7 @@ impl Builder {
             policy: policy.clone(),
             max_line: self.max_line,
             mask: self.mask,
-            stderr_in_errors: self.stderr_in_errors,
+            last_words: self.last_words,
             is_safe_tool: self.is_safe_tool,
             era: self.era,
             era_file,
@@ -284,7 +290,7 @@ impl Connection {
             policy: Policy::default(),
             max_line: MAX_LINE,
             mask: Mask::default(),
-            stderr_in_errors: false,
+            last_words: LastWords::AtStart,
             is_safe_tool: None,
             inbox: None,
             greets: true,

@@ -17,7 +17,7 @@ use crate::error::{ErrorKind, Outlook};
 use crate::notice::{Notice, Status};
 use crate::probe;
 use crate::restore;
-use crate::shared::Shared;
+use crate::shared::{LastWords, Shared};
 use crate::transport::{self, Transport};
 
 /// The lines of stderr that an error carries at most.
@@ -366,7 +366,12 @@ impl Owner {
     /// What a server said before it failed to start tells the cause; what it says later may tell too much.
     fn hear_last_words(&mut self, fault: &Fault, starting: bool) {
         self.last_words.clear();
-        if starting || fault.is_at_start() || self.shared.settings.stderr_in_errors {
+        let are_told = match self.shared.settings.last_words {
+            LastWords::Never => false,
+            LastWords::AtStart => starting || fault.is_at_start(),
+            LastWords::Always => true,
+        };
+        if are_told {
             let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
             let lines = process.map(|process| process.stderr_tail()).unwrap_or_default();
             let skip = lines.len().saturating_sub(LAST_LINES);

@@ -22,13 +22,22 @@ use crate::inbox::{Inbox, Incoming};
 use crate::mask::Mask;
 use crate::memory::{Greeting, Memory};
 
+/// Which errors carry the last lines of a server's stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LastWords {
+    Never,
+    /// Those of a failed start: they tell the cause.
+    AtStart,
+    Always,
+}
+
 /// What does not change over the life of a connection.
 pub(crate) struct Settings {
     pub(crate) name: Arc<str>,
     pub(crate) policy: Policy,
     pub(crate) max_line: usize,
     pub(crate) mask: Mask,
-    pub(crate) stderr_in_errors: bool,
+    pub(crate) last_words: LastWords,
     pub(crate) is_safe_tool: Option<IsSafeTool>,
     /// The era that was asked for.
     pub(crate) era: Era,
@@ -456,7 +465,7 @@ mod tests {
             policy: Policy::default(),
             max_line: 1 << 20,
             mask: Mask::default(),
-            stderr_in_errors: false,
+            last_words: LastWords::AtStart,
             is_safe_tool: None,
             era: Era::Auto,
             era_file: None,

@@ -52,6 +52,7 @@ impl Client {
                 return reply.end(Outcome::Failed(CallError { tool, ..*error }));
             }
         };
+        let (frame, reply) = self.gateway.traces().trace(&server.name, frame, reply);
         let reply = if frame.has_task() { self.remembering(server.key, reply) } else { reply };
         let number = self.state().calls.begin(id.clone(), server.key);
         let reply = Ended { client: self.me.clone(), number, reply: server.stats.timed(reply) };

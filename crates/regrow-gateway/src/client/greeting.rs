@@ -1,8 +1,9 @@
 //! A client greets the gateway: who we are, and what the servers behind us can do together.
 
 use regrow::Outcome;
-use regrow::frame::Frame;
+use regrow::frame::{self, Frame, RawId};
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 
 use super::Client;
 use super::answers::{self, MODERN, SERVER_INFO, Unheard};
@@ -14,6 +15,17 @@ const LEGACY: &str = "2025-11-25";
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 impl Client {
+    /// A modern client does not greet: each of its requests says who it is, and the first one counts.
+    pub(super) fn note_greeting(&self, request: &Frame) {
+        if request.protocol_version().is_none() || self.state().greeting.is_some() {
+            return;
+        }
+        let meta = request.meta().unwrap_or_default();
+        let params = [b"{\"_meta\":", meta, b"}"].concat();
+        let line = frame::request(&RawId::from(0), "server/discover", Some(&params));
+        self.state().greeting.get_or_insert_with(|| answers::message(line));
+    }
+
     pub(super) fn initialize(&self, request: Request) {
         let seats: Vec<_> = {
             let mut state = self.state();
@@ -64,8 +76,9 @@ impl Client {
             Some(server) if !server.is_listed() => {
                 let me = self.me.clone();
                 server.start();
+                let limit = self.gateway.list_wait();
                 tokio::spawn(async move {
-                    server.settled().await;
+                    let _ = timeout(limit, server.settled()).await; // Then with what is known.
                     if let Some(client) = me.upgrade() {
                         then(&client);
                     }

@@ -1,17 +1,19 @@
 //! Lists, answered from the catalogs: at once, also while servers start, hang or are down.
 
 use bytes::{BufMut, BytesMut};
-use regrow::frame;
+use regrow::{CallError, ErrorKind, Outcome, frame};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::Client;
 use super::answers::{self, SERVER_INFO};
 use super::greeting::parsed;
 use crate::catalog::List;
+use crate::directory::PAGE_SIZE;
 use crate::request::Request;
 
-/// So many items are on one page.
-const PAGE: usize = 1000;
+/// More lists of one client do not wait.
+const MAX_WAITING: usize = 64;
 /// Where a list says how old it is.
 const FRESHNESS_KEY: &str = "dev.regrow/freshness";
 
@@ -23,12 +25,21 @@ impl Client {
         if unlisted.is_empty() {
             return self.answer_list(request);
         }
-        let me = self.me.clone();
+        if self.state().waiting == MAX_WAITING {
+            let error = CallError::unsent("regrow".into(), &request.frame, ErrorKind::Overloaded);
+            return request.reply.end(Outcome::Failed(error));
+        }
+        self.state().waiting += 1;
+        let (me, limit) = (self.me.clone(), self.gateway.list_wait());
         tokio::spawn(async move {
-            for server in unlisted {
-                server.settled().await;
-            }
+            let all = async {
+                for server in unlisted {
+                    server.settled().await;
+                }
+            };
+            let _ = timeout(limit, all).await; // Then with what is known.
             if let Some(client) = me.upgrade() {
+                client.state().waiting -= 1;
                 client.answer_list(request);
             }
         });
@@ -40,8 +51,8 @@ impl Client {
         let cursor: Option<Value> = cursor.map(|raw| parsed(Some(raw)));
         let directory = self.directory();
         let page = match &cursor {
-            None => directory.page(list, None, PAGE),
-            Some(cursor) => directory.page(list, Some(cursor.as_str().unwrap_or_default()), PAGE),
+            None => directory.page(list, None, PAGE_SIZE),
+            Some(cursor) => directory.page(list, Some(cursor.as_str().unwrap_or_default()), PAGE_SIZE),
         };
         let Ok(page) = page else {
             let text = "Invalid params: the cursor is of another list; ask for the first page";

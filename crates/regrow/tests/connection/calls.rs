@@ -541,6 +541,15 @@ async fn a_server_that_never_answers_the_handshake_fails_its_callers_at_the_limi
 }
 
 #[tokio::test(start_paused = true)]
+async fn those_who_share_a_connection_are_not_told_what_its_server_says_on_stderr() {
+    let stderr = vec!["Ann's account is locked".to_owned()];
+    let server = Server::always(Plan { start_delay: secs(9999), stderr, ..Plan::default() });
+    let connection = to(&server).stderr_in_errors(true).no_stderr_in_errors().build();
+    let error = connection.request("tools/list", None).await.unwrap_err();
+    assert_eq!(error.stderr, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_waiting_call_ends_by_its_deadline_and_names_no_fault_of_yesterday() {
     let server = Server::new(|start| match start {
         1 | 2 => Plan::default(),
