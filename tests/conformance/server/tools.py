@@ -54,6 +54,11 @@ async def test_tool_with_progress(context: Any) -> Content:
     return [text("It has made progress.")]
 
 
+async def test_reconnection(_context: Any) -> Content:
+    await anyio.sleep(1)
+    return [text("It has taken its time.")]
+
+
 async def test_trigger_tool_change(context: Any) -> Content:
     await changes.change(context, "tools")
     return [text("The tools have changed.")]
@@ -81,6 +86,7 @@ PLAIN: list[Callable[..., Awaitable[Content]]] = [
     test_error_handling,
     test_tool_with_logging,
     test_tool_with_progress,
+    test_reconnection,
     test_trigger_tool_change,
     test_trigger_prompt_change,
     test_custom_header,
