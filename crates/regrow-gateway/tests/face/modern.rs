@@ -87,7 +87,7 @@ async fn a_version_that_is_not_spoken_is_told_which_are() {
         (head.status, &error["code"], &error["data"]["requested"]),
         (400, &json!(-32022), &json!("2030-01-01"))
     );
-    assert_eq!(error["data"]["supported"][0], "2026-07-28");
+    assert_eq!(error["data"]["supported"], json!(["2026-07-28"]), "as a discover says it");
     assert_eq!(world.house.admitted(), 0);
 }
 

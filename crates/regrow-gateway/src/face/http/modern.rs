@@ -63,7 +63,8 @@ fn check(headers: &HeaderMap, request: &Frame) -> Result<(), Refusal> {
     };
     let version = request.protocol_version().ok_or_else(|| lacks(VERSION_KEY))?;
     if version != MODERN {
-        return Err(unsupported(&version));
+        // Those that a discover names: the others begin with a handshake.
+        return Err(unsupported(&version, &[MODERN]));
     }
     let meta =
         request.meta().and_then(|meta| serde_json::from_slice::<HashMap<String, &RawValue>>(meta).ok());
