@@ -122,6 +122,20 @@ async fn an_unknown_method_is_not_found() {
 }
 
 #[tokio::test]
+async fn an_error_that_comes_late_still_has_its_status() {
+    let world = World::with(|options| {
+        options.limits.hold = Duration::ZERO;
+        options.limits.modern_hold = Duration::from_secs(3600);
+    })
+    .await;
+    let mut wire = world.wire().await;
+    wire.send("POST", "/mcp", &headers("tools/call", "slow"), &modern_call(1, "slow")).await;
+    let id = world.house.request().await["id"].as_u64().unwrap();
+    world.house.guest(0).refuse(&RawId::from(id));
+    assert_eq!(wire.head().await.status, 404);
+}
+
+#[tokio::test]
 async fn notifications_are_accepted() {
     let world = World::new().await;
     let body = notification("notifications/other", json!({})).to_string();
@@ -207,7 +221,7 @@ async fn closing_the_response_cancels_the_request_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn leaving_before_the_headers_cancels_too() {
-    let world = World::with(|options| options.limits.hold = Duration::from_secs(3600)).await;
+    let world = World::with(|options| options.limits.modern_hold = Duration::from_secs(3600)).await;
     let mut wire = world.wire().await;
     wire.send("POST", "/mcp", &headers("tools/call", "slow"), &modern_call(1, "slow")).await;
     let id = world.house.request().await["id"].to_string();

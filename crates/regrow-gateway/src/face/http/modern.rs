@@ -102,7 +102,7 @@ async fn request(
         Box::new(ToPost { asked, style: face.style, listens: listens.then_some(id), ticket }),
     );
     drop(guest); // The hall alone decides when it leaves.
-    Ok(match events.first(face.limits.hold).await {
+    Ok(match events.first(face.limits.modern_hold).await {
         First::Answer(line, code) => json(status(code), line),
         First::Stream => events.into_response(),
     })
