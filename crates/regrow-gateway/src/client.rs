@@ -161,6 +161,9 @@ impl Upstream for Client {
         if let Some(refusal) = greeting::wrong_version(&frame) {
             return reply.end(refusal);
         }
+        if greeting::is_gone(&frame) {
+            return reply.end(answers::unknown_method());
+        }
         self.note_greeting(&frame);
         let request = Request { frame, id, reply };
         match request.frame.method().unwrap_or_default() {

@@ -12,6 +12,9 @@ use crate::request::Request;
 
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];
 const LEGACY: &str = "2025-11-25";
+/// Of the legacy era alone.
+const GONE: [&str; 5] =
+    ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 impl Client {
@@ -148,6 +151,31 @@ pub(super) fn wrong_version(request: &Frame) -> Option<Outcome> {
     Some(answers::refusal(-32022, "Unsupported protocol version", Some(&data)))
 }
 
+/// Whether a modern client asks for what its era has no longer.
+pub(super) fn is_gone(request: &Frame) -> bool {
+    request.protocol_version().is_some() && request.method().is_some_and(|method| GONE.contains(&method))
+}
+
 pub(super) fn parsed(raw: Option<&[u8]>) -> Value {
     raw.and_then(|raw| serde_json::from_slice(raw).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str, meta: Value) -> Frame {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "_meta": meta } });
+        answers::message(request.to_string().into())
+    }
+
+    #[test]
+    fn a_modern_client_finds_nothing_of_what_its_era_has_given_up() {
+        let modern = json!({ "io.modelcontextprotocol/protocolVersion": MODERN });
+        for method in GONE {
+            assert!(is_gone(&request(method, modern.clone())), "{method}");
+            assert!(!is_gone(&request(method, json!({}))), "{method} of a legacy client");
+        }
+        assert!(!is_gone(&request("tools/list", modern)));
+    }
 }

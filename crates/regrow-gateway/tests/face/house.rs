@@ -124,6 +124,12 @@ impl Fake {
         reply.end(answered(id, result));
     }
 
+    /// Does not know the method of a request that waits.
+    pub(crate) fn refuse(&self, id: &RawId) {
+        let reply = self.waiting.lock().expect("nobody panics here").remove(id).expect("it waits");
+        reply.end(Outcome::Refused);
+    }
+
     fn tell(&self, seen: Seen) {
         let _ = self.tell.send(seen); // The test may be over.
     }

@@ -87,7 +87,7 @@ async fn a_version_that_is_not_spoken_is_told_which_are() {
         (head.status, &error["code"], &error["data"]["requested"]),
         (400, &json!(-32022), &json!("2030-01-01"))
     );
-    assert_eq!(error["data"]["supported"][0], "2026-07-28");
+    assert_eq!(error["data"]["supported"], json!(["2026-07-28"]), "as a discover says it");
     assert_eq!(world.house.admitted(), 0);
 }
 
@@ -119,6 +119,20 @@ async fn an_unknown_method_is_not_found() {
         .ask("POST", "/mcp", &headers("no/such", ""), &modern(1, "no/such", json!({})))
         .await;
     assert_eq!((head.status, &value(&answer)["error"]["code"]), (404, &json!(-32601)));
+}
+
+#[tokio::test]
+async fn an_error_that_comes_late_still_has_its_status() {
+    let world = World::with(|options| {
+        options.limits.hold = Duration::ZERO;
+        options.limits.modern_hold = Duration::from_secs(3600);
+    })
+    .await;
+    let mut wire = world.wire().await;
+    wire.send("POST", "/mcp", &headers("tools/call", "slow"), &modern_call(1, "slow")).await;
+    let id = world.house.request().await["id"].as_u64().unwrap();
+    world.house.guest(0).refuse(&RawId::from(id));
+    assert_eq!(wire.head().await.status, 404);
 }
 
 #[tokio::test]
@@ -207,7 +221,7 @@ async fn closing_the_response_cancels_the_request_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn leaving_before_the_headers_cancels_too() {
-    let world = World::with(|options| options.limits.hold = Duration::from_secs(3600)).await;
+    let world = World::with(|options| options.limits.modern_hold = Duration::from_secs(3600)).await;
     let mut wire = world.wire().await;
     wire.send("POST", "/mcp", &headers("tools/call", "slow"), &modern_call(1, "slow")).await;
     let id = world.house.request().await["id"].to_string();

@@ -29,6 +29,7 @@ impl World {
     pub(crate) async fn with(change: impl FnOnce(&mut Options)) -> World {
         let mut options =
             Options { addresses: vec!["127.0.0.1:0".parse().expect("an address")], ..Options::default() };
+        options.limits.modern_hold = options.limits.hold; // Most tests want to see a stream soon.
         change(&mut options);
         let bound = bind(options).await.expect("loopback is free");
         let (address, census) = (bound.addresses()[0], bound.census());

@@ -63,7 +63,8 @@ fn check(headers: &HeaderMap, request: &Frame) -> Result<(), Refusal> {
     };
     let version = request.protocol_version().ok_or_else(|| lacks(VERSION_KEY))?;
     if version != MODERN {
-        return Err(unsupported(&version));
+        // Those that a discover names: the others begin with a handshake.
+        return Err(unsupported(&version, &[MODERN]));
     }
     let meta =
         request.meta().and_then(|meta| serde_json::from_slice::<HashMap<String, &RawValue>>(meta).ok());
@@ -101,7 +102,7 @@ async fn request(
         Box::new(ToPost { asked, style: face.style, listens: listens.then_some(id), ticket }),
     );
     drop(guest); // The hall alone decides when it leaves.
-    Ok(match events.first(face.limits.hold).await {
+    Ok(match events.first(face.limits.modern_hold).await {
         First::Answer(line, code) => json(status(code), line),
         First::Stream => events.into_response(),
     })

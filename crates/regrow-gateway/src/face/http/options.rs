@@ -66,6 +66,8 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// How long a response waits for its first message before it becomes a stream.
     pub hold: Duration,
+    /// The same of a modern one, whose errors have a status of their own: a stream cannot have it any more.
+    pub modern_hold: Duration,
     /// Between signs of life on a silent stream.
     pub beat: Duration,
     /// After how long a legacy session that nobody uses is forgotten.
@@ -100,6 +102,7 @@ impl Default for Limits {
             body_timeout: Duration::from_secs(60),
             handshake_timeout: Duration::from_secs(10),
             hold: Duration::from_millis(100),
+            modern_hold: Duration::from_secs(10),
             beat: Duration::from_secs(20),
             session_idle: Duration::from_secs(30 * 60),
             modern_idle: Duration::from_secs(5 * 60),

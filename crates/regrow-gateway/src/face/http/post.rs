@@ -58,7 +58,7 @@ pub(super) fn version(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
         (None, _) => Ok(None),
         (Some(value), None) => {
             let found = value.to_str().unwrap_or_default();
-            if VERSIONS.contains(&found) { Ok(Some(found)) } else { Err(unsupported(found)) }
+            if VERSIONS.contains(&found) { Ok(Some(found)) } else { Err(unsupported(found, &VERSIONS)) }
         }
         (Some(_), Some(_)) => {
             Err(Refusal::new(StatusCode::BAD_REQUEST, MISMATCH, "MCP-Protocol-Version is said twice"))
@@ -66,8 +66,8 @@ pub(super) fn version(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     }
 }
 
-/// This version is not spoken here.
-pub(super) fn unsupported(requested: &str) -> Refusal {
+/// This version is not spoken here, but these are.
+pub(super) fn unsupported(requested: &str, supported: &[&str]) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, UNSUPPORTED, "this protocol version is not supported")
-        .with_data(json!({ "supported": VERSIONS, "requested": requested }).to_string())
+        .with_data(json!({ "supported": supported, "requested": requested }).to_string())
 }
