@@ -7,9 +7,8 @@ import signal
 import subprocess
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
-
-import anyio
 
 from cases import expect, until
 from processes import Process, describe, marked, wait_until_gone
@@ -17,7 +16,7 @@ from served import Server
 
 START_WITHIN = 90.0  # All servers are up after that long, on a busy machine too.
 CALL_WITHIN = 30.0  # The deadline of each call: it may wait until its server, which was just killed, has started again.
-EXIT_WITHIN = 4.0  # It is gone this long after SIGTERM, or after its client left, with nothing in flight.
+EXIT_WITHIN = 10.0  # It is gone this long after SIGTERM, as `--drain-timeout` says: servers are ended gently.
 
 
 class Gateway:
@@ -33,7 +32,8 @@ class Gateway:
 
     def entry(self, server: Server) -> dict:
         command, *arguments = server.command()
-        return {"command": command, "args": arguments, "env": {**server.env(), "REGROW_PEERS_MARKER": self.mark(server)}}
+        env = {**server.env(), "REGROW_PEERS_MARKER": self.mark(server)}
+        return {"command": command, "args": arguments, "env": env, "regrow": {"era": server.era}}
 
     def mark(self, server: Server) -> str:
         return f"{self.marker}/{server.name}/"
@@ -71,8 +71,7 @@ class Gateway:
         there = marked(self.marker)
         started = time.monotonic()
         self.process.terminate()
-        with anyio.move_on_after(EXIT_WITHIN * 2):
-            await until(lambda: self.process.poll() is not None, "it ends")
+        await until(lambda: self.process.poll() is not None, "it ends", EXIT_WITHIN * 2)
         took = time.monotonic() - started
         self.expect_gone(there)
         expect(self.process.returncode == 0, f"it ended with {self.process.returncode}")
@@ -86,6 +85,7 @@ class Gateway:
     def end_all(self) -> None:
         """After a failure nobody stays."""
         for process in marked(self.marker):
-            process.signal(signal.SIGKILL)
+            with suppress(RuntimeError):  # It ended meanwhile.
+                process.signal(signal.SIGKILL)
         if self.process:
             self.process.wait()

@@ -18,6 +18,7 @@ from cases import Report, expect
 from gateway import START_WITHIN, Gateway
 from led_client import LedClient
 from processes import marked
+from python_sdk import MODERN
 from served import twenty
 from storm import Storm
 
@@ -54,7 +55,7 @@ def http_clients(options: argparse.Namespace) -> dict[str, list[str]]:
         "typescript1": typescript(options, "1"),
         "mcp2-auto": python(options, "mcp2", "led_python.py", "--mode", "auto"),
         "typescript2-auto": typescript(options, "2", "--mode", "auto"),
-        "fastmcp": python(options, "fastmcp", "led_fastmcp.py"),
+        "fastmcp-auto": python(options, "fastmcp", "led_fastmcp.py"),
         "mcp2-legacy": python(options, "mcp2", "led_python.py"),
     }
     if options.rmcp:
@@ -134,6 +135,8 @@ async def visit(
             client.command += target
             async with life.case(client.name, "connects and lists the tools of all servers"):
                 await client.connect(group, life.log(client.name), env)
+                modern = "-auto" in client.name
+                expect(modern == (client.version == MODERN), f"speaks {client.version!r}")
                 client.listed = await client.tools()
                 check_list(life, client.listed)
                 connected.append(client)
