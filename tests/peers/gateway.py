@@ -50,14 +50,15 @@ class Gateway:
         await until(lambda: "serving at " in self.said() or self.process.poll() is not None, "it serves")
         address = re.search(r"serving at (\S+)", self.said())
         expect(address is not None, f"it ended: {self.said()[-500:]}")
-        await until(lambda: all(self.is_ready(server) for server in self.servers), "all are ready", START_WITHIN)
+        await until(self.all_are_ready, "all are ready", START_WITHIN)
         return address[1]
 
     def said(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def is_ready(self, server: Server) -> bool:
-        return f"{server.name}: ready" in self.said()
+    def all_are_ready(self) -> bool:
+        said = self.said()
+        return all(f"{server.name}: ready" in said for server in self.servers)
 
     async def kill(self, server: Server) -> None:
         """Kills its process, as a crash does; one that is just being started, as soon as it is there."""

@@ -35,7 +35,7 @@ class Ended:
         return (self.answer.get("meta") or {}).get("dev.regrow/fault") or {}
 
     def problem(self) -> str | None:
-        """What is wrong with it, if anything: it must be right, or a truthful failure, and in time."""
+        """What is wrong with it, if anything: it must be right, or say truthfully what a kill did to it, and in time."""
         if self.took > CALL_WITHIN + SLACK:
             return f"{self.call.name} took {self.took:.1f} s: {self.answer}"
         if "text" not in self.answer:
@@ -45,6 +45,7 @@ class Ended:
         words = {"unknown": "may have run", "not-sent": "did not run"}.get(self.fault.get("delivery"))
         text, server = self.answer["text"], self.call.server.name
         truthful = words and words in text and text.startswith(f"{server}: ") and self.fault.get("server") == server
+        truthful = truthful and self.fault.get("signal") == "SIGKILL"  # Nothing else happens to a server here.
         return None if truthful else f"{self.call.name} failed with {self.answer}"
 
 
@@ -89,12 +90,14 @@ class LedClient:
 
     async def ask(self, request: dict[str, Any], seconds: float = CALL_WITHIN + 10) -> dict[str, Any]:
         self._asked += 1
-        told, slot = anyio.Event(), []
-        number = self._asked
+        number, told, slot = self._asked, anyio.Event(), []
         self._pending[number] = (told, slot)
-        await self.process.stdin.send(json.dumps({"id": number, **request}).encode() + b"\n")
-        with anyio.move_on_after(seconds):
-            await told.wait()
+        try:
+            await self.process.stdin.send(json.dumps({"id": number, **request}).encode() + b"\n")
+            with anyio.move_on_after(seconds):
+                await told.wait()
+        except anyio.BrokenResourceError:
+            return {"threw": "the client has ended"}
         return slot[0] if slot else {"threw": "never answered"}
 
     async def tools(self) -> list[str]:

@@ -157,7 +157,8 @@ def check_list(life: Life, tools: list[str]) -> None:
 
 
 async def check_client(life: Life, client: LedClient) -> None:
-    async with life.case(client.name, f"{len(client.ended)} calls are right, or fail truthfully, in time"):
+    failed = sum(ended.failed for ended in client.ended)
+    async with life.case(client.name, f"{len(client.ended)} calls end in time, right, or killed and told so ({failed})"):
         expect_none([ended.problem() for ended in client.ended])
     async with life.case(client.name, f"{len(client.lost)} calls whose server is killed are told so at once"):
         expect(bool(client.lost), "there was none")

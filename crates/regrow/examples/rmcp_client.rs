@@ -49,7 +49,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
         let request: Value = serde_json::from_str(&line)?;
         let peer = client.peer().clone();
         pending.spawn(async move {
-            let mut answer = answer(&peer, &request).await.unwrap_or_else(|error| json!({ "threw": error.to_string() }));
+            let mut answer =
+                answer(&peer, &request).await.unwrap_or_else(|error| json!({ "threw": error.to_string() }));
             answer["id"] = request["id"].clone();
             println!("{answer}");
         });
