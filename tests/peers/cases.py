@@ -80,9 +80,9 @@ class Report:
     ended: set[str] = field(default_factory=set)
 
     @asynccontextmanager
-    async def case(self, name: str) -> AsyncIterator[None]:
+    async def case(self, name: str, limit: float = CASE_LIMIT) -> AsyncIterator[None]:
         try:
-            with anyio.fail_after(CASE_LIMIT):
+            with anyio.fail_after(limit):
                 yield
         except Exception as error:  # noqa: BLE001 - a failed case is reported, and the next one runs
             self.failed(name, error)

@@ -1,5 +1,5 @@
 //! Real clients from PyPI and npm against real servers, through `regrow wrap`, with the servers killed between and
-//! during calls; in front of commands, and of URLs. Needs `tests/peers/install` once; says so where that has not been done, and fails in CI.
+//! during calls; in front of commands, and of URLs. And through `regrow serve`, across twenty servers at a time. Needs `tests/peers/install` once; says so where that has not been done, and fails in CI.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,9 +19,14 @@ fn real_clients_keep_their_sessions_while_remote_servers_restart() {
     run("http");
 }
 
+#[test]
+fn real_clients_call_across_twenty_servers_while_one_each_second_dies() {
+    run("serve");
+}
+
 fn run(part: &str) {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    if !root.join(".peers/mcp2/installed").exists() {
+    if !root.join(".peers/fastmcp/installed").exists() {
         assert!(std::env::var_os("REGROW_CI").is_none(), "in CI nothing may be skipped");
         // Not by `eprintln!`, which is only shown for tests that fail.
         let skipped = "skipped: real clients and servers are not installed; tests/peers/install does that\n";
