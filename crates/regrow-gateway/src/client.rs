@@ -136,12 +136,9 @@ impl Client {
         Ok(seat)
     }
 
-    /// Forgets what is left of servers that are gone from the configuration.
-    pub(crate) fn leave(&self, gone: &[Key]) {
-        let left: Vec<_> = {
-            let mut state = self.state();
-            gone.iter().filter_map(|key| state.seats.remove(key)).collect()
-        };
+    /// Forgets what is left of a server that is gone from the configuration.
+    pub(crate) fn leave(&self, gone: Key) {
+        let left = self.state().seats.remove(&gone);
         drop(left); // Not under the lock: it may end calls.
     }
 
@@ -182,8 +179,12 @@ impl Upstream for Client {
             return true;
         }
         let Some((number, key)) = self.state().calls.newest(id) else { return false };
-        let seat = self.state().seat(key);
-        let waited = self.gateway.server(key).is_some_and(|server| server.withdraw(self.number, number));
+        let (seat, server) = {
+            let state = self.state();
+            // Also one that is gone from the configuration: its calls may finish.
+            (state.seat(key), state.seats.get(&key).and_then(|taken| taken.hears.server()))
+        };
+        let waited = server.is_some_and(|server| server.withdraw(self.number, number));
         if waited {
             self.state().calls.end(number);
         }
@@ -215,7 +216,8 @@ impl Upstream for Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        for server in self.servers() {
+        let servers: Vec<_> = self.state().seats.values().filter_map(|taken| taken.hears.server()).collect();
+        for server in servers {
             server.withdraw_all(self.number);
         }
         self.gateway.left(self.number);

@@ -4,7 +4,7 @@ mod report;
 mod tending;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::SystemTime;
 
 use regrow::core::{Fault, Manner, State as Lifecycle};
@@ -13,6 +13,7 @@ use regrow::{Bridge, Builder, CallError, Connection, Era, ErrorKind, Inbox, Outc
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep_until};
 
 pub(crate) use tending::is_of_catalog;
 
@@ -45,6 +46,8 @@ pub(crate) struct Server {
     /// Known by the client's number and the call's.
     turnstile: Turnstile<(u64, u64)>,
     usage: Usage,
+    /// Since when somebody waits to learn what it offers.
+    awaited: OnceLock<Instant>,
     state: Mutex<State>,
 }
 
@@ -93,6 +96,7 @@ impl Server {
             workshop,
             catalog,
             usage: Usage::new(),
+            awaited: OnceLock::new(),
             state: Mutex::default(),
         })
     }
@@ -131,33 +135,33 @@ impl Server {
         }
     }
 
-    /// Resolves when it has told what it offers, or has failed to; or when it has been waited for long enough.
-    pub(crate) async fn settled(&self) {
-        let listed = async {
-            let mut catalog = self.catalog.subscribe();
-            // The sender is ours: it does not close.
-            let _ = catalog.wait_for(|catalog| is_told(catalog)).await;
-        };
-        let failed = async {
-            match self.connection() {
-                Some(connection) => {
-                    let has_failed = |status: &Status| {
-                        matches!(
-                            status.state,
-                            Lifecycle::Backoff { .. } | Lifecycle::Parked { .. } | Lifecycle::Closed
-                        )
-                    };
-                    // It closes with the connection, which is a failure as well.
-                    let _ = connection.status().wait_for(has_failed).await;
-                }
-                None => std::future::pending().await,
+    /// Resolves when it has told what it offers, or has failed to; or when it has been waited for long enough, counted from the first
+    /// who waits: all the lists that a client begins with do not take longer than one.
+    pub(crate) fn settled(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
+        let until = *self.awaited.get_or_init(Instant::now) + self.workshop.settings.list_wait;
+        async move {
+            let listed = async {
+                let mut catalog = self.catalog.subscribe();
+                // The sender is ours: it does not close.
+                let _ = catalog.wait_for(|catalog| is_told(catalog)).await;
+            };
+            let failed = async {
+                // Who cannot even be set up has failed, too.
+                let Some(connection) = self.connection() else { return };
+                let has_failed = |status: &Status| {
+                    matches!(
+                        status.state,
+                        Lifecycle::Backoff { .. } | Lifecycle::Parked { .. } | Lifecycle::Closed
+                    )
+                };
+                // It closes with the connection, which is a failure as well.
+                let _ = connection.status().wait_for(has_failed).await;
+            };
+            tokio::select! {
+                () = listed => {}
+                () = failed => {}
+                () = sleep_until(until) => {}
             }
-        };
-        let limit = tokio::time::sleep(self.workshop.settings.list_wait);
-        tokio::select! {
-            () = listed => {}
-            () = failed => {}
-            () = limit => {}
         }
     }
 
@@ -249,9 +253,7 @@ impl Server {
     /// A request comes, for this place. It goes when it is its turn.
     pub(crate) fn enter(&self, client: u64, number: u64, request: Request, seat: Arc<Seat>) {
         let Some(me) = self.me.upgrade() else { return };
-        self.usage.begin();
-        seat.usage().begin();
-        let used = InUse { server: me.clone(), seat: seat.clone() };
+        let used = InUse::of(&me, &seat);
         let queued = self.stats.queued();
         let limit = self.config.options.call_timeout;
         self.turnstile.submit((client, number), limit, move |turn| {
@@ -382,16 +384,24 @@ impl Reply for Passing {
     }
 }
 
-/// As long as this lives, the server and the place there are in use.
-struct InUse {
+/// As long as this lives, the server and the place there are in use. The place itself may go: its calls must not keep it.
+pub(crate) struct InUse {
     server: Arc<Server>,
-    seat: Arc<Seat>,
+    seat: Arc<Usage>,
+}
+
+impl InUse {
+    pub(crate) fn of(server: &Arc<Server>, seat: &Seat) -> InUse {
+        server.usage.begin();
+        seat.usage().begin();
+        InUse { server: server.clone(), seat: seat.usage().clone() }
+    }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
         self.server.usage.end();
-        self.seat.usage().end();
+        self.seat.end();
     }
 }
 

@@ -64,8 +64,10 @@ impl Client {
             Some(server) if !server.is_listed() => {
                 let me = self.me.clone();
                 server.start();
+                self.take_seats();
+                let settled = server.settled();
                 tokio::spawn(async move {
-                    server.settled().await;
+                    settled.await;
                     if let Some(client) = me.upgrade() {
                         then(&client);
                     }

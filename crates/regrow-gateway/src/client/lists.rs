@@ -9,6 +9,7 @@ use super::answers::{self, SERVER_INFO};
 use super::greeting::parsed;
 use crate::catalog::List;
 use crate::request::Request;
+use crate::server::Server;
 
 /// So many items are on one page.
 const PAGE: usize = 1000;
@@ -24,9 +25,11 @@ impl Client {
             return self.answer_list(request);
         }
         let me = self.me.clone();
+        // Each is waited for from now on, also while it is another's turn here.
+        let settled: Vec<_> = unlisted.into_iter().map(Server::settled).collect();
         tokio::spawn(async move {
-            for server in unlisted {
-                server.settled().await;
+            for settled in settled {
+                settled.await;
             }
             if let Some(client) = me.upgrade() {
                 client.answer_list(request);

@@ -1,8 +1,11 @@
 //! Clients of either era in front of servers of either era, one client or many.
 
+use std::time::Duration;
+
 use regrow_gateway::Clients::{Many, One};
 use regrow_gateway::config::Sessions;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::fake::Fake;
 use crate::guest::*;
@@ -105,4 +108,21 @@ async fn the_level_of_a_shared_session_is_the_most_verbose_and_its_logs_are_the_
     let logs = house.gateway.logs("a").expect("it is there");
     assert!(logs.iter().any(|line| line.contains("for the operator")), "{logs:?}");
     assert_eq!(b.count("logging/setLevel"), 0, "nobody sits there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_words_of_a_single_server_are_repeated_as_soon_as_it_has_said_them() {
+    for clients in [One, Many] {
+        for modern in [false, true] {
+            let a = Fake::new("a", modern);
+            a.world().start_takes = Duration::from_secs(1);
+            let house = House::new(clients, &[&a]);
+            let guest = Guest::modern(&house.gateway);
+            let start = Instant::now();
+            let discovered = guest.ask("server/discover", json!({})).await;
+            assert_eq!(discovered["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "a");
+            assert!(discovered["result"]["capabilities"]["completions"].is_object(), "{discovered}");
+            assert!(start.elapsed() < Duration::from_secs(2), "{clients:?}: {:?}", start.elapsed());
+        }
+    }
 }

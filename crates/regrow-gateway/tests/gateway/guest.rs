@@ -166,7 +166,7 @@ impl Guest {
     pub fn answer(&self, question: &Incoming, result: &Value) -> bool {
         let id = question.frame.id().expect("a question has an id");
         let line = json!({ "jsonrpc": "2.0", "id": read(id.as_bytes()), "result": result });
-        self.admitted.hand_over(question.epoch, &id, line.to_string().into())
+        self.admitted.hand_over(question.epoch, &id, format!("{line}\n").into())
     }
 
     /// What it was told since this was last asked.
@@ -217,6 +217,11 @@ fn message(line: &Value) -> Frame {
 
 pub fn read(line: &[u8]) -> Value {
     serde_json::from_slice(line).expect("JSON")
+}
+
+/// Lets a list be fetched anew: a change waits for others, and a list for a second after the last.
+pub async fn refresh() {
+    sleep(Duration::from_secs(2)).await;
 }
 
 /// Lets everything happen that is due now, with what is told together after a short while.

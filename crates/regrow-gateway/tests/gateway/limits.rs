@@ -72,8 +72,9 @@ async fn a_full_queue_is_a_typed_error_at_once_and_waiting_ends_with_the_call_s_
     let late = late.end().await;
     assert_eq!((&late["failed"], &late["delivery"]), (&json!("Timeout"), &json!("NotSent")));
     assert_eq!(start.elapsed(), Duration::from_secs(35));
+    // From its turn on it has the time that each call has.
     assert_eq!(waits.end().await["failed"], "Timeout");
-    assert!(start.elapsed() <= Duration::from_secs(36), "one deadline over all: {:?}", start.elapsed());
+    assert_eq!(start.elapsed(), Duration::from_secs(59));
     assert_eq!(a.ran("echo"), [""; 0]);
     assert_eq!(guest.call("a__echo", "x").await, "a: x");
 }

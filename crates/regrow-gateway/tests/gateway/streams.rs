@@ -133,7 +133,7 @@ async fn a_stream_ends_when_the_last_server_has_ended_its_part() {
     sleep(Duration::from_secs(10)).await;
     assert_eq!(guest.methods(), [ACKNOWLEDGED]);
     b.changes_tools(&["echo"]);
-    settle().await;
+    refresh().await;
     assert_eq!(guest.tools().await.len(), 10, "the catalog's own stream was opened again");
 }
 
@@ -157,15 +157,15 @@ async fn changes_of_lists_are_told_to_streams_that_asked_for_them() {
     let (a, b) = (Fake::modern("a"), Fake::legacy("b"));
     let house = House::new(Many, &[&a, &b]);
     let guest = Guest::modern(&house.gateway);
+    guest.tools().await;
     let params = json!({ "notifications": { "toolsListChanged": true } });
     let _tools = guest.send(&json!(1), "subscriptions/listen", params);
     let params = json!({ "notifications": { "promptsListChanged": true } });
     let _prompts = guest.send(&json!(2), "subscriptions/listen", params);
-    guest.tools().await;
     settle().await;
     assert_eq!(guest.methods(), [ACKNOWLEDGED; 2]);
     a.changes_tools(&["echo"]);
-    settle().await;
+    refresh().await;
     let heard = guest.heard();
     assert_eq!(heard.len(), 1, "{heard:?}");
     assert_eq!(heard[0]["params"]["_meta"][SUBSCRIPTION], 1);
