@@ -8,6 +8,7 @@ mod greeting;
 mod hearing;
 mod lists;
 mod streams;
+mod subscribing;
 mod tasks;
 
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ use crate::directory::Directory;
 use crate::gateway::Inside;
 use crate::request::Request;
 use crate::seat::Seat;
-use crate::server::{Key, Server};
+use crate::server::{InUse, Key, Server};
 use calls::Calls;
 use hearing::Hearing;
 use streams::Streams;
@@ -61,6 +62,8 @@ struct State {
 struct Taken {
     seat: Arc<Seat>,
     hears: Arc<Hearing>,
+    /// The resources that it is subscribed to there.
+    subscribed: HashMap<String, InUse>,
 }
 
 impl State {
@@ -122,7 +125,7 @@ impl Client {
                 drop(state); // Not under the lock: the other one ends.
                 return Ok(taken);
             }
-            state.seats.insert(server.key, Taken { seat: seat.clone(), hears });
+            state.seats.insert(server.key, Taken { seat: seat.clone(), hears, subscribed: HashMap::new() });
             (state.greeting.clone(), state.is_ready, state.level.clone())
         };
         // What it has told us is told to each server that it comes to later.

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use regrow::core::{Fault, Manner, State as Lifecycle};
 use regrow::frame::{self, Frame, RawId};
-use regrow::{Bridge, Builder, CallError, Connection, Era, ErrorKind, Inbox, Outcome, Reply, Status};
+use regrow::{Builder, CallError, Connection, Era, ErrorKind, Inbox, Outcome, Reply, Status};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -53,6 +53,8 @@ pub(crate) struct Server {
 
 #[derive(Default)]
 struct State {
+    /// Nobody gets a place any more: it is gone from the configuration, or the gateway ends.
+    is_ended: bool,
     home: Option<Home>,
     /// Shared connections of principals other than the first.
     commons: HashMap<Principal, Weak<Commons>>,
@@ -172,7 +174,12 @@ impl Server {
             let seat = Seat::own(&me, self.builder()?, hears);
             if let Some(connection) = seat.connection() {
                 let home = self.home(connection.clone(), None);
-                let before = self.state().home.replace(home);
+                let mut state = self.state();
+                if state.is_ended {
+                    return Err(self.error(ErrorKind::Closed));
+                }
+                let before = state.home.replace(home);
+                drop(state);
                 drop(before); // Not under the lock: it ends tasks.
                 if self.starts_unasked() {
                     connection.start();
@@ -185,7 +192,7 @@ impl Server {
         match shares {
             true => {
                 let commons = self.commons(principal)?;
-                Ok(Seat::shared(Bridge::new(self.name.clone(), hears, |bridge| commons.join(bridge))))
+                Ok(Seat::shared(self, &commons, hears))
             }
             false => self.private_seat(&me, hears),
         }
@@ -194,6 +201,9 @@ impl Server {
     fn private_seat(&self, me: &Arc<Server>, hears: Arc<dyn Inbox>) -> Result<Seat, Box<CallError>> {
         let options = &self.config.options;
         let mut state = self.state();
+        if state.is_ended {
+            return Err(self.error(ErrorKind::Closed));
+        }
         state.own.retain(|own| !own.status().borrow().is_closed());
         if state.own.len() >= usize::try_from(options.max_sessions).unwrap_or(usize::MAX) {
             return Err(self.error(ErrorKind::Overloaded));
@@ -210,6 +220,9 @@ impl Server {
     /// The shared connection of this principal. That of the first is the server's home.
     fn commons(&self, principal: Principal) -> Result<Arc<Commons>, Box<CallError>> {
         let mut state = self.state();
+        if state.is_ended {
+            return Err(self.error(ErrorKind::Closed));
+        }
         if principal == Principal::default() {
             let open = state.home.as_ref().filter(|home| !home.connection.status().borrow().is_closed());
             if let Some(commons) = open.and_then(|home| home.commons.clone()) {
@@ -322,6 +335,7 @@ impl Server {
 
     /// Ends all of its connections: calls in flight may finish, unless there is no time.
     pub(crate) async fn end(&self, manner: Manner) {
+        self.state().is_ended = true;
         let connections = self.connections();
         let mut ends = JoinSet::new();
         for connection in connections {

@@ -96,26 +96,24 @@ impl Client {
     /// Something has changed. Tells the client which of its lists are not what it knows.
     pub(crate) fn look_at_lists(&self) {
         let directory = self.directory();
+        let now = List::ALL.map(|list| directory.revision(list));
         let mut state = self.state();
         let mut methods = vec![];
         for list in List::ALL {
-            let now = directory.revision(list);
             // Who has never asked knows nothing that could have changed.
             let known = &mut state.known[list as usize];
-            if known.is_some_and(|known| known != now) {
-                *known = Some(now);
+            if known.is_some_and(|known| known != now[list as usize]) {
+                *known = Some(now[list as usize]);
                 methods.push(list.notification());
             }
         }
         methods.dedup();
         let is_told = state.greeting.is_some() && state.is_ready;
         drop(state);
-        for method in methods {
-            if is_told {
-                self.tell(frame::notification(method, None), None);
-            }
-            self.tell_streams(method);
+        for method in methods.into_iter().filter(|_| is_told) {
+            self.tell(frame::notification(method, None), None);
         }
+        self.tell_streams(now);
     }
 }
 
