@@ -38,6 +38,8 @@ pub(crate) struct Client {
     scope: Scope,
     principal: Principal,
     inbox: Arc<dyn Inbox>,
+    /// Held while a seat is taken and greeted, so that nothing overtakes the greeting, and no second seat is made beside it.
+    taking: Mutex<()>,
     /// Never locked while a server, the inbox or a reply is called: each of them may call us.
     state: Mutex<State>,
 }
@@ -88,6 +90,7 @@ impl Client {
             scope,
             principal,
             inbox,
+            taking: Mutex::default(),
             state: Mutex::default(),
         })
     }
@@ -113,21 +116,19 @@ impl Client {
 
     /// Its seat at this server, taken with its first request there.
     fn seat(&self, server: &Arc<Server>) -> Result<Arc<Seat>, Box<CallError>> {
+        let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seat) = self.state().seat(server.key) {
             return Ok(seat);
         }
         let hears = Arc::new(Hearing::new(self.me.clone(), server));
         let seat = Arc::new(server.seat(self.principal, hears.clone())?);
-        let (greeting, is_ready, level) = {
+        let (greeting, is_ready, level, over) = {
             let mut state = self.state();
-            // Two requests may come at the same moment: the first one's seat is taken.
-            if let Some(taken) = state.seat(server.key) {
-                drop(state); // Not under the lock: the other one ends.
-                return Ok(taken);
-            }
-            state.seats.insert(server.key, Taken { seat: seat.clone(), hears, subscribed: HashMap::new() });
-            (state.greeting.clone(), state.is_ready, state.level.clone())
+            let taken = Taken { seat: seat.clone(), hears, subscribed: HashMap::new() };
+            let over = state.seats.insert(server.key, taken);
+            (state.greeting.clone(), state.is_ready, state.level.clone(), over)
         };
+        drop(over); // Not under the lock: it may end calls.
         // What it has told us is told to each server that it comes to later.
         for request in greeting.iter().chain(&level) {
             let id = request.id().unwrap_or_else(|| RawId::from(0));

@@ -97,7 +97,10 @@ fn connect(known: Arc<Mutex<BTreeMap<String, Fake>>>) -> Connect {
     Box::new(move |server, _| {
         let Reach::Process(process) = &server.reach else { panic!("it is one") };
         let fake = known.lock().expect("no panic")[&process.program].clone();
-        let mut policy = Policy { call_timeout: server.options.call_timeout, ..Policy::default() };
+        let usual = Policy::default();
+        let Options { call_timeout, connect_timeout, .. } = server.options;
+        let discover_timeout = usual.discover_timeout.min(connect_timeout / 3);
+        let mut policy = Policy { call_timeout, connect_timeout, discover_timeout, ..usual };
         policy.backoff.jitter_percent = 0;
         Ok(Connection::builder(&*server.name, fake).policy(policy).seed(1).era(server.options.era))
     })

@@ -13,4 +13,5 @@ mod naming;
 mod questions;
 mod reloading;
 mod resting;
+mod storm;
 mod streams;
