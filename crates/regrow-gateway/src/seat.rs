@@ -40,8 +40,7 @@ impl Seat {
 
     /// With a share of a connection.
     pub(crate) fn shared(server: &Server, commons: &Arc<Commons>, hears: Arc<dyn Inbox>) -> Seat {
-        let bridge =
-            Bridge::new(server.name.clone(), hears, |bridge| Box::new(Quiet(commons.join(bridge))));
+        let bridge = Bridge::new(server.name.clone(), hears, |bridge| Box::new(Quiet(commons.join(bridge))));
         Seat { bridge, own: None, usage: Arc::new(Usage::new()) }
     }
 

@@ -13,8 +13,7 @@ use crate::house::House;
 
 #[tokio::test(start_paused = true)]
 async fn every_client_works_with_every_server() {
-    for (clients, sessions) in
-        [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
+    for (clients, sessions) in [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
     {
         let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
         let house = House::with(clients, &[&a, &b], |options| options.sessions = sessions);
@@ -37,9 +36,11 @@ async fn every_client_works_with_every_server() {
             assert_eq!(guest.ask("ping", json!({})).await["result"], json!({}));
         }
         assert_eq!(b.count("initialize"), 0);
-        assert!(a.heard_of("tools/call").iter().all(|call| {
-            call["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null()
-        }));
+        assert!(
+            a.heard_of("tools/call")
+                .iter()
+                .all(|call| { call["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null() })
+        );
         assert!(b.heard_of("tools/call").iter().all(|call| {
             call["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         }));
@@ -99,7 +100,8 @@ async fn the_level_of_a_shared_session_is_the_most_verbose_and_its_logs_are_the_
     }
     quiet.ask("logging/setLevel", json!({ "level": "warning" })).await;
     settle().await;
-    let told: Vec<_> = a.heard_of("logging/setLevel").iter().map(|set| set["params"]["level"].clone()).collect();
+    let told: Vec<_> =
+        a.heard_of("logging/setLevel").iter().map(|set| set["params"]["level"].clone()).collect();
     assert_eq!(told.last(), Some(&json!("debug")), "{told:?}");
     quiet.call("a__log", "for the operator").await;
     settle().await;

@@ -175,7 +175,9 @@ impl Fake {
     pub fn ran(&self, tool: &str) -> Vec<String> {
         let calls = self.heard_of("tools/call");
         let calls = calls.iter().filter(|call| call["params"]["name"] == tool);
-        calls.map(|call| call["params"]["arguments"]["text"].as_str().unwrap_or_default().to_owned()).collect()
+        calls
+            .map(|call| call["params"]["arguments"]["text"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     /// What it was sent of this method, in one of its lives.
@@ -362,7 +364,8 @@ impl World {
             _ => ("resourceTemplates", "uriTemplate"),
         };
         let all = &self.lists[method];
-        let from: usize = params["cursor"].as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or_default();
+        let from: usize =
+            params["cursor"].as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or_default();
         let items: Vec<Value> = all
             .iter()
             .skip(from)

@@ -96,6 +96,10 @@ impl Guest {
         Guest { admitted, told: Arc::default(), modern: false, last: AtomicU64::new(100) }
     }
 
+    pub fn is_modern(&self) -> bool {
+        self.modern
+    }
+
     pub async fn greet(&self) -> Value {
         let params = json!({
             "protocolVersion": "2025-11-25",
@@ -154,7 +158,8 @@ impl Guest {
     }
 
     pub fn cancel(&self, id: u64) -> bool {
-        let line = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
+        let line =
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
         self.admitted.cancel(&raw(&json!(id)), &message(&line))
     }
 

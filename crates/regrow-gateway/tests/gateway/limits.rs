@@ -22,7 +22,8 @@ async fn no_more_calls_run_at_once_than_a_server_is_to_get_and_the_rest_wait_the
     let guests = [Guest::legacy(&house.gateway).await, Guest::legacy(&house.gateway).await];
     guests[0].tools().await;
     let start = Instant::now();
-    let wait = |n: usize| guests[n % 2].begin(n as u64, "a__wait", json!({ "text": n.to_string(), "ms": 1000 }));
+    let wait =
+        |n: usize| guests[n % 2].begin(n as u64, "a__wait", json!({ "text": n.to_string(), "ms": 1000 }));
     let calls: Vec<_> = (0..6).map(wait).collect();
     settle().await;
     assert_eq!((a.ran("wait").len(), house.report("a").in_flight, house.report("a").queue), (2, 2, 4));
@@ -145,7 +146,8 @@ async fn a_panic_over_one_server_s_message_ends_that_session_only() {
     good.tools().await;
     good.call("a__echo", "x").await;
     let broken = Arc::new(Broken(AtomicBool::new(false)));
-    let admitted = house.gateway.admit(&Scope::All, Principal::default(), broken.clone()).expect("it is let in");
+    let admitted =
+        house.gateway.admit(&Scope::All, Principal::default(), broken.clone()).expect("it is let in");
     let bad = Guest::of(admitted);
     bad.greet().await;
     let call = bad.begin(1, "a__log", json!({ "text": "boom" }));

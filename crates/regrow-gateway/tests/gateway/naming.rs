@@ -117,7 +117,11 @@ async fn resources_are_read_where_they_are_listed_and_unlisted_ones_are_tried_in
     assert_eq!(read("b://listed").await["result"]["contents"][0]["text"], "b: b://listed");
     assert_eq!((a.count("resources/read"), c.count("resources/read")), (0, 0));
     assert_eq!(read("c://file/x").await["result"]["contents"][0]["text"], "c: c://file/x");
-    assert_eq!((a.count("resources/read"), b.count("resources/read")), (0, 1), "its template says whose it is");
+    assert_eq!(
+        (a.count("resources/read"), b.count("resources/read")),
+        (0, 1),
+        "its template says whose it is"
+    );
     assert_eq!(read("c://elsewhere").await["result"]["contents"][0]["text"], "c: c://elsewhere");
     assert_eq!((a.count("resources/read"), b.count("resources/read")), (1, 2));
     assert_eq!(read("d://nowhere").await["error"]["code"], -32002);

@@ -67,8 +67,7 @@ async fn a_shared_session_asks_nobody_anything() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_and_logs_reach_the_client_whose_call_they_belong_to() {
-    for (clients, sessions) in
-        [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
+    for (clients, sessions) in [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
     {
         for modern in [false, true] {
             let (a, b) = (Fake::new("a", modern), Fake::legacy("b"));
@@ -82,7 +81,8 @@ async fn progress_and_logs_reach_the_client_whose_call_they_belong_to() {
             let call = guest.send(&json!(7), "tools/call", params);
             assert_eq!(said(&call.end().await), "a: x");
             let told = guest.incoming();
-            let tokens: Vec<_> = told.iter().map(|told| read(told.frame.bytes())["params"]["progressToken"].clone()).collect();
+            let tokens: Vec<_> =
+                told.iter().map(|told| read(told.frame.bytes())["params"]["progressToken"].clone()).collect();
             assert_eq!(tokens, ["mine", "mine"], "{clients:?} {sessions:?} modern {modern}");
             assert!(told.iter().all(|told| told.call.as_ref().is_some_and(|call| call.as_bytes() == b"7")));
             settle().await;
@@ -108,8 +108,7 @@ async fn logs_of_a_session_of_its_own_reach_the_client() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancellation_reaches_only_the_server_that_has_the_call() {
-    for (clients, sessions) in
-        [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
+    for (clients, sessions) in [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
     {
         let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
         let house = House::with(clients, &[&a, &b], |options| options.sessions = sessions);

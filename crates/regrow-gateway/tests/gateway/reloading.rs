@@ -19,17 +19,15 @@ const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
 #[tokio::test(start_paused = true)]
 async fn another_configuration_touches_only_what_it_changes() {
-    for (clients, sessions) in
-        [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
+    for (clients, sessions) in [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
     {
         let [kept, changed, gone, new] = ["kept", "changed", "gone", "new"].map(Fake::legacy);
         let set = |options: &mut regrow_gateway::config::Options| options.sessions = sessions;
         let house = House::with(clients, &[&kept, &changed, &gone], set);
         let guest = Guest::legacy(&house.gateway).await;
         guest.tools().await;
-        let calls = ["kept", "changed", "gone"].map(|name| {
-            guest.begin(1, &format!("{name}__wait"), json!({ "text": "x", "ms": 2000 }))
-        });
+        let calls = ["kept", "changed", "gone"]
+            .map(|name| guest.begin(1, &format!("{name}__wait"), json!({ "text": "x", "ms": 2000 })));
         settle().await;
         let otherwise = described(&changed, |options| {
             set(options);
@@ -37,12 +35,18 @@ async fn another_configuration_touches_only_what_it_changes() {
         });
         let mut moved = described(&kept, set);
         moved.place.line = 99;
-        let changes =
-            house.reload(vec![(&new, described(&new, set)), (&kept, moved), (&changed, otherwise)]);
-        assert_eq!((&changes.added[..], &changes.removed[..]), (&["new".to_owned()][..], &["gone".to_owned()][..]));
+        let changes = house.reload(vec![(&new, described(&new, set)), (&kept, moved), (&changed, otherwise)]);
+        assert_eq!(
+            (&changes.added[..], &changes.removed[..]),
+            (&["new".to_owned()][..], &["gone".to_owned()][..])
+        );
         assert_eq!((&changes.changed[..], changes.kept), (&["changed".to_owned()][..], 1));
         for (call, name) in calls.into_iter().zip(["kept", "changed", "gone"]) {
-            assert_eq!(said(&call.end().await), format!("{name}: x"), "{clients:?} {sessions:?}: it is drained");
+            assert_eq!(
+                said(&call.end().await),
+                format!("{name}: x"),
+                "{clients:?} {sessions:?}: it is drained"
+            );
         }
         sleep(Duration::from_secs(40)).await;
         assert_eq!(gone.live(), 0, "{clients:?} {sessions:?}");
@@ -76,8 +80,7 @@ async fn the_same_configuration_again_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_lets_calls_finish_tells_of_each_server_and_leaves_nothing() {
-    for (clients, sessions) in
-        [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
+    for (clients, sessions) in [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
     {
         let fakes = [Fake::legacy("a"), Fake::modern("b"), Fake::legacy("c")];
         let house =
@@ -160,7 +163,8 @@ async fn reports_tell_the_truth() {
     let report = house.report("a");
     assert_eq!((report.state, report.epoch, report.in_flight), (ServerState::Ready, 2, 0));
     assert_eq!((report.restarts.values().sum::<u64>(), report.budget_left), (1, 4));
-    let calls: Vec<_> = report.calls.iter().map(|calls| (&*calls.outcome, &*calls.delivery, calls.count)).collect();
+    let calls: Vec<_> =
+        report.calls.iter().map(|calls| (&*calls.outcome, &*calls.delivery, calls.count)).collect();
     assert!(calls.iter().any(|(_, delivery, count)| (*delivery, *count) == ("answered", 1)), "{calls:?}");
     assert!(calls.iter().any(|(_, delivery, count)| (*delivery, *count) == ("unknown", 1)), "{calls:?}");
 }
