@@ -71,8 +71,8 @@ fn learn(known: &Mutex<BTreeMap<String, Fake>>, fake: &Fake) {
 
 /// This server as a file would describe it.
 pub fn described(fake: &Fake, set: impl Fn(&mut Options)) -> Server {
-    let mut options = Options::default();
-    options.era = if fake.is_modern() { Era::Modern } else { Era::Legacy };
+    let era = if fake.is_modern() { Era::Modern } else { Era::Legacy };
+    let mut options = Options { era, ..Options::default() };
     set(&mut options);
     let process = Process {
         program: fake.name.to_string(),

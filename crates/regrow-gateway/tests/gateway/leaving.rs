@@ -156,3 +156,31 @@ async fn clients_that_may_not_come_in_are_told_why() {
     guests.pop();
     assert_eq!(enter(Scope::All), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_is_subscribed_to_a_resource_uses_its_session_until_it_is_not_any_more() {
+    let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
+    let house = House::with(Many, &[&a, &b], |options| {
+        options.sessions = Sessions::Private;
+        options.session_idle = Duration::from_secs(60);
+        options.idle_stop = Some(Duration::from_secs(60));
+    });
+    let guest = Guest::legacy(&house.gateway).await;
+    guest.tools().await;
+    let uris = ["a://listed", "b://listed"];
+    for uri in uris {
+        guest.ask("resources/subscribe", json!({ "uri": uri })).await;
+    }
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(house.report("a").private_sessions, 1);
+    assert!(b.count("subscriptions/listen") <= 3, "{}", b.count("subscriptions/listen"));
+    a.updates(uris[0]);
+    b.updates(uris[1]);
+    settle().await;
+    assert_eq!(guest.methods(), ["notifications/resources/updated"; 2]);
+    for uri in uris {
+        guest.ask("resources/unsubscribe", json!({ "uri": uri })).await;
+    }
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!((a.live(), b.live()), (0, 0));
+}
