@@ -8,6 +8,7 @@ mod greeting;
 mod hearing;
 mod lists;
 mod streams;
+mod subscribing;
 mod tasks;
 
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ use crate::directory::Directory;
 use crate::gateway::Inside;
 use crate::request::Request;
 use crate::seat::Seat;
-use crate::server::{Key, Server};
+use crate::server::{InUse, Key, Server};
 use calls::Calls;
 use hearing::Hearing;
 use streams::Streams;
@@ -37,6 +38,8 @@ pub(crate) struct Client {
     scope: Scope,
     principal: Principal,
     inbox: Arc<dyn Inbox>,
+    /// Held while a seat is taken and greeted, so that nothing overtakes the greeting, and no second seat is made beside it.
+    taking: Mutex<()>,
     /// Never locked while a server, the inbox or a reply is called: each of them may call us.
     state: Mutex<State>,
 }
@@ -63,6 +66,8 @@ struct State {
 struct Taken {
     seat: Arc<Seat>,
     hears: Arc<Hearing>,
+    /// The resources that it is subscribed to there.
+    subscribed: HashMap<String, InUse>,
 }
 
 impl State {
@@ -88,6 +93,7 @@ impl Client {
             scope,
             principal,
             inbox,
+            taking: Mutex::default(),
             state: Mutex::default(),
         })
     }
@@ -113,21 +119,19 @@ impl Client {
 
     /// Its seat at this server, taken with its first request there.
     fn seat(&self, server: &Arc<Server>) -> Result<Arc<Seat>, Box<CallError>> {
+        let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seat) = self.state().seat(server.key) {
             return Ok(seat);
         }
         let hears = Arc::new(Hearing::new(self.me.clone(), server));
         let seat = Arc::new(server.seat(self.principal, hears.clone())?);
-        let mut state = self.state();
-        // Two requests may come at the same moment: the first one's seat is taken.
-        if let Some(taken) = state.seat(server.key) {
-            drop(state);
-            return Ok(taken);
-        }
-        let before = state.seats.insert(server.key, Taken { seat: seat.clone(), hears });
-        let (greeting, is_ready, level) = (state.greeting.clone(), state.is_ready, state.level.clone());
-        drop(state);
-        drop(before); // Not under the lock: it may end calls.
+        let (greeting, is_ready, level, over) = {
+            let mut state = self.state();
+            let taken = Taken { seat: seat.clone(), hears, subscribed: HashMap::new() };
+            let over = state.seats.insert(server.key, taken);
+            (state.greeting.clone(), state.is_ready, state.level.clone(), over)
+        };
+        drop(over); // Not under the lock: it may end calls.
         // What it has told us is told to each server that it comes to later.
         for request in greeting.iter().chain(&level) {
             let id = request.id().unwrap_or_else(|| RawId::from(0));
@@ -142,12 +146,9 @@ impl Client {
         Ok(seat)
     }
 
-    /// Forgets what is left of servers that are gone from the configuration.
-    pub(crate) fn leave(&self, gone: &[Key]) {
-        let left: Vec<_> = {
-            let mut state = self.state();
-            gone.iter().filter_map(|key| state.seats.remove(key)).collect()
-        };
+    /// Forgets what is left of a server that is gone from the configuration.
+    pub(crate) fn leave(&self, gone: Key) {
+        let left = self.state().seats.remove(&gone);
         drop(left); // Not under the lock: it may end calls.
     }
 
@@ -192,8 +193,12 @@ impl Upstream for Client {
             return true;
         }
         let Some((number, key)) = self.state().calls.newest(id) else { return false };
-        let seat = self.state().seat(key);
-        let waited = self.gateway.server(key).is_some_and(|server| server.withdraw(self.number, number));
+        let (seat, server) = {
+            let state = self.state();
+            // Also one that is gone from the configuration: its calls may finish.
+            (state.seat(key), state.seats.get(&key).and_then(|taken| taken.hears.server()))
+        };
+        let waited = server.is_some_and(|server| server.withdraw(self.number, number));
         if waited {
             self.state().calls.end(number);
         }
@@ -225,7 +230,8 @@ impl Upstream for Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        for server in self.servers() {
+        let servers: Vec<_> = self.state().seats.values().filter_map(|taken| taken.hears.server()).collect();
+        for server in servers {
             server.withdraw_all(self.number);
         }
         self.gateway.left(self.number);

@@ -162,11 +162,6 @@ impl Inside {
         &self.workshop.settings.traces
     }
 
-    /// How long a client waits for servers that have never told what they offer.
-    pub(crate) fn list_wait(&self) -> Duration {
-        self.workshop.settings.list_wait
-    }
-
     fn clients(&self) -> Vec<Arc<Client>> {
         // Not under the lock: the last of a client takes it when it goes.
         let clients: Vec<_> = lock(&self.clients).values().cloned().collect();

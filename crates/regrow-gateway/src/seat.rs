@@ -1,5 +1,7 @@
 //! One client's place at one server: a connection of its own, or a share of one.
 
+mod quiet;
+
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -11,7 +13,9 @@ use regrow::{Bridge, Builder, Connection, Inbox, Incoming, Reply, Unasked, Upstr
 use tokio::runtime::Handle;
 
 use crate::server::{Server, is_of_catalog};
+use crate::share::Commons;
 use crate::usage::Usage;
+use quiet::Quiet;
 
 /// A client's place. Dropping it is leaving: what the client has there ends.
 pub(crate) struct Seat {
@@ -28,14 +32,15 @@ impl Seat {
         let bridge = Bridge::new(server.name.clone(), hears, |bridge| {
             let tap = Tap { bridge, server: Arc::downgrade(server) };
             let connection = builder.bridge_to(Arc::new(tap)).build();
-            own.insert(connection).far_side()
+            Box::new(Quiet(own.insert(connection).far_side()))
         });
         let usage = Arc::new(Usage::new());
         Seat { bridge, own, usage }
     }
 
     /// With a share of a connection.
-    pub(crate) fn shared(bridge: Arc<Bridge>) -> Seat {
+    pub(crate) fn shared(server: &Server, commons: &Arc<Commons>, hears: Arc<dyn Inbox>) -> Seat {
+        let bridge = Bridge::new(server.name.clone(), hears, |bridge| Box::new(Quiet(commons.join(bridge))));
         Seat { bridge, own: None, usage: Arc::new(Usage::new()) }
     }
 

@@ -4,15 +4,16 @@ mod report;
 mod tending;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::SystemTime;
 
 use regrow::core::{Fault, Manner, State as Lifecycle};
 use regrow::frame::{self, Frame, RawId};
-use regrow::{Bridge, Builder, CallError, Connection, Era, ErrorKind, Inbox, Outcome, Reply, Status};
+use regrow::{Builder, CallError, Connection, Era, ErrorKind, Inbox, Outcome, Reply, Status};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep_until};
 
 pub(crate) use tending::is_of_catalog;
 
@@ -45,11 +46,15 @@ pub(crate) struct Server {
     /// Known by the client's number and the call's.
     turnstile: Turnstile<(u64, u64)>,
     usage: Usage,
+    /// Since when somebody waits to learn what it offers.
+    awaited: OnceLock<Instant>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
+    /// Nobody gets a place any more: it is gone from the configuration, or the gateway ends.
+    is_ended: bool,
     home: Option<Home>,
     /// Shared connections of principals other than the first.
     commons: HashMap<Principal, Weak<Commons>>,
@@ -93,6 +98,7 @@ impl Server {
             workshop,
             catalog,
             usage: Usage::new(),
+            awaited: OnceLock::new(),
             state: Mutex::default(),
         })
     }
@@ -131,31 +137,33 @@ impl Server {
         }
     }
 
-    /// Resolves when it has told what it offers, or has failed to.
-    pub(crate) async fn settled(&self) {
-        let listed = async {
-            let mut catalog = self.catalog.subscribe();
-            // The sender is ours: it does not close.
-            let _ = catalog.wait_for(|catalog| is_told(catalog)).await;
-        };
-        let failed = async {
-            match self.connection() {
-                Some(connection) => {
-                    let has_failed = |status: &Status| {
-                        matches!(
-                            status.state,
-                            Lifecycle::Backoff { .. } | Lifecycle::Parked { .. } | Lifecycle::Closed
-                        )
-                    };
-                    // It closes with the connection, which is a failure as well.
-                    let _ = connection.status().wait_for(has_failed).await;
-                }
-                None => std::future::pending().await,
+    /// Resolves when it has told what it offers, or has failed to; or when it has been waited for long enough, counted from the first
+    /// who waits: all the lists that a client begins with do not take longer than one.
+    pub(crate) fn settled(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
+        let until = *self.awaited.get_or_init(Instant::now) + self.workshop.settings.list_wait;
+        async move {
+            let listed = async {
+                let mut catalog = self.catalog.subscribe();
+                // The sender is ours: it does not close.
+                let _ = catalog.wait_for(|catalog| is_told(catalog)).await;
+            };
+            let failed = async {
+                // Who cannot even be set up has failed, too.
+                let Some(connection) = self.connection() else { return };
+                let has_failed = |status: &Status| {
+                    matches!(
+                        status.state,
+                        Lifecycle::Backoff { .. } | Lifecycle::Parked { .. } | Lifecycle::Closed
+                    )
+                };
+                // It closes with the connection, which is a failure as well.
+                let _ = connection.status().wait_for(has_failed).await;
+            };
+            tokio::select! {
+                () = listed => {}
+                () = failed => {}
+                () = sleep_until(until) => {}
             }
-        };
-        tokio::select! {
-            () = listed => {}
-            () = failed => {}
         }
     }
 
@@ -166,7 +174,12 @@ impl Server {
             let seat = Seat::own(&me, self.builder()?, hears);
             if let Some(connection) = seat.connection() {
                 let home = self.home(connection.clone(), None);
-                let before = self.state().home.replace(home);
+                let mut state = self.state();
+                if state.is_ended {
+                    return Err(self.error(ErrorKind::Closed));
+                }
+                let before = state.home.replace(home);
+                drop(state);
                 drop(before); // Not under the lock: it ends tasks.
             }
             return Ok(seat);
@@ -176,7 +189,7 @@ impl Server {
         match shares {
             true => {
                 let commons = self.commons(principal)?;
-                Ok(Seat::shared(Bridge::new(self.name.clone(), hears, |bridge| commons.join(bridge))))
+                Ok(Seat::shared(self, &commons, hears))
             }
             false => self.private_seat(&me, hears),
         }
@@ -185,6 +198,9 @@ impl Server {
     fn private_seat(&self, me: &Arc<Server>, hears: Arc<dyn Inbox>) -> Result<Seat, Box<CallError>> {
         let options = &self.config.options;
         let mut state = self.state();
+        if state.is_ended {
+            return Err(self.error(ErrorKind::Closed));
+        }
         state.own.retain(|own| !own.status().borrow().is_closed());
         if state.own.len() >= usize::try_from(options.max_sessions).unwrap_or(usize::MAX) {
             return Err(self.error(ErrorKind::Overloaded));
@@ -201,6 +217,9 @@ impl Server {
     /// The shared connection of this principal. That of the first is the server's home.
     fn commons(&self, principal: Principal) -> Result<Arc<Commons>, Box<CallError>> {
         let mut state = self.state();
+        if state.is_ended {
+            return Err(self.error(ErrorKind::Closed));
+        }
         if principal == Principal::default() {
             let open = state.home.as_ref().filter(|home| !home.connection.status().borrow().is_closed());
             if let Some(commons) = open.and_then(|home| home.commons.clone()) {
@@ -244,9 +263,7 @@ impl Server {
     /// A request comes, for this place. It goes when it is its turn.
     pub(crate) fn enter(&self, client: u64, number: u64, request: Request, seat: Arc<Seat>) {
         let Some(me) = self.me.upgrade() else { return };
-        self.usage.begin();
-        seat.usage().begin();
-        let used = InUse { server: me.clone(), seat: seat.usage().clone() };
+        let used = InUse::of(&me, &seat);
         let queued = self.stats.queued();
         let limit = self.config.options.call_timeout;
         self.turnstile.submit((client, number), limit, move |turn| {
@@ -315,6 +332,7 @@ impl Server {
 
     /// Ends all of its connections: calls in flight may finish, unless there is no time.
     pub(crate) async fn end(&self, manner: Manner) {
+        self.state().is_ended = true;
         let connections = self.connections();
         let mut ends = JoinSet::new();
         for connection in connections {
@@ -377,11 +395,18 @@ impl Reply for Passing {
     }
 }
 
-/// As long as this lives, the server and the place there are in use. It does not hold the place: a client that leaves must not stay
-/// because of its calls, which are to end.
-struct InUse {
+/// As long as this lives, the server and the place there are in use. The place itself may go: its calls must not keep it.
+pub(crate) struct InUse {
     server: Arc<Server>,
     seat: Arc<Usage>,
+}
+
+impl InUse {
+    pub(crate) fn of(server: &Arc<Server>, seat: &Seat) -> InUse {
+        server.usage.begin();
+        seat.usage().begin();
+        InUse { server: server.clone(), seat: seat.usage().clone() }
+    }
 }
 
 impl Drop for InUse {

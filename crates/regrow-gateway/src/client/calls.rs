@@ -117,17 +117,6 @@ impl Client {
         .go_on(None);
     }
 
-    /// A resource is subscribed to, or not any more, at the server that most likely has it.
-    pub(super) fn subscribe(&self, request: Request) {
-        match self.owners(&request.frame).pop_front() {
-            Some((server, uri)) => {
-                let frame = with_uri(&request.frame, &uri);
-                self.call(&server, Request { frame, ..request });
-            }
-            None => request.reply.end(unknown_resource(&request.frame)),
-        }
-    }
-
     /// The servers that may have the resource of this request, and what each calls it.
     pub(super) fn owners(&self, request: &Frame) -> VecDeque<(Arc<Server>, String)> {
         let directory = self.directory();
@@ -147,14 +136,14 @@ impl Client {
     }
 }
 
-fn with_uri(request: &Frame, uri: &str) -> Frame {
+pub(super) fn with_uri(request: &Frame, uri: &str) -> Frame {
     match request.uri().is_some_and(|old| old != uri) {
         true => answers::message(request.with([Edit::Uri(&raw_text(uri))])),
         false => request.clone(),
     }
 }
 
-fn unknown_resource(request: &Frame) -> Outcome {
+pub(super) fn unknown_resource(request: &Frame) -> Outcome {
     let uri = request.uri().unwrap_or_default();
     let data = serde_json::json!({ "uri": uri });
     answers::refusal(-32002, "Resource not found", Some(&data))

@@ -3,7 +3,6 @@
 use regrow::Outcome;
 use regrow::frame::{self, Frame, RawId};
 use serde_json::{Map, Value, json};
-use tokio::time::timeout;
 
 use super::Client;
 use super::answers::{self, MODERN, SERVER_INFO, Unheard};
@@ -79,9 +78,10 @@ impl Client {
             Some(server) if !server.is_listed() => {
                 let me = self.me.clone();
                 server.start();
-                let limit = self.gateway.list_wait();
+                self.take_seats();
+                let settled = server.settled();
                 tokio::spawn(async move {
-                    let _ = timeout(limit, server.settled()).await; // Then with what is known.
+                    settled.await;
                     if let Some(client) = me.upgrade() {
                         then(&client);
                     }

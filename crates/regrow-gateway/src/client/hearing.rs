@@ -32,6 +32,11 @@ impl Hearing {
         self.is_over.load(Ordering::Relaxed)
     }
 
+    /// The server, as long as it is there.
+    pub(super) fn server(&self) -> Option<Arc<Server>> {
+        self.server.upgrade()
+    }
+
     fn scoped(&self, epoch: Epoch) -> Epoch {
         Epoch(u64::from(self.key.0) << SESSION_BITS | epoch.0)
     }
@@ -49,7 +54,7 @@ impl Inbox for Hearing {
         let Incoming { epoch, call, frame } = incoming;
         if let Kind::Notification { method } = frame.kind() {
             if method.ends_with("/list_changed") {
-                if let Some(server) = self.server.upgrade() {
+                if let Some(server) = self.server() {
                     server.list_changed(method);
                 }
                 return true; // The client is told when the catalog has changed.

@@ -3,7 +3,6 @@
 use bytes::{BufMut, BytesMut};
 use regrow::{CallError, ErrorKind, Outcome, frame};
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::Client;
 use super::answers::{self, SERVER_INFO};
@@ -11,6 +10,7 @@ use super::greeting::parsed;
 use crate::catalog::List;
 use crate::directory::PAGE_SIZE;
 use crate::request::Request;
+use crate::server::Server;
 
 /// More lists of one client do not wait.
 const MAX_WAITING: usize = 64;
@@ -30,14 +30,13 @@ impl Client {
             return request.reply.end(Outcome::Failed(error));
         }
         self.state().waiting += 1;
-        let (me, limit) = (self.me.clone(), self.gateway.list_wait());
+        let me = self.me.clone();
+        // Each is waited for from now on, also while it is another's turn here.
+        let settled: Vec<_> = unlisted.into_iter().map(Server::settled).collect();
         tokio::spawn(async move {
-            let all = async {
-                for server in unlisted {
-                    server.settled().await;
-                }
-            };
-            let _ = timeout(limit, all).await; // Then with what is known.
+            for settled in settled {
+                settled.await;
+            }
             if let Some(client) = me.upgrade() {
                 client.state().waiting -= 1;
                 client.answer_list(request);
@@ -104,26 +103,24 @@ impl Client {
     /// Something has changed. Tells the client which of its lists are not what it knows.
     pub(crate) fn look_at_lists(&self) {
         let directory = self.directory();
+        let now = List::ALL.map(|list| directory.revision(list));
         let mut state = self.state();
         let mut methods = vec![];
         for list in List::ALL {
-            let now = directory.revision(list);
             // Who has never asked knows nothing that could have changed.
             let known = &mut state.known[list as usize];
-            if known.is_some_and(|known| known != now) {
-                *known = Some(now);
+            if known.is_some_and(|known| known != now[list as usize]) {
+                *known = Some(now[list as usize]);
                 methods.push(list.notification());
             }
         }
         methods.dedup();
         let is_told = state.greeting.is_some() && state.is_ready;
         drop(state);
-        for method in methods {
-            if is_told {
-                self.tell(frame::notification(method, None), None);
-            }
-            self.tell_streams(method);
+        for method in methods.into_iter().filter(|_| is_told) {
+            self.tell(frame::notification(method, None), None);
         }
+        self.tell_streams(now);
     }
 }
 

@@ -12,8 +12,10 @@ use serde_json::{Map, Value, json};
 use super::Client;
 use super::answers::{self, SUBSCRIPTION, raw_text};
 use super::greeting::parsed;
+use crate::catalog::List;
 use crate::request::Request;
 use crate::seat::Seat;
+use crate::server::InUse;
 
 /// More streams of one client than this are refused,
 const MAX_STREAMS: usize = 64;
@@ -39,6 +41,8 @@ struct Stream {
     id: RawId,
     reply: Box<dyn Reply>,
     lists: Vec<(&'static str, &'static str)>,
+    /// The revisions of the lists when it was opened, or last told of a change. Others may ask for lists beside it.
+    seen: [u64; 4],
     parts: Vec<Part>,
     is_acknowledged: bool,
 }
@@ -49,6 +53,8 @@ struct Part {
     seat: Arc<Seat>,
     uris: BTreeSet<String>,
     is_open: bool,
+    /// Who listens uses the server.
+    _used: InUse,
 }
 
 impl Stream {
@@ -57,6 +63,16 @@ impl Stream {
         meta.insert(SUBSCRIPTION.into(), parsed(Some(self.id.as_bytes())));
         params.insert("_meta".into(), meta.into());
         frame::notification(method, Some(Value::from(params).to_string().as_bytes()))
+    }
+
+    /// What tells of the lists that it asked for and that are not what it has seen.
+    fn changes(&mut self, now: [u64; 4]) -> Vec<bytes::Bytes> {
+        let seen = std::mem::replace(&mut self.seen, now);
+        let changed = |list: &&List| seen[**list as usize] != now[**list as usize];
+        let mut methods: Vec<_> = List::ALL.iter().filter(changed).map(|list| list.notification()).collect();
+        methods.dedup();
+        methods.retain(|method| self.lists.iter().any(|(_, of)| of == method));
+        methods.into_iter().map(|method| self.line(method, Map::new())).collect()
     }
 
     /// Says what is open now, once.
@@ -106,12 +122,15 @@ impl Client {
             let mut state = self.state();
             state.streams.last += 1;
             let id = raw_text(&format!("regrow-listen-{}", state.streams.last));
-            parts.push(Part { id, seat, uris, is_open: false });
+            let used = InUse::of(&server, &seat);
+            parts.push(Part { id, seat, uris, is_open: false, _used: used });
         }
         let opened: Vec<(RawId, Arc<Seat>, Frame)> =
             parts.iter().map(|part| (part.id.clone(), part.seat.clone(), part_of(&params, part))).collect();
         let id = request.id.clone();
-        let stream = Stream { id: request.id, reply: request.reply, lists, parts, is_acknowledged: false };
+        let seen = List::ALL.map(|list| directory.revision(list));
+        let stream =
+            Stream { id: request.id, reply: request.reply, lists, seen, parts, is_acknowledged: false };
         self.state().streams.open.push(stream);
         if opened.is_empty() {
             return self.acknowledge(&id);
@@ -169,16 +188,15 @@ impl Client {
         true
     }
 
-    /// Tells the streams that asked for it that a list has changed.
-    pub(super) fn tell_streams(&self, method: &str) {
-        let lines: Vec<_> = {
-            let state = self.state();
-            let wants = |stream: &&Stream| stream.lists.iter().any(|(_, of)| *of == method);
-            let streams = state.streams.open.iter().filter(wants);
-            streams.map(|stream| (stream.line(method, Map::new()), stream.id.clone())).collect()
+    /// Tells each stream which of its lists have changed.
+    pub(super) fn tell_streams(&self, now: [u64; 4]) {
+        let told: Vec<_> = {
+            let mut state = self.state();
+            let streams = state.streams.open.iter_mut();
+            streams.map(|stream| (stream.id.clone(), stream.changes(now))).collect()
         };
-        for (line, id) in lines {
-            self.tell(line, Some(id));
+        for (id, lines) in told {
+            lines.into_iter().for_each(|line| self.tell(line, Some(id.clone())));
         }
     }
 

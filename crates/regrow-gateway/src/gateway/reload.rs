@@ -57,9 +57,13 @@ impl Gateway {
         let keys: Vec<Key> = gone.iter().map(|server| server.key).collect();
         inside.forget_directories(&keys);
         for server in gone {
-            tokio::spawn(async move { server.end(Manner::Planned).await });
+            let inside = inside.clone();
+            tokio::spawn(async move {
+                server.end(Manner::Planned).await;
+                // Not before: to give up a place is to cancel the calls that it has.
+                inside.clients().iter().for_each(|client| client.leave(server.key));
+            });
         }
-        inside.clients().iter().for_each(|client| client.leave(&keys));
         inside.workshop.changed.notify_one();
         changes
     }

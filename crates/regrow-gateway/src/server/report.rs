@@ -29,6 +29,8 @@ impl Server {
             (home, state.own.iter().filter(|own| !own.status().borrow().is_closed()).count())
         };
         report.private_sessions = private as u64;
+        // A call is timed from when it came; in flight it is when it was let through.
+        report.in_flight = report.in_flight.saturating_sub(report.queue);
         let Some((connection, watcher)) = home else { return report };
         let status = connection.status().borrow().clone();
         report.stopped =

@@ -70,7 +70,9 @@ pub fn meaning(
 struct Deafness;
 
 impl Ear for Deafness {
-    fn sent(&self) {}
+    fn sent(&self) -> bool {
+        true
+    }
 
     fn heard(&self) {}
 

@@ -1,0 +1,459 @@
+//! A server in memory, of either era, that does what the names of its tools say and remembers all that it was told.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use regrow::core::{Epoch, Fault, Ladder};
+use regrow::transport::{BoxFuture, Ended, Link, Pipes, Process, Transport};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+const TOOLS: [&str; 9] = ["ask", "die", "echo", "hang", "lie", "log", "progress", "task", "wait"];
+
+/// A server. Clones share it.
+#[derive(Clone)]
+pub struct Fake {
+    pub name: Arc<str>,
+    modern: bool,
+    world: Arc<Mutex<World>>,
+}
+
+/// What it is like now, and what it has heard.
+pub struct World {
+    pub capabilities: Value,
+    /// What is on each list, by the method that asks for it.
+    pub lists: BTreeMap<&'static str, Vec<String>>,
+    /// So many of a list at once.
+    pub page: usize,
+    /// It answers lists with an error.
+    pub refuses_lists: bool,
+    /// It cannot be started.
+    pub is_broken: bool,
+    /// It reads, and says nothing.
+    pub is_mute: bool,
+    /// It takes so long to greet.
+    pub start_takes: Duration,
+    /// All that it was told, with the session that it came in.
+    pub heard: Vec<(usize, Value)>,
+    pub sessions: Vec<Session>,
+}
+
+/// One life of it.
+pub struct Session {
+    out: mpsc::UnboundedSender<String>,
+    exit: watch::Sender<Option<Fault>>,
+    /// The calls that wait for an answer to a question, by the question's number.
+    asked: BTreeMap<u64, Value>,
+    /// What is listened for, by the id of the stream; legacy: by the URI.
+    streams: Vec<(Value, Value)>,
+}
+
+impl Fake {
+    pub fn new(name: &str, modern: bool) -> Fake {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let lists = BTreeMap::from([
+            ("tools/list", names(&TOOLS)),
+            ("prompts/list", names(&["greet"])),
+            ("resources/list", vec![format!("{name}://listed")]),
+            ("resources/templates/list", vec![format!("{name}://file/{{path}}")]),
+        ]);
+        let world = World {
+            capabilities: json!({
+                "tools": { "listChanged": true }, "prompts": { "listChanged": true }, "logging": {},
+                "resources": { "listChanged": true, "subscribe": true }, "completions": {},
+                "tasks": { "requests": { "tools": { "call": {} } } },
+            }),
+            lists,
+            page: 100,
+            refuses_lists: false,
+            is_broken: false,
+            is_mute: false,
+            start_takes: Duration::ZERO,
+            heard: vec![],
+            sessions: vec![],
+        };
+        Fake { name: name.into(), modern, world: Arc::new(Mutex::new(world)) }
+    }
+
+    pub fn legacy(name: &str) -> Fake {
+        Fake::new(name, false)
+    }
+
+    pub fn modern(name: &str) -> Fake {
+        Fake::new(name, true)
+    }
+
+    pub fn is_modern(&self) -> bool {
+        self.modern
+    }
+
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().expect("nobody panics with it")
+    }
+
+    /// From now on it has these tools, and says so.
+    pub fn changes_tools(&self, tools: &[&str]) {
+        self.world().lists.insert("tools/list", tools.iter().map(|name| (*name).to_owned()).collect());
+        self.says_changed("tools");
+    }
+
+    /// It says that a list has changed.
+    pub fn says_changed(&self, list: &str) {
+        let method = format!("notifications/{list}/list_changed");
+        if self.modern {
+            let member = format!("{list}ListChanged");
+            self.tell_streams(&method, json!({}), |filter| filter[&member] == true);
+        } else {
+            self.say(&json!({ "jsonrpc": "2.0", "method": method }));
+        }
+    }
+
+    /// It says, to those who want to know, that a resource has changed.
+    pub fn updates(&self, uri: &str) {
+        let method = "notifications/resources/updated";
+        self.tell_streams(method, json!({ "uri": uri }), |filter| {
+            filter["resourceSubscriptions"].as_array().is_some_and(|uris| uris.iter().any(|of| of == uri))
+        });
+    }
+
+    fn tell_streams(&self, method: &str, params: Value, wants: impl Fn(&Value) -> bool) {
+        for session in &self.world().sessions {
+            for (id, _) in session.streams.iter().filter(|(_, filter)| wants(filter)) {
+                let mut params = params.clone();
+                if self.modern {
+                    params["_meta"] = json!({ SUBSCRIPTION: id });
+                }
+                session.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+            }
+        }
+    }
+
+    /// It ends every stream that it has, in good order.
+    pub fn ends_streams(&self) {
+        for session in &mut self.world().sessions {
+            for (id, _) in std::mem::take(&mut session.streams) {
+                let meta = json!({ SUBSCRIPTION: id });
+                session.say(&answer(&id, json!({ "resultType": "complete", "_meta": meta })));
+            }
+        }
+    }
+
+    /// Says this in every session.
+    pub fn say(&self, message: &Value) {
+        self.world().sessions.iter().for_each(|session| session.say(message));
+    }
+
+    pub fn die(&self) {
+        self.world().sessions.iter().for_each(Session::die);
+    }
+
+    pub fn starts(&self) -> usize {
+        self.world().sessions.len()
+    }
+
+    /// How many of its lives have not ended.
+    pub fn live(&self) -> usize {
+        self.world().sessions.iter().filter(|session| session.exit.borrow().is_none()).count()
+    }
+
+    /// What it was sent of this method.
+    pub fn heard_of(&self, method: &str) -> Vec<Value> {
+        let world = self.world();
+        let heard = world.heard.iter().filter(|(_, message)| message["method"] == method);
+        heard.map(|(_, message)| message.clone()).collect()
+    }
+
+    pub fn count(&self, method: &str) -> usize {
+        self.heard_of(method).len()
+    }
+
+    /// The texts of the calls of this tool that came to it.
+    pub fn ran(&self, tool: &str) -> Vec<String> {
+        let calls = self.heard_of("tools/call");
+        let calls = calls.iter().filter(|call| call["params"]["name"] == tool);
+        calls
+            .map(|call| call["params"]["arguments"]["text"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    /// What it was sent of this method, in one of its lives.
+    pub fn heard_in(&self, session: usize, method: &str) -> Vec<Value> {
+        let world = self.world();
+        let heard = world.heard.iter().filter(|(of, message)| *of == session && message["method"] == method);
+        heard.map(|(_, message)| message.clone()).collect()
+    }
+
+    /// What it says to a message, and after how long.
+    fn says(&self, at: usize, message: &Value) -> Vec<(Duration, Value)> {
+        let id = &message["id"];
+        let params = &message["params"];
+        let mut world = self.world();
+        world.heard.push((at, message.clone()));
+        if world.is_mute {
+            return vec![];
+        }
+        let capabilities = world.capabilities.clone();
+        let now = |result: Value| vec![(Duration::ZERO, answer(id, result))];
+        let method = message["method"].as_str().unwrap_or_default();
+        match method {
+            "server/discover" if self.modern => {
+                let result = json!({
+                    "supportedVersions": ["2026-07-28"], "capabilities": capabilities,
+                    "resultType": "complete", "_meta": { "io.modelcontextprotocol/serverInfo": self.info() },
+                });
+                vec![(world.start_takes, answer(id, result))]
+            }
+            "initialize" if !self.modern => {
+                let result = json!({
+                    "protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": self.info(),
+                });
+                vec![(world.start_takes, answer(id, result))]
+            }
+            method if world.lists.contains_key(method) => {
+                if world.refuses_lists {
+                    return vec![(Duration::ZERO, error(id, -32603, "not now"))];
+                }
+                now(world.list(method, params))
+            }
+            "tools/call" => {
+                drop(world);
+                self.works(at, message)
+            }
+            "prompts/get" => now(json!({ "description": self.said(params), "messages": [] })),
+            "completion/complete" => now(json!({ "completion": { "values": [self.said(&params["ref"])] } })),
+            "resources/read" => match params["uri"].as_str().unwrap_or_default() {
+                uri if uri.starts_with(&format!("{}://", self.name)) => {
+                    now(json!({ "contents": [{ "uri": uri, "text": self.said(params) }] }))
+                }
+                _ => vec![(Duration::ZERO, error(id, -32002, "Resource not found"))],
+            },
+            "resources/subscribe" => {
+                let filter = json!({ "resourceSubscriptions": [params["uri"]] });
+                world.sessions[at].streams.push((params["uri"].clone(), filter));
+                now(json!({}))
+            }
+            "resources/unsubscribe" => {
+                world.sessions[at].streams.retain(|(uri, _)| *uri != params["uri"]);
+                now(json!({}))
+            }
+            "subscriptions/listen" if self.modern => {
+                let filter = &params["notifications"];
+                world.sessions[at].streams.push((id.clone(), filter.clone()));
+                let params = json!({ "_meta": { SUBSCRIPTION: id }, "notifications": filter });
+                let method = "notifications/subscriptions/acknowledged";
+                vec![(Duration::ZERO, json!({ "jsonrpc": "2.0", "method": method, "params": params }))]
+            }
+            "notifications/cancelled" => {
+                world.sessions[at].streams.retain(|(id, _)| *id != params["requestId"]);
+                vec![]
+            }
+            "ping" | "logging/setLevel" => now(json!({})),
+            "tasks/get" => now(json!({ "taskId": params["taskId"], "status": "working", "at": &*self.name })),
+            "" => self.goes_on(&mut world.sessions[at], message),
+            _ if id.is_null() => vec![],
+            _ => vec![(Duration::ZERO, error(id, -32601, "unknown"))],
+        }
+    }
+
+    fn info(&self) -> Value {
+        json!({ "name": &*self.name, "version": "1" })
+    }
+
+    fn said(&self, of: &Value) -> String {
+        let name = of["name"].as_str().or(of["uri"].as_str()).unwrap_or_default();
+        format!("{}: {name}", self.name)
+    }
+
+    fn text(&self, message: &Value) -> Value {
+        let text = message["params"]["arguments"]["text"].as_str().unwrap_or_default();
+        json!({ "content": [{ "type": "text", "text": format!("{}: {text}", self.name) }] })
+    }
+
+    /// A tool is called.
+    fn works(&self, at: usize, message: &Value) -> Vec<(Duration, Value)> {
+        let (id, params) = (&message["id"], &message["params"]);
+        let text = &params["arguments"]["text"];
+        let done = answer(id, self.text(message));
+        let told = |method: &str, params| json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        match params["name"].as_str().unwrap_or_default() {
+            "wait" => {
+                let ms = params["arguments"]["ms"].as_u64().unwrap_or_default();
+                vec![(Duration::from_millis(ms), done)]
+            }
+            "hang" => vec![],
+            "die" => {
+                self.world().sessions[at].die();
+                vec![]
+            }
+            "lie" => {
+                let wrong = answer(&json!(999_999), self.text(message));
+                let none = json!({ "jsonrpc": "2.0", "id": null, "result": {} });
+                let twice = [wrong, none, done.clone(), done].into_iter();
+                twice.map(|said| (Duration::ZERO, said)).collect()
+            }
+            "log" => {
+                let log = told("notifications/message", json!({ "level": "info", "data": text }));
+                vec![(Duration::ZERO, log), (Duration::ZERO, done)]
+            }
+            "progress" => {
+                let token = &params["_meta"]["progressToken"];
+                let step = |n: u64| {
+                    let params = json!({ "progressToken": token, "progress": n, "message": text });
+                    (Duration::from_millis(10 * n), told("notifications/progress", params))
+                };
+                vec![step(1), step(2), (Duration::from_millis(30), done)]
+            }
+            "task" => {
+                let task = json!({ "taskId": format!("{}-task", self.name), "status": "working" });
+                vec![(Duration::ZERO, answer(id, json!({ "task": task })))]
+            }
+            "ask" => {
+                let mut world = self.world();
+                let number = world.sessions[at].asked.len() as u64 + 1;
+                world.sessions[at].asked.insert(number, message.clone());
+                let question = json!({ "messages": [], "maxTokens": 1, "question": text });
+                let asked = json!({
+                    "jsonrpc": "2.0", "id": number, "method": "sampling/createMessage", "params": question,
+                });
+                vec![(Duration::ZERO, asked)]
+            }
+            _ => vec![(Duration::ZERO, done)],
+        }
+    }
+
+    /// An answer to its question comes: so the call is answered.
+    fn goes_on(&self, session: &mut Session, message: &Value) -> Vec<(Duration, Value)> {
+        let call = message["id"].as_u64().and_then(|number| session.asked.get(&number));
+        let Some(call) = call else { return vec![] };
+        let text = match message["result"]["text"].as_str() {
+            Some(text) => format!("{}: {text}", self.name),
+            None => format!("{}: no answer ({})", self.name, message["error"]["code"]),
+        };
+        let result = json!({ "content": [{ "type": "text", "text": text }] });
+        vec![(Duration::ZERO, answer(&call["id"], result))]
+    }
+
+    async fn read(self, at: usize, input: DuplexStream, out: mpsc::UnboundedSender<String>) {
+        let mut lines = BufReader::new(input).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let message: Value = serde_json::from_str(&line).expect("a message");
+            for (after, said) in self.says(at, &message) {
+                let out = out.clone();
+                tokio::spawn(async move {
+                    if !after.is_zero() {
+                        sleep(after).await;
+                    }
+                    let _ = out.send(format!("{said}\n")); // A dead server says nothing.
+                });
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+}
+
+impl World {
+    fn list(&self, method: &str, params: &Value) -> Value {
+        let (member, key) = match method {
+            "tools/list" => ("tools", "name"),
+            "prompts/list" => ("prompts", "name"),
+            "resources/list" => ("resources", "uri"),
+            _ => ("resourceTemplates", "uriTemplate"),
+        };
+        let all = &self.lists[method];
+        let from: usize =
+            params["cursor"].as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or_default();
+        let items: Vec<Value> = all
+            .iter()
+            .skip(from)
+            .take(self.page)
+            .map(|name| json!({ "name": name, key: name, "inputSchema": { "type": "object" } }))
+            .collect();
+        let next = from + items.len();
+        let mut result = json!({ member: items });
+        if next < all.len() {
+            result["nextCursor"] = next.to_string().into();
+        }
+        result
+    }
+}
+
+impl Session {
+    fn say(&self, message: &Value) {
+        let _ = self.out.send(format!("{message}\n")); // A dead server says nothing.
+    }
+
+    fn die(&self) {
+        self.exit.send_if_modified(|exit| exit.replace(Fault::Killed { signal: 9 }).is_none());
+    }
+}
+
+pub fn answer(id: &Value, result: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "result": result })
+}
+
+fn error(id: &Value, code: i64, text: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": text } })
+}
+
+impl Transport for Fake {
+    fn open(&self, _: Epoch) -> BoxFuture<Result<Link, Fault>> {
+        let (input, far_input) = duplex(1 << 16);
+        let (mut far_output, output) = duplex(1 << 16);
+        let (out, mut said) = mpsc::unbounded_channel::<String>();
+        let (exit, mut exited) = watch::channel(None);
+        let mut world = self.world();
+        let at = world.sessions.len();
+        let session =
+            Session { out: out.clone(), exit: exit.clone(), asked: BTreeMap::new(), streams: vec![] };
+        if world.is_broken {
+            exit.send_replace(Some(Fault::Exited { code: 1 }));
+            world.sessions.push(session);
+            return Box::pin(std::future::ready(Err(Fault::Exited { code: 1 })));
+        }
+        world.sessions.push(session);
+        let reads = self.clone().read(at, far_input, out);
+        let writes = async move {
+            while let Some(line) = said.recv().await {
+                let _ = far_output.write_all(line.as_bytes()).await; // Nobody may be reading any more.
+            }
+        };
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = exited.wait_for(Option::is_some) => {}
+                ((), ()) = async { tokio::join!(reads, writes) } => {}
+            }
+        });
+        let pipes = Pipes { input: Box::new(input), output: Box::new(output), process: Arc::new(Body(exit)) };
+        Box::pin(std::future::ready(Ok(Link::Pipes(pipes))))
+    }
+}
+
+struct Body(watch::Sender<Option<Fault>>);
+
+impl Process for Body {
+    fn exited(&self) -> BoxFuture<Fault> {
+        let mut exit = self.0.subscribe();
+        Box::pin(async move {
+            let fault = exit.wait_for(Option::is_some).await.ok().and_then(|fault| fault.clone());
+            fault.unwrap_or(Fault::Exited { code: 0 })
+        })
+    }
+
+    fn end(&self, _: Ladder) -> BoxFuture<Ended> {
+        self.0.send_if_modified(|exit| exit.replace(Fault::Exited { code: 0 }).is_none());
+        let fault = self.0.borrow().clone();
+        Box::pin(std::future::ready(Ended { fault, ..Ended::default() }))
+    }
+
+    fn stderr_tail(&self) -> Vec<String> {
+        vec![]
+    }
+
+    fn pid(&self) -> Option<u32> {
+        None
+    }
+}

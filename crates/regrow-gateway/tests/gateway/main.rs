@@ -1,0 +1,17 @@
+//! The whole gateway in simulated time: clients of both eras in front of servers of both eras, all in memory.
+
+#![allow(missing_docs, unreachable_pub)]
+
+mod eras;
+mod fake;
+mod guest;
+mod house;
+mod leaving;
+mod limits;
+mod listing;
+mod naming;
+mod questions;
+mod reloading;
+mod resting;
+mod storm;
+mod streams;

@@ -1,0 +1,191 @@
+//! Another configuration, the end, and what the operator is told of it all.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use regrow::core::Manner;
+use regrow_gateway::Clients::{Many, One};
+use regrow_gateway::admit::{Admit, Principal, Refusal, Scope};
+use regrow_gateway::config::Sessions;
+use regrow_gateway::operate::{Operate, Order, OrderError, ServerState};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::fake::Fake;
+use crate::guest::*;
+use crate::house::{House, described};
+
+const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+
+#[tokio::test(start_paused = true)]
+async fn another_configuration_touches_only_what_it_changes() {
+    for (clients, sessions) in [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
+    {
+        let [kept, changed, gone, new] = ["kept", "changed", "gone", "new"].map(Fake::legacy);
+        let set = |options: &mut regrow_gateway::config::Options| options.sessions = sessions;
+        let house = House::with(clients, &[&kept, &changed, &gone], set);
+        let guest = Guest::legacy(&house.gateway).await;
+        guest.tools().await;
+        let calls = ["kept", "changed", "gone"]
+            .map(|name| guest.begin(1, &format!("{name}__wait"), json!({ "text": "x", "ms": 2000 })));
+        settle().await;
+        let otherwise = described(&changed, |options| {
+            set(options);
+            options.concurrency = Some(3);
+        });
+        let mut moved = described(&kept, set);
+        moved.place.line = 99;
+        let changes = house.reload(vec![(&new, described(&new, set)), (&kept, moved), (&changed, otherwise)]);
+        assert_eq!(
+            (&changes.added[..], &changes.removed[..]),
+            (&["new".to_owned()][..], &["gone".to_owned()][..])
+        );
+        assert_eq!((&changes.changed[..], changes.kept), (&["changed".to_owned()][..], 1));
+        for (call, name) in calls.into_iter().zip(["kept", "changed", "gone"]) {
+            assert_eq!(
+                said(&call.end().await),
+                format!("{name}: x"),
+                "{clients:?} {sessions:?}: it is drained"
+            );
+        }
+        sleep(Duration::from_secs(40)).await;
+        assert_eq!(gone.live(), 0, "{clients:?} {sessions:?}");
+        let told = guest.methods();
+        assert!(told.contains(&TOOLS_CHANGED.to_owned()) && told.len() <= 2, "{told:?}");
+        assert_eq!(guest.tools().await.len(), 27);
+        for name in ["kept", "changed", "new"] {
+            assert_eq!(guest.call(&format!("{name}__echo"), "y").await, format!("{name}: y"));
+        }
+        assert!(guest.call("gone__echo", "y").await.contains("Unknown tool"));
+        let starts = kept.starts();
+        assert_eq!(starts, if sessions == Sessions::Private { 2 } else { 1 }, "it goes on");
+        let order: Vec<_> = house.gateway.servers().into_iter().map(|report| report.name).collect();
+        assert_eq!(order, ["new", "kept", "changed"]);
+        let live: usize = [&kept, &changed, &new].iter().map(|fake| fake.live()).sum();
+        assert_eq!(live, if sessions == Sessions::Private { 6 } else { 3 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_configuration_again_changes_nothing() {
+    let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
+    let house = House::new(Many, &[&a, &b]);
+    let guest = Guest::legacy(&house.gateway).await;
+    guest.tools().await;
+    let changes = house.reload(vec![(&a, described(&a, |_| {})), (&b, described(&b, |_| {}))]);
+    assert_eq!((changes.kept, changes.added.len() + changes.removed.len() + changes.changed.len()), (2, 0));
+    settle().await;
+    assert_eq!((guest.methods().len(), a.starts(), b.starts()), (0, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_lets_calls_finish_tells_of_each_server_and_leaves_nothing() {
+    for (clients, sessions) in [(One, Sessions::Shared), (Many, Sessions::Shared), (Many, Sessions::Private)]
+    {
+        let fakes = [Fake::legacy("a"), Fake::modern("b"), Fake::legacy("c")];
+        let house =
+            House::with(clients, &fakes.iter().collect::<Vec<_>>(), |options| options.sessions = sessions);
+        let guest = Guest::legacy(&house.gateway).await;
+        guest.tools().await;
+        let finishes = guest.begin(1, "a__wait", json!({ "text": "x", "ms": 5000 }));
+        let hangs = guest.begin(2, "b__hang", json!({}));
+        settle().await;
+        let start = Instant::now();
+        let told = Mutex::new(vec![]);
+        let ending = house.gateway.shutdown(Manner::Planned, |name, left| {
+            told.lock().expect("no panic").push((name.to_owned(), left));
+        });
+        let trying = async {
+            settle().await;
+            let told = std::sync::Arc::new(Told::default());
+            let refused = house.gateway.admit(&Scope::All, Principal::default(), told).err();
+            assert_eq!(refused, Some(Refusal::Closing));
+            assert!(house.gateway.gateway().shutting_down);
+            assert_eq!(house.gateway.order("a", Order::Wake), Err(OrderError::Closing));
+        };
+        tokio::join!(ending, trying);
+        assert!(start.elapsed() <= Duration::from_secs(40), "{:?}", start.elapsed());
+        assert_eq!(said(&finishes.end().await), "a: x");
+        let hung = hangs.end().await;
+        assert_eq!(hung["delivery"], "Unknown", "{hung}");
+        let told = told.into_inner().expect("no panic");
+        assert_eq!(told.len(), 3);
+        assert_eq!(told[2], ("b".to_owned(), 0), "the slowest comes last: {told:?}");
+        let live = || fakes.iter().map(Fake::live).sum::<usize>();
+        assert_eq!(live(), 0, "{clients:?} {sessions:?}");
+        // A client that has not heard of it yet wakes nobody.
+        for name in ["a", "b", "c"] {
+            let late = guest.ask("tools/call", json!({ "name": format!("{name}__echo") })).await;
+            assert_eq!((&late["failed"], &late["delivery"]), (&json!("Closed"), &json!("NotSent")), "{late}");
+        }
+        guest.tools().await;
+        sleep(Duration::from_secs(600)).await;
+        assert_eq!(live(), 0, "{clients:?} {sessions:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_that_we_are_told_does_not_wait_for_calls() {
+    let (a, b) = (Fake::legacy("a"), Fake::legacy("b"));
+    let house = House::new(Many, &[&a, &b]);
+    let guest = Guest::legacy(&house.gateway).await;
+    guest.tools().await;
+    let hangs = guest.begin(1, "a__hang", json!({}));
+    settle().await;
+    let start = Instant::now();
+    house.gateway.shutdown(Manner::Told, |_, _| {}).await;
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert_eq!(hangs.end().await["failed"], "Closed");
+    assert_eq!((a.live(), b.live()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_tell_the_truth() {
+    let (a, b, c) = (Fake::legacy("a"), Fake::modern("b"), Fake::legacy("c"));
+    c.world().is_broken = true;
+    let house = House::new(Many, &[&a, &b, &c]);
+    let guest = Guest::legacy(&house.gateway).await;
+    guest.tools().await;
+    let report = house.report("a");
+    assert_eq!((report.state, report.epoch, report.era.as_deref()), (ServerState::Ready, 1, Some("legacy")));
+    assert_eq!(house.report("b").era.as_deref(), Some("modern"));
+    assert_eq!(report.catalog["tools"].count, 9);
+    let broken = house.report("c");
+    assert!(matches!(broken.state, ServerState::Backoff | ServerState::Parked), "{:?}", broken.state);
+    assert!(broken.last_fault.is_some());
+    guest.call("a__echo", "x").await;
+    let hangs = guest.begin(1, "a__hang", json!({}));
+    settle().await;
+    assert_eq!(house.report("a").in_flight, 1);
+    a.die();
+    assert_eq!(hangs.end().await["failed"], "Interrupted");
+    sleep(Duration::from_secs(5)).await;
+    let report = house.report("a");
+    assert_eq!((report.state, report.epoch, report.in_flight), (ServerState::Ready, 2, 0));
+    assert_eq!((report.restarts.values().sum::<u64>(), report.budget_left), (1, 4));
+    let calls: Vec<_> =
+        report.calls.iter().map(|calls| (&*calls.outcome, &*calls.delivery, calls.count)).collect();
+    assert!(calls.iter().any(|(_, delivery, count)| (*delivery, *count) == ("answered", 1)), "{calls:?}");
+    assert!(calls.iter().any(|(_, delivery, count)| (*delivery, *count) == ("unknown", 1)), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn orders_are_followed() {
+    let (a, b) = (Fake::legacy("a"), Fake::legacy("b"));
+    let house = House::new(Many, &[&a, &b]);
+    let guest = Guest::legacy(&house.gateway).await;
+    guest.tools().await;
+    let order = |order| house.gateway.order("a", order).expect("it is followed");
+    order(Order::Reconnect);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!((a.starts(), b.starts()), (2, 1));
+    order(Order::Park);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!((a.live(), house.report("a").state), (0, ServerState::Parked));
+    assert!(house.report("a").stopped);
+    assert_eq!(guest.ask("tools/call", json!({ "name": "a__echo" })).await["failed"], "Unavailable");
+    order(Order::Wake);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(guest.call("a__echo", "x").await, "a: x");
+    assert_eq!(house.gateway.order("c", Order::Wake), Err(OrderError::NoSuchServer));
+}
