@@ -119,7 +119,7 @@ impl Client {
 
     /// Its seat at this server, taken with its first request there.
     fn seat(&self, server: &Arc<Server>) -> Result<Arc<Seat>, Box<CallError>> {
-        let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        let taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seat) = self.state().seat(server.key) {
             return Ok(seat);
         }
@@ -131,7 +131,6 @@ impl Client {
             let over = state.seats.insert(server.key, taken);
             (state.greeting.clone(), state.is_ready, state.level.clone(), over)
         };
-        drop(over); // Not under the lock: it may end calls.
         // What it has told us is told to each server that it comes to later.
         for request in greeting.iter().chain(&level) {
             let id = request.id().unwrap_or_else(|| RawId::from(0));
@@ -143,6 +142,8 @@ impl Client {
         if server.starts_with_its_client() {
             seat.start(); // Only now: it is greeted in the client's name.
         }
+        drop(taking);
+        drop(over); // Not under a lock: it may end calls, which may go on elsewhere.
         Ok(seat)
     }
 

@@ -255,7 +255,7 @@ impl Storm {
 fn set(options: &mut Options, private: bool) {
     options.sessions = if private { Sessions::Private } else { Sessions::Shared };
     options.call_timeout = Some(CALL_TIMEOUT);
-    (options.concurrency, options.queue) = (Some(4), 8);
+    (options.concurrency, options.queue) = (Some(2), 2);
     options.connect_timeout = CONNECT_TIMEOUT;
 }
 
