@@ -48,7 +48,10 @@ fn clients_with_different_tokens_share_nothing() {
 
 #[test]
 fn a_private_session_is_a_process_for_each_client_and_ends_with_it() {
-    let place = Place::new([("one", chaos("refuse-discover").option("sessions", "private").option("maxSessions", 2))]);
+    let place = Place::new([(
+        "one",
+        chaos("refuse-discover").option("sessions", "private").option("maxSessions", 2),
+    )]);
     let house = place.start();
     house.wait_for_tools("one");
     let [mut first, mut second, mut third] = [0; 3].map(|_| Guest::of(&house, Era::Legacy));
@@ -74,8 +77,10 @@ fn a_private_session_is_a_process_for_each_client_and_ends_with_it() {
 
 #[test]
 fn a_private_session_that_nobody_uses_ends_and_the_next_call_opens_another() {
-    let place =
-        Place::new([("one", chaos("refuse-discover").option("sessions", "private").option("sessionIdle", "1s"))]);
+    let place = Place::new([(
+        "one",
+        chaos("refuse-discover").option("sessions", "private").option("sessionIdle", "1s"),
+    )]);
     let house = place.start();
     house.wait_for_tools("one");
     let mut guest = Guest::of(&house, Era::Legacy);
@@ -155,7 +160,9 @@ fn subscriptions_of_a_shared_session_outlive_its_server() {
     let mut stream = guest.listen();
     guest.request("resources/subscribe", json!({ "uri": "chaos://life" }));
     guest.failing_call("die", json!({}));
-    let epochs = |at_least: u64| move |server: &Value| server["epoch"].as_u64() >= Some(at_least) && server["state"] == "ready";
+    let epochs = |at_least: u64| {
+        move |server: &Value| server["epoch"].as_u64() >= Some(at_least) && server["state"] == "ready"
+    };
     house.wait_where("one", "back", epochs(2));
     let update = touch(&mut guest).unwrap_or_else(|| stream.message().unwrap());
     assert_eq!(update["method"], "notifications/resources/updated");
