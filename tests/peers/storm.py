@@ -4,6 +4,7 @@ import itertools
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import anyio
@@ -46,18 +47,22 @@ class Storm:
 
     def __post_init__(self) -> None:
         self.tokens = (f"token-{number}" for number in itertools.count())
-        servers = self.gateway.servers
-        self.victims = itertools.cycle(self.chance.sample(servers, len(servers)))
+        # In turn one that is killed during a call of its, and another.
+        servers = self.chance.sample(self.gateway.servers, len(self.gateway.servers))
+        counting = [server for server in servers if isinstance(server, Counting)]
+        others = [server for server in servers if not isinstance(server, Counting)]
+        self.victims = itertools.cycle(itertools.chain.from_iterable(zip(counting, others, strict=True)))
 
     async def rage(self, clients: list[LedClient]) -> None:
         over = anyio.Event()
+        losers = itertools.cycle(clients)
         async with anyio.create_task_group() as group:
             for client in clients * WORKERS:
                 group.start_soon(self.work, client, over)
             started = anyio.current_time()
             for turn in range(KILLS):
                 await anyio.sleep_until(started + turn + 1)
-                group.start_soon(self.strike, clients[turn % len(clients)], next(self.victims))
+                group.start_soon(self.strike, next(self.victims), losers)
             await anyio.sleep(1)
             over.set()
 
@@ -69,10 +74,10 @@ class Storm:
     async def call(self, client: LedClient, server: Server) -> Ended:
         return await client.call(server.call(next(self.tokens), self.chance))
 
-    async def strike(self, client: LedClient, server: Server) -> None:
+    async def strike(self, server: Server, losers: Iterator[LedClient]) -> None:
         try:
             if isinstance(server, Counting):
-                await self.strike_during_a_call(client, server)
+                await self.strike_during_a_call(next(losers), server)
             else:
                 await self.gateway.kill(server)
             self.killed += 1
