@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from cases import expect, until
+from cases import ANSWER_WITHIN, expect, until
 from gateway import Gateway
 from led_client import Ended, LedClient
 from served import Announcing, Counting, Server
@@ -18,7 +18,6 @@ KILLS = 10  # One each second, so this is how many seconds it goes on.
 WORKERS = 4  # So many calls of a client are in flight.
 PAUSE = 0.04  # Between two calls of a worker: servers that start again need the machine, too.
 LONG = 25.0  # A call that takes as long is still running when its server is killed.
-TOLD_WITHIN = 2.0  # A call that lost its server is answered in this time.
 
 
 @dataclass
@@ -30,7 +29,7 @@ class Lost:
 
     def problem(self) -> str | None:
         fault = {name: self.ended.fault.get(name) for name in ("kind", "delivery", "signal")}
-        if self.told_after > TOLD_WITHIN:
+        if self.told_after > ANSWER_WITHIN:
             return f"told after {self.told_after:.2f} s: {self.ended.answer}"
         truth = {"kind": "interrupted", "delivery": "unknown", "signal": "SIGKILL"}
         return None if fault == truth else f"told {self.ended.answer}"
