@@ -1,6 +1,6 @@
 """Leads real clients over `regrow serve`: they list and call across twenty servers, while one server is killed each second.
 
-Run it with the Python of `.peers/mcp2`. Each case prints `ok NAME` or `FAILED NAME: reason`. Over HTTP two clients at a time share one gateway.
+Run it with the Python of `.peers/mcp2`. Each case prints `ok NAME` or `FAILED NAME: reason`. Over HTTP three clients at a time share one gateway.
 """
 
 import argparse
@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from served import twenty
 from storm import Storm
 
 HERE = Path(__file__).resolve().parent
-AT_A_TIME = 2
+AT_A_TIME = 3
 
 
 def main() -> int:
@@ -42,9 +43,8 @@ def main() -> int:
 
     report = Report(prefix="serve")
     if http := chosen(http_clients(options)):
-        anyio.run(live, report, options, "http", lambda life: over_http(life, http))
-    for client in chosen(stdio_clients(options)):
-        anyio.run(live, report, options, client.name, lambda life: over_stdio(life, client))
+        anyio.run(live, report, options, "http", partial(over_http, clients=http))
+    anyio.run(each_over_stdio, report, options, chosen(stdio_clients(options)))
     return 1 if report.failures else 0
 
 
@@ -57,6 +57,7 @@ def http_clients(options: argparse.Namespace) -> dict[str, list[str]]:
         "typescript2-auto": typescript(options, "2", "--mode", "auto"),
         "fastmcp-auto": python(options, "fastmcp", "led_fastmcp.py"),
         "mcp2-legacy": python(options, "mcp2", "led_python.py"),
+        "typescript2-legacy": typescript(options, "2"),
     }
     if options.rmcp:
         every |= {"rmcp-legacy": [options.rmcp], "rmcp-auto": [options.rmcp, "--mode", "auto"]}
@@ -115,6 +116,13 @@ async def over_http(life: Life, clients: list[LedClient]) -> None:
     await check_storm(life, clients)
     async with life.case(life.name, "ends on SIGTERM, with nobody left"):
         await life.gateway.terminate()
+
+
+async def each_over_stdio(report: Report, options: argparse.Namespace, clients: list[LedClient]) -> None:
+    """Each has a gateway of its own."""
+    async with anyio.create_task_group() as group:
+        for client in clients:
+            group.start_soon(live, report, options, client.name, partial(over_stdio, client=client))
 
 
 async def over_stdio(life: Life, client: LedClient) -> None:

@@ -4,11 +4,12 @@ import itertools
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import anyio
 
-from cases import expect, until
+from cases import ANSWER_WITHIN, expect, until
 from gateway import Gateway
 from led_client import Ended, LedClient
 from served import Announcing, Counting, Server
@@ -17,7 +18,6 @@ KILLS = 10  # One each second, so this is how many seconds it goes on.
 WORKERS = 4  # So many calls of a client are in flight.
 PAUSE = 0.04  # Between two calls of a worker: servers that start again need the machine, too.
 LONG = 25.0  # A call that takes as long is still running when its server is killed.
-TOLD_WITHIN = 2.0  # A call that lost its server is answered in this time.
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Lost:
 
     def problem(self) -> str | None:
         fault = {name: self.ended.fault.get(name) for name in ("kind", "delivery", "signal")}
-        if self.told_after > TOLD_WITHIN:
+        if self.told_after > ANSWER_WITHIN:
             return f"told after {self.told_after:.2f} s: {self.ended.answer}"
         truth = {"kind": "interrupted", "delivery": "unknown", "signal": "SIGKILL"}
         return None if fault == truth else f"told {self.ended.answer}"
@@ -46,18 +46,22 @@ class Storm:
 
     def __post_init__(self) -> None:
         self.tokens = (f"token-{number}" for number in itertools.count())
-        servers = self.gateway.servers
-        self.victims = itertools.cycle(self.chance.sample(servers, len(servers)))
+        # In turn one that is killed during a call of its, and another.
+        servers = self.chance.sample(self.gateway.servers, len(self.gateway.servers))
+        counting = [server for server in servers if isinstance(server, Counting)]
+        others = [server for server in servers if not isinstance(server, Counting)]
+        self.victims = itertools.cycle(itertools.chain.from_iterable(zip(counting, others, strict=True)))
 
     async def rage(self, clients: list[LedClient]) -> None:
         over = anyio.Event()
+        losers = itertools.cycle(clients)
         async with anyio.create_task_group() as group:
             for client in clients * WORKERS:
                 group.start_soon(self.work, client, over)
             started = anyio.current_time()
             for turn in range(KILLS):
                 await anyio.sleep_until(started + turn + 1)
-                group.start_soon(self.strike, clients[turn % len(clients)], next(self.victims))
+                group.start_soon(self.strike, next(self.victims), losers)
             await anyio.sleep(1)
             over.set()
 
@@ -69,10 +73,10 @@ class Storm:
     async def call(self, client: LedClient, server: Server) -> Ended:
         return await client.call(server.call(next(self.tokens), self.chance))
 
-    async def strike(self, client: LedClient, server: Server) -> None:
+    async def strike(self, server: Server, losers: Iterator[LedClient]) -> None:
         try:
             if isinstance(server, Counting):
-                await self.strike_during_a_call(client, server)
+                await self.strike_during_a_call(next(losers), server)
             else:
                 await self.gateway.kill(server)
             self.killed += 1

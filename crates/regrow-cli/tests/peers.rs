@@ -1,5 +1,6 @@
 //! Real clients from PyPI and npm against real servers, through `regrow wrap`, with the servers killed between and
-//! during calls; in front of commands, and of URLs. And through `regrow serve`, across twenty servers at a time. Needs `tests/peers/install` once; says so where that has not been done, and fails in CI.
+//! during calls; in front of commands, and of URLs. And through `regrow serve`, across twenty servers at a time.
+//! Needs `tests/peers/install` once; says so where that has not been done, and fails in CI.
 
 use std::io::Write;
 use std::path::Path;
