@@ -41,7 +41,10 @@ fn told_to_end_it_lets_calls_finish_then_ends_its_servers_and_says_so() {
         assert!(position(&house, "told to end") < position(&house, "1 left"));
         assert!(position(&house, "1 left") < position(&house, "0 left"));
         for server in ["one", "two"] {
-            assert_eq!(place.journal(server).lines().iter().filter(|line| line.starts_with("eof ")).count(), 1);
+            assert_eq!(
+                place.journal(server).lines().iter().filter(|line| line.starts_with("eof ")).count(),
+                1
+            );
         }
     }
 }

@@ -26,16 +26,34 @@ fn security_1_a_host_or_origin_that_is_not_ours_gets_no_further_than_the_door() 
     let port = house.address.port();
     let call = json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": { "name": "count", "arguments": {} } });
     let call = call.to_string();
-    let hosts = ["evil.example", "evil.example:{}", "localhost.evil.example:{}", "127.0.0.1:1", "user@127.0.0.1:{}", "[::2]:{}", "127.0.0.1..:{}"];
+    let hosts = [
+        "evil.example",
+        "evil.example:{}",
+        "localhost.evil.example:{}",
+        "127.0.0.1:1",
+        "user@127.0.0.1:{}",
+        "[::2]:{}",
+        "127.0.0.1..:{}",
+    ];
     for host in hosts.map(|host| host.replace("{}", &port.to_string())) {
         let headers = [("Host", &*host), ("Mcp-Session-Id", &*session)];
-        for (method, path) in [("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/status"), ("POST", "/admin/servers/one/park"), ("GET", "/metrics"), ("GET", "/livez")] {
+        for (method, path) in [
+            ("POST", "/mcp"),
+            ("GET", "/mcp"),
+            ("DELETE", "/mcp"),
+            ("GET", "/status"),
+            ("POST", "/admin/servers/one/park"),
+            ("GET", "/metrics"),
+            ("GET", "/livez"),
+        ] {
             assert_eq!(status_of(&house, method, path, &headers, &call), 403, "{host} {method} {path}");
         }
     }
     for origin in ["https://evil.example", "null", "http://localhost.evil.example", "http://user@localhost"] {
         let headers = [("Origin", origin), ("Mcp-Session-Id", &*session)];
-        for (method, path) in [("POST", "/mcp"), ("POST", "/admin/servers/one/park"), ("GET", "/status"), ("OPTIONS", "/mcp")] {
+        for (method, path) in
+            [("POST", "/mcp"), ("POST", "/admin/servers/one/park"), ("GET", "/status"), ("OPTIONS", "/mcp")]
+        {
             assert_eq!(status_of(&house, method, path, &headers, &call), 403, "{origin} {method} {path}");
         }
     }
@@ -86,9 +104,10 @@ fn security_3_a_session_belongs_to_its_principal_and_has_one_listener() {
 #[test]
 fn security_4_and_8_no_header_of_a_client_reaches_a_server_and_its_credential_least_of_all() {
     let recorder = Recorder::start();
-    let place = Place::new([("far", remote(&recorder.url).member("headers", json!({ "X-Ours": "ours-to-send" })))])
-        .variable("TOKEN", "client-token-1")
-        .options(&["--token-env", "TOKEN"]);
+    let place =
+        Place::new([("far", remote(&recorder.url).member("headers", json!({ "X-Ours": "ours-to-send" })))])
+            .variable("TOKEN", "client-token-1")
+            .options(&["--token-env", "TOKEN"]);
     let house = place.start();
     for era in ERAS {
         let mut guest = Guest::new(&house, era).token("client-token-1");
@@ -143,7 +162,18 @@ fn security_5_no_command_comes_over_the_network_and_arguments_pass_to_the_letter
     assert_eq!(got, odd.map(|argument| format!("{argument}\n")).concat());
 
     let server = json!({ "name": "evil", "command": "touch", "args": ["here"] }).to_string();
-    let places = ["/admin/servers", "/admin/servers/evil", "/admin/servers/one", "/admin/servers/evil/wake", "/admin/config", "/servers", "/servers/evil/mcp", "/admin/servers/one/exec", "/servers/..%2f..%2fone/mcp", "/"];
+    let places = [
+        "/admin/servers",
+        "/admin/servers/evil",
+        "/admin/servers/one",
+        "/admin/servers/evil/wake",
+        "/admin/config",
+        "/servers",
+        "/servers/evil/mcp",
+        "/admin/servers/one/exec",
+        "/servers/..%2f..%2fone/mcp",
+        "/",
+    ];
     for path in places {
         for method in ["POST", "PUT", "PATCH"] {
             let status = status_of(&house, method, path, &[], &server);
@@ -159,7 +189,8 @@ fn beyond_this_machine_a_token_is_needed_and_its_absence_is_a_mistake_of_usage()
     let place = Place::new([("one", chaos(""))]);
     let config = place.config().to_str().unwrap().to_owned();
     let refused = |arguments: &[&str], part: &str| {
-        let (code, said, log) = done(&mut place.command(&[&["serve", "--port", "0", &config], arguments].concat()));
+        let (code, said, log) =
+            done(&mut place.command(&[&["serve", "--port", "0", &config], arguments].concat()));
         assert_eq!((code, &*said), (64, ""), "{arguments:?}: {log}");
         assert!(log.contains(part), "{arguments:?}: {log}");
     };

@@ -35,7 +35,8 @@ pub struct Entry(Value);
 /// One that follows this plan (see `regrow_chaos`). Where it speaks one era only, that is said, so that no life is spent to find it out.
 pub fn chaos(plan: &str) -> Entry {
     let has = |item: &str| plan.split(' ').any(|word| word == item);
-    let entry = json!({ "command": REGROW, "args": ["chaos-server"], "env": { "CHAOS": plan }, "regrow": {} });
+    let entry =
+        json!({ "command": REGROW, "args": ["chaos-server"], "env": { "CHAOS": plan }, "regrow": {} });
     match (has("refuse-discover"), has("modern-only")) {
         (true, _) => Entry(entry).option("era", "legacy"),
         (_, true) => Entry(entry).option("era", "modern"),
@@ -72,8 +73,7 @@ impl Place {
     /// With these servers.
     pub fn new<'a>(servers: impl IntoIterator<Item = (&'a str, Entry)>) -> Place {
         let marked = Arc::new(Marked::new());
-        let place =
-            Place { folder: TempDir::new().unwrap(), marked, options: vec![], variables: vec![] };
+        let place = Place { folder: TempDir::new().unwrap(), marked, options: vec![], variables: vec![] };
         place.configure(servers);
         place
     }
@@ -142,7 +142,8 @@ impl Place {
         let mut command = Command::new(REGROW);
         command.args(arguments);
         let ours = std::env::vars().map(|(name, _)| name);
-        for name in ours.filter(|name| name.starts_with("REGROW_") || name.to_lowercase().ends_with("_proxy")) {
+        for name in ours.filter(|name| name.starts_with("REGROW_") || name.to_lowercase().ends_with("_proxy"))
+        {
             command.env_remove(name); // Nothing here is for the network, and nothing is set by the machine.
         }
         command
@@ -277,11 +278,7 @@ impl House {
             if holds(&server) {
                 return server;
             }
-            assert!(
-                Instant::now() < deadline,
-                "{name} is never {what}: {server}\n{}",
-                self.log().join("\n")
-            );
+            assert!(Instant::now() < deadline, "{name} is never {what}: {server}\n{}", self.log().join("\n"));
             thread::sleep(Duration::from_millis(10));
         }
     }

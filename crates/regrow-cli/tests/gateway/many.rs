@@ -70,7 +70,12 @@ fn scenario_39_one_broken_one_hung_and_one_flooding_server_change_nothing_for_se
 
 #[test]
 fn a_list_waits_for_several_silent_servers_at_the_same_time_and_not_for_one_after_the_other() {
-    let bad = [("hung1", "never-answer"), ("hung2", "never-answer"), ("hung3", "never-answer"), ("hung4", "never-answer")];
+    let bad = [
+        ("hung1", "never-answer"),
+        ("hung2", "never-answer"),
+        ("hung3", "never-answer"),
+        ("hung4", "never-answer"),
+    ];
     for era in ERAS {
         let (good, servers) = among(2, &bad);
         let place = place(&servers).options(&["--list-wait", "3s"]);

@@ -26,7 +26,10 @@ fn security_19_no_tool_shadows_another_and_order_does_not_matter() {
         guest.call(tool, json!({ "key": tool, "text": "on" }));
     }
     let runs = |server: &str, tool: &str| place.journal(server).runs(tool);
-    assert_eq!([runs("a", "count"), runs("a", "b__count"), runs("a__b", "count"), runs("c d", "count")], [1; 4]);
+    assert_eq!(
+        [runs("a", "count"), runs("a", "b__count"), runs("a__b", "count"), runs("c d", "count")],
+        [1; 4]
+    );
     let (said, _) = guest.failing_call("a__b__count", json!({}));
     assert!(said.contains("a__b__count"), "what might mean two things means nothing: {said}");
     house.end();

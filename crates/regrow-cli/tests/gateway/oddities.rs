@@ -24,7 +24,8 @@ fn security_13_answers_with_unknown_or_used_ids_are_dropped_and_counted() {
         assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("count") == 1));
         drop(cancelled);
         assert_eq!(first.call("echo", json!({ "text": "mine" })), "mine");
-        let stray = house.wait_where("one", "counted", |server| server["oddities"]["stray"].as_u64() >= Some(15));
+        let stray =
+            house.wait_where("one", "counted", |server| server["oddities"]["stray"].as_u64() >= Some(15));
         assert_eq!(stray["state"], "ready", "{stray}");
         assert_eq!(place.journal("one").starts(), 1);
     }
@@ -39,7 +40,12 @@ fn is_tame(text: &str) -> bool {
 #[test]
 fn security_14_names_and_errors_are_escaped_in_logs_on_terminals_and_on_pages() {
     let place = Place::new([
-        (EVIL, chaos("refuse-discover exit-at-start=3 log-secret=WORDS").variable("WORDS", EVIL).option("budget", "1/60")),
+        (
+            EVIL,
+            chaos("refuse-discover exit-at-start=3 log-secret=WORDS")
+                .variable("WORDS", EVIL)
+                .option("budget", "1/60"),
+        ),
         ("good", chaos("refuse-discover extra-tool=<script>alert(1)</script>")),
     ]);
     let house = place.start();
@@ -59,7 +65,10 @@ fn security_14_names_and_errors_are_escaped_in_logs_on_terminals_and_on_pages() 
     }
     for line in house.log() {
         assert!(!line.contains(['\u{1b}', '\u{202e}', '\r']), "{line:?}");
-        assert!(line.starts_with("regrow") || line.trim().is_empty() || !line.contains("script"), "no line is forged: {line:?}");
+        assert!(
+            line.starts_with("regrow") || line.trim().is_empty() || !line.contains("script"),
+            "no line is forged: {line:?}"
+        );
     }
     // A model reads the error, in one line.
     let mut guest = Guest::of(&house, Era::Legacy);
@@ -70,12 +79,16 @@ fn security_14_names_and_errors_are_escaped_in_logs_on_terminals_and_on_pages() 
 
 #[test]
 fn security_18_a_message_that_nobody_can_read_ends_at_most_the_session_that_it_came_in() {
-    let place = Place::new([("odd", chaos("refuse-discover")), ("good", chaos("refuse-discover"))]);
+    // Whose answer cannot be told from another's waits for its time to be over.
+    let place = Place::new([
+        ("odd", chaos("refuse-discover").option("callTimeout", "2s")),
+        ("good", chaos("refuse-discover")),
+    ]);
     let house = place.start();
     house.wait_for_tools("odd");
     house.wait_for_tools("good");
     let mut guest = Guest::of(&house, Era::Legacy);
-    let mut waiting = guest.begin_call("good__slow", json!({ "ms": 3000 }));
+    let mut waiting = guest.begin_call("good__slow", json!({ "ms": 5000 }));
     for kind in ["deep", "nan", "surrogate", "mark", "nul", "duplicate"] {
         let call = json!({ "name": "odd__odd", "arguments": { "kind": kind } });
         answered(&mut guest, call);

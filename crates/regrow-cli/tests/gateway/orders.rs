@@ -24,7 +24,9 @@ fn orders_are_followed_cost_nothing_and_touch_no_other_server() {
         let mut pid = place.pid("one");
 
         assert_eq!(order(&place, &house, &["reconnect", "one"]).0, 0);
-        house.wait_where("one", "back", |server| server["epoch"].as_u64() >= Some(2) && server["state"] == "ready");
+        house.wait_where("one", "back", |server| {
+            server["epoch"].as_u64() >= Some(2) && server["state"] == "ready"
+        });
         assert_ne!(place.pid("one"), pid);
         pid = place.pid("one");
 
@@ -40,7 +42,11 @@ fn orders_are_followed_cost_nothing_and_touch_no_other_server() {
             assert_eq!(guest.call("one__echo", json!({ "text": "up" })), "up", "{stop}");
             pid = place.pid("one");
         }
-        assert_eq!(house.server("one")["budgetLeft"], house.server("other")["budgetLeft"], "nothing is charged");
+        assert_eq!(
+            house.server("one")["budgetLeft"],
+            house.server("other")["budgetLeft"],
+            "nothing is charged"
+        );
         assert_eq!(place.journal("other").starts(), 1);
         let (code, said) = order(&place, &house, &["park", "nobody"]);
         assert!(code == 1 && said.contains("nobody"), "{code} {said}");
@@ -86,7 +92,11 @@ fn status_and_logs_tell_the_truth_of_a_death() {
         server["lastFault"]["signal"] == "SIGKILL" && server["state"] == "ready"
     });
     let restarts = house.server("one")["restarts"].clone();
-    assert_eq!(restarts.as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>(), 1, "{restarts}");
+    assert_eq!(
+        restarts.as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>(),
+        1,
+        "{restarts}"
+    );
     let (_, logs) = order(&place, &house, &["logs", "one"]);
     assert!(logs.contains("SIGKILL") && logs.contains("ready (session 2)"), "{logs}");
     let (_, logs) = order(&place, &house, &["logs", "bad"]);

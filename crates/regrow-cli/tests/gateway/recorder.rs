@@ -38,7 +38,9 @@ fn answer(stream: TcpStream, kept: &Mutex<Vec<String>>) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut head = String::new();
     while reader.read_line(&mut head)? > 2 {}
-    let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    let length = head
+        .lines()
+        .find_map(|line| line.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body)?;
     kept.lock().unwrap().push(head);
@@ -47,7 +49,9 @@ fn answer(stream: TcpStream, kept: &Mutex<Vec<String>>) -> std::io::Result<()> {
         Some("initialize") => json!({ "result": {
             "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": { "name": "recorder", "version": "1" },
         } }),
-        Some("tools/list") => json!({ "result": { "tools": [{ "name": "say", "inputSchema": { "type": "object" } }] } }),
+        Some("tools/list") => {
+            json!({ "result": { "tools": [{ "name": "say", "inputSchema": { "type": "object" } }] } })
+        }
         Some("tools/call") => json!({ "result": { "content": [{ "type": "text", "text": "said" }] } }),
         Some("ping") => json!({ "result": {} }),
         _ => json!({ "error": { "code": -32601, "message": "Method not found" } }),

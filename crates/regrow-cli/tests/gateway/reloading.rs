@@ -3,11 +3,11 @@
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::client::PATIENCE;
 use crate::client::text;
 use crate::evidence::{assert_gone, is_running};
 use crate::guest::{Era, Guest};
 use crate::house::{Place, chaos};
-use crate::client::PATIENCE;
 
 #[test]
 fn a_file_that_changes_is_read_again_and_only_what_changed_is_touched() {
@@ -33,7 +33,10 @@ fn a_file_that_changes_is_read_again_and_only_what_changed_is_touched() {
     assert_eq!(place.pid("kept"), before[0]);
     assert_eq!(stream.message().unwrap()["method"], "notifications/tools/list_changed");
     let tools = guest.tools();
-    assert!(tools.contains(&"changed__more".to_owned()) && tools.contains(&"new__echo".to_owned()), "{tools:?}");
+    assert!(
+        tools.contains(&"changed__more".to_owned()) && tools.contains(&"new__echo".to_owned()),
+        "{tools:?}"
+    );
     assert!(!tools.iter().any(|tool| tool.starts_with("gone__")), "{tools:?}");
     assert_eq!(guest.call("changed__more", json!({ "text": "on" })), "on");
     let (said, _) = guest.failing_call("gone__echo", json!({ "text": "x" }));

@@ -49,7 +49,11 @@ fn a_server_that_nobody_calls_rests_and_the_next_call_starts_it() {
         assert_eq!(house.page("/readyz", &[]).0, 200, "it was stopped on purpose");
         assert_eq!(guest.call("one__echo", json!({ "text": "up" })), "up");
         assert_ne!(place.pid("one"), before);
-        assert_eq!(house.server("one")["budgetLeft"], house.server("two")["budgetLeft"], "resting costs nothing");
+        assert_eq!(
+            house.server("one")["budgetLeft"],
+            house.server("two")["budgetLeft"],
+            "resting costs nothing"
+        );
         // A call that lasts keeps it awake.
         let mut call = guest.begin_call("one__slow", json!({ "ms": 2500 }));
         assert_eq!(crate::client::text(&call.answer()), "slow");

@@ -50,7 +50,14 @@ fn look_everywhere(place: &Place, house: &House) {
     for path in ["/metrics", "/readyz", "/livez"] {
         assert_unseen(path, &house.page(path, &[bearer]).1);
     }
-    for words in [&["status"][..], &["status", "--json"], &["logs", "talks"], &["logs", "fails"], &["logs", "far"], &["logs", "wrong"]] {
+    for words in [
+        &["status"][..],
+        &["status", "--json"],
+        &["logs", "talks"],
+        &["logs", "fails"],
+        &["logs", "far"],
+        &["logs", "wrong"],
+    ] {
         let mut command = place.command(words);
         let (_, said, log) = done(command.env("REGROW_URL", house.url()).args(["--token-env", "TOKEN"]));
         assert!(!said.is_empty(), "{words:?}: {log}");
@@ -71,7 +78,8 @@ fn look_everywhere(place: &Place, house: &House) {
 #[test]
 fn scenario_43_a_secret_is_in_no_log_error_metric_page_argument_or_file() {
     let recorder = Recorder::start();
-    let url = recorder.url.replace("http://", "http://user:userinfo-5ecret-horse@") + "?key=query-5ecret-horse";
+    let url =
+        recorder.url.replace("http://", "http://user:userinfo-5ecret-horse@") + "?key=query-5ecret-horse";
     let nowhere = "http://user:userinfo-5ecret-horse@127.0.0.1:9/mcp?key=query-5ecret-horse";
     let header = json!({ "X-Key": "header-5ecret-horse" });
     let args = json!(["-c", "exec \"$0\" chaos-server", crate::house::REGROW, "--api-key=arg-5ecret-horse"]);
@@ -84,7 +92,9 @@ fn scenario_43_a_secret_is_in_no_log_error_metric_page_argument_or_file() {
         ),
         (
             "fails",
-            chaos("refuse-discover log-secret=PLAIN exit-at-start=3").variable("PLAIN", "plain-5ecret-horse").option("budget", "1/60"),
+            chaos("refuse-discover log-secret=PLAIN exit-at-start=3")
+                .variable("PLAIN", "plain-5ecret-horse")
+                .option("budget", "1/60"),
         ),
         ("argued", chaos("refuse-discover").member("command", "sh").member("args", args)),
         ("far", remote(&url).member("headers", header.clone())),
@@ -104,7 +114,11 @@ fn scenario_43_a_secret_is_in_no_log_error_metric_page_argument_or_file() {
         let answer = guest.request("tools/call", json!({ "name": "talks__secret", "arguments": {} }));
         assert!(answer.to_string().contains("env-5ecret-horse"), "handed on as it is: {answer}");
         assert_eq!(guest.call("far__say", json!({ "x": "plain-5ecret-horse" })), "said");
-        for (tool, arguments) in [("talks__die", json!({ "key": "plain-5ecret-horse" })), ("fails__echo", json!({})), ("wrong__echo", json!({}))] {
+        for (tool, arguments) in [
+            ("talks__die", json!({ "key": "plain-5ecret-horse" })),
+            ("fails__echo", json!({})),
+            ("wrong__echo", json!({})),
+        ] {
             let (said, fault) = guest.failing_call(tool, arguments);
             assert_unseen(tool, &format!("{said} {fault}"));
         }

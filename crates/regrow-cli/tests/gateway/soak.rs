@@ -52,7 +52,8 @@ fn work(mut guest: Guest, name: &str, is_over: &AtomicBool, keys: &AtomicU64) ->
         let number = keys.fetch_add(1, Ordering::Relaxed);
         let server = SERVERS[usize::try_from(number).unwrap() % SERVERS.len()];
         let key = format!("{name}-{number}");
-        let params = json!({ "name": format!("{server}__count"), "arguments": { "key": key, "delay_ms": 5 } });
+        let params =
+            json!({ "name": format!("{server}__count"), "arguments": { "key": key, "delay_ms": 5 } });
         let answer = guest.request("tools/call", params);
         if is_failure(&answer) {
             assert!(fault(&answer)["delivery"].is_string(), "a typed end: {answer}");

@@ -24,8 +24,12 @@ struct Host {
 impl Host {
     fn of(place: &Place) -> Host {
         let mut command = place.serve();
-        let mut child =
-            command.args(["--transport", "stdio"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command
+            .args(["--transport", "stdio"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let (send, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         thread::spawn(move || {

@@ -27,8 +27,12 @@ fn talk(mut guest: Guest, name: &str) {
             let answer = begun.answer();
             assert!(!is_failure(&answer), "{answer}");
             let progress = |message: &&Value| message["method"] == "notifications/progress";
-            let tokens: Vec<_> =
-                begun.heard.iter().filter(progress).map(|message| &message["params"]["progressToken"]).collect();
+            let tokens: Vec<_> = begun
+                .heard
+                .iter()
+                .filter(progress)
+                .map(|message| &message["params"]["progressToken"])
+                .collect();
             assert_eq!(tokens, [round, round, round], "{name}: {:?}", begun.heard);
             continue;
         }
@@ -63,8 +67,10 @@ fn scenario_40_two_clients_with_the_same_ids_hear_their_own_answers_only() {
 
 #[test]
 fn scenario_40_the_same_at_servers_of_the_modern_era() {
-    let place =
-        Place::new([("shared", chaos("modern-only")), ("private", chaos("modern-only").option("sessions", "private"))]);
+    let place = Place::new([
+        ("shared", chaos("modern-only")),
+        ("private", chaos("modern-only").option("sessions", "private")),
+    ]);
     let house = place.start();
     house.wait_for_tools("shared");
     house.wait_for_tools("private");
@@ -86,8 +92,7 @@ fn scenario_41_the_calls_of_a_client_that_disconnects_are_cancelled_and_nobody_e
             let mut leaves = Guest::of(&house, era);
             let key = format!("{era:?}");
             let kept = stays.begin_call("one__slow", json!({ "ms": 2000, "key": "kept" }));
-            let calls =
-                ["one__hang", "two__hang"].map(|tool| leaves.begin_call(tool, json!({ "key": key })));
+            let calls = ["one__hang", "two__hang"].map(|tool| leaves.begin_call(tool, json!({ "key": key })));
             for server in ["one", "two"] {
                 assert!(place.journal(server).wait(PATIENCE, |journal| journal.runs_with("hang", &key) == 1));
             }
@@ -103,7 +108,11 @@ fn scenario_41_the_calls_of_a_client_that_disconnects_are_cancelled_and_nobody_e
                     let (calls, cancelled) = (journal.request_ids("tools/call"), journal.cancelled());
                     calls.iter().filter(|id| cancelled.contains(id)).count() == lost
                 };
-                wait_until(&format!("a call of {era:?} is cancelled at {server}, {plan}"), PATIENCE, is_cancelled);
+                wait_until(
+                    &format!("a call of {era:?} is cancelled at {server}, {plan}"),
+                    PATIENCE,
+                    is_cancelled,
+                );
             }
             let mut kept = kept;
             let answer = kept.answer();
