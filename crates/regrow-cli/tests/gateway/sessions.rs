@@ -125,30 +125,40 @@ fn touch(guest: &mut Guest) -> Option<Value> {
 
 #[test]
 fn updates_of_a_resource_reach_those_who_subscribed_and_nobody_else() {
-    for sessions in ["shared", "private"] {
-        let place = Place::new([("one", chaos("refuse-discover").option("sessions", sessions))]);
-        let house = place.start();
-        house.wait_for_tools("one");
-        let [mut reader, mut other] = [0; 2].map(|_| Guest::of(&house, Era::Legacy));
-        let (mut to_reader, mut to_other) = (reader.listen(), other.listen());
-        reader.tools();
-        other.tools();
-        let done = reader.request("resources/subscribe", json!({ "uri": "chaos://life" }));
-        assert!(done.get("result").is_some(), "{done}");
-        let caller = if sessions == "shared" { &mut other } else { &mut reader };
-        let update = touch(caller).unwrap_or_else(|| to_reader.message().unwrap());
-        assert_eq!(update["method"], "notifications/resources/updated", "{update}");
-        assert_eq!(update["params"]["uri"], "chaos://life");
-        // The next thing that everybody hears is the first that the other one hears.
-        caller.call("change", json!({}));
-        let changed = to_other.message().unwrap();
-        assert_eq!(changed["method"], "notifications/tools/list_changed", "{sessions}: {changed}");
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let [mut reader, mut other] = [0; 2].map(|_| Guest::of(&house, Era::Legacy));
+    let (mut to_reader, mut to_other) = (reader.listen(), other.listen());
+    reader.tools();
+    other.tools();
+    let done = reader.request("resources/subscribe", json!({ "uri": "chaos://life" }));
+    assert!(done.get("result").is_some(), "{done}");
+    assert_eq!(touch(&mut other), None);
+    let update = to_reader.message().unwrap();
+    assert_eq!(update["method"], "notifications/resources/updated", "{update}");
+    assert_eq!(update["params"]["uri"], "chaos://life");
+    // The next thing that everybody hears is the first that the other one hears.
+    other.call("change", json!({}));
+    let changed = to_other.message().unwrap();
+    assert_eq!(changed["method"], "notifications/tools/list_changed", "{changed}");
 
-        let done = reader.request("resources/unsubscribe", json!({ "uri": "chaos://life" }));
-        assert!(done.get("result").is_some(), "{done}");
-        let caller = if sessions == "shared" { &mut other } else { &mut reader };
-        assert_eq!(caller.call("touch", json!({})), "0", "nobody wants it any more");
-    }
+    let done = reader.request("resources/unsubscribe", json!({ "uri": "chaos://life" }));
+    assert!(done.get("result").is_some(), "{done}");
+    assert_eq!(other.call("touch", json!({})), "0", "nobody wants it any more");
+}
+
+#[test]
+fn on_a_private_session_a_subscription_is_its_client_s_own() {
+    let place = Place::new([("one", chaos("refuse-discover").option("sessions", "private"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let [mut reader, mut other] = [0; 2].map(|_| Guest::of(&house, Era::Legacy));
+    let mut to_reader = reader.listen();
+    reader.request("resources/subscribe", json!({ "uri": "chaos://life" }));
+    assert_eq!(other.call("touch", json!({})), "0", "its own server has no subscriber");
+    let update = touch(&mut reader).unwrap_or_else(|| to_reader.message().unwrap());
+    assert_eq!(update["method"], "notifications/resources/updated", "{update}");
 }
 
 #[test]
