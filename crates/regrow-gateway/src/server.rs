@@ -1,7 +1,9 @@
 //! One server behind the gateway: its connections, its catalog, and what is let through to it.
 
+mod home;
 mod report;
 mod tending;
+mod turns;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -9,22 +11,21 @@ use std::time::SystemTime;
 
 use regrow::core::{Fault, Manner, State as Lifecycle};
 use regrow::frame::{self, Frame, RawId};
-use regrow::{Builder, CallError, Connection, Era, ErrorKind, Inbox, Outcome, Reply, Status};
-use serde_json::{Value, json};
+use regrow::{Builder, CallError, Connection, Era, ErrorKind, Inbox, Status};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use home::Home;
 pub(crate) use tending::is_of_catalog;
+pub(crate) use turns::InUse;
 
 use crate::admit::Principal;
-use crate::catalog::{Catalog, Keeper, List};
+use crate::catalog::{Catalog, List};
 use crate::config::{self, Sessions, Start};
-use crate::gate::{Limits, Pass, Turned, Turnstile};
-use crate::operate::plain;
-use crate::request::Request;
+use crate::gate::{Limits, Turnstile};
 use crate::seat::{Seat, expire};
-use crate::share::{Commons, Heard};
+use crate::share::Commons;
 use crate::stats::{Stats, Watcher};
 use crate::usage::Usage;
 use crate::workshop::{Clients, Workshop, store_key};
@@ -60,26 +61,6 @@ struct State {
     commons: HashMap<Principal, Weak<Commons>>,
     /// The connections that clients have for themselves.
     own: Vec<Connection>,
-}
-
-/// The connection that keeps the catalog.
-struct Home {
-    connection: Connection,
-    /// None where it is the one client's own.
-    commons: Option<Arc<Commons>>,
-    keeper: Keeper,
-    watcher: Watcher,
-    /// Who looks after it, until it is replaced.
-    _tasks: Vec<Task>,
-}
-
-/// Ends with who holds it.
-struct Task(JoinHandle<()>);
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Server {
@@ -214,115 +195,9 @@ impl Server {
         Ok(seat)
     }
 
-    /// The shared connection of this principal. That of the first is the server's home.
-    fn commons(&self, principal: Principal) -> Result<Arc<Commons>, Box<CallError>> {
-        let mut state = self.state();
-        if state.is_ended {
-            return Err(self.error(ErrorKind::Closed));
-        }
-        if principal == Principal::default() {
-            let open = state.home.as_ref().filter(|home| !home.connection.status().borrow().is_closed());
-            if let Some(commons) = open.and_then(|home| home.commons.clone()) {
-                return Ok(commons);
-            }
-        } else if let Some(commons) = state.commons.get(&principal).and_then(Weak::upgrade) {
-            return Ok(commons);
-        }
-        let heard = Arc::new(Ears(self.me.clone()));
-        let commons = Commons::build(self.name.clone(), self.builder()?, heard);
-        match principal == Principal::default() {
-            true => state.home = Some(self.home(commons.connection().clone(), Some(commons.clone()))),
-            false => {
-                state.commons.insert(principal, Arc::downgrade(&commons));
-            }
-        }
-        Ok(commons)
-    }
-
-    /// Makes this connection the one that keeps the catalog.
-    fn home(&self, connection: Connection, commons: Option<Arc<Commons>>) -> Home {
-        let keeper = Keeper::start(connection.clone(), self.catalog.clone());
-        let tasks = vec![
-            Task(tokio::spawn(follow(self.me.clone(), self.catalog.subscribe()))),
-            Task(tokio::spawn(tending::tend(self.me.clone(), connection.clone()))),
-        ];
-        let watcher = Watcher::start(self.stats.clone(), &connection);
-        Home { connection, commons, keeper, watcher, _tasks: tasks }
-    }
-
     fn builder(&self) -> Result<Builder, Box<CallError>> {
         let made = (self.workshop.settings.connect)(&self.config, self.stats.stderr());
         made.map_err(|error| self.unavailable(&error.to_string()))
-    }
-
-    /// The connection that keeps the catalog, once there is one.
-    pub(crate) fn connection(&self) -> Option<Connection> {
-        self.state().home.as_ref().map(|home| home.connection.clone())
-    }
-
-    /// A request comes, for this place. It goes when it is its turn.
-    pub(crate) fn enter(&self, client: u64, number: u64, request: Request, seat: Arc<Seat>) {
-        let Some(me) = self.me.upgrade() else { return };
-        let used = InUse::of(&me, &seat);
-        let queued = self.stats.queued();
-        let limit = self.config.options.call_timeout;
-        self.turnstile.submit((client, number), limit, move |turn| {
-            drop(queued);
-            let Request { frame, id, reply } = request;
-            match turn {
-                Ok(pass) => seat.submit(frame, id, Box::new(Passing { reply, _pass: pass, _used: used })),
-                Err(turned) => {
-                    let kind = match turned {
-                        Turned::Full => ErrorKind::Overloaded,
-                        Turned::Late => ErrorKind::Timeout,
-                        Turned::Closed => ErrorKind::Closed,
-                    };
-                    reply.end(Outcome::Failed(CallError::unsent(me.name.clone(), &frame, kind)));
-                }
-            }
-        });
-    }
-
-    /// A call that may still wait for its turn is not wanted any more. Says whether it waited.
-    pub(crate) fn withdraw(&self, client: u64, number: u64) -> bool {
-        self.turnstile.withdraw(|key| *key == (client, number)) > 0
-    }
-
-    /// The same with all of a client that has left.
-    pub(crate) fn withdraw_all(&self, client: u64) {
-        self.turnstile.withdraw(|(of, _)| *of == client);
-    }
-
-    /// The server says that a list has changed, in these words.
-    pub(crate) fn list_changed(&self, method: &str) {
-        if let Some(home) = &self.state().home {
-            List::changed_by(method).for_each(|list| home.keeper.changed(list));
-        }
-    }
-
-    /// How old a list is, where it may not be what the server has now.
-    pub(crate) fn staleness(&self, list: List) -> Option<Value> {
-        let catalog = self.catalog();
-        let is_up = self.connection().is_some_and(|connection| connection.status().borrow().is_ready());
-        let reason = match catalog.stale(list) {
-            Some(reason) => reason.to_owned(),
-            None if is_up || !catalog.offers(list) => return None,
-            None => self.state_text(),
-        };
-        let age = catalog.listing(list).and_then(|listing| listing.fetched.elapsed().ok());
-        Some(json!({ "ageSeconds": age.map(|age| age.as_secs()), "reason": reason }))
-    }
-
-    /// Where it stands, in a few words for people and models.
-    pub(crate) fn state_text(&self) -> String {
-        let Some(connection) = self.connection() else { return "not started yet".to_owned() };
-        let status = connection.status().borrow().clone();
-        match (&status.state, &status.last_fault) {
-            (Lifecycle::Backoff { .. } | Lifecycle::Parked { .. }, Some(fault)) => {
-                format!("{}: {}", status.state.name(), fault)
-            }
-            _ => status.state.name().to_owned(),
-        }
     }
 
     /// Whether this describes the same.
@@ -380,69 +255,4 @@ impl Server {
 fn is_told(catalog: &Catalog) -> bool {
     let is_known = |list: &List| catalog.listing(*list).is_some() || catalog.stale(*list).is_some();
     catalog.capabilities.is_some() && List::ALL.iter().all(|list| is_known(list) || !catalog.offers(*list))
-}
-
-/// A call that was let through.
-struct Passing {
-    reply: Box<dyn Reply>,
-    _pass: Pass,
-    _used: InUse,
-}
-
-impl Reply for Passing {
-    fn end(self: Box<Self>, outcome: Outcome) {
-        self.reply.end(outcome);
-    }
-}
-
-/// As long as this lives, the server and the place there are in use. The place itself may go: its calls must not keep it.
-pub(crate) struct InUse {
-    server: Arc<Server>,
-    seat: Arc<Usage>,
-}
-
-impl InUse {
-    pub(crate) fn of(server: &Arc<Server>, seat: &Seat) -> InUse {
-        server.usage.begin();
-        seat.usage().begin();
-        InUse { server: server.clone(), seat: seat.usage().clone() }
-    }
-}
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        self.server.usage.end();
-        self.seat.end();
-    }
-}
-
-/// What a shared connection hears that is no client's.
-struct Ears(Weak<Server>);
-
-impl Heard for Ears {
-    fn list_changed(&self, method: &str) {
-        if let Some(server) = self.0.upgrade() {
-            server.list_changed(method);
-        }
-    }
-
-    fn logged(&self, message: &Frame) {
-        if let Some(server) = self.0.upgrade() {
-            let text = String::from_utf8_lossy(message.params().unwrap_or_default());
-            let text = server.connection().map(|connection| connection.masked(&text)).unwrap_or_default();
-            server.stats.logged(&format!("it logs: {}", plain(&text)));
-        }
-    }
-}
-
-/// Tells the gateway, and the store, that the catalog has changed.
-async fn follow(server: Weak<Server>, mut catalog: watch::Receiver<Arc<Catalog>>) {
-    while catalog.changed().await.is_ok() {
-        let Some(server) = server.upgrade() else { return };
-        let now = catalog.borrow_and_update().clone();
-        server.workshop.changed.notify_one();
-        if let Some(store) = &server.workshop.settings.store {
-            store.keep(store_key(&server.config), now);
-        }
-    }
 }

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use regrow::core::{Orderer, State};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Server;
@@ -61,6 +62,31 @@ impl Server {
             })
         });
         lists.collect()
+    }
+
+    /// How old a list is, where it may not be what the server has now.
+    pub(crate) fn staleness(&self, list: List) -> Option<Value> {
+        let catalog = self.catalog();
+        let is_up = self.connection().is_some_and(|connection| connection.status().borrow().is_ready());
+        let reason = match catalog.stale(list) {
+            Some(reason) => reason.to_owned(),
+            None if is_up || !catalog.offers(list) => return None,
+            None => self.state_text(),
+        };
+        let age = catalog.listing(list).and_then(|listing| listing.fetched.elapsed().ok());
+        Some(json!({ "ageSeconds": age.map(|age| age.as_secs()), "reason": reason }))
+    }
+
+    /// Where it stands, in a few words for people and models.
+    pub(crate) fn state_text(&self) -> String {
+        let Some(connection) = self.connection() else { return "not started yet".to_owned() };
+        let status = connection.status().borrow().clone();
+        match (&status.state, &status.last_fault) {
+            (State::Backoff { .. } | State::Parked { .. }, Some(fault)) => {
+                format!("{}: {}", status.state.name(), fault)
+            }
+            _ => status.state.name().to_owned(),
+        }
     }
 
     /// Does what an operator wants.
