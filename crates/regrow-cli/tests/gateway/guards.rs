@@ -186,7 +186,7 @@ fn security_5_no_command_comes_over_the_network_and_arguments_pass_to_the_letter
 
 #[test]
 fn beyond_this_machine_a_token_is_needed_and_its_absence_is_a_mistake_of_usage() {
-    let place = Place::new([("one", chaos(""))]);
+    let place = Place::new([("one", chaos("")), ("hung", chaos("never-answer"))]);
     let config = place.config().to_str().unwrap().to_owned();
     let refused = |arguments: &[&str], part: &str| {
         let (code, said, log) =
@@ -207,10 +207,14 @@ fn beyond_this_machine_a_token_is_needed_and_its_absence_is_a_mistake_of_usage()
         assert_eq!(status_of(&house, "GET", path, &[], ""), 401, "{path}");
     }
     assert_eq!(status_of(&house, "GET", "/status", &[("Authorization", "Bearer a-token")], ""), 200);
-    let (_, said) = house.page("/readyz", &[]);
-    assert!(!said.contains("one"), "strangers learn nothing of servers: {said}");
+    let (status, said) = house.page("/readyz", &[]);
+    assert_eq!(status, 503);
+    assert!(!said.contains("hung"), "strangers learn nothing of servers: {said}");
+    let (_, said) = house.page("/readyz", &[("Authorization", "Bearer a-token")]);
+    assert!(said.contains("hung"), "who may know learns why: {said}");
     let mut guest = Guest::new(&house, Era::Modern).token("a-token");
-    assert_eq!(guest.call("echo", json!({ "text": "in" })), "in");
+    guest.tools(); // Until it is known whose tool is meant.
+    assert_eq!(guest.call("one__echo", json!({ "text": "in" })), "in");
     let url = house.url();
     let mut status = place.command(&["status", "--url", &url, "--token-env", "TOKEN"]);
     wait_until("the command gets in", PATIENCE, || done(&mut status).0 == 0);

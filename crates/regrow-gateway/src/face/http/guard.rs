@@ -16,6 +16,7 @@ use super::census::Census;
 use super::origin::{Hosts, Origins, Standing};
 use super::refusal::{Refusal, empty};
 use super::token::Tokens;
+use crate::operate::Authorized;
 
 /// These tell a stranger no more than that we are there, and those who ask cannot be given a token.
 const OPEN: [&str; 2] = ["/livez", "/readyz"];
@@ -49,7 +50,10 @@ pub(super) async fn guard(State(guard): State<Arc<Guard>>, mut request: Request,
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
-        Err(_) if OPEN.contains(&request.uri().path()) => next.run(request).await,
+        Err(_) if OPEN.contains(&request.uri().path()) => {
+            request.extensions_mut().insert(Authorized(false));
+            next.run(request).await
+        }
         Err(stranger) => {
             guard.census.refuse();
             Refusal::unauthorized(stranger).into_response()
