@@ -284,7 +284,7 @@ pub(crate) struct HttpFace {
     #[arg(long = "allow-host", value_name = "NAME[:PORT]", env = "REGROW_ALLOW_HOST", value_delimiter = ',')]
     pub(crate) hosts: Vec<String>,
 
-    /// A web page that may talk to us, such as https://app.example (repeatable)
+    /// A web page that may talk to us, by its scheme and host (repeatable)
     #[arg(long = "allow-origin", value_name = "ORIGIN", env = "REGROW_ALLOW_ORIGIN", value_delimiter = ',')]
     pub(crate) origins: Vec<String>,
 
