@@ -1,7 +1,6 @@
 //! One client of the gateway, over all the servers that it may use: what it writes finds its server here, and what servers tell it
 //! finds its way back.
 
-mod answers;
 mod calls;
 mod completion;
 mod greeting;
@@ -20,6 +19,7 @@ use regrow::frame::{Frame, RawId};
 use regrow::{CallError, Inbox, Incoming, Reply, Upstream};
 
 use crate::admit::{Principal, Scope};
+use crate::answers;
 use crate::directory::Directory;
 use crate::gateway::Inside;
 use crate::request::Request;

@@ -9,6 +9,7 @@
 
 pub mod admit;
 pub mod adopt;
+mod answers;
 pub mod catalog;
 mod client;
 pub mod config;

@@ -16,6 +16,17 @@ pub enum Era {
     Modern,
 }
 
+/// Our part of the user's cache folder; none where there is no such folder.
+pub fn cache_folder() -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || absolute("HOME");
+    let cache = match cfg!(target_os = "macos") {
+        true => home().map(|home| home.join("Library/Caches")),
+        false => absolute("XDG_CACHE_HOME").or_else(|| home().map(|home| home.join(".cache"))),
+    };
+    cache.map(|cache| cache.join("regrow"))
+}
+
 /// More servers than this are not remembered.
 const MAX_SERVERS: usize = 1000;
 /// A larger file is none of ours.
@@ -37,13 +48,7 @@ impl EraFile {
 
     /// The file in the user's cache folder; none where there is no such folder.
     pub fn of_user() -> Option<EraFile> {
-        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let home = || absolute("HOME");
-        let cache = match cfg!(target_os = "macos") {
-            true => home().map(|home| home.join("Library/Caches")),
-            false => absolute("XDG_CACHE_HOME").or_else(|| home().map(|home| home.join(".cache"))),
-        };
-        cache.map(|cache| EraFile::at(cache.join("regrow").join("eras.json")))
+        cache_folder().map(|folder| EraFile::at(folder.join("eras.json")))
     }
 
     /// The era that this server spoke.

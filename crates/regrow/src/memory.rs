@@ -10,7 +10,7 @@ use crate::eras::Era;
 use crate::frame::{self, Frame, RawId};
 
 /// The revision that began the modern era.
-pub(crate) const MODERN: &str = "2026-07-28";
+pub const MODERN: &str = "2026-07-28";
 /// The newest revision of the legacy era.
 pub(crate) const LEGACY: &str = "2025-11-25";
 

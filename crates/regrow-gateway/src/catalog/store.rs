@@ -72,13 +72,7 @@ impl Store {
 
     /// The folder in the user's cache folder; none where there is no such folder.
     pub fn folder_of_user() -> Option<PathBuf> {
-        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let home = || absolute("HOME");
-        let cache = match cfg!(target_os = "macos") {
-            true => home().map(|home| home.join("Library/Caches")),
-            false => absolute("XDG_CACHE_HOME").or_else(|| home().map(|home| home.join(".cache"))),
-        };
-        cache.map(|cache| cache.join("regrow").join("catalogs"))
+        regrow::cache_folder().map(|folder| folder.join("catalogs"))
     }
 
     /// Where it is.

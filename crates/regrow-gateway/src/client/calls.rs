@@ -7,7 +7,7 @@ use regrow::frame::{Edit, Frame, RawId};
 use regrow::{CallError, Outcome, Reply};
 
 use super::Client;
-use super::answers::{self, raw_text};
+use crate::answers::{self, raw_text};
 use crate::request::Request;
 use crate::server::{Key, Server};
 

@@ -8,8 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Client;
-use super::answers;
 use super::greeting::parsed;
+use crate::answers;
 use crate::request::Request;
 use crate::server::Server;
 

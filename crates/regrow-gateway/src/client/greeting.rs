@@ -1,11 +1,11 @@
 //! A client greets the gateway: who we are, and what the servers behind us can do together.
 
-use regrow::Outcome;
 use regrow::frame::{self, Frame, RawId};
+use regrow::{MODERN, Outcome};
 use serde_json::{Map, Value, json};
 
 use super::Client;
-use super::answers::{self, MODERN, SERVER_INFO, Unheard};
+use crate::answers::{self, SERVER_INFO, Unheard};
 use crate::catalog::Catalog;
 use crate::request::Request;
 

@@ -5,8 +5,8 @@ use regrow::{CallError, ErrorKind, Outcome, frame};
 use serde_json::{Value, json};
 
 use super::Client;
-use super::answers::{self, SERVER_INFO};
 use super::greeting::parsed;
+use crate::answers::{self, SERVER_INFO};
 use crate::catalog::List;
 use crate::directory::PAGE_SIZE;
 use crate::request::Request;

@@ -10,8 +10,8 @@ use regrow::{Outcome, Reply};
 use serde_json::{Map, Value, json};
 
 use super::Client;
-use super::answers::{self, SUBSCRIPTION, raw_text};
 use super::greeting::parsed;
+use crate::answers::{self, SUBSCRIPTION, raw_text};
 use crate::catalog::List;
 use crate::request::Request;
 use crate::seat::Seat;

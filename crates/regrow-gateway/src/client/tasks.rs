@@ -6,8 +6,8 @@ use std::sync::Weak;
 use regrow::{Outcome, Reply};
 
 use super::Client;
-use super::answers;
 use super::greeting::parsed;
+use crate::answers;
 use crate::request::Request;
 use crate::server::Key;
 

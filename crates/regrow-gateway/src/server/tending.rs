@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use regrow::core::State;
 use regrow::frame::{self, Frame, RawId};
-use regrow::{Connection, Outcome, Reply};
+use regrow::{Connection, MODERN, Outcome, Reply};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::Server;
+use crate::answers::message;
 use crate::config::{Options, Start};
 
 /// A stream that ended is not opened again at once.
@@ -96,7 +97,7 @@ impl Tending {
         let params = json!({
             "notifications": wanted,
             "_meta": {
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/protocolVersion": MODERN,
                 "io.modelcontextprotocol/clientCapabilities": {},
                 "io.modelcontextprotocol/clientInfo": { "name": "regrow", "version": env!("CARGO_PKG_VERSION") },
             },
@@ -125,10 +126,6 @@ impl Tending {
 
 fn id() -> RawId {
     RawId::parse(STREAM.as_bytes()).expect("a string is an id")
-}
-
-fn message(line: bytes::Bytes) -> Frame {
-    Frame::parse(line).expect("a message that we wrote ourselves is one")
 }
 
 struct Ended(Arc<Notify>);

@@ -13,7 +13,7 @@ use super::sessions::Caller;
 use super::{Face, body, legacy, modern};
 
 /// The version that has no sessions.
-pub(super) const MODERN: &str = "2026-07-28";
+pub(super) use regrow::MODERN;
 /// All that are spoken here, newest first.
 const VERSIONS: [&str; 5] = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 

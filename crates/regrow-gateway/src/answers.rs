@@ -6,43 +6,42 @@ use regrow::{Outcome, Reply};
 use serde_json::Value;
 
 /// What the modern era keeps in `_meta` begins with this.
-pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
-pub(super) const MODERN: &str = "2026-07-28";
+pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A line of our own as a message.
-pub(super) fn message(line: Bytes) -> Frame {
+pub(crate) fn message(line: Bytes) -> Frame {
     Frame::parse(line).expect("a message that we wrote ourselves is one")
 }
 
 /// An answer of our own. Who waits puts its id in.
-pub(super) fn answer(result: &[u8]) -> Outcome {
+pub(crate) fn answer(result: &[u8]) -> Outcome {
     Outcome::Answered(message(frame::response(&RawId::from(0), result)))
 }
 
 /// The same, of a value.
-pub(super) fn answer_value(result: &Value) -> Outcome {
+pub(crate) fn answer_value(result: &Value) -> Outcome {
     answer(result.to_string().as_bytes())
 }
 
 /// An error of our own, in the words of the protocol.
-pub(super) fn refusal(code: i64, text: &str, data: Option<&Value>) -> Outcome {
+pub(crate) fn refusal(code: i64, text: &str, data: Option<&Value>) -> Outcome {
     let data = data.map(Value::to_string);
     let line = frame::error(Some(&RawId::from(0)), code, text, data.as_ref().map(|data| data.as_bytes()));
     Outcome::Answered(message(line))
 }
 
-pub(super) fn unknown_method() -> Outcome {
+pub(crate) fn unknown_method() -> Outcome {
     refusal(-32601, "Method not found", None)
 }
 
 /// A text as a raw JSON string.
-pub(super) fn raw_text(text: &str) -> RawId {
+pub(crate) fn raw_text(text: &str) -> RawId {
     RawId::parse(Value::from(text).to_string().as_bytes()).expect("a string is one")
 }
 
 /// Nobody waits.
-pub(super) struct Unheard;
+pub(crate) struct Unheard;
 
 impl Reply for Unheard {
     fn end(self: Box<Self>, _: Outcome) {}
