@@ -8,6 +8,7 @@ mod client;
 mod demo;
 mod files;
 mod guard;
+mod live_line;
 mod log;
 mod operate;
 mod serve;

@@ -1,20 +1,15 @@
 //! Where the suite stands, in one line on a terminal.
 
-use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use regrow_chaos::suite::Event;
 
-/// How often the line is written anew when nothing happens, so that time is seen to pass.
-const TICK: Duration = Duration::from_millis(200);
-/// The line fits on every terminal.
-const WIDTH: usize = 78;
+use crate::live_line::{LiveLine, TICK, fit};
 
-/// Nothing is shown where nobody watches.
 pub(super) struct Progress {
     began: Instant,
-    is_shown: bool,
+    shown: LiveLine,
     all: usize,
     done: usize,
     broken: usize,
@@ -26,8 +21,7 @@ impl Progress {
     pub(super) fn new(all: usize, names: &[String]) -> Progress {
         let named = names.iter().filter(|name| *name != "healthy").count() + 1;
         let all = if names.is_empty() { all } else { named };
-        let is_shown = io::stderr().is_terminal();
-        Progress { began: Instant::now(), is_shown, all, done: 0, broken: 0, playing: vec![] }
+        Progress { began: Instant::now(), shown: LiveLine::new(), all, done: 0, broken: 0, playing: vec![] }
     }
 
     /// Shows what happens until nothing does any more.
@@ -43,9 +37,9 @@ impl Progress {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            self.write(&format!("\r\x1b[K{}", self.line(self.began.elapsed())));
+            self.shown.show(&self.line(self.began.elapsed()));
         }
-        self.write("\r\x1b[K");
+        self.shown.clear();
     }
 
     fn line(&self, passed: Duration) -> String {
@@ -57,22 +51,14 @@ impl Progress {
         if !self.playing.is_empty() {
             line.push_str(&format!("; now {}", self.playing.join(", ")));
         }
-        if line.chars().count() > WIDTH {
-            line = line.chars().take(WIDTH - 1).chain(['…']).collect();
-        }
-        line
-    }
-
-    fn write(&self, text: &str) {
-        if self.is_shown {
-            let _ = io::stderr().write_all(text.as_bytes()); // It is only for the eye.
-        }
+        fit(line)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live_line::WIDTH;
 
     #[test]
     fn the_line_says_what_is_played_and_fits() {

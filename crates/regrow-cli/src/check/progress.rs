@@ -1,21 +1,15 @@
 //! Where the check stands, in one line on a terminal that is written anew as servers are done.
 
-use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use regrow_gateway::config::Server;
 
+use crate::live_line::{LiveLine, TICK, fit};
 use crate::table::printable;
 
-/// How often the line is written anew when nothing happens, so that time is seen to pass.
-const TICK: Duration = Duration::from_millis(200);
-/// The line fits on every terminal.
-const WIDTH: usize = 78;
-
-/// Nothing is shown where nobody watches.
 pub(super) struct Progress {
     began: Instant,
-    is_shown: bool,
+    shown: LiveLine,
     waiting: Vec<(usize, String)>,
     all: usize,
     broken: usize,
@@ -26,7 +20,7 @@ impl Progress {
         let waiting = servers.iter().enumerate().map(|(number, server)| (number, printable(&server.name)));
         let progress = Progress {
             began: Instant::now(),
-            is_shown: io::stderr().is_terminal(),
+            shown: LiveLine::new(),
             waiting: waiting.collect(),
             all: servers.len(),
             broken: 0,
@@ -43,7 +37,7 @@ impl Progress {
 
     /// Resolves after a moment, having shown that time passes. Never where nothing is shown.
     pub(super) async fn tick(&self) {
-        if !self.is_shown {
+        if !self.shown.is_shown {
             return std::future::pending().await;
         }
         tokio::time::sleep(TICK).await;
@@ -51,11 +45,11 @@ impl Progress {
     }
 
     pub(super) fn clear(&self) {
-        self.write("\r\x1b[K");
+        self.shown.clear();
     }
 
     fn show(&self) {
-        self.write(&format!("\r\x1b[K{}", self.line(self.began.elapsed())));
+        self.shown.show(&self.line(self.began.elapsed()));
     }
 
     fn line(&self, passed: Duration) -> String {
@@ -69,27 +63,20 @@ impl Progress {
         if !names.is_empty() {
             line.push_str(&format!("; waiting for {}", names.join(", ")));
         }
-        if line.chars().count() > WIDTH {
-            line = line.chars().take(WIDTH - 1).chain(['…']).collect();
-        }
-        line
-    }
-
-    fn write(&self, text: &str) {
-        if self.is_shown {
-            let _ = io::stderr().write_all(text.as_bytes()); // It is only for the eye.
-        }
+        fit(line)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live_line::WIDTH;
 
     #[test]
     fn the_line_says_what_is_waited_for_and_fits() {
         let waiting = (0..30).map(|number| (number, format!("server-{number}"))).collect();
-        let mut progress = Progress { began: Instant::now(), is_shown: false, waiting, all: 30, broken: 0 };
+        let shown = LiveLine { is_shown: false };
+        let mut progress = Progress { began: Instant::now(), shown, waiting, all: 30, broken: 0 };
         progress.done(0, true);
         let line = progress.line(Duration::from_secs(3));
         assert!(
