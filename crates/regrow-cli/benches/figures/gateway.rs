@@ -26,7 +26,7 @@ pub(crate) fn figures(calls: usize, starts: usize) {
         "\n| `regrow serve` with 20 servers, {starts} starts: start to `tools/list` | p50 | p99 | worst |"
     );
     println!("|---|---|---|---|");
-    let twenty = config(folder, "twenty", &["slow-start=300"; 20]);
+    let twenty = config(folder, "twenty", &["slow-start=300ms"; 20]);
     let lists =
         |cache: &str| (0..starts).map(|_| first_list(&twenty, &folder.join(cache), 20)).collect::<Vec<_>>();
     row3("cold: every server takes 0.3 s to start", &lists_cold(&twenty, folder, starts));
