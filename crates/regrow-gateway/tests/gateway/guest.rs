@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 pub struct Guest {
     pub admitted: Arc<dyn Admitted>,
     pub told: Arc<Told>,
-    modern: bool,
+    pub modern: bool,
     last: AtomicU64,
 }
 
