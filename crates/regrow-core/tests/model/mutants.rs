@@ -415,7 +415,10 @@ fn copy_of_the_crate() -> PathBuf {
     fs::copy(here.join("Cargo.toml"), copy.join("crates/regrow-core/Cargo.toml")).expect("it is copied");
     fs::copy(workspace.join("Cargo.lock"), copy.join("Cargo.lock")).expect("it is copied");
     let manifest = fs::read_to_string(workspace.join("Cargo.toml")).expect("the workspace is here");
-    let manifest = manifest.replace("default-members = [\"crates/regrow-cli\"]\n", "");
+    // Of the workspace only this crate is there.
+    let is_members = |line: &&str| line.starts_with("members") || line.starts_with("default-members");
+    let lines = manifest.lines().filter(|line| !is_members(line)).collect::<Vec<_>>().join("\n");
+    let manifest = lines.replace("[workspace]\n", "[workspace]\nmembers = [\"crates/*\"]\n");
     fs::write(copy.join("Cargo.toml"), manifest).expect("it is copied");
     copy
 }
