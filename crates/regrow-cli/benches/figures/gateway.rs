@@ -64,15 +64,19 @@ fn first_list(config: &Path, cache: &Path, servers: usize) -> Duration {
 /// Asks for the tools until those of so many servers are there.
 fn list(peer: &mut Peer, servers: usize) {
     loop {
-        peer.send("tools/list", json!({}));
-        let answer = answer(peer);
-        let tools = answer["result"]["tools"].as_array().cloned().unwrap_or_default();
-        if tools
-            .iter()
-            .filter(|tool| tool["name"].as_str().is_some_and(|name| name.ends_with("__echo")))
-            .count()
-            >= servers
-        {
+        let (mut count, mut cursor) = (0, json!({}));
+        loop {
+            peer.send("tools/list", cursor);
+            let page = answer(peer)["result"].clone();
+            let tools = page["tools"].as_array().cloned().unwrap_or_default();
+            let is_echo = |tool: &&Value| tool["name"].as_str().is_some_and(|name| name.ends_with("__echo"));
+            count += tools.iter().filter(is_echo).count();
+            match page["nextCursor"].as_str() {
+                Some(next) => cursor = json!({ "cursor": next }),
+                None => break,
+            }
+        }
+        if count >= servers {
             return;
         }
     }
