@@ -199,8 +199,12 @@ impl Ear for SessionEar {
     fn sent(&self) -> bool {
         let Some(call) = self.call else { return true };
         let mut desk = self.shared.desk();
-        desk.ledger.sent(call, 0);
-        desk.ledger.is_on(self.epoch, call)
+        // One that waits for a later session has not left by this exchange, and will not.
+        let leaves = desk.ledger.is_on(self.epoch, call);
+        if leaves {
+            desk.ledger.sent(call, 0);
+        }
+        leaves
     }
 
     fn heard(&self) {
