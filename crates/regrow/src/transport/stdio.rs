@@ -27,6 +27,7 @@ mod group;
 mod guard;
 mod guardian;
 mod mark;
+mod pace;
 mod pass;
 mod pipes;
 mod process;

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::ending::{self, Times};
 use super::group::{self, Group, Leader};
+use super::pace::Pace;
 use super::pipes::Reader;
 use super::stderr::{Drain, Tail};
 use crate::transport::{BoxFuture, Ended, Process};
@@ -184,6 +185,7 @@ async fn attend(
     mut dismissed: oneshot::Receiver<()>,
 ) {
     let mut buffer = vec![0; 32 * 1024];
+    let mut pace = Pace::new(Instant::now());
     let mut is_running = true;
     let mut is_open = true;
     while is_running || is_open {
@@ -195,10 +197,11 @@ async fn attend(
                 read_rest(&stderr, &drain, &mut buffer);
                 news.send_replace(Some(fault));
             }
-            read = stderr.read(&mut buffer), if is_open => match read {
+            read = read_from(pace.next(), &stderr, &mut buffer), if is_open => match read {
                 Ok(0) | Err(_) => is_open = false, // A pipe that cannot be read has nothing more to say.
                 Ok(count) => {
                     drain.feed(&buffer[..count]);
+                    pace.count(count, Instant::now());
                     // A server that floods takes turns with everybody else, after each piece.
                     tokio::task::yield_now().await;
                 }
@@ -207,6 +210,14 @@ async fn attend(
     }
     read_rest(&stderr, &drain, &mut buffer);
     drain.finish();
+}
+
+/// Reads the next piece, but not before it is time.
+async fn read_from(time: Option<Instant>, stderr: &Reader, buffer: &mut [u8]) -> io::Result<usize> {
+    if let Some(time) = time {
+        tokio::time::sleep_until(time).await;
+    }
+    stderr.read(buffer).await
 }
 
 /// Reads what is there now, so that the last words of a server are in its tail.
