@@ -44,6 +44,8 @@ pub enum Admission {
 pub enum Refusal {
     /// Too many calls, or too many bytes, are pending.
     Overloaded,
+    /// Its time was over before it came here.
+    Late,
     /// The connection is closing.
     Closed,
 }
@@ -162,10 +164,11 @@ impl<R> Ledger<R> {
         }
     }
 
-    /// Takes a call of a client, or gives it back.
+    /// Takes a call of a client, or gives it back. What it has waited elsewhere is taken from its time.
     pub fn admit(
         &mut self,
         now: Time,
+        waited: Duration,
         nature: Nature,
         timeout: Option<Duration>,
         bytes: usize,
@@ -180,8 +183,11 @@ impl<R> Ledger<R> {
         if full {
             return Err((Refusal::Overloaded, reply));
         }
+        if nature != Nature::Stream && timeout.is_some_and(|timeout| timeout <= waited) {
+            return Err((Refusal::Late, reply));
+        }
         let place = self.live.map_or(Place::Waiting, |epoch| Place::On(epoch, None));
-        let id = self.insert(now, nature, timeout, bytes, reply, false, place);
+        let id = self.insert(now, waited, nature, timeout, bytes, reply, false, place);
         Ok(match self.live {
             None => Admission::Wait(id),
             Some(epoch) => Admission::Send(epoch, id),
@@ -190,13 +196,15 @@ impl<R> Ledger<R> {
 
     /// Takes a call of our own to this session, which need not be open to clients yet. It never moves to another.
     pub fn admit_own(&mut self, now: Time, epoch: Epoch, timeout: Duration, reply: R) -> CallId {
-        self.insert(now, Nature::Effect, Some(timeout), 0, reply, true, Place::On(epoch, None))
+        let place = Place::On(epoch, None);
+        self.insert(now, Duration::ZERO, Nature::Effect, Some(timeout), 0, reply, true, place)
     }
 
     #[allow(clippy::too_many_arguments)]
     fn insert(
         &mut self,
         now: Time,
+        waited: Duration,
         nature: Nature,
         timeout: Option<Duration>,
         bytes: usize,
@@ -205,11 +213,11 @@ impl<R> Ledger<R> {
         place: Place,
     ) -> CallId {
         let id = self.fresh_id();
-        let limit =
-            now + timeout.map_or(self.policy.call_limit, |timeout| timeout.max(self.policy.call_limit));
+        let at_most = timeout.unwrap_or_default().max(self.policy.call_limit);
+        let limit = now + at_most.saturating_sub(waited);
         let deadline = match nature {
             Nature::Stream => None,
-            _ => timeout.map(|timeout| self.clock(now) + timeout),
+            _ => timeout.map(|timeout| self.clock(now) + timeout.saturating_sub(waited)),
         };
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, id));

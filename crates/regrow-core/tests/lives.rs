@@ -242,7 +242,7 @@ fn a_reconnect_that_counts_as_a_fault_parks_even_if_the_server_then_ends_in_good
     owner.event(at(0.0), Event::Start);
     let epoch = owner.epoch();
     owner.event(at(1.0), Event::Connected(epoch));
-    let caller = owner.call(at(2.0), Nature::Effect, None, 1);
+    let caller = owner.call(at(2.0), Duration::ZERO, Nature::Effect, None, 1);
     let id = owner.ledger.find(|&c| c == caller).expect("it is pending");
     owner.ledger.sent(id, 0);
     owner.reconnect(at(3.0), Orderer::Program);
@@ -612,7 +612,7 @@ fn a_session_whose_process_lives_on_settles_when_that_is_gone_and_a_dead_one_at_
         owner.event(at(0.0), Event::Start);
         let epoch = owner.epoch();
         owner.event(at(1.0), Event::Connected(epoch));
-        let caller = owner.call(at(2.0), Nature::Effect, Some(secs(60.0)), 1);
+        let caller = owner.call(at(2.0), Duration::ZERO, Nature::Effect, Some(secs(60.0)), 1);
         let id = owner.ledger.find(|&c| c == caller).unwrap();
         owner.ledger.sent(id, 0);
         owner.event(at(3.0), Event::Lost(epoch, fault.clone(), owner.pulse()));

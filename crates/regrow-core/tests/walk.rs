@@ -62,7 +62,7 @@ fn equal_seeds_live_equal_lives() {
 }
 
 /// What all lives together must have reached.
-const WANTED: [&str; 65] = [
+const WANTED: [&str; 66] = [
     "idle",
     "connecting",
     "ready",
@@ -100,6 +100,7 @@ const WANTED: [&str; 65] = [
     "call timed out",
     "call cancelled",
     "call overloaded",
+    "call refused when late",
     "call refused when closed",
     "free end",
     "free ends over",
@@ -370,17 +371,21 @@ impl Walk {
             1..4 => Some(Duration::from_millis(self.rng.u64(0..3000))),
             _ => Some(Duration::from_secs(self.rng.u64(5..300))),
         };
+        let waited = match self.rng.u32(0..8) {
+            0 => Duration::from_millis(self.rng.u64(0..10_000)),
+            _ => Duration::ZERO,
+        };
         let bytes = self.rng.usize(0..50);
         let ends_by = match nature {
             Nature::Stream => None,
-            _ => timeout.map(|timeout| self.now + timeout),
+            _ => timeout.map(|timeout| self.now + timeout.saturating_sub(waited)),
         };
         let truth = Truth { nature, own: false, ends_by, runs: 0, sends: 0, missed: false, ended: None };
         let caller = self.calls.keys().rfind(|&&c| c < 1_000_000).map_or(1, |last| last + 1);
         self.calls.insert(caller, truth);
-        self.say(|_| format!("call {caller} {nature:?} {timeout:?}"));
+        self.say(|_| format!("call {caller} {nature:?} {timeout:?}, of which {waited:?} are over"));
         let ready = matches!(self.owner.lifecycle.state(), State::Ready { .. });
-        assert_eq!(self.owner.call(self.now, nature, timeout, bytes), caller);
+        assert_eq!(self.owner.call(self.now, waited, nature, timeout, bytes), caller);
         let sent = self.owner.told.iter().any(|told| matches!(told, Told::Send(..)));
         assert!(ready || !sent, "a call goes to a session that is not ready");
         if self.owner.ledger.find(|&c| c == caller).is_some() && self.stopped.is_some() {
@@ -1022,6 +1027,7 @@ impl Walk {
             Fate::TimedOut(_) => "call timed out",
             Fate::Cancelled(_) => "call cancelled",
             Fate::Refused(Refusal::Overloaded) => "call overloaded",
+            Fate::Refused(Refusal::Late) => "call refused when late",
             Fate::Refused(Refusal::Closed) => "call refused when closed",
         });
         a_call_said_to_be_not_sent_never_runs(caller, truth);

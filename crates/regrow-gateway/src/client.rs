@@ -16,13 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::frame::{Frame, RawId};
-use regrow::{CallError, Inbox, Incoming, Reply, Upstream};
+use regrow::{CallError, Inbox, Incoming, Request, Upstream};
 
 use crate::admit::{Principal, Scope};
 use crate::answers;
 use crate::directory::Directory;
 use crate::gateway::Inside;
-use crate::request::Request;
 use crate::seat::Seat;
 use crate::server::{InUse, Key, Server};
 use calls::Calls;
@@ -134,7 +133,7 @@ impl Client {
         // What it has told us is told to each server that it comes to later.
         for request in greeting.iter().chain(&level) {
             let id = request.id().unwrap_or_else(|| RawId::from(0));
-            seat.submit(request.clone(), id, Box::new(answers::Unheard));
+            seat.submit(Request::new(request.clone(), id, Box::new(answers::Unheard)));
         }
         if greeting.is_some() && is_ready {
             seat.forward(&answers::message(regrow::frame::notification("notifications/initialized", None)));
@@ -159,15 +158,14 @@ impl Client {
 }
 
 impl Upstream for Client {
-    fn submit(&self, frame: Frame, id: RawId, reply: Box<dyn Reply>) {
-        if let Some(refusal) = greeting::wrong_version(&frame) {
-            return reply.end(refusal);
+    fn submit(&self, request: Request) {
+        if let Some(refusal) = greeting::wrong_version(&request.frame) {
+            return request.reply.end(refusal);
         }
-        if greeting::is_gone(&frame) {
-            return reply.end(answers::unknown_method());
+        if greeting::is_gone(&request.frame) {
+            return request.reply.end(answers::unknown_method());
         }
-        self.note_greeting(&frame);
-        let request = Request { frame, id, reply };
+        self.note_greeting(&request.frame);
         match request.frame.method().unwrap_or_default() {
             "initialize" => self.initialize(request),
             "server/discover" => self.discover(request),

@@ -19,7 +19,6 @@ pub mod face;
 pub mod gate;
 mod gateway;
 pub mod operate;
-mod request;
 mod seat;
 mod server;
 pub mod share;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::frame::{Frame, Kind, RawId};
 use regrow::transport::BoxFuture;
-use regrow::{Bridge, Builder, Connection, Inbox, Incoming, Reply, Unasked, Upstream};
+use regrow::{Bridge, Builder, Connection, Inbox, Incoming, Request, Unasked, Upstream};
 use tokio::runtime::Handle;
 
 use crate::server::{Server, is_of_catalog};
@@ -66,8 +66,8 @@ impl Seat {
         self.usage.is_over()
     }
 
-    pub(crate) fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        self.bridge.submit(request, id, reply);
+    pub(crate) fn submit(&self, request: Request) {
+        self.bridge.submit(request);
     }
 
     pub(crate) fn cancel(&self, id: &RawId, notification: &Frame) -> bool {

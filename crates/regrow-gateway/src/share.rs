@@ -17,11 +17,12 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::frame::{Edit, Frame, RawId};
-use regrow::{Builder, Connection, ErrorKind, FarSide, Hello, Inbox, Outcome, Reply, Upstream, Welcome};
+use regrow::{Builder, Connection, ErrorKind, FarSide, Hello, Inbox, Outcome, Request, Upstream, Welcome};
 use serde_json::json;
 
 use hearing::Ear;
@@ -114,15 +115,16 @@ struct Share {
 
 impl Share {
     /// A call of this client alone.
-    fn call(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        let Some(request) = self.with_own_token(&request) else {
-            let kind = ErrorKind::TooLarge { bytes: request.bytes().len() as u64 };
-            return reply.end(Outcome::Failed(self.seat.error(&request, kind)));
+    fn call(&self, request: Request) {
+        let Request { frame, id, reply, since } = request;
+        let Some(frame) = self.with_own_token(&frame) else {
+            let kind = ErrorKind::TooLarge { bytes: frame.bytes().len() as u64 };
+            return reply.end(Outcome::Failed(self.seat.error(&frame, kind)));
         };
         let wire_id = scoped(self.seat.share, &id);
-        let Some(number) = self.seat.begin(&request, id, reply) else { return };
-        let ending = Ending::new(self.commons.me.clone(), self.seat.clone(), number);
-        self.commons.connection.submit(request, wire_id.clone(), Box::new(ending));
+        let Some(number) = self.seat.begin(&frame, id, reply) else { return };
+        let reply = Box::new(Ending::new(self.commons.me.clone(), self.seat.clone(), number));
+        self.commons.connection.submit(Request { frame, id: wire_id.clone(), reply, since });
         // It may have been dropped from the session meanwhile, by another thread, which could not cancel this yet.
         if self.seat.is_over() {
             self.commons.connection.cancel(&wire_id, &leaving::notification());
@@ -141,14 +143,14 @@ impl Share {
 }
 
 impl Upstream for Share {
-    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        match request.method().unwrap_or_default() {
+    fn submit(&self, request: Request) {
+        match request.frame.method().unwrap_or_default() {
             "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" if !self.is_modern() => {
-                self.commons.set(&self.seat, &request, id, reply);
+                self.commons.set(&self.seat, &request.frame, request.id, request.reply);
             }
             // It would show those of all clients.
-            "tasks/list" => reply.end(Outcome::Refused),
-            _ => self.call(request, id, reply),
+            "tasks/list" => request.reply.end(Outcome::Refused),
+            _ => self.call(request),
         }
     }
 
@@ -181,6 +183,10 @@ impl FarSide for Share {
 
     fn is_modern(&self) -> bool {
         self.commons.connection.is_modern()
+    }
+
+    fn time_for(&self, request: &Frame) -> Option<Duration> {
+        self.commons.connection.time_for(request)
     }
 }
 

@@ -20,11 +20,12 @@ mod welcome;
 mod words;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::Epoch;
 
-use crate::call::{Outcome, Reply};
+use crate::call::{Outcome, Request};
 use crate::connection::{Builder, Connection};
 use crate::error::{CallError, ErrorKind, Gap};
 use crate::frame::{Frame, RawId};
@@ -33,7 +34,7 @@ use crate::memory::{Hello, Welcome};
 use crate::relay::Upstream;
 use crate::transport::BoxFuture;
 use calls::Calls;
-use held::{Held, Request};
+use held::Held;
 use listening::Listening;
 use object::Object;
 use rounds::Rounds;
@@ -57,6 +58,9 @@ pub trait FarSide: Upstream + Send + Sync {
 
     /// Whether the server was found to be modern.
     fn is_modern(&self) -> bool;
+
+    /// How long a request like this may take in all; none if it has no deadline.
+    fn time_for(&self, request: &Frame) -> Option<Duration>;
 }
 
 /// Stands between a client and the [`Connection`] to its server.
@@ -148,13 +152,13 @@ impl Bridge {
         match (hello::speaks(&request.frame), server) {
             (Speaks::Legacy, Speaks::Modern) => self.onto_modern(request),
             (Speaks::Modern, Speaks::Legacy) => self.onto_legacy(request),
-            _ => self.pass(request.frame, request.id, request.reply),
+            _ => self.pass(request),
         }
     }
 
     /// A request to the server, as it is.
-    fn pass(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        self.far().submit(request, id, reply);
+    fn pass(&self, request: Request) {
+        self.far().submit(request);
     }
 
     /// What a client is told of a request that never left the bridge.
@@ -182,25 +186,17 @@ impl Bridge {
 }
 
 impl Upstream for Bridge {
-    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        let request = Request { frame: request, id, reply };
-        let mut state = self.state();
-        hello::note(&mut state, &request.frame);
-        match state.server {
-            Some(server) => {
-                drop(state);
-                self.route(request, server);
-            }
+    fn submit(&self, request: Request) {
+        let server = {
+            let mut state = self.state();
+            hello::note(&mut state, &request.frame);
+            state.server
+        };
+        match server {
+            Some(server) => self.route(request, server),
             // Says nothing about who asks, and is allowed before the handshake.
-            None if hello::is_early_ping(&request.frame) => {
-                drop(state);
-                request.reply.end(words::answer(b"{}"));
-            }
-            None => {
-                let taken = state.held.take(request);
-                drop(state);
-                self.hold(taken);
-            }
+            None if hello::is_early_ping(&request.frame) => request.reply.end(words::answer(b"{}")),
+            None => self.hold(request),
         }
     }
 

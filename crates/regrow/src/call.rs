@@ -5,9 +5,29 @@ use std::sync::Arc;
 
 use regrow_core::Epoch;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::error::CallError;
 use crate::frame::{Frame, RawId};
+
+/// A request of a client on its way to the server.
+pub struct Request {
+    /// As the client wrote it, or as it reads further on.
+    pub frame: Frame,
+    /// The client's id for it.
+    pub id: RawId,
+    /// Who waits for its end.
+    pub reply: Box<dyn Reply>,
+    /// Since when. Its time runs from then on, wherever it waits.
+    pub since: Instant,
+}
+
+impl Request {
+    /// One that comes now.
+    pub fn new(frame: Frame, id: RawId, reply: Box<dyn Reply>) -> Request {
+        Request { frame, id, reply, since: Instant::now() }
+    }
+}
 
 /// How a call ended.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::bridge::FarSide;
-use crate::call::{Caller, Outcome, Reply};
+use crate::call::{Caller, Outcome, Request};
 use crate::desk::News;
 use crate::eras::{Era, EraFile};
 use crate::error::{CallError, ErrorKind, Outlook};
@@ -65,12 +65,12 @@ impl WeakConnection {
 }
 
 impl Upstream for WeakConnection {
-    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
+    fn submit(&self, request: Request) {
         match self.upgrade() {
-            Some(connection) => connection.submit(request, id, reply),
+            Some(connection) => connection.submit(request),
             None => {
-                let error = CallError::unsent(self.name.clone(), &request, ErrorKind::Closed);
-                reply.end(Outcome::Failed(error));
+                let error = CallError::unsent(self.name.clone(), &request.frame, ErrorKind::Closed);
+                request.reply.end(Outcome::Failed(error));
             }
         }
     }
@@ -101,6 +101,10 @@ impl FarSide for WeakConnection {
 
     fn is_modern(&self) -> bool {
         self.upgrade().is_some_and(|connection| connection.is_modern())
+    }
+
+    fn time_for(&self, request: &Frame) -> Option<Duration> {
+        self.upgrade()?.time_for(request)
     }
 }
 
@@ -333,7 +337,8 @@ impl Connection {
         let request = Frame::parse(frame::request(&id, method, params.as_ref().map(|p| p.as_bytes())))
             .expect("a message that we wrote ourselves is one");
         let (reply, end) = oneshot::channel();
-        self.shared.submit(request, Caller::Program, id.clone(), timeout, Box::new(reply));
+        let request = Request::new(request, id.clone(), Box::new(reply));
+        self.shared.submit(request, Caller::Program, timeout);
         let mut give_up = GiveUp { shared: &self.shared, id: Some(id) };
         let outcome = end.await;
         give_up.id = None;
@@ -360,10 +365,14 @@ impl Connection {
         }
     }
 
-    /// Takes a request of a client that the program relays for. Its end is told to `reply`, with this connection's
-    /// own deadline.
-    pub fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        self.shared.submit(request, Caller::Client, id, self.shared.settings.policy.call_timeout, reply);
+    /// Takes a request of a client that the program relays for. It ends by this connection's own deadline.
+    pub fn submit(&self, request: Request) {
+        self.shared.submit(request, Caller::Client, self.shared.settings.policy.call_timeout);
+    }
+
+    /// How long a client's request like this may take in all; none if it has no deadline.
+    pub fn time_for(&self, request: &Frame) -> Option<Duration> {
+        self.shared.time_for_client(request)
     }
 
     /// Ends the newest call that its client knows by this id, as the client's own notification asks. It gets no answer.

@@ -88,7 +88,7 @@ mod shared;
 mod writer;
 
 pub use bridge::{Bridge, FarSide};
-pub use call::{Outcome, Reply};
+pub use call::{Outcome, Reply, Request};
 pub use connection::{Answer, Builder, Connection, MAX_LINE};
 pub use eras::{Era, EraFile, cache_folder};
 pub use error::{CallError, ErrorKind, FAULT_KEY, Gap, Outlook};

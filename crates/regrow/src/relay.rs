@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::call::{Outcome, Reply};
+use crate::call::{Outcome, Reply, Request};
 use crate::connection::Connection;
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
@@ -290,8 +290,8 @@ impl Drop for Batch {
 
 /// Where what the client writes goes to. Nothing here may block.
 pub trait Upstream {
-    /// A request. Its end is told to `reply`.
-    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>);
+    /// A request. Its end is told to whoever waits for it.
+    fn submit(&self, request: Request);
 
     /// The client gave up its newest request of this id, in these words. Says whether there was one.
     fn cancel(&self, id: &RawId, notification: &Frame) -> bool;
@@ -304,8 +304,8 @@ pub trait Upstream {
 }
 
 impl<U: Upstream> Upstream for Arc<U> {
-    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        (**self).submit(request, id, reply);
+    fn submit(&self, request: Request) {
+        (**self).submit(request);
     }
 
     fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
@@ -322,8 +322,8 @@ impl<U: Upstream> Upstream for Arc<U> {
 }
 
 impl Upstream for Connection {
-    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        Connection::submit(self, request, id, reply);
+    fn submit(&self, request: Request) {
+        Connection::submit(self, request);
     }
 
     fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
@@ -405,7 +405,7 @@ fn take(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, mut frame: Frame,
         Kind::Request { id, .. } => {
             let asked = Asked::of(&frame, id.clone());
             let reply = ToClient { port: port.clone(), asked, batch: batch.cloned() };
-            upstream.submit(frame, id, Box::new(reply));
+            upstream.submit(Request::new(frame, id, Box::new(reply)));
         }
         Kind::Notification { method: "notifications/cancelled" } => {
             let known = frame.request_id().is_some_and(|id| upstream.cancel(&id, &frame));

@@ -12,7 +12,7 @@ use regrow_core::{
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::call::{Caller, Outcome, Pending, Reply, shielded};
+use crate::call::{Caller, Outcome, Pending, Request, shielded};
 use crate::desk::{Desk, News};
 use crate::eras::{Era, EraFile};
 use crate::error::{CallError, ErrorKind, Outlook};
@@ -155,26 +155,36 @@ impl Shared {
         }
     }
 
-    /// Takes a call. Its end is told to `reply`.
-    pub(crate) fn submit(
-        &self,
-        request: Frame,
-        caller: Caller,
-        caller_id: RawId,
-        timeout: Option<Duration>,
-        reply: Box<dyn Reply>,
-    ) {
+    fn nature(&self, request: &Frame) -> Nature {
         let method = request.method().unwrap_or_default();
-        let nature = Nature::of(method, self.tool_safety(&request), self.settings.policy.replay);
-        let timeout = match nature.is_handshake() {
-            true => Some(self.settings.policy.connect_timeout),
-            false => timeout,
-        };
+        Nature::of(method, self.tool_safety(request), self.settings.policy.replay)
+    }
+
+    /// How long a call of this nature may take, if others may take so long.
+    fn time_for(&self, nature: Nature, timeout: Option<Duration>) -> Option<Duration> {
+        match nature {
+            Nature::Stream => None,
+            _ if nature.is_handshake() => Some(self.settings.policy.connect_timeout),
+            _ => timeout,
+        }
+    }
+
+    /// How long such a request of a client may take.
+    pub(crate) fn time_for_client(&self, request: &Frame) -> Option<Duration> {
+        self.time_for(self.nature(request), self.settings.policy.call_timeout)
+    }
+
+    /// Takes a call.
+    pub(crate) fn submit(&self, request: Request, caller: Caller, timeout: Option<Duration>) {
+        let Request { frame: request, id: caller_id, reply, since } = request;
+        let method = request.method().unwrap_or_default();
+        let nature = self.nature(&request);
+        let timeout = self.time_for(nature, timeout);
         self.handshake.note_use(method);
         let bytes = request.bytes().len();
         let pending = Pending { request, reply, caller_id, caller, acknowledged: None };
         let mut desk = self.desk();
-        match desk.ledger.admit(self.now(), nature, timeout, bytes, pending) {
+        match desk.ledger.admit(self.now(), since.elapsed(), nature, timeout, bytes, pending) {
             Ok(Admission::Send(epoch, id)) => {
                 let answered = self.send(&mut desk, epoch, id);
                 let earlier = match (desk.ledger.deadline(), desk.armed) {
@@ -195,6 +205,7 @@ impl Shared {
                 drop(desk);
                 let (kind, outlook) = match refusal {
                     Refusal::Overloaded => (ErrorKind::Overloaded, Outlook::Serving),
+                    Refusal::Late => (ErrorKind::Timeout, Outlook::Serving),
                     Refusal::Closed => (ErrorKind::Closed, Outlook::Closed),
                 };
                 let error = self.error(&pending, kind, Delivery::NotSent, None, None, outlook);

@@ -23,7 +23,7 @@ fn open() -> Ledger<&'static str> {
 
 /// Makes a call at 0 s with a minute's time; gives its id.
 fn call(ledger: &mut Ledger<&'static str>, nature: Nature, name: &'static str) -> CallId {
-    match ledger.admit(at(0), nature, MINUTE, 1, name).expect("there is room") {
+    match ledger.admit(at(0), Duration::ZERO, nature, MINUTE, 1, name).expect("there is room") {
         Admission::Send(_, id) | Admission::Wait(id) => id,
     }
 }
@@ -49,11 +49,14 @@ fn fates(over: &[Ended<&'static str>]) -> Vec<(&'static str, Delivery)> {
 #[test]
 fn a_call_goes_to_the_live_session_and_waits_where_there_is_none() {
     let mut ledger = ledger();
-    assert!(matches!(ledger.admit(at(0), Effect, MINUTE, 1, "a"), Ok(Admission::Wait(_))));
+    assert!(matches!(ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "a"), Ok(Admission::Wait(_))));
     ledger.open(Epoch(1));
-    assert!(matches!(ledger.admit(at(0), Effect, MINUTE, 1, "b"), Ok(Admission::Send(Epoch(1), _))));
+    assert!(matches!(
+        ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "b"),
+        Ok(Admission::Send(Epoch(1), _))
+    ));
     ledger.hold(Epoch(1));
-    assert!(matches!(ledger.admit(at(0), Effect, MINUTE, 1, "c"), Ok(Admission::Wait(_))));
+    assert!(matches!(ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "c"), Ok(Admission::Wait(_))));
     assert_eq!((ledger.waiting(), ledger.in_flight(Epoch(1)), ledger.len()), (2, 1, 3));
 }
 
@@ -191,15 +194,19 @@ fn calls_over_the_bounds_are_refused_at_once() {
     let policy = Policy { max_calls: 3, max_pending_bytes: 100, ..Policy::default() };
     let mut ledger = Ledger::new(policy);
     ledger.open(Epoch(1));
-    let Ok(Admission::Send(_, huge)) = ledger.admit(at(0), Effect, MINUTE, 1000, "huge") else {
+    let Ok(Admission::Send(_, huge)) = ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1000, "huge")
+    else {
         panic!("one call is always taken, whatever its size")
     };
-    assert_eq!(ledger.admit(at(0), Effect, MINUTE, 1, "a"), Err((Refusal::Overloaded, "a")));
+    assert_eq!(ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "a"), Err((Refusal::Overloaded, "a")));
     ledger.answer(Epoch(1), huge, true);
     for name in ["a", "b", "c"] {
-        assert!(ledger.admit(at(0), Effect, MINUTE, 1, name).is_ok(), "its bytes were given back");
+        assert!(
+            ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, name).is_ok(),
+            "its bytes were given back"
+        );
     }
-    assert_eq!(ledger.admit(at(0), Effect, MINUTE, 1, "d"), Err((Refusal::Overloaded, "d")));
+    assert_eq!(ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "d"), Err((Refusal::Overloaded, "d")));
 }
 
 #[test]
@@ -208,7 +215,7 @@ fn a_closed_ledger_takes_and_moves_nothing() {
     call(&mut ledger, Effect, "a");
     call(&mut ledger, Stream, "stream");
     ledger.close();
-    assert_eq!(ledger.admit(at(0), Effect, MINUTE, 1, "b"), Err((Refusal::Closed, "b")));
+    assert_eq!(ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "b"), Err((Refusal::Closed, "b")));
     let over = ledger.settle(at(1), Epoch(1), ALL, true);
     assert_eq!(fates(&over), [("a", Delivery::NotSent), ("stream", Delivery::NotSent)]);
     assert!(ledger.is_empty());
@@ -386,6 +393,30 @@ fn progress_gives_a_call_its_own_timeout_anew() {
 }
 
 #[test]
+fn what_a_call_has_waited_elsewhere_is_taken_from_its_time() {
+    let waited = Duration::from_secs(20);
+    let mut ledger = open();
+    let Ok(Admission::Send(_, id)) = ledger.admit(at(20), waited, Effect, MINUTE, 1, "a") else {
+        panic!("it has forty seconds left")
+    };
+    assert_eq!(ledger.deadline(), Some(at(60)));
+    ledger.extend(at(50), id);
+    assert_eq!(ledger.deadline(), Some(at(110)), "progress gives it its whole minute");
+    (80..3600).step_by(30).for_each(|now| ledger.extend(at(now), id));
+    assert_eq!(ledger.deadline(), Some(at(3600)), "its limit runs since it waited, too");
+}
+
+#[test]
+fn a_call_whose_time_is_over_when_it_comes_is_given_back_but_a_stream_has_no_time() {
+    let late = Duration::from_secs(60);
+    let mut ledger = open();
+    assert_eq!(ledger.admit(at(90), late, Effect, MINUTE, 1, "a"), Err((Refusal::Late, "a")));
+    assert!(ledger.admit(at(90), late, Effect, None, 1, "b").is_ok());
+    assert!(ledger.admit(at(90), late, Stream, MINUTE, 1, "c").is_ok());
+    assert_eq!((ledger.len(), ledger.deadline()), (2, None));
+}
+
+#[test]
 fn deadlines_stand_still_while_the_clock_is_stopped() {
     let mut ledger = open();
     call(&mut ledger, Effect, "a");
@@ -401,7 +432,7 @@ fn deadlines_stand_still_while_the_clock_is_stopped() {
 fn a_call_made_while_the_clock_is_stopped_gains_only_what_it_stood_itself() {
     let mut ledger = open();
     ledger.stop_clock(at(0));
-    ledger.admit(at(100), Effect, MINUTE, 1, "a").expect("there is room");
+    ledger.admit(at(100), Duration::ZERO, Effect, MINUTE, 1, "a").expect("there is room");
     ledger.start_clock(at(110));
     assert_eq!(ledger.deadline(), Some(at(170)));
 }
@@ -419,7 +450,7 @@ fn no_stopped_clock_keeps_a_call_beyond_its_limit() {
     let mut ledger = open();
     call(&mut ledger, Effect, "a");
     ledger.stop_clock(at(50));
-    ledger.admit(at(3000), Effect, MINUTE, 1, "b").expect("there is room");
+    ledger.admit(at(3000), Duration::ZERO, Effect, MINUTE, 1, "b").expect("there is room");
     assert_eq!(ledger.deadline(), Some(at(3600)));
     assert_eq!(fates(&ledger.expire(at(3600))), [("a", Delivery::NotSent)]);
     assert_eq!(ledger.deadline(), Some(at(3650)), "then the clock goes on by itself");
@@ -582,7 +613,9 @@ fn a_server_that_asks_for_a_pause_gets_it_up_to_the_limit() {
     let mut ledger = ledger();
     ledger.open(Epoch(1));
     for (name, asked) in [("at the limit", limit), ("beyond it", limit + 1)] {
-        let Ok(Admission::Send(_, id)) = ledger.admit(at(0), Effect, None, 1, name) else { panic!("{name}") };
+        let Ok(Admission::Send(_, id)) = ledger.admit(at(0), Duration::ZERO, Effect, None, 1, name) else {
+            panic!("{name}")
+        };
         ledger.sent(id, 0);
         let over = fate(ledger.miss(at(0), Epoch(1), id, &deferred(asked)));
         assert_eq!(over, (asked > limit).then_some((Delivery::NotSent, Some(Epoch(1)))), "{name}");
@@ -686,7 +719,7 @@ fn a_forgotten_session_gets_no_more_calls() {
     ledger.miss(at(1), Epoch(1), paused, &status(502));
     assert_eq!(ledger.miss(at(1), Epoch(1), told, &Fault::SessionExpired { ran: true }), KEPT);
     assert!(!ledger.is_open());
-    assert!(matches!(ledger.admit(at(1), Effect, MINUTE, 1, "new"), Ok(Admission::Wait(_))));
+    assert!(matches!(ledger.admit(at(1), Duration::ZERO, Effect, MINUTE, 1, "new"), Ok(Admission::Wait(_))));
     assert_eq!(names(&dispatch(&mut ledger, 2)), ["paused", "told", "new"]);
 }
 

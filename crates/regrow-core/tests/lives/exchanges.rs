@@ -1,5 +1,7 @@
 //! Lives over HTTP, where each call has an exchange of its own, which may fail while its session lives on.
 
+use std::time::Duration;
+
 use super::{count, gaps};
 use crate::world::owner::{Fate, Owner, Told};
 use crate::world::{Happening, World, at, check, exact, secs};
@@ -406,7 +408,7 @@ fn a_server_that_does_not_know_the_probe_is_not_ended_under_older_calls_for_one_
     let epoch = owner.epoch();
     owner.event(at(0.1), Event::Connected(epoch));
     owner.event(at(0.2), Event::ProbeRefused(epoch));
-    let caller = owner.call(at(1.0), Nature::Effect, None, 1);
+    let caller = owner.call(at(1.0), Duration::ZERO, Nature::Effect, None, 1);
     let id = owner.ledger.find(|&c| c == caller).expect("it is pending");
     owner.ledger.sent(id, 0);
     owner.concern(at(2.0), epoch, &Fault::AnswerCut);
@@ -471,7 +473,7 @@ fn a_probe_that_fails_is_news_only_to_who_asked() {
     assert!(fails(&mut owner, at(0.5)), "while connecting");
     owner.event(at(1.0), Event::Connected(epoch));
     assert!(fails(&mut owner, at(1.5)), "while calm");
-    let caller = owner.call(at(2.0), Nature::Effect, None, 1);
+    let caller = owner.call(at(2.0), Duration::ZERO, Nature::Effect, None, 1);
     let id = owner.ledger.find(|&c| c == caller).expect("it is pending");
     owner.ledger.sent(id, 0);
     owner.reconnect(at(3.0), Orderer::Person);

@@ -1,6 +1,8 @@
 //! What an owner does: hands events to the real `step`, carries out the effects on the real ledger, and reports what
 //! follows. As in `regrow/src/owner.rs` and `desk.rs`, without the waiting.
 
+use std::time::Duration;
+
 use crate::moves::may_have_run;
 use crate::properties::{self, Goal, Property, require};
 use crate::scope::Scope;
@@ -178,7 +180,7 @@ impl World {
             ends_by,
             end: None,
         });
-        match self.ledger.admit(self.now, nature, timeout, 1, caller) {
+        match self.ledger.admit(self.now, Duration::ZERO, nature, timeout, 1, caller) {
             Ok(Admission::Send(epoch, id)) => self.send(scope, epoch, id, caller),
             Ok(Admission::Wait(_)) => {}
             Err(_) => {

@@ -357,7 +357,7 @@ impl Run<'_> {
         match happening {
             Happening::Start => owner.event(now, Event::Start),
             Happening::Call(nature, timeout) => {
-                owner.call(now, nature, timeout, 1);
+                owner.call(now, Duration::ZERO, nature, timeout, 1);
                 self.greet();
             }
             Happening::Cancel(caller) => {

@@ -105,13 +105,14 @@ impl Owner {
     pub(crate) fn call(
         &mut self,
         now: Time,
+        waited: Duration,
         nature: Nature,
         timeout: Option<Duration>,
         bytes: usize,
     ) -> Caller {
         self.calls += 1;
         let caller = self.calls;
-        match self.ledger.admit(now, nature, timeout, bytes, caller) {
+        match self.ledger.admit(now, waited, nature, timeout, bytes, caller) {
             Ok(Admission::Send(epoch, id)) => self.told.push(Told::Send(epoch, id, caller)),
             Ok(Admission::Wait(_)) => {}
             Err((why, caller)) => self.told.push(Told::Ended(caller, Fate::Refused(why))),

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use regrow::frame::{Edit, Frame, RawId};
-use regrow::{CallError, Outcome, Reply};
+use regrow::{CallError, Outcome, Reply, Request};
 
 use super::Client;
 use crate::answers::{self, raw_text};
-use crate::request::Request;
 use crate::server::{Key, Server};
 
 /// The calls of one client that have not ended, in the order in which they came.
@@ -44,7 +43,7 @@ impl Calls {
 impl Client {
     /// A request for this server, as it is.
     pub(super) fn call(&self, server: &Arc<Server>, request: Request) {
-        let Request { frame, id, reply } = request;
+        let Request { frame, id, reply, since } = request;
         let seat = match self.seat(server) {
             Ok(seat) => seat,
             Err(error) => {
@@ -55,8 +54,8 @@ impl Client {
         let (frame, reply) = self.gateway.traces().trace(&server.name, frame, reply);
         let reply = if frame.has_task() { self.remembering(server.key, reply) } else { reply };
         let number = self.state().calls.begin(id.clone(), server.key);
-        let reply = Ended { client: self.me.clone(), number, reply: server.stats.timed(reply) };
-        server.enter(self.number, number, Request { frame, id, reply: Box::new(reply) }, seat);
+        let reply = Box::new(Ended { client: self.me.clone(), number, reply: server.stats.timed(reply) });
+        server.enter(self.number, number, Request { frame, id, reply, since }, seat);
     }
 
     /// A tool is called or a prompt asked for, by the name that it has among all servers.
@@ -107,14 +106,7 @@ impl Client {
     /// A resource is read. Links to resources come in results, so a URI may be on no list: then servers are asked in turn.
     pub(super) fn read(&self, request: Request) {
         let asked = self.owners(&request.frame);
-        Reading {
-            client: self.me.clone(),
-            left: asked,
-            request: request.frame,
-            id: request.id,
-            reply: request.reply,
-        }
-        .go_on(None);
+        Reading { client: self.me.clone(), left: asked, request }.go_on(None);
     }
 
     /// The servers that may have the resource of this request, and what each calls it.
@@ -153,9 +145,7 @@ pub(super) fn unknown_resource(request: &Frame) -> Outcome {
 struct Reading {
     client: Weak<Client>,
     left: VecDeque<(Arc<Server>, String)>,
-    request: Frame,
-    id: RawId,
-    reply: Box<dyn Reply>,
+    request: Request,
 }
 
 impl Reading {
@@ -164,13 +154,13 @@ impl Reading {
         let Some(client) = self.client.upgrade() else { return };
         match self.left.pop_front() {
             Some((server, uri)) => {
-                let frame = with_uri(&self.request, &uri);
-                let id = self.id.clone();
-                client.call(&server, Request { frame, id, reply: Box::new(self) });
+                let Request { frame, id, since, .. } = &self.request;
+                let (frame, id, since) = (with_uri(frame, &uri), id.clone(), *since);
+                client.call(&server, Request { frame, id, reply: Box::new(self), since });
             }
             None => {
-                let outcome = last.unwrap_or_else(|| unknown_resource(&self.request));
-                self.reply.end(outcome);
+                let outcome = last.unwrap_or_else(|| unknown_resource(&self.request.frame));
+                self.request.reply.end(outcome);
             }
         }
     }
@@ -180,7 +170,7 @@ impl Reply for Reading {
     fn end(self: Box<Self>, outcome: Outcome) {
         let has_it = matches!(&outcome, Outcome::Answered(answer) if !answer.is_error());
         match has_it || self.left.is_empty() {
-            true => self.reply.end(outcome),
+            true => self.request.reply.end(outcome),
             false => self.go_on(Some(outcome)),
         }
     }

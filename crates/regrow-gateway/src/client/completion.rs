@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regrow::frame;
+use regrow::{Request, frame};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Client;
 use super::greeting::parsed;
 use crate::answers;
-use crate::request::Request;
 use crate::server::Server;
 
 impl Client {

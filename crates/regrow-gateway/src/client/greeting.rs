@@ -1,13 +1,12 @@
 //! A client greets the gateway: who we are, and what the servers behind us can do together.
 
 use regrow::frame::{self, Frame, RawId};
-use regrow::{MODERN, Outcome};
+use regrow::{MODERN, Outcome, Request};
 use serde_json::{Map, Value, json};
 
 use super::Client;
 use crate::answers::{self, SERVER_INFO, Unheard};
 use crate::catalog::Catalog;
-use crate::request::Request;
 
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];
 const LEGACY: &str = "2025-11-25";
@@ -102,7 +101,7 @@ impl Client {
             state.seats.values().map(|taken| taken.seat.clone()).collect()
         };
         for seat in seats {
-            seat.submit(request.frame.clone(), request.id.clone(), Box::new(Unheard));
+            seat.submit(Request::new(request.frame.clone(), request.id.clone(), Box::new(Unheard)));
         }
         request.reply.end(answers::answer(b"{}"));
     }

@@ -1,7 +1,7 @@
 //! Lists, answered from the catalogs: at once, also while servers start, hang or are down.
 
 use bytes::{BufMut, BytesMut};
-use regrow::{CallError, ErrorKind, Outcome, frame};
+use regrow::{CallError, ErrorKind, Outcome, Request, frame};
 use serde_json::{Value, json};
 
 use super::Client;
@@ -9,7 +9,6 @@ use super::greeting::parsed;
 use crate::answers::{self, SERVER_INFO};
 use crate::catalog::List;
 use crate::directory::PAGE_SIZE;
-use crate::request::Request;
 use crate::server::Server;
 
 /// More lists of one client do not wait.

@@ -6,14 +6,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use regrow::frame::{self, Frame, RawId};
-use regrow::{Outcome, Reply};
+use regrow::{Outcome, Reply, Request};
 use serde_json::{Map, Value, json};
 
 use super::Client;
 use super::greeting::parsed;
 use crate::answers::{self, SUBSCRIPTION, raw_text};
 use crate::catalog::List;
-use crate::request::Request;
 use crate::seat::Seat;
 use crate::server::InUse;
 
@@ -137,7 +136,7 @@ impl Client {
         }
         for (part, seat, frame) in opened {
             let end = PartEnd { client: self.me.clone(), part: part.clone() };
-            seat.submit(frame, part, Box::new(end));
+            seat.submit(Request::new(frame, part, Box::new(end)));
         }
         let me = self.me.clone();
         tokio::spawn(async move {

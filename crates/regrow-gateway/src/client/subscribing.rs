@@ -2,11 +2,10 @@
 
 use std::sync::Weak;
 
-use regrow::{Outcome, Reply};
+use regrow::{Outcome, Reply, Request};
 
 use super::Client;
 use super::calls::{unknown_resource, with_uri};
-use crate::request::Request;
 use crate::server::{InUse, Key};
 
 /// Of so many it is known that they are there. Servers refuse far fewer.
@@ -21,7 +20,7 @@ impl Client {
         let begins = request.frame.method() == Some("resources/subscribe");
         let frame = with_uri(&request.frame, &uri);
         let reply = Settled { client: self.me.clone(), key: server.key, uri, begins, reply: request.reply };
-        self.call(&server, Request { frame, id: request.id, reply: Box::new(reply) });
+        self.call(&server, Request { frame, reply: Box::new(reply), ..request });
     }
 
     fn settled(&self, key: Key, uri: String, begins: bool) {

@@ -3,12 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Weak;
 
-use regrow::{Outcome, Reply};
+use regrow::{Outcome, Reply, Request};
 
 use super::Client;
 use super::greeting::parsed;
 use crate::answers;
-use crate::request::Request;
 use crate::server::Key;
 
 /// So many of a client's tasks are remembered, the newest.

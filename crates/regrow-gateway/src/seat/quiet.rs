@@ -1,9 +1,11 @@
 //! A server as a client's bridge sees it: one that does not tell of changed lists, since the catalog hears of them for all.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::frame::{Frame, RawId};
-use regrow::{FarSide, Hello, Reply, Upstream, Welcome};
+use regrow::{FarSide, Hello, Request, Upstream, Welcome};
 use serde_json::Value;
 
 /// Without this, a bridge listens to the lists of a modern server for its legacy client, and so keeps the server awake.
@@ -25,11 +27,15 @@ impl FarSide for Quiet {
     fn is_modern(&self) -> bool {
         self.0.is_modern()
     }
+
+    fn time_for(&self, request: &Frame) -> Option<Duration> {
+        self.0.time_for(request)
+    }
 }
 
 impl Upstream for Quiet {
-    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
-        self.0.submit(request, id, reply);
+    fn submit(&self, request: Request) {
+        self.0.submit(request);
     }
 
     fn cancel(&self, id: &RawId, notification: &Frame) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regrow::core::State;
 use regrow::frame::{self, Frame, RawId};
-use regrow::{Connection, MODERN, Outcome, Reply};
+use regrow::{Connection, MODERN, Outcome, Reply, Request};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -104,7 +104,7 @@ impl Tending {
         });
         let line = frame::request(&id(), "subscriptions/listen", Some(params.to_string().as_bytes()));
         self.stream = Stream::Open;
-        self.connection.submit(message(line), id(), Box::new(Ended(self.ended.clone())));
+        self.connection.submit(Request::new(message(line), id(), Box::new(Ended(self.ended.clone()))));
     }
 
     /// The server has ended the stream.

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use regrow::{CallError, ErrorKind, Outcome, Reply};
+use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
 
 use super::Server;
 use crate::gate::{Pass, Turned};
-use crate::request::Request;
 use crate::seat::Seat;
 use crate::usage::Usage;
 
@@ -17,11 +16,15 @@ impl Server {
         let used = InUse::of(&me, &seat);
         let queued = self.stats.queued();
         let limit = self.config.options.call_timeout;
-        self.turnstile.submit((client, number), limit, move |turn| {
+        let left = limit.map(|limit| limit.saturating_sub(request.since.elapsed()));
+        self.turnstile.submit((client, number), left, move |turn| {
             drop(queued);
-            let Request { frame, id, reply } = request;
+            let Request { frame, id, reply, since } = request;
             match turn {
-                Ok(pass) => seat.submit(frame, id, Box::new(Passing { reply, _pass: pass, _used: used })),
+                Ok(pass) => {
+                    let reply = Box::new(Passing { reply, _pass: pass, _used: used });
+                    seat.submit(Request { frame, id, reply, since });
+                }
                 Err(turned) => {
                     let kind = match turned {
                         Turned::Full => ErrorKind::Overloaded,

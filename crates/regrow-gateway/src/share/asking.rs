@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use regrow::core::Delivery;
 use regrow::frame::{self, Frame, RawId};
-use regrow::{CallError, ErrorKind, Outcome, Reply};
+use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
 use serde_json::{Value, json};
 
 use super::levels::Level;
@@ -90,7 +90,7 @@ impl Commons {
         let request = frame::request(&id, method, Some(params.to_string().as_bytes()));
         let request = Frame::parse(request).expect("a message that we wrote ourselves is one");
         let answer = Answer { commons: self.me.clone(), about: Some((about, request.clone())) };
-        self.connection.submit(request, id, Box::new(answer));
+        self.connection.submit(Request::new(request, id, Box::new(answer)));
     }
 
     /// The server has answered, or could not be asked: who has waited for it is told the same.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::frame::{self, Frame, Kind, RawId};
-use regrow::{Inbox, Incoming, Outcome, Reply, Upstream};
+use regrow::{Inbox, Incoming, Outcome, Reply, Request, Upstream};
 use regrow_gateway::admit::{Admit, Guest, Principal, Refusal, Scope};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -147,7 +147,8 @@ fn answered(id: &RawId, result: &Value) -> Outcome {
 }
 
 impl Upstream for Fake {
-    fn submit(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
+    fn submit(&self, request: Request) {
+        let Request { frame: request, id, reply, .. } = request;
         let text = String::from_utf8_lossy(request.bytes()).into_owned();
         let tool = request.name().unwrap_or_default().into_owned();
         let token = request.meta_progress_token().map(|token| String::from_utf8_lossy(token).into_owned());

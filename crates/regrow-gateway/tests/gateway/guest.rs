@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use regrow::frame::{Frame, RawId};
-use regrow::{Inbox, Incoming, Outcome, Reply};
+use regrow::{Inbox, Incoming, Outcome, Reply, Request};
 use regrow_gateway::Gateway;
 use regrow_gateway::admit::{Admit, Guest as Admitted, Principal, Scope};
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ impl Guest {
         let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let id = raw(id);
         let (to, end) = oneshot::channel();
-        self.admitted.submit(message(&line), id.clone(), Box::new(Answer { id, to }));
+        self.admitted.submit(Request::new(message(&line), id.clone(), Box::new(Answer { id, to })));
         Waiting(end)
     }
 

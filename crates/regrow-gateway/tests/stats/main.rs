@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use regrow::core::{Delivery, Fault, Orderer, Policy};
 use regrow::frame::{self, Frame, RawId};
-use regrow::{Connection, Era, Outcome, Status};
+use regrow::{Connection, Era, Outcome, Request, Status};
 use regrow_gateway::operate::{ServerReport, ServerState};
 use regrow_gateway::stats::{CallCount, Stats, Watcher};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ impl World {
         let id = RawId::from(7);
         let params = json!({ "name": "work", "arguments": arguments }).to_string();
         let request = Frame::parse(frame::request(&id, "tools/call", Some(params.as_bytes()))).unwrap();
-        self.connection.submit(request, id, self.stats.timed(Box::new(reply)));
+        self.connection.submit(Request::new(request, id, self.stats.timed(Box::new(reply))));
         end
     }
 

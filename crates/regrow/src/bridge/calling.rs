@@ -4,12 +4,12 @@ use std::sync::Weak;
 
 use bytes::Bytes;
 
+use super::Bridge;
 use super::calls::{Call, Client, Question};
 use super::object::Object;
 use super::onto_legacy::stripped;
 use super::words::{self, CLIENT_CAPABILITIES};
-use super::{Bridge, Request};
-use crate::call::{Outcome, Reply};
+use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
 use crate::frame::{Edit, Frame, RawId};
 use crate::inbox::Incoming;
@@ -21,7 +21,7 @@ impl Bridge {
         if let Some(shown) = params.text("requestState") {
             return self.come_back(request, &shown, &params.object("inputResponses"));
         }
-        let Request { frame, id, reply } = request;
+        let Request { frame, id, reply, since } = request;
         let polish = self.polish(frame.method().unwrap_or_default());
         let sent = stripped(&frame);
         let mut state = self.state();
@@ -42,12 +42,13 @@ impl Bridge {
         };
         state.calls.open.insert(number, call);
         drop(state);
-        self.pass(sent, id, Box::new(CallEnd { bridge: self.me.clone(), number }));
+        let reply = Box::new(CallEnd { bridge: self.me.clone(), number });
+        self.pass(Request { frame: sent, id, reply, since });
     }
 
     /// The client comes back with answers, and waits on for the call that it was sent away from.
     fn come_back(&self, request: Request, shown: &str, answers: &Object) {
-        let Request { frame, id, reply } = request;
+        let Request { frame, id, reply, .. } = request;
         let mut guard = self.state();
         let state = &mut *guard;
         let same = |call: &Call| call.state.as_deref() == Some(shown) && frame.method() == Some(&call.method);

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Weak;
+use std::time::Duration;
 
 use regrow_core::Delivery;
 
+use super::timer::Timer;
 use super::{Bridge, Speaks, hello};
-use crate::call::{Outcome, Reply};
-use crate::error::{CallError, ErrorKind};
+use crate::call::{Outcome, Reply, Request};
+use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
 
 /// More requests than this do not wait,
@@ -15,24 +17,25 @@ const MAX_HELD: usize = 1024;
 /// nor more bytes.
 const MAX_HELD_BYTES: usize = 16 << 20;
 
-/// A request of the client, and who waits for its end.
-pub(super) struct Request {
-    pub(super) frame: Frame,
-    pub(super) id: RawId,
-    pub(super) reply: Box<dyn Reply>,
-}
-
 /// Requests in the order in which they came.
 #[derive(Default)]
 pub(super) struct Held {
-    queue: VecDeque<Request>,
+    queue: VecDeque<Waiting>,
     bytes: usize,
+    last: u64,
     /// The server was asked, and somebody waits for its answer.
     asking: bool,
 }
 
+struct Waiting {
+    number: u64,
+    request: Request,
+    /// It waits no longer than until its time is over.
+    _limit: Option<Timer>,
+}
+
 /// What became of a request that had to wait.
-pub(super) enum Taken {
+enum Taken {
     /// It waits for a question that is open.
     Waits,
     /// It waits, and the server must be asked, in the name of whoever sent this.
@@ -42,14 +45,18 @@ pub(super) enum Taken {
 }
 
 impl Held {
-    pub(super) fn take(&mut self, request: Request) -> Taken {
+    fn take(&mut self, request: Request, time: Option<Duration>, bridge: &Weak<Bridge>) -> Taken {
         let bytes = self.bytes + request.frame.bytes().len();
         if self.queue.len() == MAX_HELD || bytes > MAX_HELD_BYTES {
             return Taken::Refused(request);
         }
         self.bytes = bytes;
+        self.last += 1;
+        let number = self.last;
+        let left = time.map(|time| time.saturating_sub(request.since.elapsed()));
+        let limit = left.map(|left| Timer::after(bridge, left, move |bridge| bridge.held_too_long(number)));
         let frame = request.frame.clone();
-        self.queue.push_back(request);
+        self.queue.push_back(Waiting { number, request, _limit: limit });
         match std::mem::replace(&mut self.asking, true) {
             true => Taken::Waits,
             false => Taken::Asks(frame),
@@ -58,17 +65,33 @@ impl Held {
 
     /// The newest request of this id is not wanted any more. Says whether there was one.
     pub(super) fn cancel(&mut self, id: &RawId) -> bool {
-        let Some(at) = self.queue.iter().rposition(|held| held.id == *id) else { return false };
-        self.queue.remove(at).inspect(|held| self.bytes -= held.frame.bytes().len()).is_some()
+        self.give_up(|waiting| waiting.request.id == *id).is_some()
     }
 
-    fn next(&mut self) -> Option<Request> {
-        self.queue.pop_front().inspect(|next| self.bytes -= next.frame.bytes().len())
+    /// Takes out the newest that is meant by this.
+    fn give_up(&mut self, is_it: impl Fn(&Waiting) -> bool) -> Option<Request> {
+        let at = self.queue.iter().rposition(is_it)?;
+        self.remove(at)
+    }
+
+    fn remove(&mut self, at: usize) -> Option<Request> {
+        let Waiting { request, .. } = self.queue.remove(at)?;
+        self.bytes -= request.frame.bytes().len();
+        Some(request)
     }
 }
 
 impl Bridge {
-    pub(super) fn hold(&self, taken: Taken) {
+    /// A request waits until the server's era is known, unless it has become so meanwhile.
+    pub(super) fn hold(&self, request: Request) {
+        let time = self.far().time_for(&request.frame);
+        let mut state = self.state();
+        if let Some(server) = state.server {
+            drop(state);
+            return self.route(request, server);
+        }
+        let taken = state.held.take(request, time, &self.me);
+        drop(state);
         match taken {
             Taken::Waits => {}
             Taken::Asks(first) => self.ask(&first),
@@ -85,7 +108,7 @@ impl Bridge {
         let id = RawId::from(0);
         // The connection answers it with what the server said, in whichever era that was.
         let Ok(question) = Frame::parse(frame::request(&id, "initialize", None)) else { return };
-        self.pass(question, id, Box::new(Greeted(self.me.clone())));
+        self.pass(Request::new(question, id, Box::new(Greeted(self.me.clone()))));
     }
 
     /// The server's era is known: those that waited go first, in their order.
@@ -104,10 +127,19 @@ impl Bridge {
         }
     }
 
+    /// It has not been sent, and its time is over.
+    fn held_too_long(&self, number: u64) {
+        let late = self.state().held.give_up(|waiting| waiting.number == number);
+        if let Some(request) = late {
+            let error = self.error(&request.frame, ErrorKind::Timeout);
+            request.reply.end(Outcome::Failed(CallError { outlook: Outlook::Restarting, ..error }));
+        }
+    }
+
     /// The next that waits. When there is none, this holds from that moment on: what comes then must not overtake.
     fn next_held(&self, or_else: impl FnOnce(&mut super::State)) -> Option<Request> {
         let mut state = self.state();
-        let next = state.held.next();
+        let next = state.held.remove(0);
         if next.is_none() {
             or_else(&mut state);
         }

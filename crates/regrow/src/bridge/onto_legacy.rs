@@ -8,8 +8,8 @@ use serde_json::json;
 use super::object::Object;
 use super::welcome::About;
 use super::words::{self, LOG_LEVEL, PREFIX, SERVER_INFO};
-use super::{Bridge, Request, welcome};
-use crate::call::{Outcome, Reply};
+use super::{Bridge, welcome};
+use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
 use crate::frame::{Frame, Kind};
 use crate::inbox::Incoming;
@@ -17,25 +17,25 @@ use crate::memory::MODERN;
 
 impl Bridge {
     pub(super) fn onto_legacy(&self, request: Request) {
-        let Request { frame, id, reply } = request;
+        let Request { frame, id, reply, since } = request;
         if let Some(refusal) = wrong_version(&frame) {
             return reply.end(refusal);
         }
         match frame.method().unwrap_or_default() {
             "server/discover" => {
                 let name = self.name.to_string();
-                self.pass(frame, id, Box::new(Discover { name, reply }));
+                self.pass(Request { frame, id, reply: Box::new(Discover { name, reply }), since });
             }
             "subscriptions/listen" => self.listen(&frame, id, reply),
             _ if words::is_task(&frame) => reply.end(self.gap(&frame, Gap::Tasks)),
             method if words::may_ask(method) => {
                 self.heed_level(&frame);
-                self.call(Request { frame, id, reply });
+                self.call(Request { frame, id, reply, since });
             }
             method => {
                 self.heed_level(&frame);
                 let reply = Box::new(Complete { polish: self.polish(method), reply });
-                self.pass(stripped(&frame), id, reply);
+                self.pass(Request { frame: stripped(&frame), id, reply, since });
             }
         }
     }
@@ -57,7 +57,7 @@ impl Bridge {
     /// A request of our own.
     pub(super) fn tell(&self, method: &str, params: &Object, reply: Box<dyn Reply>) {
         let id = words::own_id("request", 0);
-        self.pass(words::request(&id, method, params), id, reply);
+        self.pass(Request::new(words::request(&id, method, params), id, reply));
     }
 
     /// What a result of this method needs in the modern era.

@@ -3,10 +3,12 @@
 
 use std::sync::Weak;
 
+use tokio::time::Instant;
+
 use super::object::Object;
 use super::words::{self, INPUT_REQUIRED, LOG_LEVEL, SUBSCRIPTION};
-use super::{Bridge, Request, welcome};
-use crate::call::{Outcome, Reply};
+use super::{Bridge, welcome};
+use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
 use crate::frame::{self, Frame, Kind, RawId};
 use crate::inbox::Incoming;
@@ -15,24 +17,26 @@ const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "criti
 
 impl Bridge {
     pub(super) fn onto_modern(&self, request: Request) {
-        let Request { frame, id, reply } = request;
+        let Request { frame, id, reply, since } = request;
         match frame.method().unwrap_or_default() {
             "initialize" => {
                 let name = self.name.to_string();
                 let reply = Box::new(Initialize { asked: frame.clone(), name, reply });
-                self.pass(frame, id, reply);
+                self.pass(Request { frame, id, reply, since });
             }
             "ping" => reply.end(words::answer(b"{}")),
             "logging/setLevel" => reply.end(self.set_level(&frame)),
             "resources/subscribe" => self.subscribe(frame, id, reply),
             "resources/unsubscribe" => self.unsubscribe(&frame, reply),
             _ if words::is_task(&frame) => reply.end(self.gap(&frame, Gap::Tasks)),
-            _ => self.send(Call { bridge: self.me.clone(), request: frame, id, reply, rounds: 0 }, None),
+            _ => {
+                self.send(Call { bridge: self.me.clone(), request: frame, id, reply, rounds: 0 }, since, None)
+            }
         }
     }
 
-    /// Sends a call, with these members besides its own.
-    pub(super) fn send(&self, call: Call, more: Option<&Object>) {
+    /// Sends a call whose time runs since then, with these members besides its own.
+    pub(super) fn send(&self, call: Call, since: Instant, more: Option<&Object>) {
         let mut params = Object::of(call.request.params());
         let mut meta = params.object("_meta");
         for (name, value) in self.state().envelope.members() {
@@ -42,7 +46,8 @@ impl Bridge {
         for (name, value) in more.into_iter().flat_map(Object::members) {
             params.put_raw(name, value.to_owned());
         }
-        self.pass(words::with_params(&call.request, &params), call.id.clone(), Box::new(call));
+        let frame = words::with_params(&call.request, &params);
+        self.pass(Request { frame, id: call.id.clone(), reply: Box::new(call), since });
     }
 
     fn set_level(&self, request: &Frame) -> Outcome {

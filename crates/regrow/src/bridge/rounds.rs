@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow_core::Delivery;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::Bridge;
 use super::object::Object;
@@ -154,7 +155,7 @@ impl Bridge {
             more.put_raw("requestState", state);
         }
         call.rounds += 1;
-        self.send(call, Some(&more));
+        self.send(call, Instant::now(), Some(&more)); // A person's time is not the server's.
     }
 
     fn round_is_due(&self, number: u64) {

@@ -11,7 +11,7 @@ use super::listening::{Todo, Waiting};
 use super::object::Object;
 use super::timer::Timer;
 use super::words;
-use crate::call::{Outcome, Reply};
+use crate::call::{Outcome, Reply, Request};
 use crate::error::{CallError, ErrorKind, Gap};
 use crate::frame::{Frame, RawId};
 
@@ -70,7 +70,7 @@ impl Bridge {
             params.put("notifications", filter);
             params.put("_meta", &self.state().envelope);
             let reply = Box::new(StreamEnd { bridge: self.me.clone(), id: id.clone() });
-            self.pass(words::request(&id, "subscriptions/listen", &params), id, reply);
+            self.pass(Request::new(words::request(&id, "subscriptions/listen", &params), id, reply));
         }
         if let Some(id) = todo.cancel {
             self.far().cancel(&id, &words::message(words::cancellation(&id, "replaced")));

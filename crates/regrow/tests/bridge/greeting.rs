@@ -1,8 +1,8 @@
 //! How client and server get to know each other, whatever either speaks.
 
-use regrow::core::Fault;
+use regrow::core::{Fault, Policy};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::client::*;
 use crate::server::{Plan, Server, Speaks};
@@ -139,6 +139,42 @@ async fn what_waits_is_bounded_and_can_be_cancelled() {
     }
     assert_eq!(server.heard_of("tools/call").len(), 1023);
     client.hears_nothing(secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_call_runs_while_it_waits_for_the_era_of_its_server() {
+    for plan in [legacy_server(), modern_server()] {
+        let server = Server::always(Plan { start_delay: secs(2), ..plan });
+        let mut client = Client::with(&server, Policy { call_timeout: Some(secs(5)), ..Policy::default() });
+        let start = Instant::now();
+        client
+            .send(modern(1, "tools/call", json!({ "name": "work", "arguments": { "silent": true } })))
+            .await;
+        let answer = client.next().await;
+        let fault = fault(&answer);
+        assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("timeout"), &json!("unknown")), "{answer}");
+        assert_eq!((start.elapsed().as_secs(), server.heard_of("tools/call").len()), (5, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_ends_by_its_deadline_also_if_its_server_never_tells_its_era() {
+    let server = Server::always(Plan { start_delay: secs(3600), ..modern_server() });
+    let mut client = Client::with(&server, Policy { call_timeout: Some(secs(5)), ..Policy::default() });
+    let start = Instant::now();
+    client.send(modern(0, "server/discover", json!({}))).await;
+    client.send(modern(1, "tools/call", json!({ "name": "work" }))).await;
+    sleep(secs(2)).await;
+    client.send(modern(2, "tools/list", json!({}))).await;
+    for (id, ends_after) in [(1, 5), (2, 7)] {
+        let answer = client.next().await;
+        let fault = fault(&answer);
+        assert_eq!((&answer["id"], &fault["kind"]), (&json!(id), &json!("timeout")), "{answer}");
+        assert_eq!((&fault["delivery"], start.elapsed().as_secs()), (&json!("not-sent"), ends_after));
+    }
+    assert_eq!(client.next().await["id"], 0, "a greeting has the time of a handshake");
+    assert_eq!(start.elapsed().as_secs(), Policy::default().connect_timeout.as_secs());
+    assert!(server.heard_of("tools/call").is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use regrow::core::{Delivery, Fault, Orderer, State};
 use regrow::frame::Frame;
-use regrow::{Connection, Era, ErrorKind, Outcome, Outlook, Reply};
+use regrow::{Connection, Era, ErrorKind, Outcome, Outlook, Reply, Request};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -42,7 +42,7 @@ impl Reply for Stream {
 fn listen(connection: &Connection) {
     let frame = Frame::parse(r#"{"id":7,"method":"subscriptions/listen","params":{}}"#.into()).unwrap();
     let id = frame.id().unwrap();
-    connection.submit(frame, id, Box::new(Stream));
+    connection.submit(Request::new(frame, id, Box::new(Stream)));
 }
 
 // Rest.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use regrow::core::{Epoch, Fault};
 use regrow::frame::Frame;
-use regrow::{Connection, Era, Inbox, Incoming, Outcome, Reply};
+use regrow::{Connection, Era, Inbox, Incoming, Outcome, Reply, Request};
 use serde_json::{Value, json};
 
 use crate::server::{Plan, Server};
@@ -27,7 +27,7 @@ fn submit(connection: &Connection, arguments: Value) {
         json!({ "id": 1, "method": "tools/call", "params": { "name": "work", "arguments": arguments } });
     let frame = Frame::parse(line.to_string().into()).unwrap();
     let id = frame.id().unwrap();
-    connection.submit(frame, id, Box::new(Explosive));
+    connection.submit(Request::new(frame, id, Box::new(Explosive)));
 }
 
 #[tokio::test(start_paused = true)]

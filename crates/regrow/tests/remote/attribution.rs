@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use regrow::frame::{Frame, RawId};
-use regrow::{Bridge, Era, Inbox, Incoming, Outcome, Upstream};
+use regrow::{Bridge, Era, Inbox, Incoming, Outcome, Request, Upstream};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -30,7 +30,8 @@ fn id(raw: &str) -> RawId {
 fn ask(far: &impl Upstream, raw_id: &str, method: &str, params: Value) -> oneshot::Receiver<Outcome> {
     let (reply, end) = oneshot::channel();
     let request = format!(r#"{{"jsonrpc":"2.0","id":{raw_id},"method":"{method}","params":{params}}}"#);
-    far.submit(Frame::parse(Bytes::from(request)).expect("a request"), id(raw_id), Box::new(reply));
+    let frame = Frame::parse(Bytes::from(request)).expect("a request");
+    far.submit(Request::new(frame, id(raw_id), Box::new(reply)));
     end
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use regrow::frame::{Frame, RawId};
-use regrow::{CallError, Connection, Era, ErrorKind, Inbox, Incoming, Outcome, Reply};
+use regrow::{CallError, Connection, Era, ErrorKind, Inbox, Incoming, Outcome, Reply, Request};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
@@ -34,7 +34,7 @@ fn ask(connection: &Connection, id: u64, method: &str, params: &Value) -> onesho
     let (sender, receiver) = oneshot::channel();
     let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     let frame = Frame::parse(line.to_string().into()).unwrap();
-    connection.submit(frame, RawId::from(id), Box::new(Told(sender)));
+    connection.submit(Request::new(frame, RawId::from(id), Box::new(Told(sender))));
     receiver
 }
 

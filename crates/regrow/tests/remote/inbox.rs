@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use regrow::core::{Epoch, Fault};
 use regrow::frame::Frame;
-use regrow::{Connection, Era, ErrorKind, Inbox, Incoming, IncomingMessages, Outcome, Reply, Status};
+use regrow::{
+    Connection, Era, ErrorKind, Inbox, Incoming, IncomingMessages, Outcome, Reply, Request, Status,
+};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -252,7 +254,7 @@ fn submit(connection: &Connection, arguments: Value) {
         json!({ "id": 1, "method": "tools/call", "params": { "name": "work", "arguments": arguments } });
     let frame = Frame::parse(line.to_string().into()).unwrap();
     let id = frame.id().unwrap();
-    connection.submit(frame, id, Box::new(Explosive));
+    connection.submit(Request::new(frame, id, Box::new(Explosive)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regrow::core::{Fault, Orderer};
 use regrow::frame::{Frame, RawId};
-use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome, Reply};
+use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome, Reply, Request};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -33,7 +33,7 @@ impl Stream {
         );
         let frame = Frame::parse(line.into()).unwrap();
         let id = frame.id().unwrap();
-        connection.submit(frame, id.clone(), Box::new(stream.clone()));
+        connection.submit(Request::new(frame, id.clone(), Box::new(stream.clone())));
         (stream, id)
     }
 

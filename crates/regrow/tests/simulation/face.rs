@@ -59,11 +59,11 @@ impl Face {
         }
     }
 
-    /// Says hello, where a client does that itself. False if nobody answers.
-    pub async fn greet(&self) -> bool {
+    /// Says hello, where a client does that itself; modern ones need not. False if nobody answers.
+    pub async fn greet(&self, chance: &mut Chance) -> bool {
         match self {
             Face::Program { .. } => true,
-            Face::Relayed { client, .. } => client.greet().await,
+            Face::Relayed { client, .. } => client.is_modern && chance.one_in(2) || client.greet().await,
         }
     }
 

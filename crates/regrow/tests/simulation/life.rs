@@ -93,7 +93,7 @@ impl Life {
     }
 
     async fn pass(mut self) -> History {
-        let greeted = self.face.greet().await;
+        let greeted = self.face.greet(&mut self.chance).await;
         if greeted {
             for _ in 0..(8 + self.chance.below(24)) {
                 sleep(self.chance.length()).await;

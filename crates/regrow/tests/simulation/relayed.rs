@@ -22,7 +22,7 @@ pub const CLIENT: char = 'a';
 #[derive(Clone)]
 pub struct Relayed {
     recorder: Recorder,
-    is_modern: bool,
+    pub is_modern: bool,
     /// To the relay; none once the client has left.
     input: Arc<tokio::sync::Mutex<Option<DuplexStream>>>,
     open: Arc<Mutex<Open>>,

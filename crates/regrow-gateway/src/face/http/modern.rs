@@ -7,7 +7,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use regrow::frame::{self, Edit, Frame, Kind, RawId};
-use regrow::{Asked, ErrorStyle, Outcome, Reply};
+use regrow::{Asked, ErrorStyle, Outcome, Reply, Request};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -96,11 +96,8 @@ async fn request(
     let events = Events::listen(&lane, None, face.limits.beat, Waiting { visit, number });
     let mut events = events.ok_or_else(Refusal::closing)?;
     let listens = frame.method() == Some("subscriptions/listen");
-    guest.submit(
-        request,
-        ours,
-        Box::new(ToPost { asked, style: face.style, listens: listens.then_some(id), ticket }),
-    );
+    let reply = ToPost { asked, style: face.style, listens: listens.then_some(id), ticket };
+    guest.submit(Request::new(request, ours, Box::new(reply)));
     drop(guest); // The hall alone decides when it leaves.
     Ok(match events.first(face.limits.modern_hold).await {
         First::Answer(line, code) => json(status(code), line),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use regrow::core::Delivery;
 use regrow::frame::{self, Frame, Kind, ParseError, join_batch, split_batch};
-use regrow::{Asked, CallError, ErrorKind, ErrorStyle, Outcome, Outlook, Reply};
+use regrow::{Asked, CallError, ErrorKind, ErrorStyle, Outcome, Outlook, Reply, Request};
 
 use super::lane::{Lane, Weight};
 use super::session::{Session, Ticket};
@@ -80,7 +80,7 @@ fn hand_on_one(session: &Arc<Session>, guest: &dyn Guest, frame: Frame, way: &Wa
             match session.begin(&frame, &id, way.lane()) {
                 Some(ticket) => {
                     let reply = ToClient { asked, style, opens, way: Some(way.clone()), ticket };
-                    guest.submit(frame, id, Box::new(reply));
+                    guest.submit(Request::new(frame, id, Box::new(reply)));
                 }
                 None => way.deliver(Some(asked.answer(&Outcome::Failed(overloaded(&session.scope)), style))),
             }

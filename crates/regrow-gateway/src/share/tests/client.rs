@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow::core::{Epoch, Policy};
 use regrow::frame::{Frame, RawId};
-use regrow::{CallError, Connection, Era, FarSide, Inbox, Incoming, Outcome, Reply};
+use regrow::{CallError, Connection, Era, FarSide, Inbox, Incoming, Outcome, Reply, Request};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -114,7 +114,7 @@ impl Client {
     /// Sends a request as it is written.
     pub(super) fn send(&self, line: String, id: RawId) {
         let reply = Answer { told: self.told.clone(), id: id.clone() };
-        self.far.submit(message(line), id, Box::new(reply));
+        self.far.submit(Request::new(message(line), id, Box::new(reply)));
     }
 
     pub(super) fn call(&self, id: &str, arguments: &Value) {
