@@ -7,7 +7,7 @@ use std::time::Duration;
 use regrow_core::Delivery;
 
 use super::timer::Timer;
-use super::{Bridge, Speaks, hello};
+use super::{Bridge, Speaks, State, hello};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, RawId};
@@ -23,12 +23,39 @@ pub(super) struct Held {
     queue: VecDeque<Waiting>,
     bytes: usize,
     last: u64,
-    /// The server was asked, and somebody waits for its answer.
-    asking: bool,
+    /// The questions to the server that are open.
+    asked: Vec<Patience>,
+}
+
+/// What a request does when the server cannot be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// A handshake waits on for as long as it may take: a client that is refused there gives up its server.
+    Waits,
+    /// Everything else is told so.
+    Fails,
+}
+
+impl Patience {
+    fn of(request: &Frame) -> Patience {
+        match request.method() {
+            Some("initialize" | "server/discover") => Patience::Waits,
+            _ => Patience::Fails,
+        }
+    }
+
+    /// A question that waits or fails like that. The connection answers it with what the server said, in whichever era that was.
+    fn question(self) -> &'static str {
+        match self {
+            Patience::Waits => "initialize",
+            Patience::Fails => "server/discover",
+        }
+    }
 }
 
 struct Waiting {
     number: u64,
+    patience: Patience,
     request: Request,
     /// It waits no longer than until its time is over.
     _limit: Option<Timer>,
@@ -39,7 +66,7 @@ enum Taken {
     /// It waits for a question that is open.
     Waits,
     /// It waits, and the server must be asked, in the name of whoever sent this.
-    Asks(Frame),
+    Asks(Frame, Patience),
     /// There was no room.
     Refused(Request),
 }
@@ -55,12 +82,13 @@ impl Held {
         let number = self.last;
         let left = time.map(|time| time.saturating_sub(request.since.elapsed()));
         let limit = left.map(|left| Timer::after(bridge, left, move |bridge| bridge.held_too_long(number)));
-        let frame = request.frame.clone();
-        self.queue.push_back(Waiting { number, request, _limit: limit });
-        match std::mem::replace(&mut self.asking, true) {
-            true => Taken::Waits,
-            false => Taken::Asks(frame),
+        let (patience, frame) = (Patience::of(&request.frame), request.frame.clone());
+        self.queue.push_back(Waiting { number, patience, request, _limit: limit });
+        if self.asked.contains(&patience) {
+            return Taken::Waits;
         }
+        self.asked.push(patience);
+        Taken::Asks(frame, patience)
     }
 
     /// The newest request of this id is not wanted any more. Says whether there was one.
@@ -94,7 +122,7 @@ impl Bridge {
         drop(state);
         match taken {
             Taken::Waits => {}
-            Taken::Asks(first) => self.ask(&first),
+            Taken::Asks(first, patience) => self.ask(&first, patience),
             Taken::Refused(request) => {
                 let error = self.error(&request.frame, ErrorKind::Overloaded);
                 request.reply.end(Outcome::Failed(error));
@@ -103,24 +131,29 @@ impl Bridge {
     }
 
     /// Has the connection greet the server, in the name of whoever sent this.
-    fn ask(&self, first: &Frame) {
-        self.far().greet_as(hello::hello(first));
+    fn ask(&self, first: &Frame, patience: Patience) {
+        // A legacy client says who it is in its greeting alone.
+        if first.method() == Some("initialize") || hello::speaks(first) == Speaks::Modern {
+            self.far().greet_as(hello::hello(first));
+        }
         let id = RawId::from(0);
-        // The connection answers it with what the server said, in whichever era that was.
-        let Ok(question) = Frame::parse(frame::request(&id, "initialize", None)) else { return };
-        self.pass(Request::new(question, id, Box::new(Greeted(self.me.clone()))));
+        let Ok(question) = Frame::parse(frame::request(&id, patience.question(), None)) else { return };
+        self.pass(Request::new(question, id, Box::new(Greeted { bridge: self.me.clone(), patience })));
     }
 
     /// The server's era is known: those that waited go first, in their order.
     fn release(&self, server: Speaks) {
-        while let Some(request) = self.next_held(|state| state.server = Some(server)) {
+        let all = |_: &Waiting| true;
+        while let Some(request) = self.next_held(all, |state| state.server = Some(server)) {
             self.route(request, server);
         }
     }
 
-    /// There is no session, and none of those that waited has been sent. The next request asks again.
-    fn fail_held(&self, error: &CallError) {
-        while let Some(request) = self.next_held(|state| state.held.asking = false) {
+    /// There is no session, and none of those that waited like this has been sent. The next request asks again.
+    fn fail_held(&self, patience: Patience, error: &CallError) {
+        let alike = |waiting: &Waiting| waiting.patience == patience;
+        let no_more = |state: &mut State| state.held.asked.retain(|asked| *asked != patience);
+        while let Some(request) = self.next_held(alike, no_more) {
             let tool = self.error(&request.frame, error.kind).tool;
             let own = CallError { tool, delivery: Delivery::NotSent, epoch: None, ..error.clone() };
             request.reply.end(Outcome::Failed(CallError { repeatable: false, ..own }));
@@ -137,9 +170,14 @@ impl Bridge {
     }
 
     /// The next that waits. When there is none, this holds from that moment on: what comes then must not overtake.
-    fn next_held(&self, or_else: impl FnOnce(&mut super::State)) -> Option<Request> {
+    fn next_held(
+        &self,
+        is_meant: impl Fn(&Waiting) -> bool,
+        or_else: impl FnOnce(&mut State),
+    ) -> Option<Request> {
         let mut state = self.state();
-        let next = state.held.remove(0);
+        let first = state.held.queue.iter().position(is_meant);
+        let next = first.and_then(|at| state.held.remove(at));
         if next.is_none() {
             or_else(&mut state);
         }
@@ -148,14 +186,17 @@ impl Bridge {
 }
 
 /// Waits for the first greeting.
-struct Greeted(Weak<Bridge>);
+struct Greeted {
+    bridge: Weak<Bridge>,
+    patience: Patience,
+}
 
 impl Reply for Greeted {
     fn end(self: Box<Self>, outcome: Outcome) {
-        let Some(bridge) = self.0.upgrade() else { return };
+        let Some(bridge) = self.bridge.upgrade() else { return };
         let is_modern = bridge.far().is_modern();
         match outcome {
-            Outcome::Failed(error) => bridge.fail_held(&error),
+            Outcome::Failed(error) => bridge.fail_held(self.patience, &error),
             _ if is_modern => bridge.release(Speaks::Modern),
             _ => bridge.release(Speaks::Legacy),
         }

@@ -125,6 +125,26 @@ async fn a_server_that_cannot_start_fails_all_that_wait_and_the_next_request_ask
 }
 
 #[tokio::test(start_paused = true)]
+async fn while_a_server_fails_to_start_calls_are_told_so_and_the_greeting_waits_on() {
+    let server = Server::new(|start| match start {
+        ..4 => Plan { cannot_start: Some(Fault::Exited { code: 1 }), ..modern_server() },
+        _ => modern_server(),
+    });
+    let mut client = Client::of(&server);
+    client.send(initialize(1, "2025-11-25")).await;
+    client
+        .send(json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "work" } }))
+        .await;
+    let call = client.next().await;
+    assert_eq!((&call["id"], &fault(&call)["kind"]), (&json!(2), &json!("unavailable")), "{call}");
+    assert_eq!(server.starts().len(), 1, "one attempt was enough to know");
+    let greeting = client.next().await;
+    assert_eq!((&greeting["id"], &greeting["result"]["protocolVersion"]), (&json!(1), &json!("2025-11-25")));
+    let meta = &server.heard_of("server/discover")[0].message["params"]["_meta"];
+    assert_eq!(meta[INFO]["name"], "old", "greeted in the client's name");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_waits_is_bounded_and_can_be_cancelled() {
     let server = Server::always(Plan { start_delay: secs(5), ..legacy_server() });
     let mut client = Client::of(&server);
