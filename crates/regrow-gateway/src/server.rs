@@ -63,6 +63,16 @@ struct State {
     own: Vec<Connection>,
 }
 
+impl State {
+    /// What an operator has parked is parked for those who come later, too.
+    fn heed_orders(&self, new: &Connection) {
+        let is_parked = |home: &Home| home.connection.status().borrow().state.is_parked_by_order();
+        if self.home.as_ref().is_some_and(is_parked) {
+            new.park();
+        }
+    }
+}
+
 impl Server {
     pub(crate) fn new(key: Key, config: config::Server, workshop: Arc<Workshop>) -> Arc<Server> {
         let name: Arc<str> = config.name.escape_debug().to_string().into();
@@ -188,6 +198,7 @@ impl Server {
         }
         let seat = Seat::own(me, self.builder()?, hears);
         if let Some(connection) = seat.connection() {
+            state.heed_orders(connection);
             state.own.push(connection.clone());
             Watcher::start(self.stats.clone(), connection);
             tokio::spawn(expire(connection.clone(), seat.usage().clone(), options.session_idle));

@@ -70,6 +70,7 @@ impl Client {
         let found = found.and_then(|(at, original)| {
             Some((self.gateway.server_named(directory.server(at))?, original.to_owned()))
         });
+        let found = found.or_else(|| self.unlisted(name.as_deref()?));
         match (found, self.only_server()) {
             (Some((server, original)), _) => {
                 let is_renamed = name.as_deref() != Some(&original);
@@ -83,24 +84,17 @@ impl Client {
             (None, Some(server)) => self.call(&server, request),
             (None, None) => {
                 let what = if is_tool { "tool" } else { "prompt" };
-                let named = name.as_deref().unwrap_or_default();
-                let text = match self.homeless(named) {
-                    Some(server) => format!(
-                        "Unknown {what}: {named}. The server {} has not told yet what it offers: {}",
-                        server.name,
-                        server.state_text()
-                    ),
-                    None => format!("Unknown {what}: {named}"),
-                };
+                let text = format!("Unknown {what}: {}", name.as_deref().unwrap_or_default());
                 request.reply.end(answers::refusal(-32602, &text, None));
             }
         }
     }
 
-    /// The server that a name seems to belong to, where that server has not told what it offers.
-    fn homeless(&self, name: &str) -> Option<Arc<Server>> {
-        let prefix = name.split("__").next()?;
-        self.servers().into_iter().find(|server| !server.is_listed() && &*server.name == prefix)
+    /// A server that has not told yet what it offers may have what is named after it: it is asked itself.
+    fn unlisted(&self, name: &str) -> Option<(Arc<Server>, String)> {
+        let (prefix, original) = name.split_once("__")?;
+        let is_meant = |server: &Arc<Server>| !server.is_listed() && &*server.name == prefix;
+        self.servers().into_iter().find(is_meant).map(|server| (server, original.to_owned()))
     }
 
     /// A resource is read. Links to resources come in results, so a URI may be on no list: then servers are asked in turn.

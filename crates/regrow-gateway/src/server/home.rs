@@ -60,6 +60,7 @@ impl Server {
         match principal == Principal::default() {
             true => state.home = Some(self.home(commons.connection().clone(), Some(commons.clone()))),
             false => {
+                state.heed_orders(commons.connection());
                 state.commons.insert(principal, Arc::downgrade(&commons));
             }
         }

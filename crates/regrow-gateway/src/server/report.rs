@@ -94,14 +94,17 @@ impl Server {
         if self.connection().is_none() {
             self.start();
         }
-        let Some(connection) = self.connection() else {
+        let connections = self.connections();
+        if connections.is_empty() {
             return Err(OrderError::Impossible("its client has not come yet".into()));
-        };
-        match order {
-            Order::Reconnect => connection.reconnect(Orderer::Person),
-            Order::Drain | Order::Park => connection.park(),
-            Order::Wake => connection.wake(),
-            Order::ResetBudget => connection.reset_budget(),
+        }
+        for connection in connections {
+            match order {
+                Order::Reconnect => connection.reconnect(Orderer::Person),
+                Order::Drain | Order::Park => connection.park(),
+                Order::Wake => connection.wake(),
+                Order::ResetBudget => connection.reset_budget(),
+            }
         }
         Ok(())
     }

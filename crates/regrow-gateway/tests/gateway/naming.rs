@@ -1,8 +1,11 @@
 //! What things are called among several servers, and how a request finds the server that it is for.
 
+use std::time::Duration;
+
 use regrow_gateway::Clients::{Many, One};
 use regrow_gateway::admit::{Principal, Scope};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::fake::Fake;
 use crate::guest::*;
@@ -158,6 +161,23 @@ async fn a_task_is_asked_for_where_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_to_a_server_that_has_not_listed_yet_waits_for_it_and_takes_no_longer_than_a_call_may() {
+    for clients in [One, Many] {
+        let (a, b) = (Fake::legacy("a"), Fake::legacy("b"));
+        b.world().start_takes = Duration::from_secs(3);
+        let house = House::with(clients, &[&a, &b], |options| {
+            options.call_timeout = Some(Duration::from_secs(10));
+        });
+        let guest = Guest::legacy(&house.gateway).await;
+        assert_eq!(guest.call("b__echo", "early").await, "b: early");
+        assert!(guest.call("b__nothing", "x").await.contains("nothing"), "its server says so");
+        let start = Instant::now();
+        let hangs = guest.begin(7, "b__hang", json!({})).end().await;
+        assert_eq!((&hangs["failed"], start.elapsed().as_secs()), (&json!("Timeout"), 10));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_nobody_offers_is_refused_by_name_and_reaches_no_server() {
     let (a, b) = (Fake::legacy("a"), Fake::legacy("b"));
     b.world().is_broken = true;
@@ -165,8 +185,10 @@ async fn what_nobody_offers_is_refused_by_name_and_reaches_no_server() {
     let guest = Guest::legacy(&house.gateway).await;
     guest.tools().await;
     assert!(guest.call("c__echo", "x").await.contains("Unknown tool: c__echo"));
-    let text = guest.call("b__echo", "x").await;
-    assert!(text.contains("b has not told yet what it offers") && text.contains("code 1"), "{text}");
+    let start = Instant::now();
+    let refused = guest.ask("tools/call", json!({ "name": "b__echo" })).await;
+    assert_eq!((&refused["failed"], &refused["delivery"]), (&json!("Unavailable"), &json!("NotSent")));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     assert_eq!(guest.ask("no/such", json!({})).await["error"]["code"], -32601);
     assert_eq!(a.count("tools/call") + a.count("no/such"), 0);
 }

@@ -170,6 +170,32 @@ async fn reports_tell_the_truth() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn orders_reach_every_session_with_a_server_also_those_that_come_later() {
+    let (a, b) = (Fake::legacy("a"), Fake::legacy("b"));
+    let house = House::with(Many, &[&a, &b], |options| options.sessions = Sessions::Private);
+    let early = Guest::legacy(&house.gateway).await;
+    early.tools().await;
+    assert_eq!(early.call("a__echo", "x").await, "a: x");
+    assert_eq!(a.live(), 2, "its home, and the session of its client");
+    let order = |order| house.gateway.order("a", order).expect("it is followed");
+    order(Order::Reconnect);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!((a.starts(), a.live()), (4, 2));
+    order(Order::Park);
+    sleep(Duration::from_secs(2)).await;
+    let late = Guest::legacy(&house.gateway).await;
+    for guest in [&early, &late] {
+        assert_eq!(guest.ask("tools/call", json!({ "name": "a__echo" })).await["failed"], "Unavailable");
+    }
+    assert_eq!((a.starts(), a.live()), (4, 0));
+    order(Order::Wake);
+    sleep(Duration::from_secs(2)).await;
+    for guest in [&early, &late] {
+        assert_eq!(guest.call("a__echo", "x").await, "a: x");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn orders_are_followed() {
     let (a, b) = (Fake::legacy("a"), Fake::legacy("b"));
     let house = House::new(Many, &[&a, &b]);
