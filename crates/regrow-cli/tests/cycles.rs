@@ -14,7 +14,7 @@ use regrow_chaos::journal::Journal;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use evidence::{kill, open_files, zombies_of};
+use evidence::{kill, open_files, slack, zombies_of};
 
 const KILLS: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -57,7 +57,7 @@ async fn two_hundred_kills_leave_nothing_and_run_nothing_twice() {
     }
     noticed.sort();
     let worst = noticed[noticed.len() - 1];
-    assert!(worst < Duration::from_secs(1), "a death was noticed only after {worst:?}");
+    assert!(worst < Duration::from_secs(1) + slack(), "a death was noticed only after {worst:?}");
 
     assert_eq!(journal.starts(), KILLS + 1, "one start for each death");
     assert_eq!(zombies_of(std::process::id()), [0; 0]);

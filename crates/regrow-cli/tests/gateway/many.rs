@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::client::PATIENCE;
+use crate::evidence::slack;
 use crate::guest::{ERAS, Era, Guest};
 use crate::house::{Entry, Place, chaos};
 
@@ -41,7 +42,7 @@ fn scenario_39_one_broken_one_hung_and_one_flooding_server_change_nothing_for_se
     let mut guest = Guest::of(&house, Era::Legacy);
     let began = Instant::now();
     let tools = guest.tools();
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10) + slack(), "{:?}", began.elapsed());
     for name in &good {
         assert!(tools.contains(&format!("{name}__echo")), "{name}");
     }
@@ -61,7 +62,7 @@ fn scenario_39_one_broken_one_hung_and_one_flooding_server_change_nothing_for_se
             slowest = slowest.max(began.elapsed());
         }
     }
-    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    assert!(slowest < Duration::from_secs(5) + slack(), "{slowest:?}");
     drop((flood, hung));
     for name in &good[1..] {
         assert_eq!(place.journal(name).starts(), 1, "{name} was left alone");
@@ -86,7 +87,7 @@ fn a_list_waits_for_several_silent_servers_at_the_same_time_and_not_for_one_afte
         let tools = guest.tools();
         let took = began.elapsed();
         assert!(tools.contains(&"good1__echo".to_owned()), "{tools:?}");
-        assert!(took < Duration::from_secs(8), "{took:?}");
+        assert!(took < Duration::from_secs(8) + slack(), "{took:?}");
     }
 }
 

@@ -106,12 +106,12 @@ pub fn assert_gone(pids: &[u32], limit: Duration) {
     }
 }
 
-/// Times hold on an idle machine. Where more wants to run than there are processors, everything takes longer.
+/// Times hold on an idle machine. The more wants to run on each processor, the longer everything takes.
 pub fn slack() -> Duration {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0);
     let processors = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
-    if load > processors { Duration::from_millis(1500) } else { Duration::ZERO }
+    if load > processors { Duration::from_millis(1500).mul_f64(load / processors) } else { Duration::ZERO }
 }
 
 /// The most memory that a process ever had resident, in KiB.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::client::{Client, PATIENCE, Setup, fault, is_failure, text};
+use crate::evidence::slack;
 
 /// The era that client and server speak with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,7 +267,7 @@ impl Peer {
     pub fn leave(mut self) {
         let (code, took) = self.client.leave();
         assert_eq!(code, Some(0), "{}", self.log());
-        assert!(took < Duration::from_secs(4), "{took:?}");
+        assert!(took < Duration::from_secs(4) + slack(), "{took:?}");
         self.client.marked.assert_none_left(Duration::from_secs(5));
         let unclaimed = self.client.unclaimed_answers();
         assert!(unclaimed.is_empty(), "answers that nobody asked for: {unclaimed:?}");
