@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// So much is read as fast as it comes,
-const BURST: u64 = 64 << 20;
+const BURST: u64 = 128 << 20;
 /// and of what comes on and on so much in a second: the one who floods waits, not its neighbours.
-const RATE: u64 = 16 << 20;
+const RATE: u64 = 4 << 20;
 
 /// Counts what was read, and says when to read again.
 pub(super) struct Pace {

@@ -17,6 +17,8 @@ use super::pipes::Reader;
 use super::stderr::{Drain, Tail};
 use crate::transport::{BoxFuture, Ended, Process};
 
+/// So much of stderr is taken at once: few lines, since others wait meanwhile.
+const PIECE: usize = 4 << 10;
 /// When a server has exited, so much that it wrote before is read at once.
 const LAST_WORDS: usize = 1 << 20;
 
@@ -184,7 +186,7 @@ async fn attend(
     drain: Drain,
     mut dismissed: oneshot::Receiver<()>,
 ) {
-    let mut buffer = vec![0; 32 * 1024];
+    let mut buffer = vec![0; PIECE];
     let mut pace = Pace::new(Instant::now());
     let mut is_running = true;
     let mut is_open = true;
