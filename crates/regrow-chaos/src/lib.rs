@@ -129,6 +129,8 @@
 //! There is one resource, `chaos://life` (the number of the life), and one prompt, `greet`.
 
 #[cfg(unix)]
+mod fetch;
+#[cfg(unix)]
 mod incoming;
 pub mod journal;
 pub mod plan;

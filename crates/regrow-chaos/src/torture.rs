@@ -1,8 +1,9 @@
-//! Real torture: `regrow wrap` in front of servers that die, hang and lie in every way we know, called on and on meanwhile.
+//! Real torture: `regrow wrap` and `regrow serve` in front of servers that die, hang and lie in every way we know, called on and
+//! on meanwhile.
 //!
-//! Real processes and sockets, on Linux. Several *lanes* run side by side, each with one program under torture, a far side
-//! that misbehaves, and callers; every cycle does one thing from a seeded plan. What callers were told is compared with the
-//! servers' journals, and what the program holds is watched. See `docs/torture.md`.
+//! Real processes and sockets, on Linux. Several *lanes* run side by side, each with a server that misbehaves, and callers; every
+//! cycle does one thing from a seeded plan. What callers were told is compared with the servers' journals, what the program says
+//! about itself with what is so, and what it holds is watched. See `docs/torture.md`.
 
 mod call;
 mod callers;
@@ -11,8 +12,12 @@ mod face;
 mod far;
 mod history;
 mod lane;
+mod operator;
 mod plan;
+mod program;
+mod rack;
 mod report;
+mod serve;
 mod stalls;
 mod system;
 mod witness;
@@ -36,7 +41,8 @@ pub use self::report::Report;
 pub use self::stalls::Stall;
 
 use self::history::History;
-use self::lane::{LANES, Lane, Record};
+use self::lane::{LANES, Record, Way};
+use self::rack::{Ground, Rack};
 use self::stalls::Stalls;
 
 /// What to do.
@@ -44,6 +50,8 @@ use self::stalls::Stalls;
 pub struct Options {
     /// The `regrow` executable: what is tortured, and what plays the servers.
     pub program: PathBuf,
+    /// What of it.
+    pub target: Target,
     /// So many cycles at most; none: until the time is over.
     pub cycles: Option<u64>,
     /// So long at most.
@@ -52,6 +60,29 @@ pub struct Options {
     pub seed: u64,
     /// A connection that does not answer so long after a fault has not come back.
     pub patience: Duration,
+}
+
+/// What is tortured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// `regrow wrap`, several of them.
+    Wrap,
+    /// `regrow serve`.
+    Serve,
+    /// Both, side by side.
+    #[default]
+    All,
+}
+
+impl Target {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Wrap => "wrap",
+            Target::Serve => "serve",
+            Target::All => "all",
+        }
+    }
 }
 
 /// One cycle that was gone through.
@@ -74,8 +105,6 @@ pub struct Cycle {
 /// What a program under torture holds, at the end of a cycle.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Where.
-    pub lane: usize,
     /// When, since the run began.
     pub at: Duration,
     /// Resident memory.
@@ -84,6 +113,34 @@ pub struct Sample {
     pub files: u64,
     /// Threads.
     pub threads: u64,
+    /// Tasks, where it tells.
+    pub tasks: Option<u64>,
+}
+
+/// A program that was tortured.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// That of its lane, or its own where it has several.
+    pub name: String,
+    /// Its lanes.
+    pub lanes: Vec<usize>,
+    /// What it held, in the order of time.
+    pub samples: Vec<Sample>,
+    /// How often it was asked about itself, where it can be.
+    pub asked: Option<Asked>,
+    /// The last lines of its log.
+    pub log: Vec<String>,
+}
+
+/// How often a program was asked about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// So often every page was read.
+    pub readings: usize,
+    /// In so many of these nothing changed meanwhile, so that all pages had to agree.
+    pub steady: usize,
+    /// The longest that `/livez` took.
+    pub slowest: Duration,
 }
 
 /// How far a run has come.
@@ -107,22 +164,22 @@ pub struct Progress {
 pub struct Outcome {
     /// What decided the plan.
     pub seed: u64,
+    /// What was tortured.
+    pub target: Target,
     /// How long it took.
     pub took: Duration,
     /// Whether it was stopped by hand.
     pub stopped: bool,
     /// The cycles, in the order of time.
     pub cycles: Vec<Cycle>,
-    /// What was held, in the order of time.
-    pub samples: Vec<Sample>,
-    /// The calls of each lane.
-    pub calls: Vec<Vec<Call>>,
+    /// The programs, and what each held.
+    pub subjects: Vec<Subject>,
+    /// All calls.
+    pub calls: Vec<Call>,
     /// The promises that were broken.
     pub broken: Vec<Broken>,
     /// When the machine stood still.
     pub stalls: Vec<Stall>,
-    /// The last lines of each lane's log.
-    pub logs: Vec<Vec<String>>,
 }
 
 /// Tortures until the cycles or the time are over, or `stop` is set. `watch` hears how far it is, now and then.
@@ -142,49 +199,54 @@ pub fn run(options: &Options, stop: &AtomicBool, watch: &(dyn Fn(&Progress) + Sy
         watch,
     };
     let over = AtomicBool::new(false);
-    let lanes: Vec<io::Result<Record>> = thread::scope(|scope| {
-        let run = |number| {
-            let (shared, folder) = (&shared, folder.0.as_path());
-            move || {
-                let ran = Lane::run(number, &options.program, folder, shared);
-                if ran.is_err() {
-                    stop.store(true, Ordering::SeqCst); // Without a lane the run is worth nothing.
-                }
-                ran
-            }
-        };
+    let records: Vec<io::Result<rack::Record>> = thread::scope(|scope| {
+        let ground = Ground { program: &options.program, folder: &folder.0, shared: &shared };
         scope.spawn(|| shared.stalls.watch(began, &over));
-        let running: Vec<_> = (0..LANES.len()).map(|number| scope.spawn(run(number))).collect();
-        let join = |lane: thread::ScopedJoinHandle<'_, io::Result<Record>>| {
-            lane.join().unwrap_or_else(|_| Err(io::Error::other("a lane panicked")))
+        let running: Vec<_> = racks(options.target)
+            .map(|lane| {
+                scope.spawn(move || {
+                    let rack = lane.map_or_else(|| Rack::serve(&ground), |lane| Rack::wrap(lane, &ground));
+                    if rack.is_err() {
+                        stop.store(true, Ordering::SeqCst); // Without a rack the run is worth nothing.
+                    }
+                    rack?.run()
+                })
+            })
+            .collect();
+        let join = |rack: thread::ScopedJoinHandle<'_, _>| {
+            rack.join().unwrap_or_else(|_| Err(io::Error::other("a rack panicked")))
         };
-        let lanes = running.into_iter().map(join).collect();
+        let records = running.into_iter().map(join).collect();
         over.store(true, Ordering::SeqCst);
-        lanes
+        records
     });
-    let stopped = stop.load(Ordering::SeqCst);
     let mut outcome = Outcome {
         seed: options.seed,
+        target: options.target,
         took: began.elapsed(),
-        stopped,
+        stopped: stop.load(Ordering::SeqCst),
         cycles: vec![],
-        samples: vec![],
+        subjects: vec![],
         calls: vec![],
         broken: vec![],
         stalls: shared.stalls.seen(),
-        logs: vec![],
     };
-    for record in lanes {
+    for record in records {
         let record = record?;
         outcome.cycles.extend(record.cycles);
-        outcome.samples.extend(record.samples);
+        outcome.subjects.push(record.subject);
         outcome.broken.extend(record.broken);
-        outcome.calls.push(record.calls);
-        outcome.logs.push(record.log);
+        outcome.calls.extend(record.calls);
     }
     outcome.cycles.sort_by_key(|cycle| cycle.at);
-    outcome.samples.sort_by_key(|sample| sample.at);
     Ok(outcome)
+}
+
+/// The lane of each `regrow wrap`, and none for the one `regrow serve`.
+fn racks(target: Target) -> impl Iterator<Item = Option<usize>> {
+    let is_wrap = |lane: &usize| matches!(LANES[*lane].way, Way::Wrap(_));
+    let wraps = (0..LANES.len()).filter(is_wrap).map(Some).filter(move |_| target != Target::Serve);
+    wraps.chain((target != Target::Wrap).then_some(None))
 }
 
 /// What the lanes share.

@@ -65,8 +65,8 @@ pub(crate) enum Command {
 
     /// Prove the promises on this machine: servers fail in every way we know while they are called
     ///
-    /// Starts several `regrow wrap`, in front of servers that are killed, stopped, cut off and worse, by a plan that the
-    /// seed decides. Exits 1 if a promise was broken, and says which. Needs Linux. Ctrl-C ends it, with a report.
+    /// Starts several `regrow wrap`, and a `regrow serve`, in front of servers that are killed, stopped, cut off and worse, by a
+    /// plan that the seed decides. Exits 1 if a promise was broken, and says which. Needs Linux. Ctrl-C ends it, with a report.
     Torture(Torture),
 
     /// Show where the servers of a running gateway stand
@@ -166,6 +166,10 @@ pub(crate) struct ToLog {
 #[derive(Args, Debug)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "read on Linux only"))]
 pub(crate) struct Torture {
+    /// What is tortured: several `regrow wrap`, one `regrow serve` with several servers, or both
+    #[arg(long, value_enum, default_value_t = Target::All)]
+    pub(crate) target: Target,
+
     /// How many faults in all [default: 1000, or as many as fit into --time]
     #[arg(long, value_name = "N")]
     pub(crate) cycles: Option<u64>,
@@ -185,6 +189,14 @@ pub(crate) struct Torture {
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "read on Linux only"))]
+pub(crate) enum Target {
+    Wrap,
+    Serve,
+    All,
 }
 
 #[derive(Args, Debug)]

@@ -1,4 +1,5 @@
-//! `regrow torture`: real servers fail in every way we know, behind `regrow wrap`, while it is checked what it promises.
+//! `regrow torture`: real servers fail in every way we know, behind `regrow wrap` and `regrow serve`, while it is checked what they
+//! promise.
 
 #[cfg(target_os = "linux")]
 mod teller;
@@ -27,10 +28,10 @@ mod linux {
     use std::thread;
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-    use regrow_chaos::torture::{self, Options, Report};
+    use regrow_chaos::torture::{self, Options, Report, Target};
 
     use super::teller::Teller;
-    use crate::arguments::Torture;
+    use crate::arguments::{self, Torture};
     use crate::signals::told_to_end;
     use crate::{DONE, SERVER_FAILED};
 
@@ -44,6 +45,11 @@ mod linux {
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Options {
             program: std::env::current_exe()?,
+            target: match options.target {
+                arguments::Target::Wrap => Target::Wrap,
+                arguments::Target::Serve => Target::Serve,
+                arguments::Target::All => Target::All,
+            },
             cycles: options.cycles.or(options.time.is_none().then_some(CYCLES)),
             time: options.time,
             seed: options.seed.unwrap_or_else(new_seed),

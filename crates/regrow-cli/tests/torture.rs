@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use regrow_chaos::torture::{self, Options, Promise};
+use regrow_chaos::torture::{self, Options, Promise, Target};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -48,6 +48,11 @@ fn sixty_cycles_of_everything_break_no_promise() {
     assert_eq!(cycles.len(), 60);
     assert!(kinds.len() > 12, "it must do many things, not only {kinds:?}");
     assert!(report["calls"]["right"].as_u64() > Some(100), "{}", report["calls"]);
+    let programs = report["programs"].as_array().unwrap();
+    let serve = programs.iter().find(|program| program["name"] == "serve").unwrap();
+    assert!(programs.iter().all(|program| program["cycles"].as_u64() > Some(0)), "{programs:#?}");
+    assert!(serve["tasks"][0].as_u64() > Some(0), "{serve}");
+    assert!(serve["asked"]["steady"].as_u64() > Some(10), "{serve}");
     for file in ["torture.md", "torture.json", "torture.html"] {
         assert!(fs::metadata(folder.path().join(file)).unwrap().len() > 1000, "{file}");
     }
@@ -65,18 +70,19 @@ fn who_interrupts_it_gets_the_report_so_far() {
     assert_eq!((output.status.code(), &report["stopped"]), (Some(0), &Value::Bool(true)), "{report:#}");
 }
 
-/// What is broken when this stands where `regrow wrap` should, with its arguments from the second on.
-fn broken_by(cycles: u64, wrap: &str) -> BTreeSet<Promise> {
+/// What is broken when a script like this stands where `regrow wrap` or `regrow serve` should, with its arguments from the second on.
+fn broken_by(target: Target, cycles: u64, script: &str) -> BTreeSet<Promise> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("regrow");
     let script = format!(
-        "#!/bin/sh\nregrow='{}'\n[ \"$1\" = wrap ] || exec \"$regrow\" \"$@\"\nshift\n{wrap}\n",
-        regrow()
+        "#!/bin/sh\nregrow='{}'\n[ \"$1\" = {} ] || exec \"$regrow\" \"$@\"\nshift\n{script}\n",
+        regrow(),
+        target.name()
     );
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-    let options =
-        Options { program, cycles: Some(cycles), time: None, seed: 1, patience: Duration::from_secs(5) };
+    let patience = Duration::from_secs(5);
+    let options = Options { program, target, cycles: Some(cycles), time: None, seed: 1, patience };
     let outcome = torture::run(&options, &AtomicBool::new(false), &|_| {}).unwrap();
     println!("{:#?}", outcome.broken);
     outcome.broken.iter().map(|broken| broken.promise).collect()
@@ -84,19 +90,45 @@ fn broken_by(cycles: u64, wrap: &str) -> BTreeSet<Promise> {
 
 #[test]
 fn without_regrow_promises_break() {
-    let broken =
-        broken_by(12, "while [ \"$1\" != -- ]; do [ $# -gt 0 ] || exit 3; shift; done\nshift\nexec \"$@\"");
+    let broken = broken_by(
+        Target::Wrap,
+        12,
+        "while [ \"$1\" != -- ]; do [ $# -gt 0 ] || exit 3; shift; done\nshift\nexec \"$@\"",
+    );
     assert!(broken.is_superset(&BTreeSet::from([Promise::OneAnswer, Promise::Recovers])), "{broken:?}");
 }
 
 #[test]
 fn what_is_sent_again_without_being_safe_is_caught() {
-    let broken = broken_by(20, "exec \"$regrow\" wrap --safe-tool '*' \"$@\"");
+    let broken = broken_by(Target::Wrap, 20, "exec \"$regrow\" wrap --safe-tool '*' \"$@\"");
     assert!(broken.contains(&Promise::NeverTwice), "{broken:?}");
 }
 
 #[test]
 fn what_is_left_behind_is_found() {
-    let broken = broken_by(6, "sleep 60 < /dev/null > /dev/null 2>&1 &\nexec \"$regrow\" wrap \"$@\"");
+    let broken =
+        broken_by(Target::Wrap, 6, "sleep 60 < /dev/null > /dev/null 2>&1 &\nexec \"$regrow\" wrap \"$@\"");
     assert!(broken.is_superset(&BTreeSet::from([Promise::NoOrphans, Promise::OneServer])), "{broken:?}");
+}
+
+/// The configuration is the last argument.
+#[test]
+fn a_gateway_that_sends_again_what_is_not_safe_is_caught() {
+    let broken = broken_by(
+        Target::Serve,
+        20,
+        "for file; do :; done\nsed -i 's/\"lookup\"/\"*\"/' \"$file\"\nexec \"$regrow\" serve \"$@\"",
+    );
+    assert!(broken.contains(&Promise::NeverTwice), "{broken:?}");
+}
+
+/// Its deadline is shorter than some calls take: to those who call it that is a failure that nobody caused.
+#[test]
+fn a_gateway_that_harms_a_server_that_nothing_is_done_to_is_caught() {
+    let broken = broken_by(
+        Target::Serve,
+        4,
+        "for file; do :; done\nsed -i 's/\"60s\"/\"30ms\"/' \"$file\"\nexec \"$regrow\" serve \"$@\"",
+    );
+    assert!(broken.contains(&Promise::Unharmed), "{broken:?}");
 }

@@ -1,12 +1,14 @@
 //! The promises, and what breaks them: pure, so that tests can feed it histories that never happened.
 
 mod flat;
+mod lies;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
 pub use self::flat::{Growth, growth};
+pub(super) use self::lies::{Reading, Standing, judge_down, judge_readings, judge_restarts};
 use super::call::{Call, Delivery, Told};
 use super::{Sample, Stall, stalls};
 
@@ -29,8 +31,10 @@ pub enum Promise {
     NoOrphans,
     /// No child waits to be reaped.
     NoZombies,
-    /// Memory, open files and threads do not grow.
+    /// Memory, open files, threads and tasks do not grow.
     Flat,
+    /// A server that nothing is done to does not notice what is done to others.
+    Unharmed,
     /// What it says about its own state is true.
     Status,
     /// It ends when its client leaves or it is told to, and in good order.
@@ -39,7 +43,7 @@ pub enum Promise {
 
 impl Promise {
     /// All of them.
-    pub const ALL: [Promise; 11] = [
+    pub const ALL: [Promise; 12] = [
         Promise::OneAnswer,
         Promise::InTime,
         Promise::NeverTwice,
@@ -49,6 +53,7 @@ impl Promise {
         Promise::NoOrphans,
         Promise::NoZombies,
         Promise::Flat,
+        Promise::Unharmed,
         Promise::Status,
         Promise::EndsClean,
     ];
@@ -64,7 +69,8 @@ impl Promise {
             Promise::OneServer => "there is at most one server at a time",
             Promise::NoOrphans => "no process is left behind",
             Promise::NoZombies => "no child waits to be reaped",
-            Promise::Flat => "memory, open files and threads do not grow",
+            Promise::Flat => "memory, open files, threads and tasks do not grow",
+            Promise::Unharmed => "a server that nothing is done to answers every call",
             Promise::Status => "what it says about its state is true",
             Promise::EndsClean => "it ends in good order when its client leaves or it is told to",
         }
@@ -76,22 +82,22 @@ impl Promise {
 pub struct Broken {
     /// Which one.
     pub promise: Promise,
-    /// In which lane.
-    pub lane: usize,
+    /// Whose: a lane's, or the program's of several.
+    pub whose: String,
     /// What was seen.
     pub what: String,
 }
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "lane {}: {}: {}", self.lane, self.promise.text(), self.what)
+        write!(f, "{}: {}: {}", self.whose, self.promise.text(), self.what)
     }
 }
 
 /// Judges all calls of a lane by what the server's journal says: how often each key ran. While the machine stood still
 /// nobody could answer in time.
 pub(super) fn judge_calls(
-    lane: usize,
+    whose: &str,
     calls: &[Call],
     runs: &HashMap<usize, u32>,
     limit: Duration,
@@ -103,7 +109,7 @@ pub(super) fn judge_calls(
         let mut breaks = |promise, what: String| {
             let what =
                 format!("call {key} ({:?}, begun at {:.3}s) {what}", call.tool, call.begun.as_secs_f64());
-            broken.push(Broken { promise, lane, what });
+            broken.push(Broken { promise, whose: whose.into(), what });
         };
         match call.answers {
             0 => breaks(Promise::OneAnswer, "was never answered".into()),
@@ -138,23 +144,40 @@ pub(super) fn judge_calls(
     broken
 }
 
+/// Judges the calls to a server that nothing is done to: none may fail.
+pub(super) fn judge_spared(whose: &str, calls: &[Call]) -> Vec<Broken> {
+    let failed = |call: &&Call| matches!(call.told, Told::Refused | Told::Fault { .. });
+    let broken = |call: &Call| {
+        let what = format!(
+            "a call ({:?}, begun at {:.3}s) failed: {:?}",
+            call.tool,
+            call.begun.as_secs_f64(),
+            call.told
+        );
+        Broken { promise: Promise::Unharmed, whose: whose.into(), what }
+    };
+    calls.iter().filter(failed).map(broken).collect()
+}
+
 /// What may grow a little before it counts, over a whole run.
 const MEMORY_KIB: f64 = 2048.0;
 const FILES: f64 = 3.0;
 const THREADS: f64 = 2.0;
+const TASKS: f64 = 5.0;
 
-/// Judges whether a lane's program grew.
-pub(super) fn judge_growth(lane: usize, samples: &[Sample]) -> Vec<Broken> {
-    type Reading = fn(&Sample) -> u64;
-    let readings: [(&str, f64, Reading); 3] = [
-        ("KiB of memory", MEMORY_KIB, |sample| sample.memory_kib),
-        ("open files", FILES, |sample| sample.files),
-        ("threads", THREADS, |sample| sample.threads),
+/// Judges whether a program with so many lanes grew.
+pub(super) fn judge_growth(whose: &str, lanes: usize, samples: &[Sample]) -> Vec<Broken> {
+    type Holds = fn(&Sample) -> Option<u64>;
+    let holdings: [(&str, f64, Holds); 4] = [
+        ("KiB of memory", MEMORY_KIB, |sample| Some(sample.memory_kib)),
+        ("open files", FILES, |sample| Some(sample.files)),
+        ("threads", THREADS, |sample| Some(sample.threads)),
+        ("tasks", TASKS, |sample| sample.tasks),
     ];
     let mut broken = vec![];
-    for (name, allowed, reading) in readings {
-        let values: Vec<f64> = samples.iter().map(|sample| reading(sample) as f64).collect();
-        if let Some(growth) = growth(&values).filter(|growth| growth.at_least > allowed) {
+    for (name, allowed, holds) in holdings {
+        let values: Vec<f64> = samples.iter().filter_map(holds).map(|value| value as f64).collect();
+        if let Some(growth) = growth(&values, lanes).filter(|growth| growth.at_least > allowed) {
             let what = format!(
                 "{name} grew by {:.0} over {} cycles (at least {:.0}, from {:.0} to {:.0})",
                 growth.total,
@@ -163,17 +186,17 @@ pub(super) fn judge_growth(lane: usize, samples: &[Sample]) -> Vec<Broken> {
                 growth.from,
                 growth.to
             );
-            broken.push(Broken { promise: Promise::Flat, lane, what });
+            broken.push(Broken { promise: Promise::Flat, whose: whose.into(), what });
         }
     }
     broken
 }
 
 /// Judges processes that should be gone: how each was started.
-pub(super) fn judge_orphans(lane: usize, when: &str, left: &[(u32, String)]) -> Option<Broken> {
+pub(super) fn judge_orphans(whose: &str, when: &str, left: &[(u32, String)]) -> Option<Broken> {
     let what: Vec<String> = left.iter().map(|(pid, command)| format!("{pid} ({command})")).collect();
     let what = format!("{when}: {}", what.join(", "));
-    (!left.is_empty()).then_some(Broken { promise: Promise::NoOrphans, lane, what })
+    (!left.is_empty()).then(|| Broken { promise: Promise::NoOrphans, whose: whose.into(), what })
 }
 
 #[cfg(test)]

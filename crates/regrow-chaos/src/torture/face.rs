@@ -7,53 +7,23 @@ use serde_json::{Value, json};
 
 use super::call::{Tool, request};
 use super::history::{Begun, History};
+use super::program::Program;
 
-/// A program under torture, as its client and its operator see it.
+/// A program under torture, as a client and an operator of one server behind it see it.
 pub(super) trait Face: Send + Sync {
+    fn program(&self) -> &Program;
     /// Sends a request. Its answer goes to the history, whenever it comes.
     fn send(&self, id: u64, method: &str, params: Value);
     /// Sends what has no answer.
     fn notify(&self, method: &str);
-    /// The process whose memory, files and children are watched.
-    fn pid(&self) -> u32;
-    /// How many children it has while all is well.
-    fn children(&self) -> usize;
+    /// How many children the program has while all is well with this server. None where that depends on others, too.
+    fn children(&self) -> Option<usize>;
     /// Whether it says that it is ready. None where it cannot be asked.
     fn says_ready(&self) -> Option<bool>;
+    /// How many tasks it says that it has. None where it cannot be asked.
+    fn tasks(&self) -> Option<u64>;
     /// Asks for a planned restart of the server behind it.
     fn restart(&self);
-    /// Whether it has ended, though nobody asked it to.
-    fn has_ended(&self) -> bool;
-    /// Ends it so. Returns how it ended and how long that took.
-    fn end(&self, ending: Ending, limit: Duration) -> Farewell;
-    /// Its last words.
-    fn log(&self) -> Vec<String>;
-}
-
-/// A way to end the program under torture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// Its client leaves.
-    Left,
-    /// SIGTERM.
-    Told,
-    /// SIGKILL; what it started must not outlive it even so.
-    Killed,
-}
-
-impl Ending {
-    /// Each in turn.
-    pub(super) fn of(seed: u64, lane: usize) -> Ending {
-        [Ending::Left, Ending::Told, Ending::Killed][(seed.wrapping_add(lane as u64) % 3) as usize]
-    }
-}
-
-/// How a program ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Farewell {
-    pub(super) took: Duration,
-    /// As the system tells it; none if it had to be killed.
-    pub(super) code: Option<i32>,
 }
 
 /// Makes calls, and writes each down before it is made.

@@ -23,6 +23,8 @@ use crate::proxy::Proxy;
 /// How long a server that is told something may take to show it.
 const PATIENCE: Duration = Duration::from_secs(20);
 const GLANCE: Duration = Duration::from_millis(2);
+/// A server that nobody ends lives no longer.
+pub(super) const LIFE: &str = "360m";
 
 pub(super) struct Far {
     pub(super) witness: Witness,
@@ -58,6 +60,11 @@ impl Far {
         far.site = Some(Site { program: program.into(), plan, address, child: None, proxy });
         far.start_site()?;
         Ok(far)
+    }
+
+    /// Where its journal is.
+    pub(super) fn folder(&self) -> &Path {
+        self.journal.dir()
     }
 
     /// Where the program under torture finds a remote server.

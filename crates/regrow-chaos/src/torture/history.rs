@@ -88,6 +88,14 @@ impl History {
         self.news.notify_all();
     }
 
+    /// No answer to this one will come any more.
+    pub(super) fn give_up(&self, id: u64) {
+        if let Some(key) = id.checked_sub(1).and_then(|key| usize::try_from(key).ok()) {
+            self.book().waiting.remove(&key);
+            self.news.notify_all();
+        }
+    }
+
     /// There will be no more answers: nobody waits any longer.
     pub(super) fn close(&self) {
         self.book().waiting.clear();

@@ -1,39 +1,33 @@
-//! A lane: one program under torture, its callers, its far side, and the cycles that it goes through.
+//! A lane: one server behind a program under torture, its callers, and the cycles that it goes through.
 
 mod look;
 mod setup;
 
 use std::collections::HashSet;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use self::look::{wait_until, with_commands};
-pub(super) use self::setup::LANES;
-use self::setup::{Setup, Surroundings};
+pub(super) use self::look::{wait_until, with_commands};
+pub(super) use self::setup::{LANES, Served, Setup, Way};
 use super::call::{Call, Told, Tool};
-use super::callers::{CALLERS, call_on};
-use super::checks::{Broken, Promise, judge_calls, judge_growth, judge_orphans};
-use super::face::{Ending, Hand};
+use super::checks::{Broken, Promise, judge_calls, judge_spared};
+use super::face::Hand;
 use super::far::Far;
-use super::history::{Begun, History};
-use super::plan::{Habit, Plan, Step};
-use super::system::{self, Process};
+use super::history::Begun;
+use super::plan::{Habit, Place, Plan, Step};
+use super::system::Process;
 use super::{Cycle, Sample, Shared};
 
 /// The deadline that the program under torture has for a call, and how much later an answer may be seen. That is
 /// generous, since the machine is busy with everything else that goes on.
-const CALL_TIMEOUT: Duration = Duration::from_secs(3);
-const GRACE: Duration = Duration::from_secs(4);
+pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const GRACE: Duration = Duration::from_secs(4);
 /// What is left of a server must be gone so soon after the next one serves.
-const TIDY_LIMIT: Duration = Duration::from_secs(10);
-/// How long the program may take to end when its client leaves, or it is told to.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const TIDY_LIMIT: Duration = Duration::from_secs(10);
 /// How often we ask whether it serves again.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 /// So many of these questions are open at a time.
@@ -48,70 +42,81 @@ pub(super) struct Record {
     pub(super) samples: Vec<Sample>,
     pub(super) calls: Vec<Call>,
     pub(super) broken: Vec<Broken>,
-    pub(super) log: Vec<String>,
 }
 
 pub(super) struct Lane<'a> {
-    number: usize,
+    pub(super) number: usize,
+    setup: Setup,
     shared: &'a Shared<'a>,
-    mark: String,
-    hand: Hand,
-    far: Far,
+    pub(super) mark: String,
+    pub(super) hand: Hand,
+    pub(super) far: Far,
     /// How the server that runs now lives.
     life: Habit,
-    record: Record,
+    /// What carries its mark and stays, whatever is done to the server: the session that keeps the lists.
+    stays: HashSet<Process>,
+    /// How often the server was seen to be replaced.
+    pub(super) deaths: u64,
+    pub(super) record: Record,
 }
 
 impl<'a> Lane<'a> {
-    /// Goes through cycles until there are no more.
-    pub(super) fn run(
-        number: usize,
-        program: &Path,
-        folder: &Path,
-        shared: &'a Shared<'a>,
-    ) -> io::Result<Record> {
-        let setup = LANES[number];
-        let mut lane = Lane::start(number, setup, program, folder, shared)?;
-        let plan = Plan::new(shared.seed, number, setup.place);
-        let over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for caller in 0..CALLERS {
-                let (hand, over) = (lane.hand.clone(), &over);
-                let random = Rng::with_seed(shared.seed.wrapping_add(1000 * number as u64 + caller));
-                scope.spawn(move || call_on(&hand, random, CALL_TIMEOUT + GRACE, over));
-            }
-            let gone_through = lane.cycles(plan);
-            over.store(true, Ordering::SeqCst);
-            gone_through
-        })?;
-        Ok(lane.end())
-    }
-
-    fn start(
+    /// Greets the server.
+    pub(super) fn new(
         number: usize,
         setup: Setup,
-        program: &Path,
-        folder: &Path,
+        mark: String,
+        hand: Hand,
+        far: Far,
         shared: &'a Shared<'a>,
-    ) -> io::Result<Lane<'a>> {
-        let folder: PathBuf = folder.join(format!("lane-{number}"));
-        let mark = format!("{}-{number}", shared.mark);
-        let far = setup.far(&folder, &mark, program)?;
-        let history = Arc::new(History::new(shared.began));
-        let surroundings = Surroundings { number, program, folder: &folder, mark: &mark };
-        let face = setup.wrap(&surroundings, far.url().as_deref(), &history)?;
-        let hand = Hand { history, face, modern: setup.modern_client };
-        let mut lane =
-            Lane { number, shared, mark, hand, far, life: Habit::Plain, record: Record::default() };
+    ) -> Lane<'a> {
+        let mut lane = Lane {
+            number,
+            setup,
+            shared,
+            mark,
+            hand,
+            far,
+            life: Habit::Plain,
+            stays: HashSet::new(),
+            deaths: 0,
+            record: Record::default(),
+        };
+        if setup.place == Place::Private {
+            lane.stays = lane.belongings();
+        }
         if !lane.hand.greet(shared.patience) {
             lane.breaks(Promise::Recovers, "the first greeting was never answered".into());
         }
-        Ok(lane)
+        lane
     }
 
-    fn cycles(&mut self, plan: Plan) -> io::Result<()> {
+    pub(super) fn name(&self) -> String {
+        format!("lane {}", self.number)
+    }
+
+    /// What a caller needs.
+    pub(super) fn caller(&self, caller: u64) -> (Hand, Rng) {
+        let seed = self.shared.seed.wrapping_add(1000 * self.number as u64 + caller);
+        (self.hand.clone(), Rng::with_seed(seed))
+    }
+
+    /// Goes through cycles until there are no more.
+    pub(super) fn cycles(&mut self) -> io::Result<()> {
+        if self.setup.is_spared() {
+            return Ok(());
+        }
+        let gone_through = self.go_through(Plan::new(self.shared.seed, self.number, self.setup.place));
+        if gone_through.is_err() {
+            self.shared.stop.store(true, Ordering::SeqCst); // Without a lane the run is worth nothing.
+        }
+        gone_through
+    }
+
+    fn go_through(&mut self, plan: Plan) -> io::Result<()> {
+        self.serves_again(Instant::now()); // So that there is somebody to hit. Whether it does is seen after the first blow.
         for step in plan {
-            if self.hand.face.has_ended() {
+            if self.hand.face.program().has_ended() {
                 self.breaks(Promise::Recovers, "the program under torture ended by itself".into());
                 return Ok(());
             }
@@ -142,6 +147,7 @@ impl<'a> Lane<'a> {
             Some(_) if self.replaced(step, lives, old) => {
                 self.tidy(&name, before);
                 self.life = step.habit;
+                self.deaths += 1;
             }
             Some(_) if step.kind.replaces() && self.far.url().is_none() => {
                 self.breaks(Promise::Recovers, format!("{name}: no other server took over"));
@@ -162,7 +168,7 @@ impl<'a> Lane<'a> {
     fn serves_again(&mut self, since: Instant) -> Option<Duration> {
         let mut questions: Vec<Begun> = vec![];
         let mut next = Instant::now();
-        while since.elapsed() < self.shared.patience && !self.hand.face.has_ended() {
+        while since.elapsed() < self.shared.patience && !self.hand.face.program().has_ended() {
             if Instant::now() >= next && questions.len() < MOST_QUESTIONS {
                 questions.extend(self.hand.call(Tool::Count(0)));
                 next = Instant::now() + ASK_EVERY;
@@ -202,50 +208,23 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Leaves, and judges all that happened.
-    fn end(mut self) -> Record {
-        // The guard carries no mark.
-        let children: Vec<Process> =
-            system::children(self.hand.face.pid()).0.into_iter().filter_map(system::living).collect();
-        if !self.hand.face.has_ended() {
-            self.hand.history.settle(CALL_TIMEOUT + self.shared.patience);
-            let ending = Ending::of(self.shared.seed, self.number);
-            let farewell = self.hand.face.end(ending, FAREWELL_LIMIT);
-            if farewell.code != Some(0) && ending != Ending::Killed {
-                self.breaks(Promise::EndsClean, format!("{ending:?}, it ended as {farewell:?}"));
-            }
-        }
-        self.far.end_site();
-        let left = || -> HashSet<Process> {
-            let children = children.iter().copied().filter(|child| child.is_alive());
-            system::marked(&self.mark).into_iter().chain(children).collect()
-        };
-        wait_until(self.tidy_limit(), || left().is_empty());
-        let left: Vec<Process> = left().into_iter().collect();
-        self.record.broken.extend(judge_orphans(self.number, "at the end", &with_commands(&left)));
-        for process in left {
-            system::signal(process.pid, rustix::process::Signal::KILL); // Told, so it need not stay.
-        }
+    /// Judges all calls. No server may run any more.
+    pub(super) fn judge(&mut self) {
         self.far.witness.look();
         self.record.calls = self.hand.history.calls();
-        let limit = CALL_TIMEOUT + GRACE;
-        let judged = judge_calls(
-            self.number,
-            &self.record.calls,
-            &self.far.witness.runs,
-            limit,
-            &self.shared.stalls.seen(),
-        );
+        let (name, limit) = (self.name(), CALL_TIMEOUT + GRACE);
+        let (calls, runs) = (&self.record.calls, &self.far.witness.runs);
+        let judged = judge_calls(&name, calls, runs, limit, &self.shared.stalls.seen());
         self.record.broken.extend(judged);
-        self.record.broken.extend(judge_growth(self.number, &self.record.samples));
+        if self.setup.is_spared() {
+            self.record.broken.extend(judge_spared(&name, &self.record.calls));
+        }
         if self.hand.history.unasked() > 0 {
             let what = format!("{} messages that nobody asked for", self.hand.history.unasked());
             self.breaks(Promise::OneAnswer, what);
         }
         self.record.broken.truncate(MOST_BROKEN);
-        self.record.log = self.hand.face.log();
         self.shared.tell(&self.hand.history, self.number, &self.record);
-        self.record
     }
 
     fn tidy_limit(&self) -> Duration {
@@ -254,7 +233,8 @@ impl<'a> Lane<'a> {
 
     fn breaks(&mut self, promise: Promise, what: String) {
         if self.record.broken.len() < MOST_BROKEN {
-            self.record.broken.push(Broken { promise, lane: self.number, what });
+            let whose = self.name();
+            self.record.broken.push(Broken { promise, whose, what });
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct Step {
 pub enum Place {
     /// Started by the program under torture.
     Process,
+    /// The same, for one client alone.
+    Private,
     /// Behind HTTP, with sessions.
     Sessions,
     /// Behind HTTP, in the modern era.
@@ -107,6 +109,23 @@ fn deck(place: Place) -> &'static [Kind] {
             Restart,
             Restart,
         ],
+        // An order to restart is for the session that keeps the lists, not for those of clients.
+        Place::Private => &[
+            Kill,
+            Kill,
+            KillTwice,
+            Segv,
+            Exit,
+            Exit,
+            Pause,
+            Hang,
+            CloseOutput,
+            CloseInput,
+            HalfLine,
+            Noise,
+            StderrFlood,
+            BadStart,
+        ],
         Place::Sessions => &[
             Reset, Reset, Refuse, Blackhole, Stall, HalfClose, Truncate, BadGateway, Busy, Forget, Forget,
             Forget, Outage, Outage, Pause, DropAnswer, CutStream, Restart,
@@ -132,7 +151,7 @@ mod tests {
 
     #[test]
     fn every_kind_comes_in_every_round_of_the_cards() {
-        for place in [Place::Process, Place::Sessions, Place::Stateless] {
+        for place in [Place::Process, Place::Private, Place::Sessions, Place::Stateless] {
             let size = deck(place).len();
             let seen: Vec<Kind> = Plan::new(3, 0, place).take(size).map(|step| step.kind).collect();
             assert!(deck(place).iter().all(|kind| seen.contains(kind)), "{place:?}: {seen:?}");

@@ -12,8 +12,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use self::figures::Figures;
-use super::Outcome;
 use super::checks::Promise;
+use super::{Outcome, Target};
 
 /// A report on a run.
 pub struct Report<'a> {
@@ -44,9 +44,13 @@ impl<'a> Report<'a> {
             json!({ "kind": row.name(), "cycles": row.times.len() + row.failed, "failed": row.failed,
                 "medianMs": row.at(0.5), "p95Ms": row.at(0.95), "worstMs": row.at(1.0) })
         });
-        let lanes = figures.lanes.iter().map(|lane| {
-            json!({ "lane": lane.lane, "cycles": lane.cycles, "memoryKiB": lane.memory, "files": lane.files,
-                "threads": lane.threads })
+        let subjects = outcome.subjects.iter().zip(&figures.subjects).map(|(subject, held)| {
+            let asked = subject.asked.map(|asked| {
+                json!({ "readings": asked.readings, "steady": asked.steady,
+                    "slowestLivezMs": asked.slowest.as_secs_f64() * 1e3 })
+            });
+            json!({ "name": subject.name, "lanes": subject.lanes, "cycles": held.cycles, "memoryKiB": held.memory,
+                "files": held.files, "threads": held.threads, "tasks": held.tasks, "asked": asked })
         });
         let cycles = outcome.cycles.iter().map(|cycle| {
             json!({ "lane": cycle.lane, "kind": cycle.kind.name(), "life": cycle.life.name(), "next": cycle.next.name(),
@@ -54,10 +58,11 @@ impl<'a> Report<'a> {
                 "recoveryMs": cycle.recovery.map(|time| time.as_millis() as u64) })
         });
         let broken = outcome.broken.iter().map(
-            |broken| json!({ "promise": broken.promise.text(), "lane": broken.lane, "what": broken.what }),
+            |broken| json!({ "promise": broken.promise.text(), "whose": broken.whose, "what": broken.what }),
         );
         json!({
             "seed": outcome.seed,
+            "target": outcome.target.name(),
             "kept": outcome.broken.is_empty(),
             "broken": broken.collect::<Vec<_>>(),
             "stopped": outcome.stopped,
@@ -70,7 +75,7 @@ impl<'a> Report<'a> {
                 "medianMs": figures.latency(0.5), "p99Ms": figures.latency(0.99), "worstMs": figures.latency(1.0),
             },
             "recovery": recoveries.collect::<Vec<_>>(),
-            "lanes": lanes.collect::<Vec<_>>(),
+            "programs": subjects.collect::<Vec<_>>(),
             "cycles": cycles.collect::<Vec<_>>(),
         })
     }
@@ -83,8 +88,9 @@ impl<'a> Report<'a> {
         fs::write(folder.join("torture.json"), format!("{:#}\n", self.json()))?;
         fs::write(folder.join("torture.html"), self.html())?;
         if !self.outcome.broken.is_empty() {
-            for (lane, log) in self.outcome.logs.iter().enumerate() {
-                fs::write(folder.join(format!("lane-{lane}.log")), log.join("\n") + "\n")?;
+            for subject in &self.outcome.subjects {
+                let file = format!("{}.log", subject.name.replace(' ', "-"));
+                fs::write(folder.join(file), subject.log.join("\n") + "\n")?;
             }
         }
         Ok(())
@@ -99,7 +105,11 @@ fn promises(outcome: &Outcome) -> impl Iterator<Item = (Promise, usize)> {
 
 /// How to do the same again.
 fn replay(outcome: &Outcome) -> String {
-    format!("regrow torture --seed {} --cycles {}", outcome.seed, outcome.cycles.len())
+    let target = match outcome.target {
+        Target::All => String::new(),
+        target => format!(" --target {}", target.name()),
+    };
+    format!("regrow torture --seed {} --cycles {}{target}", outcome.seed, outcome.cycles.len())
 }
 
 #[cfg(test)]

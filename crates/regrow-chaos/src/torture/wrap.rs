@@ -1,40 +1,24 @@
 //! `regrow wrap` under torture: a child of ours with pipes, as a host runs it.
 
-use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::face::{Ending, Face, Farewell};
+use super::face::Face;
 use super::history::History;
+use super::program::{Program, lock, spawn};
 use super::system;
 
-/// So many of its last lines are kept, and of each so much.
-const LOG_LINES: usize = 400;
-const LOG_WIDTH: usize = 400;
-const GLANCE: Duration = Duration::from_millis(2);
-
 pub(super) struct Wrap {
-    pid: u32,
+    program: Program,
     children: usize,
-    child: Mutex<Child>,
-    stdin: Mutex<Option<ChildStdin>>,
-    heard: Arc<Heard>,
-}
-
-/// What its readers share.
-struct Heard {
     /// Its log can be trusted to be whole: nothing of the server is mixed into it.
     log_is_whole: bool,
-    log: Mutex<VecDeque<String>>,
-    ready: AtomicBool,
-    ended: AtomicBool,
+    ready: Arc<AtomicBool>,
 }
 
 impl Wrap {
@@ -45,28 +29,23 @@ impl Wrap {
         log_is_whole: bool,
         history: &Arc<History>,
     ) -> io::Result<Wrap> {
-        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = piped.spawn()?;
-        let heard = Arc::new(Heard {
-            log_is_whole,
-            log: Mutex::default(),
-            ready: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
-        });
-        if let Some(stdout) = child.stdout.take() {
-            let (heard, history) = (heard.clone(), history.clone());
-            spawn(move || heard.answers(stdout, &history))?;
+        let ready = Arc::new(AtomicBool::new(false));
+        let said = ready.clone();
+        let hear = move |line: &str| {
+            if let Some(ready) = state_said_by(line) {
+                said.store(ready, Ordering::SeqCst);
+            }
+        };
+        let (program, stdout) = Program::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()), hear)?;
+        if let Some(stdout) = stdout {
+            let history = history.clone();
+            spawn(move || answers(stdout, &history))?;
         }
-        if let Some(stderr) = child.stderr.take() {
-            let heard = heard.clone();
-            spawn(move || heard.follow_log(stderr))?;
-        }
-        let (pid, stdin) = (child.id(), Mutex::new(child.stdin.take()));
-        Ok(Wrap { pid, children, child: Mutex::new(child), stdin, heard })
+        Ok(Wrap { program, children, log_is_whole, ready })
     }
 
     fn write(&self, message: &Value) {
-        if let Some(stdin) = &mut *lock(&self.stdin) {
+        if let Some(stdin) = &mut *lock(&self.program.stdin) {
             // If it cannot be written, the program has ended, and that is watched.
             let _ = stdin.write_all(format!("{message}\n").as_bytes());
         }
@@ -74,6 +53,10 @@ impl Wrap {
 }
 
 impl Face for Wrap {
+    fn program(&self) -> &Program {
+        &self.program
+    }
+
     fn send(&self, id: u64, method: &str, params: Value) {
         self.write(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
     }
@@ -82,83 +65,32 @@ impl Face for Wrap {
         self.write(&json!({ "jsonrpc": "2.0", "method": method }));
     }
 
-    fn pid(&self) -> u32 {
-        self.pid
-    }
-
-    fn children(&self) -> usize {
-        self.children
+    fn children(&self) -> Option<usize> {
+        Some(self.children)
     }
 
     fn says_ready(&self) -> Option<bool> {
-        self.heard.log_is_whole.then(|| self.heard.ready.load(Ordering::SeqCst))
+        self.log_is_whole.then(|| self.ready.load(Ordering::SeqCst))
+    }
+
+    fn tasks(&self) -> Option<u64> {
+        None
     }
 
     fn restart(&self) {
-        system::signal(self.pid, Signal::HUP);
-    }
-
-    fn has_ended(&self) -> bool {
-        self.heard.ended.load(Ordering::SeqCst)
-    }
-
-    fn end(&self, ending: Ending, limit: Duration) -> Farewell {
-        let began = Instant::now();
-        match ending {
-            Ending::Left => drop(lock(&self.stdin).take()),
-            Ending::Told => system::signal(self.pid, Signal::TERM),
-            Ending::Killed => system::signal(self.pid, Signal::KILL),
-        }
-        let mut child = lock(&self.child);
-        while began.elapsed() < limit {
-            // An error means that it is no child any more, so that it has ended.
-            match child.try_wait() {
-                Ok(None) => thread::sleep(GLANCE),
-                Ok(Some(status)) => return Farewell { took: began.elapsed(), code: status.code() },
-                Err(_) => break,
-            }
-        }
-        end(&mut child);
-        Farewell { took: began.elapsed(), code: None }
-    }
-
-    fn log(&self) -> Vec<String> {
-        lock(&self.heard.log).iter().cloned().collect()
+        system::signal(self.program.pid, Signal::HUP);
     }
 }
 
-impl Drop for Wrap {
-    fn drop(&mut self) {
-        end(&mut lock(&self.child));
-    }
-}
-
-impl Heard {
-    fn answers(&self, stdout: ChildStdout, history: &History) {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            match serde_json::from_str::<Value>(&line) {
-                Ok(message) if message.get("method").is_none() => history.answer(&message["id"], &message),
-                Ok(_) => {} // A notification.
-                Err(_) => history.answer(&Value::Null, &Value::Null),
-            }
-        }
-        self.ended.store(true, Ordering::SeqCst);
-        history.close();
-    }
-
-    fn follow_log(&self, stderr: ChildStderr) {
-        for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-            let line: String = String::from_utf8_lossy(&line).chars().take(LOG_WIDTH).collect();
-            if let Some(ready) = state_said_by(&line) {
-                self.ready.store(ready, Ordering::SeqCst);
-            }
-            let mut log = lock(&self.log);
-            if log.len() == LOG_LINES {
-                log.pop_front();
-            }
-            log.push_back(line);
+fn answers(stdout: ChildStdout, history: &History) {
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        match serde_json::from_str::<Value>(&line) {
+            Ok(message) if message.get("method").is_none() => history.answer(&message["id"], &message),
+            Ok(_) => {} // A notification.
+            Err(_) => history.answer(&Value::Null, &Value::Null),
         }
     }
+    history.close();
 }
 
 /// Whether a line of the log says that the connection is ready, or that it is not.
@@ -169,22 +101,6 @@ fn state_said_by(line: &str) -> Option<bool> {
         return Some(true);
     }
     NOT_READY.iter().any(|words| line.contains(words)).then_some(false)
-}
-
-/// Ends what may have ended by itself, which is as well.
-fn end(child: &mut Child) {
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // It ends with the pipe that it reads.
-    thread::Builder::new().name("torture-reader".into()).spawn(work).map(drop)
-}
-
-/// No holder of these locks panics, and what they hold is whole at any time.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

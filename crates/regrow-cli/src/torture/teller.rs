@@ -69,7 +69,7 @@ impl Teller {
 
 #[cfg(test)]
 mod tests {
-    use regrow_chaos::torture::Kind;
+    use regrow_chaos::torture::{Kind, Target};
 
     use super::*;
 
@@ -77,6 +77,7 @@ mod tests {
     fn the_line_says_how_far_it_is_and_what_is_broken() {
         let options = Options {
             program: "regrow".into(),
+            target: Target::All,
             cycles: Some(60),
             time: None,
             seed: 7,

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::listing::{Draft, MAX_PAGES};
 use super::{Cut, List, Listing};
 
-/// So long a server may take for one page,
+/// So long a server may take for one page, and no longer than for any other call: who waits for a hung server would keep it,
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// and for all.
 const LIST_TIMEOUT: Duration = Duration::from_secs(180);
@@ -20,10 +20,12 @@ const METHOD_NOT_FOUND: i64 = -32601;
 
 /// The list as it is now; or why it could not be had, in words without a server's own, which may hold secrets.
 pub(super) async fn fetch(connection: &Connection, list: List, now: SystemTime) -> Result<Listing, String> {
-    match timeout(LIST_TIMEOUT, pages(connection, list, now)).await {
-        Ok(fetched) => fetched,
-        Err(_) => Err(format!("{} took longer than {} s", list.method(), LIST_TIMEOUT.as_secs())),
-    }
+    within(LIST_TIMEOUT, list, pages(connection, list, now)).await?
+}
+
+async fn within<T>(limit: Duration, list: List, work: impl Future<Output = T>) -> Result<T, String> {
+    let took_longer = |_| format!("{} took longer than {} s", list.method(), limit.as_secs());
+    timeout(limit, work).await.map_err(took_longer)
 }
 
 async fn pages(connection: &Connection, list: List, now: SystemTime) -> Result<Listing, String> {
@@ -35,7 +37,7 @@ async fn pages(connection: &Connection, list: List, now: SystemTime) -> Result<L
     for _ in 0..MAX_PAGES {
         let params = cursor.take().map(|cursor| json!({ "cursor": cursor }));
         // In the modern era the connection adds the envelope.
-        let answer = connection.request_within(method, params, Some(PAGE_TIMEOUT)).await;
+        let answer = within(PAGE_TIMEOUT, list, connection.request(method, params)).await?;
         let answer = answer.map_err(|error| error.to_string())?;
         let result = match answer.into_result() {
             Ok(result) => result,

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use tokio::runtime::Handle;
+
 use super::Gateway;
 use crate::operate::{GatewayReport, LogLevel, Operate, Order, OrderError, ServerReport};
 
@@ -40,6 +42,8 @@ impl Operate for Gateway {
             uptime: self.0.started.elapsed(),
             clients,
             sessions: clients,
+            // Who asks from outside the runtime is told none.
+            tasks: Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks() as u64),
             config_files: settings.config_files.clone(),
             shutting_down: self.0.is_closing.load(Ordering::Relaxed),
         }

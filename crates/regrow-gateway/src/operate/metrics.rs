@@ -33,6 +33,9 @@ pub const METRICS: &[Metric] = &[
     gauge("regrow_sessions", "Sessions of clients that are kept.", |text, metric, overview| {
         text.sample(metric.name, &[], overview.gateway.sessions);
     }),
+    gauge("regrow_tasks", "Tasks of the program that have not ended.", |text, metric, overview| {
+        text.sample(metric.name, &[], overview.gateway.tasks);
+    }),
     gauge(
         "regrow_server_state",
         "1 for the state that the server is in, else 0.",

@@ -35,6 +35,8 @@ pub struct GatewayReport {
     pub clients: u64,
     /// How many sessions of clients are kept, also of those that are away for the moment.
     pub sessions: u64,
+    /// How many tasks of the program have not ended.
+    pub tasks: u64,
     /// The files that it was configured by.
     pub config_files: Vec<String>,
     /// Whether it takes no new clients any more.

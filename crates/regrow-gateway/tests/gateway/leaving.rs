@@ -43,6 +43,22 @@ async fn the_calls_of_a_client_that_leaves_are_cancelled_and_those_of_others_go_
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_tasks_of_a_client_end_with_it() {
+    let a = Fake::legacy("a");
+    let house = House::with(Many, &[&a], |options| options.sessions = Sessions::Private);
+    settle().await;
+    let tasks = || house.gateway.gateway().tasks;
+    let before = tasks();
+    let guest = Guest::legacy(&house.gateway).await;
+    guest.begin(1, "hang", json!({}));
+    settle().await;
+    assert!(tasks() > before, "{} after {before}", tasks());
+    drop(guest);
+    settle().await;
+    assert_eq!(tasks(), before);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_servers_of_the_one_client_end_with_it() {
     let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
     let house = House::new(One, &[&a, &b]);

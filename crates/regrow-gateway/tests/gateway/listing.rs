@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use regrow::core::Policy;
 use regrow_gateway::Clients::{Many, One};
 use regrow_gateway::catalog::Store;
 use serde_json::json;
@@ -213,4 +214,20 @@ async fn a_stream_is_told_of_a_change_that_another_request_of_the_same_client_ha
     b.changes_tools(&["echo"]);
     refresh().await;
     assert_eq!(guest.methods(), [TOOLS_CHANGED]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_nobody_answers_does_not_keep_a_hung_server() {
+    for fake in [Fake::legacy("a"), Fake::modern("a")] {
+        let call_timeout = Duration::from_secs(3);
+        let house = House::with(Many, &[&fake], |options| options.call_timeout = Some(call_timeout));
+        let guest = Guest::legacy(&house.gateway).await;
+        guest.tools().await;
+        fake.world().is_mute = true;
+        fake.says_changed("tools");
+        refresh().await; // The list is asked for.
+        guest.begin(1, "echo", json!({}));
+        sleep(call_timeout + Policy::default().doubt_timeout + Duration::from_secs(1)).await;
+        assert_eq!(house.report("a").epoch, 2, "{}", fake.is_modern());
+    }
 }

@@ -49,6 +49,7 @@ impl Fake {
             uptime: Duration::from_millis(1500),
             clients: 3,
             sessions: 4,
+            tasks: 17,
             config_files: vec![".mcp.json".into()],
             shutting_down: false,
         };

@@ -130,6 +130,7 @@ async fn what_was_counted_is_told() {
     is("regrow_uptime_seconds", &[], 1.5);
     is("regrow_clients", &[], 3.0);
     is("regrow_sessions", &[], 4.0);
+    is("regrow_tasks", &[], 17.0);
     is("regrow_server_state", &[files, ("state", "ready")], 1.0);
     is("regrow_server_state", &[files, ("state", "backoff")], 0.0);
     is("regrow_server_state", &[("server", "github"), ("state", "backoff")], 1.0);

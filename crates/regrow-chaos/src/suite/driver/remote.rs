@@ -1,7 +1,5 @@
 //! A proxy under test that is driven over HTTP (Streamable HTTP of the legacy era).
 
-mod fetch;
-
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::exchange::{INITIALIZED, answer_of, request_of};
 use super::{Answer, Driver, Outcome, Task, Ticket, end_of};
+use crate::fetch::{Request, fetch};
 use crate::suite::process::{self, Process};
 
 /// No exchange lasts longer.
@@ -21,6 +20,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// More exchanges at a time than any scenario has.
 const ANSWERS: usize = 256;
 
+/// How the complaint begins of a proxy that no longer knows the session.
+const FORGOTTEN: &str = "HTTP status 404";
 /// How the complaint about a proxy begins that has ended before it served anybody.
 pub(crate) const ENDED_EARLY: &str = "it ended before it listened";
 
@@ -73,12 +74,11 @@ impl Remote {
                 true => greet(&place, &session, &message, ticket),
                 false => {
                     let known = session.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    fetch::post(&place, known.as_deref(), &message, ticket, LONGEST)
-                        .map(|(response, _)| response)
+                    post(&place, known.as_deref(), &message, ticket, LONGEST).map(|(response, _)| response)
                 }
             };
             let Some(ticket) = ticket else { return }; // A notification has no answer.
-            if outcome.as_ref().is_err_and(|text| text.starts_with(fetch::FORGOTTEN)) {
+            if outcome.as_ref().is_err_and(|text| text.starts_with(FORGOTTEN)) {
                 // As the protocol wants it: the next request finds a new session. This one is not sent again.
                 let hello = request_of(&Task::Connect { timeout: LONGEST }, ticket).unwrap_or_default();
                 let _ = greet(&place, &session, &hello, Some(ticket)); // The next request shows whether it went well.
@@ -99,12 +99,55 @@ fn greet(
     hello: &Value,
     ticket: Option<Ticket>,
 ) -> Result<Value, String> {
-    let (response, new_session) = fetch::post(place, None, hello, ticket, LONGEST)?;
+    let (response, new_session) = post(place, None, hello, ticket, LONGEST)?;
     session.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&new_session);
     let initialized = serde_json::from_str(INITIALIZED).unwrap_or_default();
     // What it thinks of that is seen by what follows.
-    let _ = fetch::post(place, new_session.as_deref(), &initialized, None, LONGEST);
+    let _ = post(place, new_session.as_deref(), &initialized, None, LONGEST);
     Ok(response)
+}
+
+/// The response to the message with this id, and the session that it names.
+fn post(
+    place: &Place,
+    session: Option<&str>,
+    message: &Value,
+    id: Option<u64>,
+    limit: Duration,
+) -> Result<(Value, Option<String>), String> {
+    exchange(place, session, message, id, limit).map_err(|error| format!("HTTP: {error}"))?
+}
+
+type Exchanged = Result<(Value, Option<String>), String>;
+
+fn exchange(
+    place: &Place,
+    session: Option<&str>,
+    message: &Value,
+    id: Option<u64>,
+    limit: Duration,
+) -> std::io::Result<Exchanged> {
+    let known = session.map(|session| [("Mcp-Session-Id", session), ("Mcp-Protocol-Version", "2025-11-25")]);
+    let headers = known.as_ref().map_or(&[][..], |headers| &headers[..]);
+    let request = Request { method: "POST", path: &place.path, headers, body: &message.to_string() };
+    let response = fetch(place.address, &request, limit)?;
+    let (status, session) = (response.status, response.header("mcp-session-id").map(str::to_owned));
+    let Some(id) = id else { return Ok(Ok((Value::Null, session))) };
+    if response.is_stream() {
+        let is_ours = |message: &Value| message["id"] == id && message.get("method").is_none();
+        for message in response.events() {
+            let message = message?;
+            if is_ours(&message) {
+                return Ok(Ok((message, session)));
+            }
+        }
+        return Ok(Err("the stream ended without an answer".to_owned()));
+    }
+    let text = response.text()?;
+    match serde_json::from_str::<Value>(&text) {
+        Ok(response) if response["id"] == id => Ok(Ok((response, session))),
+        _ => Ok(Err(format!("HTTP status {status}: {}", text.chars().take(200).collect::<String>()))),
+    }
 }
 
 impl Driver for Remote {

@@ -21,7 +21,12 @@ pub struct Growth {
 }
 
 /// Looks at all but the first third, which is the warm-up. None where there is too little to tell.
-pub fn growth(values: &[f64]) -> Option<Growth> {
+///
+/// Of so many values in a row as `lanes`, only the least counts: what is held while there is trouble in another lane comes and goes, but
+/// what is lost never comes back.
+pub fn growth(values: &[f64], lanes: usize) -> Option<Growth> {
+    let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
+    let values: Vec<f64> = values.chunks_exact(lanes.max(1)).map(least).collect();
     let warm = thinned(&values[values.len() / 3..]);
     if warm.len() < FEWEST {
         return None;
@@ -78,27 +83,39 @@ mod tests {
 
     #[test]
     fn a_leak_is_seen_through_noise() {
-        let leak = growth(&noise(1, 300, |at| 100.0 + at as f64)).unwrap();
+        let leak = growth(&noise(1, 300, |at| 100.0 + at as f64), 1).unwrap();
         assert!((150.0..250.0).contains(&leak.at_least), "{leak:?}");
     }
 
     #[test]
     fn noise_and_peaks_are_no_growth() {
         for seed in 0..50 {
-            let flat = growth(&noise(seed, 200, |at| if at % 40 == 39 { 900.0 } else { 100.0 })).unwrap();
+            let flat = growth(&noise(seed, 200, |at| if at % 40 == 39 { 900.0 } else { 100.0 }), 1).unwrap();
             assert!(flat.at_least < 3.0, "seed {seed}: {flat:?}");
         }
     }
 
     #[test]
     fn a_warm_up_that_ends_is_no_growth() {
-        let warm_up = growth(&noise(2, 300, |at| 2.0 * at.min(150) as f64)).unwrap();
+        let warm_up = growth(&noise(2, 300, |at| 2.0 * at.min(150) as f64), 1).unwrap();
         assert!(warm_up.at_least < 30.0, "{warm_up:?}");
     }
 
     #[test]
+    fn trouble_in_other_lanes_is_no_growth_and_hides_none() {
+        let trouble = |at: usize| if at % 7 == 3 { 0.0 } else { at as f64 };
+        let busy = noise(3, 400, |at| 100.0 + trouble(at));
+        assert!(growth(&busy, 1).unwrap().at_least > 30.0, "one by one it looks like growth");
+        let flat = growth(&busy, 7).unwrap();
+        assert!(flat.at_least < 3.0, "{flat:?}");
+        let leaks: Vec<f64> = busy.iter().enumerate().map(|(at, value)| value + at as f64 / 4.0).collect();
+        let leak = growth(&leaks, 7).unwrap();
+        assert!(leak.at_least > 20.0, "{leak:?}");
+    }
+
+    #[test]
     fn too_little_says_nothing() {
-        assert_eq!(growth(&[1.0, 2.0, 3.0]), None);
-        assert_eq!(growth(&[]), None);
+        assert_eq!(growth(&[1.0, 2.0, 3.0], 1), None);
+        assert_eq!(growth(&[], 1), None);
     }
 }

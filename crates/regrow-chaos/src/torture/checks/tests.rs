@@ -17,11 +17,11 @@ fn fault(delivery: Delivery) -> Told {
 /// The promises that one call breaks, which ran so often.
 fn broken_by(call: Call, ran: u32) -> Vec<Promise> {
     let runs = HashMap::from([(0, ran)]);
-    judge_calls(3, &[call], &runs, LIMIT, &[]).into_iter().map(|broken| broken.promise).collect()
+    judge_calls("lane 3", &[call], &runs, LIMIT, &[]).into_iter().map(|broken| broken.promise).collect()
 }
 
 fn sample(memory_kib: u64, files: u64, threads: u64) -> Sample {
-    Sample { lane: 0, at: Duration::ZERO, memory_kib, files, threads }
+    Sample { at: Duration::ZERO, memory_kib, files, threads, tasks: None }
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_machine_that_stood_still_excuses_a_late_answer_and_only_so_much() {
     let late = [Call { ended: Some(Duration::from_secs(5)), ..call(Tool::Count(0), Told::Right) }];
     let judge = |from, to| {
         let stall = Stall { from: Duration::from_millis(from), to: Duration::from_millis(to) };
-        judge_calls(0, &late, &HashMap::from([(0, 1)]), LIMIT, &[stall]).len()
+        judge_calls("", &late, &HashMap::from([(0, 1)]), LIMIT, &[stall]).len()
     };
     assert_eq!(judge(2000, 3500), 0);
     assert_eq!(judge(2000, 2500), 1, "it was late by more than that");
@@ -77,25 +77,35 @@ fn a_lie_is_found() {
 }
 
 #[test]
+fn a_failure_at_a_server_that_nothing_was_done_to_is_found() {
+    assert_eq!(judge_spared("", &[call(Tool::Count(0), Told::Right)]), []);
+    for told in [fault(Delivery::NotSent), fault(Delivery::Unknown), Told::Refused] {
+        let broken = judge_spared("lane 11", &[call(Tool::List, Told::Right), call(Tool::Count(0), told)]);
+        assert_eq!(broken.iter().map(|broken| broken.promise).collect::<Vec<_>>(), [Promise::Unharmed]);
+    }
+}
+
+#[test]
 fn an_orphan_is_found_and_named() {
-    assert_eq!(judge_orphans(1, "at the end", &[]), None);
-    let broken = judge_orphans(1, "at the end", &[(77, "chaos-server helper".into())]).unwrap();
+    assert_eq!(judge_orphans("lane 1", "at the end", &[]), None);
+    let broken = judge_orphans("lane 1", "at the end", &[(77, "chaos-server helper".into())]).unwrap();
     assert_eq!(broken.promise, Promise::NoOrphans);
     assert!(broken.to_string().contains("77 (chaos-server helper)"), "{broken}");
 }
 
 #[test]
-fn a_leak_of_memory_files_or_threads_is_found() {
+fn a_leak_of_memory_files_threads_or_tasks_is_found() {
     let flat: Vec<Sample> = (0..200).map(|at| sample(9000 + at % 7 * 30, 12 + at % 3, 4)).collect();
-    assert_eq!(judge_growth(0, &flat), []);
-    let leaks: [fn(u64) -> Sample; 3] = [
+    assert_eq!(judge_growth("", 1, &flat), []);
+    let leaks: [fn(u64) -> Sample; 4] = [
         |at| sample(9000 + at * 40, 12, 4),
         |at| sample(9000, 12 + at / 10, 4),
         |at| sample(9000, 12, 4 + at / 10),
+        |at| Sample { tasks: Some(50 + at / 10), ..sample(9000, 12, 4) },
     ];
     for leak in leaks {
         let samples: Vec<Sample> = (0..200).map(leak).collect();
-        let broken = judge_growth(0, &samples);
+        let broken = judge_growth("", 1, &samples);
         assert_eq!(broken.len(), 1, "{broken:?}");
         assert_eq!(broken[0].promise, Promise::Flat);
     }

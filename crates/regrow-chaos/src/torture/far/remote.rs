@@ -6,7 +6,7 @@ use std::thread;
 
 use rustix::process::Signal;
 
-use super::Far;
+use super::{Far, LIFE};
 use crate::proxy::{Canned, Fault};
 use crate::torture::clean;
 use crate::torture::face::Hand;
@@ -71,7 +71,7 @@ impl Far {
         let (known, mark) = (self.witness.ports, self.mark.clone());
         let mut command = clean(&site.program);
         command.args(["chaos-server", "--http", &site.address.to_string()]);
-        command.env("CHAOS", site.plan).env("CHAOS_DIR", self.journal.dir()).env("CHAOS_LIFE", "3600s");
+        command.env("CHAOS", site.plan).env("CHAOS_DIR", self.journal.dir()).env("CHAOS_LIFE", LIFE);
         command.env(MARK, mark).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         site.child = Some(command.spawn()?);
         match self.wait(|far| far.witness.ports > known) {

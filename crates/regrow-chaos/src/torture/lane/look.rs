@@ -12,7 +12,8 @@ use crate::torture::system::{self, Process};
 impl Lane<'_> {
     /// At most one server may live at any instant.
     pub(super) fn one_server(&mut self) {
-        let servers = self.far.servers();
+        let mut servers = self.far.servers();
+        servers.retain(|server| !self.stays.contains(server));
         if servers.len() > 1 {
             self.breaks(Promise::OneServer, format!("{servers:?} live at the same time"));
         }
@@ -25,12 +26,12 @@ impl Lane<'_> {
         };
         wait_until(self.tidy_limit(), || left(&before).is_empty());
         let left = with_commands(&left(&before));
-        self.record.broken.extend(judge_orphans(self.number, name, &left));
+        self.record.broken.extend(judge_orphans(&self.name(), name, &left));
     }
 
     /// The state of the program when it serves again.
     pub(super) fn look_around(&mut self, name: &str) {
-        let (pid, expected) = (self.hand.face.pid(), self.hand.face.children());
+        let (pid, expected) = (self.hand.face.program().pid, self.hand.face.children());
         let mut zombies = system::children(pid).1;
         wait_until(self.tidy_limit(), || {
             let now = system::children(pid).1;
@@ -40,9 +41,10 @@ impl Lane<'_> {
         if !zombies.is_empty() {
             self.breaks(Promise::NoZombies, format!("{name}: {zombies:?}"));
         }
-        if !wait_until(self.tidy_limit(), || system::children(pid).0.len() == expected) {
+        let is_right = || expected.is_none_or(|expected| system::children(pid).0.len() == expected);
+        if !wait_until(self.tidy_limit(), is_right) {
             let alive = system::children(pid).0;
-            self.breaks(Promise::OneServer, format!("{name}: children {alive:?}, expected {expected}"));
+            self.breaks(Promise::OneServer, format!("{name}: children {alive:?}, expected {expected:?}"));
         }
         let face = self.hand.face.clone();
         if !wait_until(self.tidy_limit(), || face.says_ready() != Some(false)) {
@@ -50,28 +52,29 @@ impl Lane<'_> {
         }
         if let Some(holding) = system::holding(pid) {
             self.record.samples.push(Sample {
-                lane: self.number,
                 at: self.shared.began.elapsed(),
                 memory_kib: holding.memory_kib,
                 files: holding.files,
                 threads: holding.threads,
+                tasks: self.hand.face.tasks(),
             });
         }
     }
 
     /// The processes of the server and its helpers.
     pub(super) fn belongings(&self) -> HashSet<Process> {
-        let own = self.hand.face.pid();
-        system::marked(&self.mark).into_iter().filter(|process| process.pid != own).collect()
+        let own = self.hand.face.program().pid;
+        let is_its = |process: &Process| process.pid != own && !self.stays.contains(process);
+        system::marked(&self.mark).into_iter().filter(is_its).collect()
     }
 }
 
-pub(super) fn with_commands(processes: &[Process]) -> Vec<(u32, String)> {
+pub(in crate::torture) fn with_commands(processes: &[Process]) -> Vec<(u32, String)> {
     processes.iter().map(|process| (process.pid, system::command_line(process.pid))).collect()
 }
 
 /// Waits for what must come; false if it does not in time.
-pub(super) fn wait_until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+pub(in crate::torture) fn wait_until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     while !holds() {
         if Instant::now() >= deadline {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::super::call::{Call, Delivery, Told};
 use super::super::checks::growth;
-use super::super::{Habit, Kind, Outcome, Sample};
+use super::super::{Habit, Kind, Outcome, Sample, Subject};
 
 /// The plot of latencies has so many points at most.
 const SLICES: usize = 200;
@@ -26,7 +26,8 @@ pub(super) struct Figures {
     latencies: Vec<f64>,
     pub(super) slices: Vec<Slice>,
     pub(super) recoveries: Vec<Recovery>,
-    pub(super) lanes: Vec<LaneFigures>,
+    /// Of each program.
+    pub(super) subjects: Vec<Held>,
 }
 
 pub(super) struct Machine {
@@ -62,20 +63,21 @@ impl Recovery {
     }
 }
 
-/// What the program of one lane held: its median at first and at last, after the warm-up.
-pub(super) struct LaneFigures {
-    pub(super) lane: usize,
+/// What a program held: its median at first and at last, after the warm-up.
+pub(super) struct Held {
     pub(super) cycles: usize,
     pub(super) memory: [u64; 2],
     pub(super) files: [u64; 2],
     pub(super) threads: [u64; 2],
+    /// Where it tells.
+    pub(super) tasks: Option<[u64; 2]>,
 }
 
 impl Figures {
     pub(super) fn of(outcome: &Outcome) -> Figures {
-        let calls: Vec<&Call> = outcome.calls.iter().flatten().collect();
+        let calls = &outcome.calls;
         let count = |told: fn(&Told) -> bool| calls.iter().filter(|call| told(&call.told)).count();
-        let mut latencies: Vec<f64> = calls.iter().filter_map(|call| latency(call)).collect();
+        let mut latencies: Vec<f64> = calls.iter().filter_map(latency).collect();
         latencies.sort_by(f64::total_cmp);
         Figures {
             machine: Machine::this(),
@@ -87,9 +89,9 @@ impl Figures {
             unknown: count(|told| matches!(told, Told::Fault { delivery: Delivery::Unknown, .. })),
             answered: count(|told| matches!(told, Told::Fault { delivery: Delivery::Answered, .. })),
             latencies,
-            slices: slices(&calls, outcome.took),
+            slices: slices(calls, outcome.took),
             recoveries: recoveries(outcome),
-            lanes: (0..outcome.calls.len()).map(|lane| lane_figures(outcome, lane)).collect(),
+            subjects: outcome.subjects.iter().map(|subject| held(outcome, subject)).collect(),
         }
     }
 
@@ -114,7 +116,7 @@ fn latency(call: &Call) -> Option<f64> {
     Some(millis(call.ended?.saturating_sub(call.begun)))
 }
 
-fn slices(calls: &[&Call], took: Duration) -> Vec<Slice> {
+fn slices(calls: &[Call], took: Duration) -> Vec<Slice> {
     let width = (took.as_secs_f64() / SLICES as f64).max(0.1);
     let mut grouped: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for call in calls {
@@ -148,20 +150,20 @@ fn recoveries(outcome: &Outcome) -> Vec<Recovery> {
     grouped.into_iter().map(row).collect()
 }
 
-fn lane_figures(outcome: &Outcome, lane: usize) -> LaneFigures {
-    let samples: Vec<&Sample> = outcome.samples.iter().filter(|sample| sample.lane == lane).collect();
-    let span = |reading: fn(&Sample) -> u64| {
-        let values: Vec<f64> = samples.iter().map(|sample| reading(sample) as f64).collect();
-        let ends = values.first().zip(values.last()).map_or((0.0, 0.0), |(first, last)| (*first, *last));
-        let (from, to) = growth(&values).map_or(ends, |growth| (growth.from, growth.to));
-        [from as u64, to as u64]
+fn held(outcome: &Outcome, subject: &Subject) -> Held {
+    let span = |holds: fn(&Sample) -> Option<u64>| {
+        let values: Vec<f64> = subject.samples.iter().filter_map(holds).map(|value| value as f64).collect();
+        let ends = values.first().copied().zip(values.last().copied());
+        let (from, to) =
+            growth(&values, subject.lanes.len()).map(|growth| (growth.from, growth.to)).or(ends)?;
+        Some([from as u64, to as u64])
     };
-    LaneFigures {
-        lane,
-        cycles: outcome.cycles.iter().filter(|cycle| cycle.lane == lane).count(),
-        memory: span(|sample| sample.memory_kib),
-        files: span(|sample| sample.files),
-        threads: span(|sample| sample.threads),
+    Held {
+        cycles: outcome.cycles.iter().filter(|cycle| subject.lanes.contains(&cycle.lane)).count(),
+        memory: span(|sample| Some(sample.memory_kib)).unwrap_or_default(),
+        files: span(|sample| Some(sample.files)).unwrap_or_default(),
+        threads: span(|sample| Some(sample.threads)).unwrap_or_default(),
+        tasks: span(|sample| sample.tasks),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The report as one page, with its plots in it and nothing from elsewhere.
 
-use super::super::{Outcome, Sample};
+use super::super::{Outcome, Sample, Subject};
 use super::figures::Figures;
 use super::plot::{self, Series};
 use super::{promises, replay};
@@ -14,7 +14,7 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; }
 svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; } svg text { fill: currentColor; }
 polyline { fill: none; stroke-width: 1.4; stroke: currentColor; } .g { stroke: #8884; } .m { stroke: currentColor; stroke-width: 2; }
 circle { fill: #0969da; opacity: .35; }
-.c0 { color: #0969da; } .c1 { color: #bc4c00; } .c2 { color: #8250df; } .c3 { color: #1a7f37; } .c4 { color: #cf222e; } .c5 { color: #9a6700; }
+.c0 { color: #0969da; } .c1 { color: #bc4c00; } .c2 { color: #8250df; } .c3 { color: #1a7f37; } .c4 { color: #cf222e; } .c5 { color: #9a6700; } .c6 { color: #bf3989; }
 ";
 
 pub(super) fn page(outcome: &Outcome, figures: &Figures) -> String {
@@ -39,13 +39,14 @@ pub(super) fn page(outcome: &Outcome, figures: &Figures) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Regrow torture: {verdict}</title>\
          <style>{STYLE}</style></head><body>\n<h1>Torture: <span class=\"{class}\">{verdict}</span></h1>\n<p>{facts}</p>\n\
          {}<ul class=\"broken\">{broken}</ul>\n<h2>Recovery by kind of fault</h2>\n{}{}\
-         <h2>Time to an answer while everything fails</h2>\n{}<h2>Memory</h2>\n{}<h2>Open files</h2>\n{}</body></html>\n",
+         <h2>Time to an answer while everything fails</h2>\n{}<h2>Memory</h2>\n{}<h2>Open files</h2>\n{}<h2>Tasks</h2>\n{}</body></html>\n",
         promise_table(outcome),
         plot::strips(&figures.recoveries),
         recovery_table(figures),
         plot::lines("ms", &latency_series(figures), true),
-        plot::lines("KiB", &lane_series(outcome, |sample| sample.memory_kib), false),
-        plot::lines("", &lane_series(outcome, |sample| sample.files), false),
+        plot::lines("KiB", &series(outcome, |sample| Some(sample.memory_kib)), false),
+        plot::lines("", &series(outcome, |sample| Some(sample.files)), false),
+        plot::lines("", &series(outcome, |sample| sample.tasks), false),
     )
 }
 
@@ -88,13 +89,13 @@ fn latency_series(figures: &Figures) -> Vec<Series> {
     ]
 }
 
-fn lane_series(outcome: &Outcome, value: fn(&Sample) -> u64) -> Vec<Series> {
-    let of_lane = |lane: usize| {
-        let samples = outcome.samples.iter().filter(move |sample| sample.lane == lane);
-        let points = samples.map(|sample| (sample.at.as_secs_f64(), value(sample) as f64)).collect();
-        Series { name: format!("lane {lane}"), points }
+/// What each program held, where it is known.
+fn series(outcome: &Outcome, holds: fn(&Sample) -> Option<u64>) -> Vec<Series> {
+    let of = |subject: &Subject| {
+        let point = |sample: &Sample| Some((sample.at.as_secs_f64(), holds(sample)? as f64));
+        Series { name: subject.name.clone(), points: subject.samples.iter().filter_map(point).collect() }
     };
-    (0..outcome.calls.len()).map(of_lane).collect()
+    outcome.subjects.iter().map(of).filter(|series: &Series| !series.points.is_empty()).collect()
 }
 
 fn escaped(text: &str) -> String {

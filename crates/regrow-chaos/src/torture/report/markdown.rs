@@ -76,11 +76,26 @@ fn write(page: &mut String, outcome: &Outcome, figures: &Figures) -> std::fmt::R
             row.at(1.0)
         )?;
     }
-    writeln!(page, "\n| lane | cycles | memory KiB | open files | threads |\n|---|---:|---:|---:|---:|")?;
-    for lane in &figures.lanes {
+    writeln!(
+        page,
+        "\n| program | cycles | memory KiB | open files | threads | tasks |\n|---|---:|---:|---:|---:|---:|"
+    )?;
+    for (subject, held) in outcome.subjects.iter().zip(&figures.subjects) {
         let span = |[from, to]: [u64; 2]| format!("{from} → {to}");
-        let (memory, files, threads) = (span(lane.memory), span(lane.files), span(lane.threads));
-        writeln!(page, "| {} | {} | {memory} | {files} | {threads} |", lane.lane, lane.cycles)?;
+        let (memory, files, threads) = (span(held.memory), span(held.files), span(held.threads));
+        let (name, tasks) = (&subject.name, held.tasks.map(span).unwrap_or_default());
+        writeln!(page, "| {name} | {} | {memory} | {files} | {threads} | {tasks} |", held.cycles)?;
+    }
+    for (subject, asked) in outcome.subjects.iter().filter_map(|subject| Some((subject, subject.asked?))) {
+        writeln!(
+            page,
+            "\n{} was asked about itself {} times; in {} of them nothing changed meanwhile, and all pages had to agree. \
+             `/livez` took {:.0} ms at most.",
+            subject.name,
+            asked.readings,
+            asked.steady,
+            asked.slowest.as_secs_f64() * 1e3
+        )?;
     }
     Ok(())
 }

@@ -55,13 +55,13 @@ pub(super) fn lines(unit: &str, series: &[Series], logarithmic: bool) -> String 
             .iter()
             .map(|(second, value)| format!("{:.1},{:.1}", x(*second), y(*value)))
             .collect();
-        put(&mut svg, format_args!(r#"<polyline class="c{}" points="{}"/>"#, number % 6, path.join(" ")));
+        put(&mut svg, format_args!(r#"<polyline class="c{}" points="{}"/>"#, number % 7, path.join(" ")));
         let at = LEFT + 10.0 + 110.0 * number as f64;
         put(
             &mut svg,
             format_args!(
                 r#"<text class="n c{}" x="{at}" y="{}">{}</text>"#,
-                number % 6,
+                number % 7,
                 TOP - 14.0,
                 series.name
             ),

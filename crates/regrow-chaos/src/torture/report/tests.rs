@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::checks::Broken;
-use super::super::{Call, Cycle, Habit, Kind, Sample, Told, Tool};
+use super::super::{Asked, Call, Cycle, Habit, Kind, Sample, Subject, Told, Tool};
 use super::*;
 
 fn outcome(broken: Vec<Broken>) -> Outcome {
@@ -18,22 +18,28 @@ fn outcome(broken: Vec<Broken>) -> Outcome {
         at: second,
         recovery: Some(second / 4),
     };
-    let sample = Sample { lane: 0, at: second, memory_kib: 9000, files: 11, threads: 3 };
+    let subject = Subject {
+        name: "serve".into(),
+        lanes: vec![0],
+        samples: vec![Sample { at: second, memory_kib: 9000, files: 11, threads: 3, tasks: Some(40) }],
+        asked: Some(Asked { readings: 9, steady: 8, slowest: second / 100 }),
+        log: vec!["a line".into()],
+    };
     Outcome {
         seed: 42,
+        target: Target::Serve,
         took: second * 3,
         stopped: false,
         cycles: vec![cycle],
-        samples: vec![sample],
-        calls: vec![vec![call]],
+        subjects: vec![subject],
+        calls: vec![call],
         broken,
         stalls: vec![],
-        logs: vec![vec!["a line".into()]],
     }
 }
 
 fn a_lie() -> Vec<Broken> {
-    vec![Broken { promise: Promise::Truth, lane: 0, what: "call 7 <b>lied</b>".into() }]
+    vec![Broken { promise: Promise::Truth, whose: "lane 0".into(), what: "call 7 <b>lied</b>".into() }]
 }
 
 #[test]
@@ -41,7 +47,8 @@ fn a_kept_promise_and_a_broken_one_read_differently() {
     let (kept, broken) = (outcome(vec![]), outcome(a_lie()));
     let (kept, broken) = (Report::new(&kept).markdown(), Report::new(&broken).markdown());
     assert!(kept.contains("every promise was kept") && !kept.contains("--seed"), "{kept}");
-    assert!(broken.contains("regrow torture --seed 42 --cycles 1"), "{broken}");
+    assert!(broken.contains("regrow torture --seed 42 --cycles 1 --target serve"), "{broken}");
+    assert!(kept.contains("40 → 40 |") && kept.contains("asked about itself 9 times; in 8"), "{kept}");
     assert!(broken.contains("call 7") && broken.contains("| kill | 1 | 250 | 250 | 250 |"), "{broken}");
 }
 
@@ -51,7 +58,7 @@ fn the_page_escapes_what_it_quotes_and_needs_nothing_from_outside() {
     let page = Report::new(&outcome).html();
     assert!(page.contains("&lt;b&gt;lied") && !page.contains("<b>lied"), "{page}");
     assert!(!page.contains("http") && !page.contains("<script") && !page.contains("src="), "{page}");
-    assert_eq!(page.matches("<svg").count(), 4);
+    assert_eq!(page.matches("<svg").count(), 5);
 }
 
 #[test]
@@ -61,6 +68,7 @@ fn machines_read_the_same() {
     assert_eq!((&json["seed"], &json["kept"]), (&json!(42), &json!(false)));
     assert_eq!(json["recovery"][0]["medianMs"], 250.0);
     assert_eq!(json["calls"]["worstMs"], 1000.0);
+    assert_eq!(json["programs"][0]["asked"]["steady"], 8);
 }
 
 #[test]

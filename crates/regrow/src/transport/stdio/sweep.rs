@@ -61,18 +61,52 @@ pub(super) fn wait(helpers: &[Helper], limit: Duration) {
 
 /// Ends them all: asks, and kills after `grace`. Blocks; returns how many there were.
 pub(super) fn sweep(prefix: &str, grace: Duration) -> usize {
+    sweep_with(|| find(prefix), grace)
+}
+
+fn sweep_with(mut find: impl FnMut() -> Vec<Helper>, grace: Duration) -> usize {
     let begun = Instant::now();
     let mut asked = BTreeSet::new();
     let mut was_empty = true;
+    // Not since we began: on a machine that is busy enough, one look takes longer than all that.
+    let mut killed_at: Option<Instant> = None;
     loop {
-        let helpers = find(prefix);
-        let passed = begun.elapsed();
+        let helpers = find();
         // One that is within its exec shows no environment, so where there were some we look twice.
-        if (helpers.is_empty() && was_empty) || passed > grace + LAST_LOOK {
+        let is_over = killed_at.is_some_and(|at| at.elapsed() > LAST_LOOK);
+        if (helpers.is_empty() && was_empty) || is_over {
             return asked.len();
         }
         was_empty = helpers.is_empty();
-        signal(&helpers, &mut asked, passed >= grace);
+        let kill = begun.elapsed() >= grace;
+        signal(&helpers, &mut asked, kill);
+        if kill {
+            killed_at.get_or_insert_with(Instant::now);
+        }
         wait(&helpers, LOOK_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_helper_is_ended_also_where_a_look_takes_longer_than_the_time_for_all() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let mut first_look = Some(LAST_LOOK + Duration::from_millis(10));
+        let slowly = || {
+            thread::sleep(first_look.take().unwrap_or_default());
+            let handle = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+            procfs::runs(pid).then_some(Helper { pid, handle }).into_iter().collect()
+        };
+        let ended = sweep_with(slowly, Duration::ZERO);
+        let _ = child.kill(); // Had it been missed, nobody should wait for it.
+        child.wait().unwrap();
+        assert_eq!(ended, 1);
     }
 }
