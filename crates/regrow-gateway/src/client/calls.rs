@@ -86,11 +86,15 @@ impl Client {
                 let what = if is_tool { "tool" } else { "prompt" };
                 let named = name.as_deref().unwrap_or_default();
                 let text = match self.homeless(named) {
-                    Some(server) => format!(
-                        "Unknown {what}: {named}. The server {} has not told yet what it offers: {}",
-                        server.name,
-                        server.state_text()
-                    ),
+                    Some(server) => {
+                        // So that it tells. One that cannot be reached says so in its state.
+                        let _ = self.seat(&server);
+                        format!(
+                            "Unknown {what}: {named}. The server {} has not told yet what it offers: {}",
+                            server.name,
+                            server.state_text()
+                        )
+                    }
                     None => format!("Unknown {what}: {named}"),
                 };
                 request.reply.end(answers::refusal(-32602, &text, None));
