@@ -178,6 +178,12 @@ impl Inside {
     }
 }
 
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.workshop.changed.notify_one(); // Who announces changes finds that there is nobody to tell.
+    }
+}
+
 impl Admit for Gateway {
     fn admit(
         &self,

@@ -85,6 +85,19 @@ async fn the_end_ends_servers_of_earlier_configurations_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_task_outlives_a_gateway_that_has_ended() {
+    let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
+    let house = House::new(Many, &[&a, &b]);
+    let guest = Guest::legacy(&house.gateway).await;
+    assert_eq!(guest.tools().await.len(), 18);
+    house.gateway.shutdown(Manner::Told, |_, _| {}).await;
+    sleep(Duration::from_secs(60)).await; // Nothing changes any more.
+    drop((guest, house));
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_configuration_again_changes_nothing() {
     let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
     let house = House::new(Many, &[&a, &b]);
