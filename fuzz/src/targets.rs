@@ -1,10 +1,11 @@
-//! The targets by name. The gateway's request parser will stand here, too.
+//! The targets by name.
 
 mod config;
 mod era;
 mod frame;
 mod headers;
 mod lines;
+mod request;
 mod sse;
 mod step;
 
@@ -94,9 +95,33 @@ const CONFIGURED: &[&str] = &[
     "\"inputs\":",
     "\"type\":",
 ];
+const REQUESTED: &[&str] = &[
+    "POST /mcp\n",
+    "GET /mcp\n",
+    "/servers/a/mcp\n",
+    "content-type: application/json\n",
+    "mcp-session-id: @\n",
+    "mcp-protocol-version: 2026-07-28\n",
+    "mcp-method: tools/call\n",
+    "mcp-name: a__echo\n",
+    "last-event-id: 0-0\n",
+    "origin: http://localhost\n",
+    "\n\n",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"a__echo\"}}",
+    "\"method\":\"tools/list\"",
+    "\"cursor\":\"+1-0\",",
+    "\"requestState\":\"1\",",
+    "\"id\":",
+    "\"_meta\":",
+    "a__b__c",
+    "\r",
+    ",",
+    "[",
+    "]",
+];
 
 /// All of them.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target { name: "frame", run: frame::run, words: ENVELOPE, memory: 64 },
     Target {
         name: "lines",
@@ -108,5 +133,6 @@ pub const TARGETS: [Target; 7] = [
     Target { name: "era", run: era::run, words: DISCOVERED, memory: 128 },
     Target { name: "headers", run: headers::run, words: MIRRORED, memory: 256 },
     Target { name: "config", run: config::run, words: CONFIGURED, memory: 1024 },
+    Target { name: "request", run: request::run, words: REQUESTED, memory: 1024 },
     Target { name: "step", run: step::run, words: &["\0", "\u{1}", "\u{2}", "\u{7f}"], memory: 64 },
 ];

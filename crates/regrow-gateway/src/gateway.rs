@@ -35,6 +35,8 @@ pub(crate) struct Inside {
     keys: AtomicU32,
     /// In the order of the configuration.
     servers: Mutex<Arc<Vec<Arc<Server>>>>,
+    /// Those of earlier configurations that may not have ended yet.
+    leaving: Mutex<Vec<Weak<Server>>>,
     /// By scope: all, or the server.
     directories: Mutex<HashMap<Option<Key>, Together>>,
     clients: Mutex<HashMap<u64, Weak<Client>>>,
@@ -65,6 +67,7 @@ impl Gateway {
             started: Instant::now(),
             keys: AtomicU32::new(1),
             servers: Mutex::default(),
+            leaving: Mutex::default(),
             directories: Mutex::default(),
             clients: Mutex::default(),
             numbers: AtomicU64::new(1),
@@ -81,8 +84,9 @@ impl Gateway {
     pub async fn shutdown(&self, manner: Manner, tell: impl Fn(&str, usize)) {
         self.0.is_closing.store(true, Ordering::Relaxed);
         let servers = self.0.servers();
+        let leaving = std::mem::take(&mut *lock(&self.0.leaving));
         let mut ends = JoinSet::new();
-        for server in servers.iter().cloned() {
+        for server in servers.iter().cloned().chain(leaving.iter().filter_map(Weak::upgrade)) {
             ends.spawn(async move {
                 server.end(manner).await;
                 server.name.clone()
@@ -171,6 +175,12 @@ impl Inside {
     /// A client has gone.
     pub(crate) fn left(&self, client: u64) {
         lock(&self.clients).remove(&client);
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.workshop.changed.notify_one(); // Who announces changes finds that there is nobody to tell.
     }
 }
 

@@ -16,6 +16,8 @@ pub mod config;
 mod connect;
 pub mod directory;
 pub mod face;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gate;
 mod gateway;
 pub mod operate;

@@ -93,7 +93,16 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
                         Fault::VersionChanged { was: before.version.clone(), is }
                     }
                     None if is_modern_error(&answer) && become_modern(shared, &params) => Fault::WrongEra,
-                    _ => refused(shared, &answer),
+                    None => {
+                        // A server that knows no handshake was silent when it was asked for its era.
+                        if answer.error_code() == Some(-32601)
+                            && let Some(hello) = hello(shared, &params)
+                        {
+                            shared.memory().ask_again(hello);
+                        }
+                        refused(shared, &answer)
+                    }
+                    Some(_) => refused(shared, &answer),
                 }));
             };
             // In that revision there is no handshake: whoever agrees to it means its own era.
@@ -208,17 +217,22 @@ fn is_modern_error(answer: &Frame) -> bool {
 
 /// Where we greet ourselves: the server refused the legacy handshake in words of the modern era.
 fn become_modern(shared: &Shared, params: &[u8]) -> bool {
-    if shared.settings.era != Era::Auto {
-        return false; // The operator insists.
-    }
-    let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
-    let hello = Hello {
-        client_info: params["clientInfo"].clone(),
-        capabilities: params["capabilities"].clone(),
-        legacy_version: None,
-    };
+    let Some(hello) = hello(shared, params) else { return false };
     shared.memory().greeting = hello.modern();
     true
+}
+
+/// Who greeted with these parameters; none where the operator insists on the era.
+fn hello(shared: &Shared, params: &[u8]) -> Option<Hello> {
+    if shared.settings.era != Era::Auto {
+        return None;
+    }
+    let params: Value = serde_json::from_slice(params).ok()?;
+    Some(Hello {
+        client_info: params["clientInfo"].clone(),
+        capabilities: params["capabilities"].clone(),
+        legacy_version: params["protocolVersion"].as_str().map(ToOwned::to_owned),
+    })
 }
 
 /// The client goes on as if nothing had happened, so what it relies on must still be there.

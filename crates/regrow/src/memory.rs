@@ -275,6 +275,14 @@ impl Memory {
         Some(hello)
     }
 
+    /// What was found out is wrong: the server is asked again. A guess is taken back by itself.
+    pub(crate) fn ask_again(&mut self, hello: Hello) {
+        if !self.is_guess() {
+            self.guess = Guess::Over;
+            self.greeting = Greeting::Unknown(hello);
+        }
+    }
+
     /// The era is known: by a guess that was right, or by an answer.
     pub(crate) fn era_is_known(&mut self) {
         self.guess = Guess::Over;

@@ -120,7 +120,8 @@ impl Cursor {
         let (position, last) = text.split_once('-')?;
         let number = |text| u64::from_str_radix(text, 16).ok();
         let position = usize::try_from(number(position)?).ok().filter(|position| *position > 0)?;
-        Some(Cursor { position, last: number(last)? })
+        let cursor = Cursor { position, last: number(last)? };
+        (cursor.to_string() == text).then_some(cursor) // Numbers can be written in ways that are not ours.
     }
 }
 

@@ -192,7 +192,7 @@ fn a_reader_goes_on_behind_the_same_item_when_the_list_has_changed() {
 #[test]
 fn cursors_that_are_not_ours_are_refused() {
     let directory = Directory::of(&[("s", tools(&["a", "b"]))]);
-    for cursor in ["", "0-0", "1", "x-y", "-1-2", "1-2-3", "fffffffffffffffff-0"] {
+    for cursor in ["", "0-0", "1", "x-y", "-1-2", "1-2-3", "fffffffffffffffff-0", "+1-2", "1-02", "A-2"] {
         assert_eq!(directory.page(List::Tools, Some(cursor), 9), Err(BadCursor), "{cursor}");
     }
 }

@@ -9,6 +9,7 @@ mod bound;
 mod census;
 mod connection;
 mod events;
+pub(crate) mod fuzzing;
 mod guard;
 mod hall;
 mod halls;

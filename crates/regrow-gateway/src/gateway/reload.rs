@@ -56,6 +56,11 @@ impl Gateway {
         started.iter().for_each(|server| server.start());
         let keys: Vec<Key> = gone.iter().map(|server| server.key).collect();
         inside.forget_directories(&keys);
+        {
+            let mut leaving = lock(&inside.leaving);
+            leaving.retain(|server| server.strong_count() > 0);
+            leaving.extend(gone.iter().map(Arc::downgrade));
+        }
         for server in gone {
             let inside = inside.clone();
             tokio::spawn(async move {

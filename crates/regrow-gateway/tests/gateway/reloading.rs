@@ -67,6 +67,37 @@ async fn another_configuration_touches_only_what_it_changes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_ends_servers_of_earlier_configurations_too() {
+    for manner in [Manner::Told, Manner::Planned] {
+        let (kept, gone) = (Fake::legacy("kept"), Fake::legacy("gone"));
+        let house = House::new(Many, &[&kept, &gone]);
+        let guest = Guest::legacy(&house.gateway).await;
+        guest.tools().await;
+        let mut call = guest.begin(1, "gone__hang", json!({ "text": "x" }));
+        settle().await;
+        house.reload(vec![(&kept, described(&kept, |_| {}))]);
+        settle().await;
+        assert_eq!(gone.live(), 1, "{manner:?}: it is drained");
+        house.gateway.shutdown(manner, |_, _| {}).await;
+        assert_eq!((kept.live(), gone.live()), (0, 0), "{manner:?}");
+        assert!(call.now().is_some_and(|end| end["failed"].is_string()), "{manner:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_task_outlives_a_gateway_that_has_ended() {
+    let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
+    let house = House::new(Many, &[&a, &b]);
+    let guest = Guest::legacy(&house.gateway).await;
+    assert_eq!(guest.tools().await.len(), 18);
+    house.gateway.shutdown(Manner::Told, |_, _| {}).await;
+    sleep(Duration::from_secs(60)).await; // Nothing changes any more.
+    drop((guest, house));
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_configuration_again_changes_nothing() {
     let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
     let house = House::new(Many, &[&a, &b]);

@@ -38,6 +38,15 @@ async fn a_lazy_server_that_is_known_starts_with_its_first_call_only() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_of_a_client_that_never_asked_for_lists_starts_the_server_that_it_names() {
+    let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
+    let house = House::new(One, &[&a, &b]);
+    let guest = Guest::modern(&house.gateway);
+    assert_eq!(guest.call("b__echo", "x").await, "b: x");
+    assert_eq!((a.starts(), b.starts()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_idle_server_rests_keeps_its_catalog_and_wakes_with_the_next_call() {
     for clients in [Many, One] {
         for modern in [false, true] {

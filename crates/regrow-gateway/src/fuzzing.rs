@@ -1,0 +1,3 @@
+//! What the fuzz targets need of the inside. No part of the interface.
+
+pub use crate::face::http::fuzzing::pages;
