@@ -128,6 +128,8 @@ pub struct Subject {
     pub samples: Vec<Sample>,
     /// How often it was asked about itself, where it can be.
     pub asked: Option<Asked>,
+    /// How long it was ready to run, and was not run.
+    pub waited: Duration,
     /// The last lines of its log.
     pub log: Vec<String>,
 }
