@@ -17,7 +17,7 @@ use super::operator::Operator;
 use super::program::{Ending, Program};
 use super::stalls::{self, Stalls};
 use super::system::{self, Process};
-use super::{Cycle, Shared, Subject};
+use super::{Cycle, Shared, Subject, side_by_side};
 
 /// How long the program may take to end when its client leaves, or it is told to.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
@@ -71,12 +71,9 @@ impl Rack<'_> {
             }
             let (waits, pid, began) = (&self.waits, self.program().pid, self.shared.began);
             scope.spawn(move || waits.watch_process(pid, began, over));
-            let running: Vec<_> =
-                self.lanes.iter_mut().map(|lane| scope.spawn(move || lane.cycles())).collect();
-            let ends: Vec<_> = running.into_iter().map(|lane| lane.join()).collect();
+            let ends = side_by_side(self.lanes.iter_mut().map(|lane| move || lane.cycles()));
             over.store(true, Ordering::SeqCst);
-            ends.into_iter()
-                .try_for_each(|end| end.unwrap_or_else(|_| Err(io::Error::other("a lane panicked"))))
+            ends.map(drop)
         })
     }
 
