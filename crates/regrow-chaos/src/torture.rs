@@ -128,6 +128,8 @@ pub struct Subject {
     pub samples: Vec<Sample>,
     /// How often it was asked about itself, where it can be.
     pub asked: Option<Asked>,
+    /// How long it was ready to run, and was not run.
+    pub waited: Duration,
     /// The last lines of its log.
     pub log: Vec<String>,
 }
@@ -198,28 +200,19 @@ pub fn run(options: &Options, stop: &AtomicBool, watch: &(dyn Fn(&Progress) + Sy
         stalls: Stalls::default(),
         watch,
     };
+    let ground = Ground { program: &options.program, folder: &folder.0, shared: &shared };
+    let start = |lane: Option<usize>| {
+        move || lane.map_or_else(|| Rack::serve(&ground), |lane| Rack::wrap(lane, &ground))
+    };
     let over = AtomicBool::new(false);
-    let records: Vec<io::Result<rack::Record>> = thread::scope(|scope| {
-        let ground = Ground { program: &options.program, folder: &folder.0, shared: &shared };
+    let records = thread::scope(|scope| {
         scope.spawn(|| shared.stalls.watch(began, &over));
-        let running: Vec<_> = racks(options.target)
-            .map(|lane| {
-                scope.spawn(move || {
-                    let rack = lane.map_or_else(|| Rack::serve(&ground), |lane| Rack::wrap(lane, &ground));
-                    if rack.is_err() {
-                        stop.store(true, Ordering::SeqCst); // Without a rack the run is worth nothing.
-                    }
-                    rack?.run()
-                })
-            })
-            .collect();
-        let join = |rack: thread::ScopedJoinHandle<'_, _>| {
-            rack.join().unwrap_or_else(|_| Err(io::Error::other("a rack panicked")))
-        };
-        let records = running.into_iter().map(join).collect();
+        // All stand before the first cycle is taken.
+        let racks = side_by_side(racks(options.target).map(start));
+        let records = racks.and_then(|racks| side_by_side(racks.into_iter().map(|rack| move || rack.run())));
         over.store(true, Ordering::SeqCst);
         records
-    });
+    })?;
     let mut outcome = Outcome {
         seed: options.seed,
         target: options.target,
@@ -232,7 +225,6 @@ pub fn run(options: &Options, stop: &AtomicBool, watch: &(dyn Fn(&Progress) + Sy
         stalls: shared.stalls.seen(),
     };
     for record in records {
-        let record = record?;
         outcome.cycles.extend(record.cycles);
         outcome.subjects.push(record.subject);
         outcome.broken.extend(record.broken);
@@ -240,6 +232,20 @@ pub fn run(options: &Options, stop: &AtomicBool, watch: &(dyn Fn(&Progress) + Sy
     }
     outcome.cycles.sort_by_key(|cycle| cycle.at);
     Ok(outcome)
+}
+
+/// Does all of this at the same time; what each came to, or the first that failed.
+fn side_by_side<T: Send>(
+    works: impl Iterator<Item = impl FnOnce() -> io::Result<T> + Send>,
+) -> io::Result<Vec<T>> {
+    thread::scope(|scope| {
+        let running: Vec<_> = works.map(|work| scope.spawn(work)).collect();
+        let ended: Vec<_> = running.into_iter().map(|work| work.join()).collect();
+        ended
+            .into_iter()
+            .map(|end| end.unwrap_or_else(|_| Err(io::Error::other("a thread panicked"))))
+            .collect()
+    })
 }
 
 /// The lane of each `regrow wrap`, and none for the one `regrow serve`.

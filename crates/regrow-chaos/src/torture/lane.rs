@@ -20,7 +20,7 @@ use super::far::Far;
 use super::history::Begun;
 use super::plan::{Habit, Place, Plan, Step};
 use super::system::Process;
-use super::{Cycle, Sample, Shared};
+use super::{Cycle, Sample, Shared, Stall};
 
 /// The deadline that the program under torture has for a call, and how much later an answer may be seen. That is
 /// generous, since the machine is busy with everything else that goes on.
@@ -32,7 +32,7 @@ pub(super) const TIDY_LIMIT: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_millis(100);
 /// So many of these questions are open at a time.
 const MOST_QUESTIONS: usize = 50;
-/// No more broken promises are told of one lane; more would only repeat them.
+/// No more broken promises are seen in the cycles of one lane; more would only repeat them.
 const MOST_BROKEN: usize = 50;
 
 /// What a lane leaves: evidence.
@@ -208,13 +208,13 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Judges all calls. No server may run any more.
-    pub(super) fn judge(&mut self) {
+    /// Judges all calls; `stalls` is when nobody could do anything about them. No server may run any more.
+    pub(super) fn judge(&mut self, stalls: &[Stall]) {
         self.far.witness.look();
         self.record.calls = self.hand.history.calls();
         let (name, limit) = (self.name(), CALL_TIMEOUT + GRACE);
         let (calls, runs) = (&self.record.calls, &self.far.witness.runs);
-        let judged = judge_calls(&name, calls, runs, limit, &self.shared.stalls.seen());
+        let judged = judge_calls(&name, calls, runs, limit, stalls);
         self.record.broken.extend(judged);
         if self.setup.is_spared() {
             self.record.broken.extend(judge_spared(&name, &self.record.calls));
@@ -223,7 +223,6 @@ impl<'a> Lane<'a> {
             let what = format!("{} messages that nobody asked for", self.hand.history.unasked());
             self.breaks(Promise::OneAnswer, what);
         }
-        self.record.broken.truncate(MOST_BROKEN);
         self.shared.tell(&self.hand.history, self.number, &self.record);
     }
 

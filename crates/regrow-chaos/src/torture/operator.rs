@@ -16,7 +16,7 @@ use super::serve::Gateway;
 use super::{Asked, Stall, system};
 
 /// Between two readings.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(100);
 /// No more are kept.
 const MOST: usize = 200_000;
 const STATES: [&str; 8] =

@@ -2,7 +2,7 @@
 
 mod start;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,12 +15,13 @@ use super::checks::{Broken, Promise, judge_growth, judge_orphans};
 use super::lane::{CALL_TIMEOUT, GRACE, Lane, TIDY_LIMIT, wait_until, with_commands};
 use super::operator::Operator;
 use super::program::{Ending, Program};
+use super::stalls::{self, Stalls};
 use super::system::{self, Process};
-use super::{Cycle, Shared, Subject};
+use super::{Cycle, Shared, Subject, side_by_side};
 
 /// How long the program may take to end when its client leaves, or it is told to.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
-/// No more broken promises are told of one rack; more would only repeat them.
+/// No promise is told to be broken more often by one program; more would only repeat it.
 const MOST_BROKEN: usize = 50;
 
 /// What a rack leaves: evidence.
@@ -38,6 +39,8 @@ pub(super) struct Rack<'a> {
     ending: Ending,
     /// Reads what the program says, where it can be asked.
     operator: Option<Operator>,
+    /// When the program was kept from running.
+    waits: Stalls,
     broken: Vec<Broken>,
 }
 
@@ -66,12 +69,11 @@ impl Rack<'_> {
             if let Some(operator) = &self.operator {
                 scope.spawn(move || operator.watch(over));
             }
-            let running: Vec<_> =
-                self.lanes.iter_mut().map(|lane| scope.spawn(move || lane.cycles())).collect();
-            let ends: Vec<_> = running.into_iter().map(|lane| lane.join()).collect();
+            let (waits, pid, began) = (&self.waits, self.program().pid, self.shared.began);
+            scope.spawn(move || waits.watch_process(pid, began, over));
+            let ends = side_by_side(self.lanes.iter_mut().map(|lane| move || lane.cycles()));
             over.store(true, Ordering::SeqCst);
-            ends.into_iter()
-                .try_for_each(|end| end.unwrap_or_else(|_| Err(io::Error::other("a lane panicked"))))
+            ends.map(drop)
         })
     }
 
@@ -120,9 +122,9 @@ impl Rack<'_> {
     }
 
     fn judge(&mut self) {
-        self.lanes.iter_mut().for_each(Lane::judge);
+        let stalls = stalls::merged(&self.shared.stalls.seen(), &self.waits.seen());
+        self.lanes.iter_mut().for_each(|lane| lane.judge(&stalls));
         if let Some(operator) = &self.operator {
-            let stalls = self.shared.stalls.seen();
             self.broken.extend(operator.judge(&self.name, &self.lanes, &stalls));
         }
     }
@@ -133,11 +135,17 @@ impl Rack<'_> {
         samples.sort_by_key(|sample| sample.at);
         self.broken.extend(judge_growth(&self.name, self.lanes.len(), &samples));
         self.broken.extend(self.lanes.iter_mut().flat_map(|lane| lane.record.broken.drain(..)));
-        self.broken.truncate(MOST_BROKEN);
+        let mut told: HashMap<Promise, usize> = HashMap::new();
+        self.broken.retain(|broken| {
+            let times = told.entry(broken.promise).or_default();
+            *times += 1;
+            *times <= MOST_BROKEN
+        });
         let subject = Subject {
             lanes: self.lanes.iter().map(|lane| lane.number).collect(),
             samples,
             asked: self.operator.as_ref().map(Operator::asked),
+            waited: self.waits.seen().iter().map(|stall| stall.to - stall.from).sum(),
             log: self.program().log(),
             name: self.name,
         };

@@ -50,7 +50,8 @@ impl<'a> Report<'a> {
                     "slowestLivezMs": asked.slowest.as_secs_f64() * 1e3 })
             });
             json!({ "name": subject.name, "lanes": subject.lanes, "cycles": held.cycles, "memoryKiB": held.memory,
-                "files": held.files, "threads": held.threads, "tasks": held.tasks, "asked": asked })
+                "files": held.files, "threads": held.threads, "tasks": held.tasks, "asked": asked,
+                "waitedMs": subject.waited.as_millis() as u64 })
         });
         let cycles = outcome.cycles.iter().map(|cycle| {
             json!({ "lane": cycle.lane, "kind": cycle.kind.name(), "life": cycle.life.name(), "next": cycle.next.name(),

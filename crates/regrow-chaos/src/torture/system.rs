@@ -1,6 +1,7 @@
 //! What the system says about processes: `/proc`, which makes all of this a matter of Linux.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -62,6 +63,12 @@ pub(super) fn holding(pid: u32) -> Option<Holding> {
     };
     let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64;
     Some(Holding { memory_kib: field("VmRSS:")?, files, threads: field("Threads:")? })
+}
+
+/// How long a process was ready to run in all, and was not run. None where the system does not count it.
+pub(super) fn waited(pid: u32) -> Option<Duration> {
+    let counts = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    Some(Duration::from_nanos(counts.split(' ').nth(1)?.parse().ok()?))
 }
 
 /// How a process was started, for a person to read.

@@ -15,6 +15,7 @@ use crate::torture::operator::{Operator, Watched};
 use crate::torture::plan::Place;
 use crate::torture::program::Ending;
 use crate::torture::serve::{Gateway, Guest};
+use crate::torture::stalls::Stalls;
 use crate::torture::system::MARK;
 use crate::torture::wrap::Wrap;
 use crate::torture::{Shared, clean};
@@ -76,6 +77,7 @@ impl<'a> Rack<'a> {
             lanes: vec![lane],
             ending: endings[(ground.shared.seed.wrapping_add(number as u64) % 3) as usize],
             operator: None,
+            waits: Stalls::default(),
             broken: vec![],
         })
     }
@@ -113,6 +115,7 @@ impl<'a> Rack<'a> {
             lanes: sites.into_iter().map(lane).collect(),
             ending: if ground.shared.seed.is_multiple_of(3) { Ending::Killed } else { Ending::Told },
             operator: Some(operator),
+            waits: Stalls::default(),
             broken: vec![],
         })
     }

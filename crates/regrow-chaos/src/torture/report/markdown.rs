@@ -78,13 +78,18 @@ fn write(page: &mut String, outcome: &Outcome, figures: &Figures) -> std::fmt::R
     }
     writeln!(
         page,
-        "\n| program | cycles | memory KiB | open files | threads | tasks |\n|---|---:|---:|---:|---:|---:|"
+        "\n| program | cycles | memory KiB | open files | threads | tasks | waited s |\n|---|---:|---:|---:|---:|---:|---:|"
     )?;
     for (subject, held) in outcome.subjects.iter().zip(&figures.subjects) {
         let span = |[from, to]: [u64; 2]| format!("{from} → {to}");
         let (memory, files, threads) = (span(held.memory), span(held.files), span(held.threads));
         let (name, tasks) = (&subject.name, held.tasks.map(span).unwrap_or_default());
-        writeln!(page, "| {name} | {} | {memory} | {files} | {threads} | {tasks} |", held.cycles)?;
+        let waited = subject.waited.as_secs_f64();
+        writeln!(
+            page,
+            "| {name} | {} | {memory} | {files} | {threads} | {tasks} | {waited:.1} |",
+            held.cycles
+        )?;
     }
     for (subject, asked) in outcome.subjects.iter().filter_map(|subject| Some((subject, subject.asked?))) {
         writeln!(

@@ -23,6 +23,7 @@ fn outcome(broken: Vec<Broken>) -> Outcome {
         lanes: vec![0],
         samples: vec![Sample { at: second, memory_kib: 9000, files: 11, threads: 3, tasks: Some(40) }],
         asked: Some(Asked { readings: 9, steady: 8, slowest: second / 100 }),
+        waited: second / 2,
         log: vec!["a line".into()],
     };
     Outcome {
@@ -48,7 +49,7 @@ fn a_kept_promise_and_a_broken_one_read_differently() {
     let (kept, broken) = (Report::new(&kept).markdown(), Report::new(&broken).markdown());
     assert!(kept.contains("every promise was kept") && !kept.contains("--seed"), "{kept}");
     assert!(broken.contains("regrow torture --seed 42 --cycles 1 --target serve"), "{broken}");
-    assert!(kept.contains("40 → 40 |") && kept.contains("asked about itself 9 times; in 8"), "{kept}");
+    assert!(kept.contains("40 → 40 | 0.5 |") && kept.contains("asked about itself 9 times; in 8"), "{kept}");
     assert!(broken.contains("call 7") && broken.contains("| kill | 1 | 250 | 250 | 250 |"), "{broken}");
 }
 
