@@ -8,6 +8,7 @@ use regrow::{CallError, Outcome, Reply};
 
 use super::Client;
 use crate::answers::{self, raw_text};
+use crate::catalog::List;
 use crate::request::Request;
 use crate::server::{Key, Server};
 
@@ -85,7 +86,8 @@ impl Client {
             (None, None) => {
                 let what = if is_tool { "tool" } else { "prompt" };
                 let named = name.as_deref().unwrap_or_default();
-                let text = match self.homeless(named) {
+                let list = if is_tool { List::Tools } else { List::Prompts };
+                let text = match self.homeless(named, list) {
                     Some(server) => {
                         // So that it tells. One that cannot be reached says so in its state.
                         let _ = self.seat(&server);
@@ -102,10 +104,10 @@ impl Client {
         }
     }
 
-    /// The server that a name seems to belong to, where that server has not told what it offers.
-    fn homeless(&self, name: &str) -> Option<Arc<Server>> {
+    /// The server that a name seems to belong to, where that server has not told what is on this list.
+    fn homeless(&self, name: &str, list: List) -> Option<Arc<Server>> {
         let prefix = name.split("__").next()?;
-        self.servers().into_iter().find(|server| !server.is_listed() && &*server.name == prefix)
+        self.servers().into_iter().find(|server| !server.has_told(list) && &*server.name == prefix)
     }
 
     /// A resource is read. Links to resources come in results, so a URI may be on no list: then servers are asked in turn.
