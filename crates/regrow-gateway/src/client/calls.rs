@@ -8,6 +8,7 @@ use regrow::{CallError, Outcome, Reply, Request};
 
 use super::Client;
 use crate::answers::{self, raw_text};
+use crate::catalog::List;
 use crate::server::{Key, Server};
 
 /// The calls of one client that have not ended, in the order in which they came.
@@ -70,7 +71,8 @@ impl Client {
         let found = found.and_then(|(at, original)| {
             Some((self.gateway.server_named(directory.server(at))?, original.to_owned()))
         });
-        let found = found.or_else(|| self.unlisted(name.as_deref()?));
+        let list = if is_tool { List::Tools } else { List::Prompts };
+        let found = found.or_else(|| self.unlisted(name.as_deref()?, list));
         match (found, self.only_server()) {
             (Some((server, original)), _) => {
                 let is_renamed = name.as_deref() != Some(&original);
@@ -90,10 +92,10 @@ impl Client {
         }
     }
 
-    /// A server that has not told yet what it offers may have what is named after it: it is asked itself.
-    fn unlisted(&self, name: &str) -> Option<(Arc<Server>, String)> {
+    /// A server that has not told yet what is on this list may have what is named after it: it is asked itself.
+    fn unlisted(&self, name: &str, list: List) -> Option<(Arc<Server>, String)> {
         let (prefix, original) = name.split_once("__")?;
-        let is_meant = |server: &Arc<Server>| !server.is_listed() && &*server.name == prefix;
+        let is_meant = |server: &Arc<Server>| !server.has_told(list) && &*server.name == prefix;
         self.servers().into_iter().find(is_meant).map(|server| (server, original.to_owned()))
     }
 

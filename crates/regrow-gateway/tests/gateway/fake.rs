@@ -1,4 +1,5 @@
-//! A server in memory, of either era, that does what the names of its tools say and remembers all that it was told.
+//! A server in memory, of either era, that does what the names of its tools say and remembers all that it was told. It is a
+//! process on pipes, or at the end of a network.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,8 +9,12 @@ use regrow::core::{Epoch, Fault, Ladder};
 use regrow::transport::{BoxFuture, Ended, Link, Pipes, Process, Transport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::sleep;
+
+use crate::network::{self, Network};
+use crate::remote::Remote;
+use crate::signal::Signal;
 
 pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const TOOLS: [&str; 9] = ["ask", "die", "echo", "hang", "lie", "log", "progress", "task", "wait"];
@@ -19,6 +24,7 @@ const TOOLS: [&str; 9] = ["ask", "die", "echo", "hang", "lie", "log", "progress"
 pub struct Fake {
     pub name: Arc<str>,
     modern: bool,
+    remote: bool,
     world: Arc<Mutex<World>>,
 }
 
@@ -35,21 +41,33 @@ pub struct World {
     pub is_broken: bool,
     /// It reads, and says nothing.
     pub is_mute: bool,
+    /// Each call comes to it twice.
+    pub hears_twice: bool,
     /// It takes so long to greet.
     pub start_takes: Duration,
     /// All that it was told, with the session that it came in.
     pub heard: Vec<(usize, Value)>,
     pub sessions: Vec<Session>,
+    pub network: Network,
 }
 
-/// One life of it.
+/// One life of it; behind a network, all that one connection has of it.
 pub struct Session {
-    out: mpsc::UnboundedSender<String>,
-    exit: watch::Sender<Option<Fault>>,
+    pub way: Way,
     /// The calls that wait for an answer to a question, by the question's number.
     asked: BTreeMap<u64, Value>,
     /// What is listened for, by the id of the stream; legacy: by the URI.
     streams: Vec<(Value, Value)>,
+}
+
+/// How what it says gets out.
+pub enum Way {
+    Pipes {
+        /// Nothing instead of a line closes the pipe.
+        out: mpsc::UnboundedSender<Option<String>>,
+        exit: Signal<Option<Fault>>,
+    },
+    Network(Remote),
 }
 
 impl Fake {
@@ -72,11 +90,18 @@ impl Fake {
             refuses_lists: false,
             is_broken: false,
             is_mute: false,
+            hears_twice: false,
             start_takes: Duration::ZERO,
             heard: vec![],
             sessions: vec![],
+            network: Network::default(),
         };
-        Fake { name: name.into(), modern, world: Arc::new(Mutex::new(world)) }
+        Fake { name: name.into(), modern, remote: false, world: Arc::new(Mutex::new(world)) }
+    }
+
+    /// The same at the end of a network.
+    pub fn far(self) -> Fake {
+        Fake { remote: true, ..self }
     }
 
     pub fn legacy(name: &str) -> Fake {
@@ -89,6 +114,10 @@ impl Fake {
 
     pub fn is_modern(&self) -> bool {
         self.modern
+    }
+
+    pub fn is_remote(&self) -> bool {
+        self.remote
     }
 
     pub fn world(&self) -> MutexGuard<'_, World> {
@@ -157,7 +186,7 @@ impl Fake {
 
     /// How many of its lives have not ended.
     pub fn live(&self) -> usize {
-        self.world().sessions.iter().filter(|session| session.exit.borrow().is_none()).count()
+        self.world().sessions.iter().map(Session::live).sum()
     }
 
     /// What it was sent of this method.
@@ -188,11 +217,14 @@ impl Fake {
     }
 
     /// What it says to a message, and after how long.
-    fn says(&self, at: usize, message: &Value) -> Vec<(Duration, Value)> {
+    pub fn says(&self, at: usize, message: &Value) -> Vec<(Duration, Value)> {
         let id = &message["id"];
         let params = &message["params"];
         let mut world = self.world();
         world.heard.push((at, message.clone()));
+        if world.hears_twice && message["method"] == "tools/call" {
+            world.heard.push((at, message.clone()));
+        }
         if world.is_mute {
             return vec![];
         }
@@ -337,7 +369,7 @@ impl Fake {
         vec![(Duration::ZERO, answer(&call["id"], result))]
     }
 
-    async fn read(self, at: usize, input: DuplexStream, out: mpsc::UnboundedSender<String>) {
+    async fn read(self, at: usize, input: DuplexStream, out: mpsc::UnboundedSender<Option<String>>) {
         let mut lines = BufReader::new(input).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             let message: Value = serde_json::from_str(&line).expect("a message");
@@ -347,7 +379,7 @@ impl Fake {
                     if !after.is_zero() {
                         sleep(after).await;
                     }
-                    let _ = out.send(format!("{said}\n")); // A dead server says nothing.
+                    let _ = out.send(Some(format!("{said}\n"))); // A dead server says nothing.
                 });
             }
         }
@@ -382,13 +414,49 @@ impl World {
 }
 
 impl Session {
+    pub fn new(way: Way) -> Session {
+        Session { way, asked: BTreeMap::new(), streams: vec![] }
+    }
+
     fn say(&self, message: &Value) {
-        let _ = self.out.send(format!("{message}\n")); // A dead server says nothing.
+        match &self.way {
+            Way::Pipes { .. } => self.write(format!("{message}\n")),
+            Way::Network(remote) => network::say(remote, message),
+        }
+    }
+
+    /// Writes this as it is, where there are pipes.
+    pub fn write(&self, text: String) {
+        if let Way::Pipes { out, .. } = &self.way {
+            let _ = out.send(Some(text)); // A dead server says nothing.
+        }
+    }
+
+    /// Closes its output, and lives on.
+    pub fn shut(&self) {
+        if let Way::Pipes { out, .. } = &self.way {
+            let _ = out.send(None);
+        }
     }
 
     fn die(&self) {
-        self.exit.send_if_modified(|exit| exit.replace(Fault::Killed { signal: 9 }).is_none());
+        match &self.way {
+            Way::Pipes { exit, .. } => die(exit, Fault::Killed { signal: 9 }),
+            Way::Network(remote) => network::restart(remote),
+        }
     }
+
+    fn live(&self) -> usize {
+        match &self.way {
+            Way::Pipes { exit, .. } => usize::from(exit.value().is_none()),
+            Way::Network(remote) => remote.world().live,
+        }
+    }
+}
+
+/// The first death counts.
+fn die(exit: &Signal<Option<Fault>>, fault: Fault) {
+    exit.change(|exit| *exit = exit.take().or(Some(fault)));
 }
 
 pub fn answer(id: &Value, result: Value) -> Value {
@@ -402,28 +470,32 @@ fn error(id: &Value, code: i64, text: &str) -> Value {
 impl Transport for Fake {
     fn open(&self, _: Epoch) -> BoxFuture<Result<Link, Fault>> {
         let (input, far_input) = duplex(1 << 16);
-        let (mut far_output, output) = duplex(1 << 16);
-        let (out, mut said) = mpsc::unbounded_channel::<String>();
-        let (exit, mut exited) = watch::channel(None);
+        let (far_output, output) = duplex(1 << 16);
+        let (out, mut said) = mpsc::unbounded_channel();
+        let exit = Signal::new(None);
         let mut world = self.world();
         let at = world.sessions.len();
-        let session =
-            Session { out: out.clone(), exit: exit.clone(), asked: BTreeMap::new(), streams: vec![] };
+        world.sessions.push(Session::new(Way::Pipes { out: out.clone(), exit: exit.clone() }));
         if world.is_broken {
-            exit.send_replace(Some(Fault::Exited { code: 1 }));
-            world.sessions.push(session);
+            die(&exit, Fault::Exited { code: 1 });
             return Box::pin(std::future::ready(Err(Fault::Exited { code: 1 })));
         }
-        world.sessions.push(session);
         let reads = self.clone().read(at, far_input, out);
         let writes = async move {
+            let mut output = Some(far_output);
             while let Some(line) = said.recv().await {
-                let _ = far_output.write_all(line.as_bytes()).await; // Nobody may be reading any more.
+                match (&mut output, line) {
+                    // Nobody may be reading any more.
+                    (Some(output), Some(line)) => drop(output.write_all(line.as_bytes()).await),
+                    (output, _) => *output = None,
+                }
             }
         };
+        let mut exited = exit.watch();
         tokio::spawn(async move {
             tokio::select! {
-                _ = exited.wait_for(Option::is_some) => {}
+                biased;
+                _ = exited.until(Option::is_some) => {}
                 ((), ()) = async { tokio::join!(reads, writes) } => {}
             }
         });
@@ -432,21 +504,17 @@ impl Transport for Fake {
     }
 }
 
-struct Body(watch::Sender<Option<Fault>>);
+struct Body(Signal<Option<Fault>>);
 
 impl Process for Body {
     fn exited(&self) -> BoxFuture<Fault> {
-        let mut exit = self.0.subscribe();
-        Box::pin(async move {
-            let fault = exit.wait_for(Option::is_some).await.ok().and_then(|fault| fault.clone());
-            fault.unwrap_or(Fault::Exited { code: 0 })
-        })
+        let mut exit = self.0.watch();
+        Box::pin(async move { exit.until(Option::is_some).await.unwrap_or(Fault::Exited { code: 0 }) })
     }
 
     fn end(&self, _: Ladder) -> BoxFuture<Ended> {
-        self.0.send_if_modified(|exit| exit.replace(Fault::Exited { code: 0 }).is_none());
-        let fault = self.0.borrow().clone();
-        Box::pin(std::future::ready(Ended { fault, ..Ended::default() }))
+        die(&self.0, Fault::Exited { code: 0 });
+        Box::pin(std::future::ready(Ended { fault: self.0.value(), ..Ended::default() }))
     }
 
     fn stderr_tail(&self) -> Vec<String> {

@@ -112,7 +112,14 @@ impl Guest {
     }
 
     /// Sends a request with this id.
-    pub fn send(&self, id: &Value, method: &str, mut params: Value) -> Waiting {
+    pub fn send(&self, id: &Value, method: &str, params: Value) -> Waiting {
+        let (to, end) = oneshot::channel();
+        self.submit(id, method, params, Box::new(Answer { id: raw(id), to }));
+        Waiting(end)
+    }
+
+    /// The same, with somebody else who waits for its end.
+    pub fn submit(&self, id: &Value, method: &str, mut params: Value, reply: Box<dyn Reply>) {
         if self.modern {
             let meta = json!({
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -120,14 +127,13 @@ impl Guest {
                 "io.modelcontextprotocol/clientInfo": { "name": "guest", "version": "1" },
             });
             for (key, value) in meta.as_object().expect("it is one") {
-                params["_meta"][key] = value.clone();
+                if params["_meta"][key].is_null() {
+                    params["_meta"][key] = value.clone();
+                }
             }
         }
         let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        let id = raw(id);
-        let (to, end) = oneshot::channel();
-        self.admitted.submit(Request::new(message(&line), id.clone(), Box::new(Answer { id, to })));
-        Waiting(end)
+        self.admitted.submit(Request::new(message(&line), raw(id), reply));
     }
 
     /// Sends a request with an id of its own, and waits for the end.

@@ -103,6 +103,10 @@ fn connect(known: Arc<Mutex<BTreeMap<String, Fake>>>) -> Connect {
         let discover_timeout = usual.discover_timeout.min(connect_timeout / 3);
         let mut policy = Policy { call_timeout, connect_timeout, discover_timeout, ..usual };
         policy.backoff.jitter_percent = 0;
-        Ok(Connection::builder(&*server.name, fake).policy(policy).seed(1).era(server.options.era))
+        let builder = match fake.is_remote() {
+            true => Connection::builder(&*server.name, fake.wire()),
+            false => Connection::builder(&*server.name, fake),
+        };
+        Ok(builder.policy(policy).seed(1).era(server.options.era).safe_tools(|tool| tool == "safe"))
     })
 }

@@ -39,11 +39,20 @@ async fn a_lazy_server_that_is_known_starts_with_its_first_call_only() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_of_a_client_that_never_asked_for_lists_starts_the_server_that_it_names() {
-    let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
-    let house = House::new(One, &[&a, &b]);
-    let guest = Guest::modern(&house.gateway);
-    assert_eq!(guest.call("b__echo", "x").await, "b: x");
-    assert_eq!((a.starts(), b.starts()), (0, 1));
+    for has_failed in [false, true] {
+        let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
+        let house = House::new(One, &[&a, &b]);
+        if has_failed {
+            b.world().refuses_lists = true;
+            Guest::legacy(&house.gateway).await.tools().await;
+            b.world().refuses_lists = false;
+        }
+        settle().await;
+        let starts = (a.starts(), b.starts());
+        let guest = Guest::modern(&house.gateway);
+        assert_eq!(guest.call("b__echo", "x").await, "b: x");
+        assert_eq!((a.starts(), b.starts()), (starts.0, starts.1 + 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
+/// Clones share it.
+#[derive(Clone)]
 pub struct Signal<T>(Arc<Inner<T>>);
 
 struct Inner<T> {
