@@ -1,4 +1,4 @@
-//! Reads what a gateway says about itself, again and again, as an operator and his monitoring do.
+//! Reads what a gateway says about itself, again and again, as an operator's monitoring does.
 
 use std::collections::HashSet;
 use std::io;
@@ -59,7 +59,7 @@ impl Operator {
             if self.gateway.program.has_ended() {
                 return; // That is told elsewhere.
             }
-            let told = &mut *lock(&self.told);
+            let mut told = lock(&self.told);
             match reading {
                 Ok(reading) => told.readings.push(reading),
                 Err(error) => {
@@ -69,6 +69,7 @@ impl Operator {
             if told.readings.len() + told.failures.len() >= MOST {
                 return;
             }
+            drop(told);
             thread::sleep(PAUSE);
         }
     }

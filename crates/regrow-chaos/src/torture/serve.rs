@@ -21,7 +21,7 @@ use crate::fetch::{Request, Response, fetch};
 
 /// No exchange lasts longer.
 const LONGEST: Duration = Duration::from_secs(60);
-/// It is told to end after this.
+/// So long calls may go on when it is told to end.
 const DRAIN: &str = "3s";
 
 /// A gateway that listens.

@@ -43,10 +43,11 @@ impl Ground<'_> {
         let far = setup.far(&folder, &mark, self.program)?;
         Ok(Site { number, setup, mark, far })
     }
+}
 
-    fn deadline(&self) -> String {
-        format!("{}s", CALL_TIMEOUT.as_secs())
-    }
+/// That of a call, as it is written in options.
+fn deadline() -> String {
+    format!("{}s", CALL_TIMEOUT.as_secs())
 }
 
 impl<'a> Rack<'a> {
@@ -55,7 +56,7 @@ impl<'a> Rack<'a> {
         let site = ground.site(number)?;
         let Way::Wrap(options) = site.setup.way else { return Err(io::Error::other("not a lane of wrap")) };
         let mut command = clean(ground.program);
-        command.args(["wrap", "--name", &format!("lane-{number}"), "--call-timeout", &ground.deadline()]);
+        command.args(["wrap", "--name", &format!("lane-{number}"), "--call-timeout", &deadline()]);
         command.args(["--connect-timeout", "10s", "--safe-tool", "lookup"]).args(options);
         let url = site.far.url();
         match &url {
@@ -148,7 +149,7 @@ fn config(ground: &Ground<'_>, sites: &[Site]) -> Value {
         servers.insert(server_name(site.number), server);
     }
     let all = json!({
-        "callTimeout": ground.deadline(),
+        "callTimeout": deadline(),
         "connectTimeout": "10s",
         "reachTimeout": "2s",
         "safeTools": ["lookup"],
