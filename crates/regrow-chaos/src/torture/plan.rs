@@ -109,7 +109,7 @@ fn deck(place: Place) -> &'static [Kind] {
             Restart,
             Restart,
         ],
-        // An order to restart is for the session that keeps the lists, not for those of clients.
+        // An order to restart would replace the session that keeps the lists, too, which is to stay here.
         Place::Private => &[
             Kill,
             Kill,
