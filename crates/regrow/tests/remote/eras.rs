@@ -50,13 +50,11 @@ async fn an_error_in_words_of_the_modern_era_is_a_modern_answer() {
 async fn a_server_that_is_silent_at_first_and_knows_no_handshake_is_asked_again() {
     let server = Remote::modern()
         .on("initialize", |message| Some(vec![Act::Say(refusal(&message["id"], -32601, "what?"))]));
-    server.world().refuses = Some(status(503));
     server.set_path(Path::Partitioned);
     let connection = finding_out(&server).build();
     connection.start();
     sleep(secs(50)).await;
     assert!(server.opened().len() > 1, "its silence was taken for an answer");
-    server.mend();
     server.revive();
     until(&connection, Status::is_ready).await;
     assert!(connection.is_modern());

@@ -183,24 +183,24 @@ impl Life {
         self.visitors.clear();
         let modern = self.random.bool();
         self.enters(Manners { scope: None, principal: Principal::default(), modern }).await;
-        for fake in 0..self.fakes.len() {
-            if !self.grows_back(fake).await {
-                let report = self.house.report(NAMES[fake]);
+        for (name, fake) in NAMES.into_iter().zip(self.fakes.clone()) {
+            if !self.grows_back(name, &fake).await {
+                let report = self.house.report(name);
                 let fault = report.last_fault.map(|fault| fault.text).unwrap_or_default();
-                self.recorder.note(Event::StaysDown(NAMES[fake], format!("{:?} {fault}", report.state)));
+                self.recorder.note(Event::StaysDown(name, format!("{:?} {fault}", report.state)));
             }
         }
     }
 
     /// Whether two calls in a row are answered in the end.
-    async fn grows_back(&mut self, fake: usize) -> bool {
+    async fn grows_back(&mut self, name: &'static str, fake: &Fake) -> bool {
         let mut in_a_row = 0;
         for _ in 0..60 {
-            if !(self.planted.is(Bug::StaysDown) && fake == 0) {
-                weather::calm(&self.fakes[fake]);
+            if !self.planted.is(Bug::StaysDown) {
+                weather::calm(fake);
             }
-            let _ = self.house.gateway.order(NAMES[fake], Order::Wake); // Only if it was told to stop.
-            let key = self.visitors[0].call(NAMES[fake], "echo", 0);
+            let _ = self.house.gateway.order(name, Order::Wake); // Only if it was told to stop.
+            let key = self.visitors[0].call(name, "echo", 0);
             sleep(Duration::from_secs(1)).await;
             let answered = self.recorder.events().iter().any(|(_, event)| is_answer(event, key));
             in_a_row = if answered { in_a_row + 1 } else { 0 };
