@@ -131,4 +131,14 @@ mod tests {
         backoff.proven(Duration::from_secs(30));
         assert_eq!(backoff.pause(), Duration::ZERO);
     }
+
+    #[test]
+    fn chance_is_splitmix64() {
+        // The published sequence of this seed.
+        let mut chance = Chance(1_234_567);
+        assert_eq!(
+            [chance.next(), chance.next(), chance.next()],
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
+    }
 }

@@ -439,19 +439,20 @@ pub fn signal_name(signal: i32) -> String {
         4 => "SIGILL",
         5 => "SIGTRAP",
         6 => "SIGABRT",
+        SIGBUS => "SIGBUS",
         8 => "SIGFPE",
         9 => "SIGKILL",
         11 => "SIGSEGV",
         13 => "SIGPIPE",
         14 => "SIGALRM",
         15 => "SIGTERM",
-        // 7 and 10 are SIGBUS on Linux and on macOS; the other number means something else there.
-        7 if cfg!(target_os = "linux") => "SIGBUS",
-        10 if cfg!(target_os = "macos") => "SIGBUS",
         _ => return format!("signal {signal}"),
     };
     name.to_owned()
 }
+
+/// Each number means something else on the other system.
+const SIGBUS: i32 = if cfg!(target_os = "macos") { 10 } else { 7 };
 
 /// `60 s`, `0.3 s`: a length of time as people read it.
 pub fn seconds(length: Duration) -> String {
@@ -509,6 +510,23 @@ mod tests {
         assert_eq!(Fault::Killed { signal: 64 }.to_string(), "the server process was killed by signal 64");
         let silent = Fault::Silent { after: Duration::from_millis(1500) };
         assert_eq!(silent.to_string(), "the server gave no sign of life for 1.5 s");
+    }
+
+    #[test]
+    fn signals_have_their_names() {
+        let known = [1, 2, 3, 4, 5, 6, SIGBUS, 8, 9, 11, 13, 14, 15].map(signal_name);
+        let names = [
+            "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM",
+        ];
+        assert_eq!(known, names.map(|name| format!("SIG{name}")));
+        assert_eq!(signal_name(12), "signal 12");
+    }
+
+    #[test]
+    fn stderr_tells_the_cause_of_what_happened_before_the_server_shook_hands() {
+        assert!(Fault::HandshakeTimeout { after: Duration::ZERO }.is_at_start());
+        assert!(Fault::NotFound { program: "x".into() }.is_at_start());
+        assert!(!Fault::Killed { signal: 9 }.is_at_start());
     }
 
     /// A row: the fault; its name and text; its verdict while greeting, busy, unproven and proven; whom it concerns, when its call

@@ -429,7 +429,7 @@ impl<R> Ledger<R> {
             None => {
                 let call = self.remove(id)?;
                 let delivery = delivery_after(call.sends);
-                Some(Missed::Over(Ended { delivery, epoch: Some(epoch), ..ended(id, call) }))
+                Some(Missed::Over(Ended { delivery, ..ended(id, call) }))
             }
         }
     }

@@ -79,6 +79,22 @@ mod tests {
     }
 
     #[test]
+    fn what_the_protocol_reads_is_safe_unless_nothing_is_sent_again() {
+        for method in ["ping", "tools/list", "resources/read", "completion/complete", "tasks/get"] {
+            let nature = |replay| Nature::of(method, ToolSafety::Unknown, replay);
+            assert_eq!([Replay::Never, Replay::Safe].map(nature), [Nature::Effect, Nature::Read], "{method}");
+        }
+    }
+
+    #[test]
+    fn handshakes_and_streams_are_what_they_are_whatever_is_sent_again() {
+        let natures = ["initialize", "server/discover", "subscriptions/listen"]
+            .map(|method| Nature::of(method, ToolSafety::Unknown, Replay::Never));
+        assert_eq!(natures, [Nature::Greeting, Nature::Discovery, Nature::Stream]);
+        assert_eq!(natures.map(Nature::is_handshake), [true, true, false]);
+    }
+
+    #[test]
     fn what_is_not_known_may_change_the_world() {
         assert_eq!(Nature::of("acme/doSomething", ToolSafety::Unknown, Replay::Hints), Nature::Effect);
         assert_eq!(Nature::of("tasks/cancel", ToolSafety::Unknown, Replay::Hints), Nature::Effect);

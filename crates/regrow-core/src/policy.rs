@@ -225,3 +225,14 @@ impl Ladder {
         self.term_after + self.kill_after
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_failed_session_keeps_its_input_so_that_it_can_be_told_what_was_never_read() {
+        let manners = [Manner::Planned, Manner::ClientLeft, Manner::Told, Manner::Failed];
+        assert_eq!(manners.map(Manner::closes_input), [true, true, true, false]);
+    }
+}

@@ -69,3 +69,14 @@ impl fmt::Display for Epoch {
         self.0.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_epochs_read_as_numbers() {
+        assert_eq!(Time::from_millis(61_023).to_string(), "61.023s");
+        assert_eq!(Epoch(7).to_string(), "7");
+    }
+}

@@ -213,6 +213,18 @@ fn a_program_that_reconnects_without_an_answer_between_is_charged_and_in_the_end
 }
 
 #[test]
+fn an_answer_makes_reconnects_free_again() {
+    let mut world = World::new(20.0).start(0.0).starts_in(0.1).call(3.5);
+    for n in 1..=8 {
+        world = world.then(f64::from(n), Happening::Reconnect(Orderer::Program));
+    }
+    let life = world.live(&exact());
+    let charged: Vec<Time> =
+        life.notices.iter().filter(|(_, n)| matches!(n, Notice::Fault(..))).map(|&(t, _)| t).collect();
+    assert_eq!(charged, [at(8.0)], "three before the answer, the one after it, and three more are free");
+}
+
+#[test]
 fn a_program_can_hurry_a_broken_server_no_more_than_calls_can() {
     let mut world = World::new(20.0).start(0.0).starts_in(0.1).broken_until(99.0, exited(1), 0.0);
     for n in 1..=200 {
@@ -319,6 +331,34 @@ fn a_server_that_cannot_start_for_8_s_is_back_within_2_s_after_it_can_if_calls_c
 }
 
 #[test]
+fn whoever_asks_when_the_next_attempt_may_start_starts_it() {
+    for who in ["a call", "a program"] {
+        let ask = |owner: &mut Owner, now| match who {
+            "a call" => _ = owner.call(now, Duration::ZERO, Nature::Effect, None, 1),
+            _ => owner.reconnect(now, Orderer::Program),
+        };
+        for (state, charges, attempts) in [("backoff", 5, &[0.0, 0.02][..]), ("parked", 0, &[0.0])] {
+            let mut policy = exact();
+            policy.budget.charges = charges;
+            policy.backoff.first = secs(60.0);
+            let mut owner = Owner::new(&policy, 7);
+            owner.event(at(0.0), Event::Start);
+            for &attempt in attempts {
+                owner.tick(at(attempt));
+                let epoch = owner.epoch();
+                owner.event(at(attempt), Event::Lost(epoch, exited(1), Pulse::default()));
+                owner.event(at(attempt), Event::Gone(epoch, None));
+            }
+            let floor = attempts[attempts.len() - 1] + 1.0;
+            ask(&mut owner, at(floor - 0.001));
+            assert_ne!(owner.lifecycle.state().name(), "connecting", "{who} comes too soon: {state}");
+            ask(&mut owner, at(floor));
+            assert_eq!(owner.lifecycle.state().name(), "connecting", "{who}: {state}");
+        }
+    }
+}
+
+#[test]
 fn a_permanent_fault_is_tried_once_and_then_once_in_ten_seconds_of_demand() {
     let missing = Fault::NotFound { program: "mcp-github".into() };
     let mut world = World::new(35.0).broken_until(99.0, missing.clone(), 0.0);
@@ -331,6 +371,26 @@ fn a_permanent_fault_is_tried_once_and_then_once_in_ten_seconds_of_demand() {
         let made = (call - 1) as f64;
         assert_eq!(life.fate(call), (made, &Fate::Failed(Delivery::NotSent, missing.clone())));
     }
+}
+
+#[test]
+fn a_reconnect_starts_what_is_idle_and_a_persons_starts_an_attempt_over() {
+    let reconnect = Happening::Reconnect;
+    let world = World::new(60.0)
+        .starts_in(30.0)
+        .then(1.0, reconnect(Orderer::Program))
+        .then(5.0, reconnect(Orderer::Program))
+        .then(9.0, reconnect(Orderer::Person));
+    check(
+        &exact(),
+        world,
+        "
+        1.0s idle -> connecting
+        9.0s connecting -> closing: planned
+        9.0s closing -> connecting
+        39.0s connecting -> ready
+        ",
+    );
 }
 
 #[test]
@@ -392,6 +452,22 @@ fn attempts_that_calls_demanded_do_not_make_the_slow_probes_slower() {
     let life = world.live(&exact());
     let after: Vec<Time> = life.starts.iter().copied().filter(|&t| t > at(31.0)).collect();
     assert!(after[0] <= at(61.5), "the first slow probe comes 30 s after the last call: {:?}", after);
+}
+
+#[test]
+fn a_slow_probe_that_was_due_anyway_counts_as_one_though_a_call_waits_for_it() {
+    let mut policy = Policy { park_probe: exact().demand_floor, ..exact() };
+    policy.budget.charges = 0;
+    let life = World::new(3.5).start(0.0).broken_until(9999.0, exited(1), 0.0).call(0.5).live(&policy);
+    assert_eq!(life.starts, [0.0, 1.0, 3.0].map(at), "{}", life.log);
+}
+
+#[test]
+fn a_parked_server_that_is_told_to_start_is_tried_but_no_more_often_than_calls_may() {
+    let world = World::new(25.0).start(0.0).broken_until(9999.0, exited(1), 0.0);
+    let life = world.start(20.0).start(20.5).live(&exact());
+    let after: Vec<Time> = life.starts.iter().copied().filter(|&t| t >= at(10.0)).collect();
+    assert_eq!(after, [at(20.0), at(21.0)], "{}", life.log);
 }
 
 #[test]
@@ -702,9 +778,10 @@ fn a_silent_server_that_was_spared_when_the_machine_slept_is_asked_again() {
 
 #[test]
 fn a_handshake_that_the_machine_slept_through_is_not_a_fault() {
-    let world = World::new(6000.0).start(0.0).starts_in(20.0).sleeps(1.0, 5000.0);
+    // The server slept, too, and has still to answer when both wake.
+    let world = World::new(6000.0).start(0.0).starts_in(5020.0).sleeps(1.0, 5000.0);
     let life = world.live(&exact());
-    assert_eq!((life.charges(), life.starts.len(), life.state), (0, 1, "ready"));
+    assert_eq!((life.charges(), life.starts.len(), life.state), (0, 1, "ready"), "{}", life.log);
 }
 
 /// The instants at which eight connections of one machine start again after it slept.
@@ -736,15 +813,24 @@ fn eight_servers_do_not_reconnect_in_the_same_instant_when_the_machine_wakes() {
 }
 
 #[test]
+fn what_ends_long_after_the_machine_woke_does_not_wait() {
+    // A probe may take 10 s to find out what did not survive, and 10 s are given for the rest.
+    let dies = |seconds| woken(&World::new(9000.0).start(0.0).sleeps(10.0, 5000.0).kill(seconds));
+    assert!(dies(5019.999).iter().any(|&start| start > at(5020.0)));
+    assert_eq!(dies(5020.0), [at(5020.0); 8]);
+}
+
+#[test]
 fn an_epoch_that_was_ending_when_the_machine_slept_is_given_its_time() {
     // The ladder's own timers stood still too: nobody has sent SIGKILL yet.
     let world = World::new(9000.0)
         .start(0.0)
-        .gone_in(6.0)
+        .never_gone()
         .then(3.0, Happening::Reconnect(Orderer::Person))
         .sleeps(3.5, 5000.0);
     let life = world.live(&exact());
-    assert_eq!(count(&life, |n| matches!(n, Notice::Abandoned(_))), 0, "{}", life.log);
+    let abandoned = life.notices.iter().find(|(_, n)| matches!(n, Notice::Abandoned(_)));
+    assert_eq!(abandoned.map(|&(time, _)| time), Some(at(5002.0)), "{}", life.log);
 }
 
 // Drain and close.
@@ -828,7 +914,10 @@ fn close_is_reached_in_bounded_time_from_every_state() {
                 .then(5.1, Happening::Close(manner))
                 .call(5.2)
                 .live(&exact());
-            let bound = 5.1 + exact().ladders.ladder(manner).length().as_secs_f64() + 2.0;
+            let bound = match state {
+                "idle" | "backoff" | "parked" => 5.0,
+                _ => 5.1 + exact().ladders.ladder(manner).length().as_secs_f64() + 2.0,
+            };
             let closed = life.notices.iter().find(|(_, n)| *n == Notice::Closed).map(|&(t, _)| t);
             assert!(closed.is_some_and(|t| t <= at(bound)), "{state}, {manner:?}:\n{}", life.log);
             assert_eq!(life.state, "closed");
@@ -914,6 +1003,34 @@ fn a_failed_slow_probe_is_known_to_park_before_its_process_is_gone() {
 }
 
 #[test]
+fn who_asks_when_to_try_again_is_told_when_that_may_be() {
+    let mut owner = Owner::new(&exact(), 7);
+    let told = |owner: &Owner| owner.lifecycle.next_attempt();
+    assert_eq!(told(&owner), None, "now");
+    owner.event(at(0.0), Event::Start);
+    assert_eq!(told(&owner), None, "it is being tried");
+    for (died, soonest) in [(0.2, 1.0), (0.5, 1.2)] {
+        let epoch = owner.epoch();
+        owner.event(at(died), Event::Lost(epoch, exited(1), Pulse::default()));
+        assert_eq!(told(&owner), Some(at(soonest)), "as soon as calls may ask for it");
+        owner.event(at(died), Event::Gone(epoch, None));
+    }
+    assert_eq!(told(&owner), Some(at(0.75)), "when the pause is over");
+    owner.park(at(0.6));
+    assert_eq!(told(&owner), None, "who knows");
+
+    let mut owner = Owner::new(&exact(), 7);
+    owner.event(at(0.0), Event::Start);
+    let epoch = owner.epoch();
+    owner.event(at(0.1), Event::Lost(epoch, Fault::NotFound { program: "x".into() }, Pulse::default()));
+    assert_eq!(told(&owner), Some(at(10.0)));
+    owner.event(at(0.2), Event::Gone(epoch, None));
+    assert_eq!((told(&owner), owner.lifecycle.parks(at(0.2))), (Some(at(10.0)), true));
+    owner.event(at(0.3), Event::Close(Manner::Told));
+    assert_eq!(told(&owner), None, "never");
+}
+
+#[test]
 fn an_epoch_that_does_not_end_is_abandoned_two_seconds_after_sigkill() {
     let world = World::new(20.0).start(0.0).never_gone().then(3.0, Happening::Reconnect(Orderer::Person));
     let life = check(
@@ -995,6 +1112,24 @@ fn the_clients_first_handshake_is_retried_within_its_time() {
     let life = never.live(&exact());
     assert_eq!(life.fate(1), (62.0, &Fate::TimedOut(Delivery::Unknown)), "{}", life.log);
     assert!(life.starts.len() <= 70, "{}", life.starts.len());
+}
+
+#[test]
+fn a_clients_handshake_that_times_out_ends_the_attempt_that_it_has_come_to() {
+    let hello = Happening::Call(Nature::Greeting, Some(secs(60.0)));
+    let world = World::new(62.1).start(0.0).steps_first(Step::ClientsTurn).answers_in(99.0);
+    check(
+        &exact(),
+        world.then(2.0, hello).kill(30.0),
+        "
+        0.0s idle -> connecting
+        30.0s connecting -> closing: killed by SIGKILL
+        30.0s closing -> connecting
+        62.0s call 1: timed out, unknown
+        62.0s connecting -> closing: the server did not answer the handshake within 60 s
+        62.0s closing -> backoff: 0.25s
+        ",
+    );
 }
 
 #[test]

@@ -1113,6 +1113,7 @@ impl Walk {
         p4_the_budget_is_what_was_charged(self);
         p8_parked_and_closed_hold_no_waiting_call(self);
         p9_whatever_is_pending_has_a_timer(self);
+        p9_a_tick_before_its_time_changes_nothing(self);
     }
 
     fn is_over_budget(&self) -> bool {

@@ -5,6 +5,8 @@ use Nature::{Discovery, Effect, Greeting, Read, Stream};
 
 const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
 const ALL: u64 = u64::MAX;
+/// It has not waited anywhere else.
+const AT_ONCE: Duration = Duration::ZERO;
 
 fn at(seconds: u64) -> Time {
     Time::from_millis(seconds * 1000)
@@ -23,7 +25,7 @@ fn open() -> Ledger<&'static str> {
 
 /// Makes a call at 0 s with a minute's time; gives its id.
 fn call(ledger: &mut Ledger<&'static str>, nature: Nature, name: &'static str) -> CallId {
-    match ledger.admit(at(0), Duration::ZERO, nature, MINUTE, 1, name).expect("there is room") {
+    match ledger.admit(at(0), AT_ONCE, nature, MINUTE, 1, name).expect("there is room") {
         Admission::Send(_, id) | Admission::Wait(id) => id,
     }
 }
@@ -49,14 +51,12 @@ fn fates(over: &[Ended<&'static str>]) -> Vec<(&'static str, Delivery)> {
 #[test]
 fn a_call_goes_to_the_live_session_and_waits_where_there_is_none() {
     let mut ledger = ledger();
-    assert!(matches!(ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "a"), Ok(Admission::Wait(_))));
+    assert!(matches!(ledger.admit(at(0), AT_ONCE, Effect, MINUTE, 1, "a"), Ok(Admission::Wait(_))));
     ledger.open(Epoch(1));
-    assert!(matches!(
-        ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "b"),
-        Ok(Admission::Send(Epoch(1), _))
-    ));
+    assert!(ledger.is_open());
+    assert!(matches!(ledger.admit(at(0), AT_ONCE, Effect, MINUTE, 1, "b"), Ok(Admission::Send(Epoch(1), _))));
     ledger.hold(Epoch(1));
-    assert!(matches!(ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "c"), Ok(Admission::Wait(_))));
+    assert!(matches!(ledger.admit(at(0), AT_ONCE, Effect, MINUTE, 1, "c"), Ok(Admission::Wait(_))));
     assert_eq!((ledger.waiting(), ledger.in_flight(Epoch(1)), ledger.len()), (2, 1, 3));
 }
 
@@ -194,28 +194,93 @@ fn calls_over_the_bounds_are_refused_at_once() {
     let policy = Policy { max_calls: 3, max_pending_bytes: 100, ..Policy::default() };
     let mut ledger = Ledger::new(policy);
     ledger.open(Epoch(1));
-    let Ok(Admission::Send(_, huge)) = ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1000, "huge")
-    else {
-        panic!("one call is always taken, whatever its size")
-    };
-    assert_eq!(ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "a"), Err((Refusal::Overloaded, "a")));
-    ledger.answer(Epoch(1), huge, true);
-    for name in ["a", "b", "c"] {
-        assert!(
-            ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, name).is_ok(),
-            "its bytes were given back"
-        );
+    for _ in 0..2 {
+        let Ok(Admission::Send(_, huge)) = ledger.admit(at(0), AT_ONCE, Effect, MINUTE, 1000, "huge") else {
+            panic!("one call is always taken, whatever its size, when all bytes were given back")
+        };
+        assert_eq!(ledger.admit(at(0), AT_ONCE, Effect, MINUTE, 1, "a"), Err((Refusal::Overloaded, "a")));
+        ledger.answer(Epoch(1), huge, true);
     }
-    assert_eq!(ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "d"), Err((Refusal::Overloaded, "d")));
+    for name in ["a", "b", "c"] {
+        assert!(ledger.admit(at(0), AT_ONCE, Effect, MINUTE, 1, name).is_ok());
+    }
+    assert_eq!(ledger.admit(at(0), AT_ONCE, Effect, MINUTE, 1, "d"), Err((Refusal::Overloaded, "d")));
+}
+
+#[test]
+fn calls_may_hold_as_many_bytes_as_the_bound_says_and_no_more() {
+    let policy = Policy { max_pending_bytes: 100, ..Policy::default() };
+    let mut ledger = Ledger::new(policy);
+    for (bytes, name) in [(60, "a"), (40, "b")] {
+        assert!(ledger.admit(at(0), AT_ONCE, Effect, MINUTE, bytes, name).is_ok(), "{name}");
+    }
+    assert_eq!(ledger.admit(at(0), AT_ONCE, Effect, MINUTE, 1, "c"), Err((Refusal::Overloaded, "c")));
+}
+
+#[test]
+fn what_a_server_can_have_seen_is_what_it_has_read_of_its_clients_calls() {
+    let mut ledger = open();
+    for (nature, name, position) in
+        [(Effect, "a", 0), (Read, "b", 10), (Stream, "stream", 20), (Read, "c", 30)]
+    {
+        let id = call(&mut ledger, nature, name);
+        ledger.sent(id, position);
+    }
+    call(&mut ledger, Effect, "unwritten");
+    let seen = [0, 1, 30, 31, ALL].map(|read| ledger.seen(Epoch(1), read));
+    assert_eq!((seen, ledger.in_flight(Epoch(1)), ledger.seen(Epoch(2), ALL)), ([0, 1, 2, 3, 3], 4, 0));
+}
+
+#[test]
+fn the_eldest_is_a_clients_call_that_has_gone_to_the_server() {
+    let mut ledger = open();
+    let at_second = |ledger: &mut Ledger<_>, second: u64, nature: Nature| {
+        let Ok(Admission::Send(_, id)) = ledger.admit(at(second), AT_ONCE, nature, MINUTE, 1, "call") else {
+            panic!("a session is open")
+        };
+        id
+    };
+    let own = ledger.admit_own(at(1), Epoch(1), Duration::from_secs(9), "own");
+    let stream = at_second(&mut ledger, 2, Stream);
+    at_second(&mut ledger, 3, Effect);
+    for id in [own, stream] {
+        ledger.sent(id, 0);
+    }
+    assert_eq!(ledger.eldest(Epoch(1)), None);
+    let [old, new] = [4, 5].map(|second| at_second(&mut ledger, second, Effect));
+    for id in [old, new] {
+        ledger.sent(id, 0);
+    }
+    assert_eq!((ledger.eldest(Epoch(1)), ledger.eldest(Epoch(2))), (Some(at(4)), None));
+    assert_eq!(ledger.eldest_of(Epoch(1), |id| id != old), Some(at(5)));
+}
+
+#[test]
+fn a_call_is_on_the_session_that_owes_its_answer_and_nowhere_else() {
+    let mut ledger = open();
+    let id = call(&mut ledger, Read, "a");
+    assert!(ledger.is_on(Epoch(1), id) && !ledger.is_on(Epoch(2), id) && !ledger.is_on(Epoch(1), CallId(99)));
+    ledger.settle(at(1), Epoch(1), ALL, true);
+    assert!(!ledger.is_on(Epoch(1), id), "it waits");
+}
+
+#[test]
+fn something_can_be_noted_about_a_call() {
+    let mut ledger = open();
+    let id = call(&mut ledger, Stream, "opened");
+    *ledger.reply_mut(id).expect("it is pending") = "acknowledged";
+    assert_eq!(ledger.reply(id), Some(&"acknowledged"));
 }
 
 #[test]
 fn a_closed_ledger_takes_and_moves_nothing() {
     let mut ledger = open();
+    assert!(!ledger.is_closed());
     call(&mut ledger, Effect, "a");
     call(&mut ledger, Stream, "stream");
     ledger.close();
-    assert_eq!(ledger.admit(at(0), Duration::ZERO, Effect, MINUTE, 1, "b"), Err((Refusal::Closed, "b")));
+    assert!(ledger.is_closed());
+    assert_eq!(ledger.admit(at(0), AT_ONCE, Effect, MINUTE, 1, "b"), Err((Refusal::Closed, "b")));
     let over = ledger.settle(at(1), Epoch(1), ALL, true);
     assert_eq!(fates(&over), [("a", Delivery::NotSent), ("stream", Delivery::NotSent)]);
     assert!(ledger.is_empty());
@@ -432,7 +497,7 @@ fn deadlines_stand_still_while_the_clock_is_stopped() {
 fn a_call_made_while_the_clock_is_stopped_gains_only_what_it_stood_itself() {
     let mut ledger = open();
     ledger.stop_clock(at(0));
-    ledger.admit(at(100), Duration::ZERO, Effect, MINUTE, 1, "a").expect("there is room");
+    ledger.admit(at(100), AT_ONCE, Effect, MINUTE, 1, "a").expect("there is room");
     ledger.start_clock(at(110));
     assert_eq!(ledger.deadline(), Some(at(170)));
 }
@@ -450,7 +515,7 @@ fn no_stopped_clock_keeps_a_call_beyond_its_limit() {
     let mut ledger = open();
     call(&mut ledger, Effect, "a");
     ledger.stop_clock(at(50));
-    ledger.admit(at(3000), Duration::ZERO, Effect, MINUTE, 1, "b").expect("there is room");
+    ledger.admit(at(3000), AT_ONCE, Effect, MINUTE, 1, "b").expect("there is room");
     assert_eq!(ledger.deadline(), Some(at(3600)));
     assert_eq!(fates(&ledger.expire(at(3600))), [("a", Delivery::NotSent)]);
     assert_eq!(ledger.deadline(), Some(at(3650)), "then the clock goes on by itself");
@@ -549,7 +614,7 @@ fn a_call_is_sent_again_on_this_session_after_a_short_pause_under_a_new_id() {
     assert_eq!(ledger.pause_ends(), Some(pause_ends));
     assert_eq!(resumed(&mut ledger, at(1), 1), []);
     let resent = resumed(&mut ledger, pause_ends, 1);
-    assert_eq!((names(&resent), ledger.pause_ends()), (vec!["a"], None));
+    assert_eq!((names(&resent), ledger.pause_ends(), ledger.pauses), (vec!["a"], None, 0));
     let new = resent[0].1;
     assert_ne!(old, new);
     assert_eq!(ledger.answer(Epoch(1), old, true), None, "late");
@@ -613,7 +678,7 @@ fn a_server_that_asks_for_a_pause_gets_it_up_to_the_limit() {
     let mut ledger = ledger();
     ledger.open(Epoch(1));
     for (name, asked) in [("at the limit", limit), ("beyond it", limit + 1)] {
-        let Ok(Admission::Send(_, id)) = ledger.admit(at(0), Duration::ZERO, Effect, None, 1, name) else {
+        let Ok(Admission::Send(_, id)) = ledger.admit(at(0), AT_ONCE, Effect, None, 1, name) else {
             panic!("{name}")
         };
         ledger.sent(id, 0);
@@ -669,7 +734,7 @@ fn a_paused_call_ends_by_its_deadline() {
     ledger.start_clock(at(1));
     assert_eq!(ledger.deadline(), Some(at(60)));
     assert_eq!(fates(&ledger.expire(at(60))), [("a", Delivery::NotSent)]);
-    assert_eq!((ledger.pause_ends(), ledger.is_empty()), (None, true));
+    assert_eq!((ledger.pause_ends(), ledger.pauses, ledger.is_empty()), (None, 0, true));
     assert!(!ledger.end_pauses(at(99)));
 }
 
@@ -719,7 +784,7 @@ fn a_forgotten_session_gets_no_more_calls() {
     ledger.miss(at(1), Epoch(1), paused, &status(502));
     assert_eq!(ledger.miss(at(1), Epoch(1), told, &Fault::SessionExpired { ran: true }), KEPT);
     assert!(!ledger.is_open());
-    assert!(matches!(ledger.admit(at(1), Duration::ZERO, Effect, MINUTE, 1, "new"), Ok(Admission::Wait(_))));
+    assert!(matches!(ledger.admit(at(1), AT_ONCE, Effect, MINUTE, 1, "new"), Ok(Admission::Wait(_))));
     assert_eq!(names(&dispatch(&mut ledger, 2)), ["paused", "told", "new"]);
 }
 

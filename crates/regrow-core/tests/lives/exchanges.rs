@@ -211,7 +211,7 @@ fn a_server_that_asks_for_a_pause_gets_it_also_when_the_budget_is_spent() {
 
 #[test]
 fn calls_are_told_at_once_when_a_server_asks_for_a_longer_pause_than_they_wait() {
-    let world = web(200.0).call(0.0).down(0.0, 8.0, deferred(90.0)).call(1.0).call(40.0);
+    let world = web(200.0).call(0.0).down(0.0, 8.0, deferred(90.0)).call(1.0).call(30.0);
     check(
         &exact(),
         world,
@@ -535,9 +535,9 @@ fn a_paused_call_wakes_a_parked_connection_when_its_pause_is_over() {
 
 #[test]
 fn what_is_deferred_or_mended_is_known_not_to_park() {
-    let policy = Policy { budget: regrow_core::BudgetPolicy { charges: 0, ..exact().budget }, ..exact() };
-    let parks = |fault: Fault, mended: bool| {
-        let mut owner = Owner::new(&policy, 7);
+    let parks = |charges: u32, fault: Fault, mended: bool| {
+        let budget = regrow_core::BudgetPolicy { charges, ..exact().budget };
+        let mut owner = Owner::new(&Policy { budget, ..exact() }, 7);
         owner.event(at(0.0), Event::Start);
         let epoch = owner.epoch();
         let pulse = owner.pulse();
@@ -550,8 +550,9 @@ fn what_is_deferred_or_mended_is_known_not_to_park() {
         assert_eq!(owner.lifecycle.state().name() == "parked", foreseen);
         foreseen
     };
-    assert!(parks(unreachable(), false), "the budget is spent");
-    assert!(!parks(deferred(5.0), false));
-    assert!(parks(unauthorized(), false));
-    assert!(parks(unauthorized(), true), "the budget is spent");
+    assert!(parks(0, unreachable(), false), "the budget is spent");
+    assert!(!parks(0, deferred(5.0), false));
+    assert!(parks(5, unauthorized(), false));
+    assert!(!parks(5, unauthorized(), true));
+    assert!(parks(0, unauthorized(), true), "the budget is spent");
 }

@@ -3,7 +3,7 @@
 use super::{count, gaps};
 use crate::world::owner::{Fate, Owner};
 use crate::world::{Happening, World, at, check, exact, exited, killed, secs};
-use regrow_core::{Delivery, Event, Fault, Nature, Notice, Orderer};
+use regrow_core::{Delivery, Event, Fault, Manner, Nature, Notice, Orderer};
 
 fn parked() -> Fate {
     Fate::Failed(Delivery::NotSent, Fault::Parked)
@@ -262,6 +262,22 @@ fn a_server_that_dies_while_it_is_being_parked_is_charged_and_stays_parked() {
     assert_eq!(life.charges(), 1);
 }
 
+#[test]
+fn a_connection_that_ends_is_neither_parked_nor_woken_instead() {
+    for order in [Happening::Park, Happening::Wake] {
+        for end in [Happening::Drain, Happening::Close(Manner::Planned)] {
+            let world = World::new(60.0).start(0.0).answers_in(5.0).gone_in(1.0).call(2.0);
+            let life = world.then(3.0, end).then(3.5, order.clone()).live(&exact());
+            assert_eq!(
+                (life.state, life.starts.len(), life.parked().len()),
+                ("closed", 1, 0),
+                "{}",
+                life.log
+            );
+        }
+    }
+}
+
 // Wake.
 
 #[test]
@@ -309,27 +325,61 @@ fn a_wake_is_one_attempt_and_where_one_runs_or_has_succeeded_none() {
 
 #[test]
 fn a_wake_while_it_is_being_parked_wins_and_the_calls_that_run_may_still_finish() {
-    let world = World::new(60.0)
-        .start(0.0)
-        .answers_in(6.0)
-        .call(2.0)
-        .then(3.0, Happening::Park)
-        .then(4.0, Happening::Wake)
-        .call(5.0);
+    for wake in [Happening::Wake, Happening::Reconnect(Orderer::Person)] {
+        let world = World::new(60.0)
+            .start(0.0)
+            .answers_in(6.0)
+            .call(2.0)
+            .then(3.0, Happening::Park)
+            .then(4.0, wake)
+            .call(5.0);
+        check(
+            &exact(),
+            world,
+            "
+            0.0s idle -> connecting
+            1.0s connecting -> ready
+            3.0s ready -> draining
+            8.0s call 1: answered
+            8.0s draining -> closing: planned
+            8.0s closing -> connecting
+            9.0s connecting -> ready
+            15.0s call 2: answered
+            ",
+        );
+    }
+}
+
+#[test]
+fn a_wake_while_the_last_of_a_parked_session_ends_wins_too() {
+    let world =
+        World::new(60.0).start(0.0).gone_in(3.0).then(4.0, Happening::Park).then(5.0, Happening::Wake);
     check(
         &exact(),
         world,
         "
         0.0s idle -> connecting
         1.0s connecting -> ready
-        3.0s ready -> draining
-        8.0s call 1: answered
-        8.0s draining -> closing: planned
-        8.0s closing -> connecting
-        9.0s connecting -> ready
-        15.0s call 2: answered
+        4.0s ready -> draining
+        4.0s draining -> closing: planned
+        7.0s closing -> connecting
+        8.0s connecting -> ready
         ",
     );
+}
+
+#[test]
+fn calls_that_wait_are_news_only_where_something_follows_from_them() {
+    let mut owner = Owner::new(&exact(), 7);
+    let heeds = |owner: &Owner| owner.lifecycle.heeds_demand();
+    assert!(heeds(&owner));
+    owner.event(at(0.0), Event::Start);
+    assert!(!heeds(&owner), "an attempt is under way");
+    let epoch = owner.epoch();
+    owner.event(at(1.0), Event::Connected(epoch));
+    assert!(!heeds(&owner), "they are sent");
+    owner.park(at(2.0));
+    assert!(heeds(&owner), "they fail");
 }
 
 #[test]

@@ -215,6 +215,21 @@ pub(crate) fn p9_whatever_is_pending_has_a_timer(walk: &Walk) {
     assert!(served, "P9: calls wait though {state:?}");
 }
 
+/// P9: a timer tells the time and nothing else. A tick before its time changes nothing, but that a server which has
+/// answered meanwhile is seen to; and whether a silent one is spared any longer may be looked at whenever.
+pub(crate) fn p9_a_tick_before_its_time_changes_nothing(walk: &Walk) {
+    let lifecycle = &walk.owner.lifecycle;
+    let spared = matches!(lifecycle.state(), State::Ready { watch: Watch::Spared { .. }, .. });
+    if spared || lifecycle.deadline().is_some_and(|due| due <= walk.now) {
+        return;
+    }
+    let mut early = lifecycle.clone();
+    let effects = early.step(walk.now, Event::Tick(walk.owner.pulse()));
+    let calm = matches!(early.state(), State::Ready { watch: Watch::Calm { .. }, .. });
+    let nothing = effects.is_empty() && (calm || early == *lifecycle);
+    assert!(nothing, "P9: a tick before its time, in {:?}: {effects:?}", lifecycle.state());
+}
+
 /// P10: epochs rise, and attempts have a floor between them.
 pub(crate) fn p10_epochs_rise_and_attempts_have_a_floor(epoch: Epoch, walk: &Walk) {
     assert!(walk.processes.keys().all(|&older| older < epoch), "P10: {epoch} is not new");
