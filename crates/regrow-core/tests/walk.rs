@@ -360,10 +360,10 @@ impl Walk {
 
     fn call(&mut self) {
         let nature = match self.rng.u32(0..20) {
-            0..10 => Nature::Effect,
-            10..16 => Nature::Read,
-            16 => Nature::Stream,
-            17 => Nature::Greeting,
+            0..9 => Nature::Effect,
+            9..14 => Nature::Read,
+            14 => Nature::Stream,
+            15 => Nature::Greeting,
             _ => Nature::Discovery,
         };
         let timeout = match self.rng.u32(0..10) {
