@@ -35,7 +35,7 @@ impl Delivery {
 pub enum Admission {
     /// To the live session.
     Send(Epoch, CallId),
-    /// It waits for the next session.
+    /// It waits for the next session; or its time was over before it came here, and it waits to be told so.
     Wait(CallId),
 }
 
@@ -44,8 +44,6 @@ pub enum Admission {
 pub enum Refusal {
     /// Too many calls, or too many bytes, are pending.
     Overloaded,
-    /// Its time was over before it came here.
-    Late,
     /// The connection is closing.
     Closed,
 }
@@ -183,12 +181,10 @@ impl<R> Ledger<R> {
         if full {
             return Err((Refusal::Overloaded, reply));
         }
-        if nature != Nature::Stream && timeout.is_some_and(|timeout| timeout <= waited) {
-            return Err((Refusal::Late, reply));
-        }
-        let place = self.live.map_or(Place::Waiting, |epoch| Place::On(epoch, None));
+        let live = self.live.filter(|_| !is_late(nature, timeout, waited));
+        let place = live.map_or(Place::Waiting, |epoch| Place::On(epoch, None));
         let id = self.insert(now, waited, nature, timeout, bytes, reply, false, place);
-        Ok(match self.live {
+        Ok(match live {
             None => Admission::Wait(id),
             Some(epoch) => Admission::Send(epoch, id),
         })
@@ -213,7 +209,8 @@ impl<R> Ledger<R> {
         place: Place,
     ) -> CallId {
         let id = self.fresh_id();
-        let at_most = timeout.unwrap_or_default().max(self.policy.call_limit);
+        let late = is_late(nature, timeout, waited);
+        let at_most = if late { waited } else { timeout.unwrap_or_default().max(self.policy.call_limit) };
         let limit = now + at_most.saturating_sub(waited);
         let deadline = match nature {
             Nature::Stream => None,
@@ -244,7 +241,7 @@ impl<R> Ledger<R> {
                 limit,
             },
         );
-        if waits {
+        if waits && !late {
             self.waiting.insert(id.0, id);
         }
         id
@@ -689,6 +686,11 @@ impl<R> Call<R> {
         let times = self.misses.saturating_mul(self.misses);
         policy.resend_pause.saturating_mul(times).min(policy.backoff.cap)
     }
+}
+
+/// Whether its time was over before it came here. A stream has none.
+fn is_late(nature: Nature, timeout: Option<Duration>, waited: Duration) -> bool {
+    nature != Nature::Stream && timeout.is_some_and(|timeout| timeout <= waited)
 }
 
 fn delivery_after(sends: u8) -> Delivery {

@@ -100,7 +100,7 @@ const WANTED: [&str; 66] = [
     "call timed out",
     "call cancelled",
     "call overloaded",
-    "call refused when late",
+    "call that came too late",
     "call refused when closed",
     "free end",
     "free ends over",
@@ -388,6 +388,10 @@ impl Walk {
         assert_eq!(self.owner.call(self.now, waited, nature, timeout, bytes), caller);
         let sent = self.owner.told.iter().any(|told| matches!(told, Told::Send(..)));
         assert!(ready || !sent, "a call goes to a session that is not ready");
+        if nature != Nature::Stream && timeout.is_some_and(|timeout| timeout <= waited) {
+            assert!(!sent, "a call is sent whose time was over when it came");
+            self.seen.insert("call that came too late");
+        }
         if self.owner.ledger.find(|&c| c == caller).is_some() && self.stopped.is_some() {
             self.forgive(caller, timeout);
         }
@@ -1027,7 +1031,6 @@ impl Walk {
             Fate::TimedOut(_) => "call timed out",
             Fate::Cancelled(_) => "call cancelled",
             Fate::Refused(Refusal::Overloaded) => "call overloaded",
-            Fate::Refused(Refusal::Late) => "call refused when late",
             Fate::Refused(Refusal::Closed) => "call refused when closed",
         });
         a_call_said_to_be_not_sent_never_runs(caller, truth);

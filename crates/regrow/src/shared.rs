@@ -205,7 +205,6 @@ impl Shared {
                 drop(desk);
                 let (kind, outlook) = match refusal {
                     Refusal::Overloaded => (ErrorKind::Overloaded, Outlook::Serving),
-                    Refusal::Late => (ErrorKind::Timeout, Outlook::Serving),
                     Refusal::Closed => (ErrorKind::Closed, Outlook::Closed),
                 };
                 let error = self.error(&pending, kind, Delivery::NotSent, None, None, outlook);

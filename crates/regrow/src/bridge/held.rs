@@ -9,7 +9,7 @@ use regrow_core::Delivery;
 use super::timer::Timer;
 use super::{Bridge, Speaks, State, hello};
 use crate::call::{Outcome, Reply, Request};
-use crate::error::{CallError, ErrorKind, Outlook};
+use crate::error::{CallError, ErrorKind};
 use crate::frame::{self, Frame, RawId};
 
 /// More requests than this do not wait,
@@ -160,12 +160,11 @@ impl Bridge {
         }
     }
 
-    /// It has not been sent, and its time is over.
+    /// Its time is over. The far side does not send it any more, and tells why there was no server.
     fn held_too_long(&self, number: u64) {
         let late = self.state().held.give_up(|waiting| waiting.number == number);
         if let Some(request) = late {
-            let error = self.error(&request.frame, ErrorKind::Timeout);
-            request.reply.end(Outcome::Failed(CallError { outlook: Outlook::Restarting, ..error }));
+            self.pass(request);
         }
     }
 
