@@ -42,6 +42,7 @@ use moves::Move;
 use properties::{Goal, Property};
 use scope::{BIRTH, Scope};
 use stateright::{Checker, HasDiscoveries, Model, Path, Property as Claim};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use world::World;
@@ -67,7 +68,7 @@ fn check(scope: Scope, reached: &Arc<AtomicU64>) {
     let (name, most) = (scope.name, scope.most);
     let checker = Lives { scope, reached: reached.clone() }
         .checker()
-        .threads(std::thread::available_parallelism().map_or(2, usize::from))
+        .threads(threads())
         .finish_when(HasDiscoveries::AnyFailures)
         .target_state_count(most.unwrap_or(usize::MAX))
         .spawn_bfs()
@@ -75,10 +76,16 @@ fn check(scope: Scope, reached: &Arc<AtomicU64>) {
     let (unique, generated) = (checker.unique_state_count(), checker.state_count());
     let depth = checker.max_depth();
     println!("{name}: {unique} states, {generated} moves, at most {depth} in a row");
-    if let Some((_, path)) = checker.discoveries().into_iter().next() {
-        tell(path);
-        panic!("{name}: an invariant does not hold");
-    }
+    let broken: BTreeMap<_, _> = checker.discoveries().into_iter().collect();
+    let names: Vec<_> = broken.keys().copied().collect();
+    broken.into_values().for_each(tell);
+    assert!(names.is_empty(), "{name}: these do not hold: {names:?}");
+}
+
+/// As many as there are processors. One alone finds the same bad life every time.
+fn threads() -> usize {
+    let wanted = std::env::var("REGROW_THREADS").ok().and_then(|threads| threads.parse().ok());
+    wanted.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from))
 }
 
 /// A life that ends badly.

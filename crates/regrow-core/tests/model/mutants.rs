@@ -369,12 +369,13 @@ fn every_seeded_bug_is_found() {
         let checked = cargo(&copy, &["no_order_of_events", "--", "--nocapture"], scope);
         fs::write(&path, sound).expect("the copy can be written");
         let found = text(&checked);
-        let verdict = found.lines().find(|line| line.starts_with("broken: ") || line.starts_with("P10:"));
-        let as_expected = verdict.is_some_and(|verdict| {
-            breaks.split(' ').any(|property| verdict.contains(&format!("{property}:")))
-        });
-        println!("{bug}: {}", verdict.unwrap_or("MISSED"));
-        if checked.status.success() || !as_expected {
+        let verdicts =
+            || found.lines().filter(|line| line.starts_with("broken: ") || line.starts_with("P10:"));
+        let is_meant =
+            |verdict: &&str| breaks.split(' ').any(|property| verdict.contains(&format!("{property}:")));
+        let as_expected = verdicts().find(is_meant);
+        println!("{bug}: {}", as_expected.or(verdicts().next()).unwrap_or("MISSED"));
+        if checked.status.success() || as_expected.is_none() {
             missed.push(bug);
         }
     }
@@ -392,6 +393,7 @@ fn cargo(copy: &Path, arguments: &[&str], scope: &str) -> Output {
         .args(arguments)
         .env("CARGO_TARGET_DIR", copy.join("target"))
         .env("REGROW_MODEL", scope)
+        .env("REGROW_THREADS", "1")
         .env("RUSTFLAGS", "-Awarnings")
         .output()
         .expect("cargo runs, for it runs us")
