@@ -206,6 +206,10 @@ impl Upstream for Client {
 
     fn forward(&self, notification: &Frame) -> bool {
         let method = notification.method().unwrap_or_default();
+        // A request without an id: no gate would count it, and nobody would hear how it ended.
+        if !method.starts_with("notifications/") {
+            return false;
+        }
         let is_ready = method == "notifications/initialized";
         let seats: Vec<Arc<Seat>> = {
             let mut state = self.state();

@@ -52,6 +52,20 @@ async fn no_more_calls_begin_in_a_time_than_a_server_is_to_get() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_without_an_id_does_not_get_past_the_limits() {
+    let a = Fake::legacy("a");
+    for clients in [Many, One] {
+        let house = House::with(clients, &[&a], |options| options.concurrency = Some(1));
+        let guest = Guest::legacy(&house.gateway).await;
+        assert_eq!(guest.call("echo", "with").await, "a: with");
+        let told = guest.notify("tools/call", &json!({ "name": "echo", "arguments": { "text": "without" } }));
+        assert!(!told);
+        assert_eq!(guest.call("echo", "again").await, "a: again");
+    }
+    assert_eq!(a.ran("echo"), ["with", "again", "with", "again"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_full_queue_is_a_typed_error_at_once_and_waiting_ends_with_the_call_s_deadline() {
     let (a, b) = (Fake::legacy("a"), Fake::legacy("b"));
     let house = House::with(Many, &[&a, &b], |options| {
