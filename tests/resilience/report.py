@@ -31,8 +31,7 @@ Some results need a word of their own:
   breaker. Called only every ten seconds instead, after a SIGKILL while idle, it did not come back within 80 seconds either.
 - Where NeMo Agent Toolkit and Hermes agent fail under "Never twice", they had connected again by themselves and sent the lost call once more.
 - `regrow wrap` has the same deadline for calls as the clients, 5 s times the patience of the run.
-- The machine had other work to do, and what was measured ran with priority over all of it (`chrt -f`). An earlier run without that, with bounds three times as long, came to the same
-  sums for most; two runs of the same program can differ in a few promises.
+- Two runs of the same program can differ in a few promises. An earlier run on a busy machine, with bounds three times as long, came to the same sums for most.
 - The Python SDK shows no status, so whether it notices a death is not judged.
 
 Words are looked for in errors with a wide list (such as "closed", "lost", "reset", "exit"); an error that tells the truth in other words fails wrongly. The bounds are
