@@ -19,6 +19,8 @@ const NEIGHBOURS: [(&str, &str); 4] = [
     ("in a crash loop", "crash-after-handshake"),
 ];
 
+const ROUNDS: usize = 25;
+
 pub(crate) fn figures(calls: usize, starts: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
@@ -35,13 +37,27 @@ pub(crate) fn figures(calls: usize, starts: usize) {
 
     println!("\n| calls to one server behind `regrow serve`, {calls} calls, beside another | p50 | p99 |");
     println!("|---|---|---|");
-    row("(`regrow wrap` with that server alone)", &sequential(Peer::wrapped(), "echo", calls));
-    for (name, plan) in NEIGHBOURS {
-        let config = config(folder, "neighbours", &["", plan]);
-        let mut peer = Peer::served(&config, &folder.join("neighbours-cache"));
+    let mut alone = vec![];
+    let mut beside = NEIGHBOURS.map(|_| vec![]);
+    // In turns: what else happens on the machine is then shared among them.
+    for _ in 0..ROUNDS {
+        let mut peer = Peer::wrapped();
         peer.shake_hands();
-        list(&mut peer, 1);
-        row(name, &sequential_on(&mut peer, "s0__echo", calls));
+        alone.extend(sequential(&mut peer, "echo", calls / ROUNDS));
+        peer.leave();
+        for ((_, plan), times) in NEIGHBOURS.iter().zip(&mut beside) {
+            let config = config(folder, "neighbours", &["", plan]);
+            let mut peer = Peer::served(&config, &folder.join("neighbours-cache"));
+            peer.shake_hands();
+            list(&mut peer, 1);
+            thread::sleep(Duration::from_secs(1)); // What a start costs is over, and so is the first rush of a flood.
+            times.extend(sequential(&mut peer, "s0__echo", calls / ROUNDS));
+            peer.leave();
+        }
+    }
+    row("(`regrow wrap` with that server alone)", &alone);
+    for ((name, _), times) in NEIGHBOURS.iter().zip(&beside) {
+        row(name, times);
     }
     at_rest(folder);
 }
@@ -58,6 +74,7 @@ fn first_list(config: &Path, cache: &Path, servers: usize) -> Duration {
     list(&mut peer, servers);
     let took = began.elapsed();
     thread::sleep(Duration::from_millis(600)); // Until what they offer is kept.
+    peer.leave(); // The next start is not to meet what this one leaves behind.
     took
 }
 
@@ -92,12 +109,7 @@ fn answer(peer: &mut Peer) -> Value {
     }
 }
 
-fn sequential(mut peer: Peer, tool: &str, calls: usize) -> Vec<Duration> {
-    peer.shake_hands();
-    sequential_on(&mut peer, tool, calls)
-}
-
-fn sequential_on(peer: &mut Peer, tool: &str, calls: usize) -> Vec<Duration> {
+fn sequential(peer: &mut Peer, tool: &str, calls: usize) -> Vec<Duration> {
     let mut call = || {
         let began = Instant::now();
         peer.send("tools/call", json!({ "name": tool, "arguments": { "text": "hello" } }));

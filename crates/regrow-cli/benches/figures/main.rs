@@ -11,6 +11,12 @@ mod system;
 mod table;
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, url, era] = &arguments[..]
+        && first == remote::IDLE_ARGUMENT
+    {
+        return remote::idle(url, era);
+    }
     let kills = std::env::var("KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(200);
     process::figures(5_000, kills);
     remote::figures(2_000, kills);

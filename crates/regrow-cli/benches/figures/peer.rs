@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +14,6 @@ pub(crate) const REGROW: &str = env!("CARGO_BIN_EXE_regrow");
 /// A server that is spoken to on two pipes.
 pub(crate) struct Peer {
     pub(crate) child: Child,
-    input: ChildStdin,
     output: BufReader<ChildStdout>,
     log: Receiver<(Instant, String)>,
     id: u64,
@@ -52,7 +51,6 @@ impl Peer {
             .stderr(Stdio::piped())
             .spawn()
             .expect("regrow starts");
-        let input = child.stdin.take().expect("piped");
         let output = BufReader::new(child.stdout.take().expect("piped"));
         let stderr = BufReader::new(child.stderr.take().expect("piped"));
         let (lines, log) = channel();
@@ -61,13 +59,18 @@ impl Peer {
                 let _ = lines.send((Instant::now(), line)); // Nobody may be interested any more.
             }
         });
-        Peer { child, input, output, log, id: 0 }
+        Peer { child, output, log, id: 0 }
     }
 
     pub(crate) fn send(&mut self, method: &str, params: Value) {
         self.id += 1;
         let message = json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params });
-        self.input.write_all(format!("{message}\n").as_bytes()).expect("written");
+        self.write(&message.to_string());
+    }
+
+    fn write(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("piped");
+        input.write_all(format!("{line}\n").as_bytes()).expect("written");
     }
 
     pub(crate) fn receive(&mut self) -> Value {
@@ -81,9 +84,7 @@ impl Peer {
         let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
         self.send("initialize", params);
         self.receive();
-        self.input
-            .write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
-            .expect("written");
+        self.write(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     }
 
     pub(crate) fn send_echo(&mut self) {
@@ -103,6 +104,11 @@ impl Peer {
             .as_str()
             .and_then(|pid| pid.parse().ok())
             .expect("a process id")
+    }
+
+    /// Leaves in good order, and waits until everything is gone.
+    pub(crate) fn leave(mut self) {
+        self.child.wait().expect("it ends"); // That closes its input first.
     }
 
     pub(crate) fn wait_for_log(&self, part: &str) -> Instant {

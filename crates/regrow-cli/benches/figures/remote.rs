@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use regrow::Connection;
 use regrow::transport::http::Http;
+use regrow::{Connection, Era};
 use regrow_chaos::Journal;
 use regrow_chaos::proxy::Proxy;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -19,6 +19,8 @@ use crate::system::{processor_ticks, resident_kib};
 use crate::table::{p, row, row3, show};
 
 const IDLE: usize = 1_000;
+/// Followed by a URL and an era: [`idle`] is measured, and nothing else.
+pub(crate) const IDLE_ARGUMENT: &str = "--idle";
 
 pub(crate) fn figures(calls: usize, kills: usize) {
     let mut site = Site::start();
@@ -51,14 +53,19 @@ pub(crate) fn figures(calls: usize, kills: usize) {
     row3("kill during a call to its answer", &told);
     println!("\n| {IDLE} idle connections over HTTP | memory, together | processor time in 5 s |");
     println!("|---|---|---|");
-    // The largest first: what the others leave behind would be used again.
-    idle(&site, regrow::Era::Legacy, "legacy servers, listened to");
-    idle(&Site::with("modern-only"), regrow::Era::Modern, "modern servers");
-    idle(
-        &Site::with("refuse-discover no-get"),
-        regrow::Era::Legacy,
-        "legacy servers that say nothing by themselves",
-    );
+    idle_elsewhere(&Site::with("modern-only"), "modern", "modern servers");
+    let silent = Site::with("refuse-discover no-get");
+    idle_elsewhere(&silent, "legacy", "legacy servers that say nothing by themselves");
+    idle_elsewhere(&site, "legacy", "legacy servers, listened to");
+}
+
+/// In a process of its own: what others leave behind would be used again.
+fn idle_elsewhere(site: &Site, era: &str, name: &str) {
+    let own = std::env::current_exe().expect("we run");
+    let output = Command::new(own).args([IDLE_ARGUMENT, &site.url(), era]).output().expect("it runs");
+    let figures = String::from_utf8(output.stdout).expect("figures");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    println!("| {name} | {}", figures.trim_end());
 }
 
 fn echo(peer: &mut Peer) -> Duration {
@@ -82,20 +89,17 @@ fn killed_during_a_call(site: &mut Site) -> Duration {
 }
 
 /// So many connections in this process, all of them ready, with nothing to do.
-fn idle(site: &Site, era: regrow::Era, name: &str) {
+pub(crate) fn idle(url: &str, era: &str) {
     let mut files = getrlimit(Resource::Nofile);
     files.current = files.maximum;
     setrlimit(Resource::Nofile, files).expect("within the maximum");
     let own = std::process::id();
+    let era = if era == "modern" { Era::Modern } else { Era::Legacy };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (memory, ticks) = runtime.block_on(async {
         let before = resident_kib(own);
-        let connections: Vec<Connection> = (0..IDLE)
-            .map(|_| {
-                let http = Http::new(&site.url()).expect("a URL");
-                Connection::builder("chaos", http).era(era).build()
-            })
-            .collect();
+        let connect = |_| Connection::builder("chaos", Http::new(url).expect("a URL")).era(era).build();
+        let connections: Vec<Connection> = (0..IDLE).map(connect).collect();
         for connection in &connections {
             connection.request("tools/list", None).await.expect("an answer");
         }
@@ -104,7 +108,7 @@ fn idle(site: &Site, era: regrow::Era, name: &str) {
         tokio::time::sleep(Duration::from_secs(5)).await;
         (resident_kib(own).saturating_sub(before), processor_ticks(own) - ticks)
     });
-    println!("| {name} | {:.1} MiB | {} ms |", memory as f64 / 1024.0, ticks * 10);
+    println!("{:.1} MiB | {} ms |", memory as f64 / 1024.0, ticks * 10);
 }
 
 /// The misbehaving server, at a port of its own.
