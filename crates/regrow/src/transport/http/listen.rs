@@ -24,8 +24,8 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
     let mut bookmark = link.heard();
     let mut short = 0;
     loop {
-        let mut response = match Box::pin(stream::open(link, bookmark.last.clone())).await {
-            Ok(Reply::Good(response)) if answer::content(&response) == Ok(Content::Events) => response,
+        let stream = match Box::pin(stream::open(link, bookmark.last.clone())).await {
+            Ok(Reply::Good(response)) if answer::content(&response) == Ok(Content::Events) => Some(response),
             Ok(Reply::Refused(refusal)) if refusal.code == 404 && link.session_id().is_some() => {
                 return Fault::SessionExpired { ran: false };
             }
@@ -36,11 +36,12 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
             Ok(Reply::Refused(refusal)) if refusal.code >= 500 && refusal.code != 501 => {
                 return refusal.fault();
             }
-            Ok(_) => return std::future::pending().await, // This server has no such stream.
-            // Neither is what sends us elsewhere.
-            Err(Fault::Redirected { .. } | Fault::Status { .. }) => return std::future::pending().await,
+            // This server has no such stream; neither has one that sends us elsewhere.
+            Ok(_) | Err(Fault::Redirected { .. } | Fault::Status { .. }) => None,
             Err(fault) => return fault,
         };
+        // Not within the match: what the server said would be kept for as long.
+        let Some(mut response) = stream else { return std::future::pending().await };
         let opened = Instant::now();
         let mut spoke = false;
         let read = stream::until(link, ear, None, &mut response, &mut bookmark, |event| {

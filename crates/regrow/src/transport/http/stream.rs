@@ -109,7 +109,7 @@ pub(super) async fn until(
     bookmark: &mut Bookmark,
     mut take: impl FnMut(Event) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
-    response.headers_mut().clear(); // They hold on to all that was read with them, and a stream may last.
+    drop(std::mem::take(response.headers_mut())); // They hold on to all that was read with them, and a stream may last.
     let mut events = Events::new(link.http.limits.max_message);
     while let Some(mut chunk) = link.next_chunk(response, idle).await? {
         ear.heard();
