@@ -7,7 +7,9 @@ use tokio::time::Instant;
 /// So much is read as fast as it comes,
 const BURST: u64 = 128 << 20;
 /// and of what comes on and on so much in a second: the one who floods waits, not its neighbours.
-const RATE: u64 = 4 << 20;
+const RATE: u64 = 2 << 20;
+/// In so large portions: one who floods and its neighbours then meet only a few times in a second.
+const PORTION: u64 = 128 << 10;
 
 /// Counts what was read, and says when to read again.
 pub(super) struct Pace {
@@ -25,7 +27,7 @@ impl Pace {
     pub(super) fn count(&mut self, bytes: usize, now: Instant) {
         self.paid = self.paid.max(now) + cost(bytes as u64);
         let debt = (self.paid - now).checked_sub(cost(BURST));
-        self.next = debt.filter(|debt| !debt.is_zero()).map(|debt| now + debt);
+        self.next = debt.filter(|debt| *debt >= cost(PORTION)).map(|debt| now + debt);
     }
 
     /// When to read again; `None` is at once.
@@ -52,13 +54,26 @@ mod tests {
         now - began
     }
 
+    /// How often it has to wait for that.
+    fn pauses(pace: &mut Pace, bytes: u64, mut now: Instant) -> usize {
+        let mut pauses = 0;
+        for _ in 0..bytes / (4 << 10) {
+            let next = now.max(pace.next().unwrap_or(now));
+            pauses += usize::from(next > now);
+            now = next;
+            pace.count(4 << 10, now);
+        }
+        pauses
+    }
+
     #[test]
     fn what_a_server_says_at_once_is_read_at_once_and_a_flood_at_its_rate() {
         let start = Instant::now();
         let mut pace = Pace::new(start);
         assert_eq!(read(&mut pace, BURST, start), Duration::ZERO);
         let took = read(&mut pace, 10 * RATE, start);
-        assert!((9_990..=10_000).contains(&took.as_millis()), "{took:?}");
+        assert!((9_930..=10_000).contains(&took.as_millis()), "{took:?}");
+        assert_eq!(pauses(&mut pace, RATE, start + took), 16, "in a second");
     }
 
     #[test]
@@ -68,7 +83,7 @@ mod tests {
         read(&mut pace, BURST, start);
         let later = start + Duration::from_secs(3600);
         assert_eq!(read(&mut pace, BURST, later), Duration::ZERO);
-        assert!(read(&mut pace, RATE, later) > Duration::from_millis(990));
+        assert!(read(&mut pace, RATE, later) > Duration::from_millis(930));
     }
 
     #[test]
