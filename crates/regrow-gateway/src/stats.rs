@@ -55,7 +55,7 @@ impl Stats {
     /// Where the lines of the server's standard error go, to be kept: they are masked and escaped already.
     pub fn stderr(self: &Arc<Self>) -> Stderr {
         let stats = self.clone();
-        Stderr::Call(Arc::new(move |line| stats.journal().stderr(SystemTime::now(), line)))
+        Stderr::Latest(Arc::new(move |line| stats.journal().stderr(SystemTime::now(), line)))
     }
 
     /// Keeps a log message of the server's own that is for no client in particular.

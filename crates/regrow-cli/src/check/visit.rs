@@ -185,7 +185,7 @@ struct Tail(Arc<Mutex<VecDeque<String>>>);
 impl Tail {
     fn sink(&self) -> Stderr {
         let lines = self.0.clone();
-        Stderr::Call(Arc::new(move |line| {
+        Stderr::Latest(Arc::new(move |line| {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             if lines.len() == STDERR_LINES {
                 lines.pop_front();

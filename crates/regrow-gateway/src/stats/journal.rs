@@ -53,7 +53,8 @@ impl Journal {
 
     fn entry(&mut self, at: SystemTime, text: &str) -> Entry {
         self.entries += 1;
-        Entry { number: self.entries, at, text: text.chars().take(LONGEST).collect() }
+        let end = text.char_indices().nth(LONGEST).map_or(text.len(), |(end, _)| end);
+        Entry { number: self.entries, at, text: text[..end].to_owned() }
     }
 }
 

@@ -4,40 +4,56 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So much is read as fast as it comes,
-const BURST: u64 = 128 << 20;
-/// and of what comes on and on so much in a second: the one who floods waits, not its neighbours.
-const RATE: u64 = 2 << 20;
-/// In so large portions: one who floods and its neighbours then meet only a few times in a second.
-const PORTION: u64 = 128 << 10;
+/// What a server says at once is read in no time,
+const RUSH: Allowance = Allowance { rate: 64 << 20, burst: 0 };
+/// and of what comes on and on much less: the one who floods waits, not its neighbours.
+const FLOOD: Allowance = Allowance { rate: 2 << 20, burst: 128 << 20 };
+/// All that a pipe holds is read before a pause: one who floods and its neighbours then meet less often.
+pub(super) const PORTION: usize = 64 << 10;
+
+/// How much may be read.
+struct Allowance {
+    /// In a second.
+    rate: u64,
+    /// Before that counts.
+    burst: u64,
+}
+
+impl Allowance {
+    fn cost(&self, bytes: u64) -> Duration {
+        Duration::from_nanos(bytes * 1_000_000_000 / self.rate)
+    }
+
+    /// Counts what was read: it will have been allowed at `paid`. Says when the next may be read, if not now.
+    fn count(&self, paid: &mut Instant, bytes: usize, now: Instant) -> Option<Instant> {
+        *paid = (*paid).max(now) + self.cost(bytes as u64);
+        let debt = (*paid - now).checked_sub(self.cost(self.burst))?;
+        (debt >= self.cost(PORTION as u64)).then(|| now + debt)
+    }
+}
 
 /// Counts what was read, and says when to read again.
 pub(super) struct Pace {
-    /// What has been read will have been allowed by then.
-    paid: Instant,
+    rush: Instant,
+    flood: Instant,
     next: Option<Instant>,
 }
 
 impl Pace {
     pub(super) fn new(now: Instant) -> Pace {
-        Pace { paid: now, next: None }
+        Pace { rush: now, flood: now, next: None }
     }
 
     /// Takes note of what was read.
     pub(super) fn count(&mut self, bytes: usize, now: Instant) {
-        self.paid = self.paid.max(now) + cost(bytes as u64);
-        let debt = (self.paid - now).checked_sub(cost(BURST));
-        self.next = debt.filter(|debt| *debt >= cost(PORTION)).map(|debt| now + debt);
+        let rush = RUSH.count(&mut self.rush, bytes, now);
+        self.next = FLOOD.count(&mut self.flood, bytes, now).max(rush);
     }
 
     /// When to read again; `None` is at once.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }
-}
-
-fn cost(bytes: u64) -> Duration {
-    Duration::from_nanos(bytes * 1_000_000_000 / RATE)
 }
 
 #[cfg(test)]
@@ -70,20 +86,25 @@ mod tests {
     fn what_a_server_says_at_once_is_read_at_once_and_a_flood_at_its_rate() {
         let start = Instant::now();
         let mut pace = Pace::new(start);
-        assert_eq!(read(&mut pace, BURST, start), Duration::ZERO);
-        let took = read(&mut pace, 10 * RATE, start);
-        assert!((9_930..=10_000).contains(&took.as_millis()), "{took:?}");
-        assert_eq!(pauses(&mut pace, RATE, start + took), 16, "in a second");
+        let rush = read(&mut pace, FLOOD.burst, start);
+        assert!((1_990..=2_000).contains(&rush.as_millis()), "{rush:?}");
+        let mut now = start + rush;
+        now += read(&mut pace, 3 * FLOOD.rate, now); // What was allowed meanwhile is used up.
+        let flood = read(&mut pace, 10 * FLOOD.rate, now);
+        assert!((9_930..=10_000).contains(&flood.as_millis()), "{flood:?}");
+        assert_eq!(pauses(&mut pace, FLOOD.rate, now + flood), 32, "in a second");
     }
 
     #[test]
     fn silence_earns_a_burst_and_no_more() {
         let start = Instant::now();
         let mut pace = Pace::new(start);
-        read(&mut pace, BURST, start);
-        let later = start + Duration::from_secs(3600);
-        assert_eq!(read(&mut pace, BURST, later), Duration::ZERO);
-        assert!(read(&mut pace, RATE, later) > Duration::from_millis(930));
+        read(&mut pace, FLOOD.burst, start);
+        let mut later = start + Duration::from_secs(3600);
+        later += read(&mut pace, FLOOD.burst, later);
+        assert!(later - start < Duration::from_secs(3603));
+        later += read(&mut pace, 3 * FLOOD.rate, later);
+        assert!(read(&mut pace, FLOOD.rate, later) > Duration::from_millis(930));
     }
 
     #[test]
@@ -93,7 +114,7 @@ mod tests {
         for _ in 0..10_000 {
             assert_eq!(pace.next(), None);
             pace.count(32 << 10, now);
-            now += cost(32 << 10);
+            now += FLOOD.cost(32 << 10);
         }
     }
 }

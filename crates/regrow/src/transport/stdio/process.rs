@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::ending::{self, Times};
 use super::group::{self, Group, Leader};
-use super::pace::Pace;
+use super::pace::{PORTION, Pace};
 use super::pipes::Reader;
 use super::stderr::{Drain, Tail};
 use crate::transport::{BoxFuture, Ended, Process};
@@ -202,10 +202,15 @@ async fn attend(
             read = read_from(pace.next(), &stderr, &mut buffer), if is_open => match read {
                 Ok(0) | Err(_) => is_open = false, // A pipe that cannot be read has nothing more to say.
                 Ok(count) => {
-                    drain.feed(&buffer[..count]);
+                    for piece in drain.wanted(&buffer[..count]).chunks(PIECE) {
+                        drain.feed(piece);
+                        // A server that floods takes turns with everybody else, after each piece.
+                        tokio::task::yield_now().await;
+                    }
                     pace.count(count, Instant::now());
-                    // A server that floods takes turns with everybody else, after each piece.
-                    tokio::task::yield_now().await;
+                    if count == buffer.len() {
+                        buffer.resize(PORTION, 0); // One who floods is woken with each reading.
+                    }
                 }
             },
         }
@@ -227,7 +232,7 @@ fn read_rest(stderr: &Reader, drain: &Drain, buffer: &mut [u8]) {
     let mut total = 0;
     while total < LAST_WORDS {
         let Ok(count @ 1..) = stderr.try_read(buffer) else { return };
-        drain.feed(&buffer[..count]);
+        drain.feed(drain.wanted(&buffer[..count]));
         total += count;
     }
 }

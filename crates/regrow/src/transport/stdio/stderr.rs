@@ -35,13 +35,28 @@ impl Drain {
         self.tail.clone()
     }
 
+    /// What is to be fed of something that was read: not the lines that the rest of it would drive out of the tail, where nobody
+    /// wants them.
+    pub(super) fn wanted<'a>(&self, read: &'a [u8]) -> &'a [u8] {
+        if let Stderr::Pass | Stderr::Call(_) = self.stderr {
+            return read;
+        }
+        match memchr::memrchr_iter(b'\n', read).nth(TAIL_LINES) {
+            None => read,
+            Some(end) => {
+                self.tail.0.lock().unwrap_or_else(PoisonError::into_inner).unfinished.clear();
+                &read[end + 1..]
+            }
+        }
+    }
+
     /// Takes the next piece, wherever it was cut.
     pub(super) fn feed(&self, piece: &[u8]) {
         let mut lines = self.tail.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &self.stderr {
-            Stderr::Keep => lines.feed_for_tail(piece),
+            Stderr::Keep => lines.feed(piece, |_| {}),
             Stderr::Pass => lines.feed(piece, |line| pass::on(&self.name, &self.mask.apply(&line.text()))),
-            Stderr::Call(function) => {
+            Stderr::Call(function) | Stderr::Latest(function) => {
                 let mut texts = vec![];
                 lines.feed(piece, |line| texts.push(self.mask.apply(&line.text())));
                 drop(lines); // The function may ask for the tail.
@@ -78,17 +93,6 @@ struct Lines {
 }
 
 impl Lines {
-    /// As `feed`, but lines that would be forgotten within the same piece are not even looked at.
-    fn feed_for_tail(&mut self, piece: &[u8]) {
-        match memchr::memrchr_iter(b'\n', piece).nth(TAIL_LINES) {
-            None => self.feed(piece, |_| {}),
-            Some(end) => {
-                self.unfinished.clear();
-                self.feed(&piece[end + 1..], |_| {});
-            }
-        }
-    }
-
     fn feed(&mut self, piece: &[u8], mut each: impl FnMut(&Line)) {
         let mut rest = piece;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -180,7 +184,7 @@ mod tests {
         let flood = flood + "unfin";
         for size in [1, 7, 100, 1000, 10_000, flood.len()] {
             let drain = drain();
-            flood.as_bytes().chunks(size).for_each(|piece| drain.feed(piece));
+            flood.as_bytes().chunks(size).for_each(|read| drain.feed(drain.wanted(read)));
             let texts = drain.tail().texts();
             let ends = (texts.len(), texts[0].as_str(), texts[99].as_str(), texts[100].as_str());
             assert_eq!(ends, (101, "line 4900", "line 4999", "unfin"), "in pieces of {size}");
@@ -209,6 +213,20 @@ mod tests {
         }
         let kept: usize = drain.tail().texts().iter().map(String::len).sum();
         assert_eq!(kept, TAIL_BYTES);
+    }
+
+    #[test]
+    fn who_keeps_the_last_lines_is_not_told_those_that_a_flood_drives_out() {
+        let heard = Arc::new(Mutex::new(vec![]));
+        let sink = heard.clone();
+        let call = move |line: &str| sink.lock().unwrap().push(line.to_owned());
+        let drain = Drain::new("test".into(), Stderr::Latest(Arc::new(call)), Mask::default());
+        drain.feed(drain.wanted(b"before\nunfin"));
+        let flood: String = (0..5000).map(|number| format!("line {number}\n")).collect();
+        drain.feed(drain.wanted(flood.as_bytes()));
+        let heard = heard.lock().unwrap();
+        assert_eq!((heard.len(), heard[0].as_str(), heard[1].as_str()), (101, "before", "line 4900"));
+        assert_eq!(drain.tail().texts(), heard[1..]);
     }
 
     #[test]
