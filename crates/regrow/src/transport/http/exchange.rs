@@ -93,7 +93,7 @@ impl HttpLink {
         match reply {
             Reply::Good(response) => {
                 if errand.is("initialize") {
-                    self.open_session(response.headers().get(SESSION_ID).cloned());
+                    self.open_session(response.headers.get(SESSION_ID).cloned());
                 }
                 answer::read(self, &errand, response).await
             }
