@@ -11,17 +11,40 @@ use crate::peer::{Peer, REGROW};
 use crate::system::{children, command, processor_ticks, proportional_kib, resident_kib};
 use crate::table::{row, row3};
 
-/// What a neighbour does, and the plan that makes it do so.
-const NEIGHBOURS: [(&str, &str); 4] = [
-    ("in good order", ""),
-    ("that never answers", "never-answer"),
-    ("that floods its stderr", "flood-stderr=1000000000"),
-    ("in a crash loop", "crash-after-handshake"),
+/// The other server.
+struct Neighbour {
+    name: &'static str,
+    /// What makes it do so.
+    plan: &'static str,
+    /// It begins to flood when the first call is made.
+    floods: bool,
+    /// What its start costs is over then, and so is the first rush of a flood.
+    settled: Duration,
+}
+
+impl Neighbour {
+    const fn new(name: &'static str, plan: &'static str) -> Neighbour {
+        Neighbour { name, plan, floods: false, settled: Duration::from_secs(1) }
+    }
+}
+
+const NEIGHBOURS: [Neighbour; 6] = [
+    Neighbour::new("in good order", ""),
+    Neighbour::new("in good order, once more", ""),
+    Neighbour::new("that never answers", "never-answer"),
+    Neighbour::new("in a crash loop", "crash-after-handshake"),
+    Neighbour { floods: true, ..Neighbour::new("that begins to flood its stderr", "") },
+    Neighbour {
+        settled: Duration::from_secs(4),
+        ..Neighbour::new("that floods its stderr on and on", "flood-stderr=1000000000")
+    },
 ];
 
-const ROUNDS: usize = 25;
+/// Calls in each of the turns.
+const CALLS: usize = 4_000;
+const FLOOD: u64 = 1_000_000_000;
 
-pub(crate) fn figures(calls: usize, starts: usize) {
+pub(crate) fn figures(rounds: usize, starts: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     println!(
@@ -35,31 +58,45 @@ pub(crate) fn figures(calls: usize, starts: usize) {
     first_list(&twenty, &folder.join("warm"), 20);
     row3("warm: answered from what they said last time", &lists("warm"));
 
-    println!("\n| calls to one server behind `regrow serve`, {calls} calls, beside another | p50 | p99 |");
+    println!(
+        "\n| calls to one server behind `regrow serve`, {} calls, beside another | p50 | p99 |",
+        rounds * CALLS
+    );
     println!("|---|---|---|");
     let mut alone = vec![];
     let mut beside = NEIGHBOURS.map(|_| vec![]);
-    // In turns: what else happens on the machine is then shared among them.
-    for _ in 0..ROUNDS {
+    // In turns, and each time another is the first: what else happens on the machine is then shared among them.
+    for round in 0..rounds {
         let mut peer = Peer::wrapped();
         peer.shake_hands();
-        alone.extend(sequential(&mut peer, "echo", calls / ROUNDS));
+        warm_up(&mut peer, "echo");
+        alone.extend(sequential(&mut peer, "echo"));
         peer.leave();
-        for ((_, plan), times) in NEIGHBOURS.iter().zip(&mut beside) {
-            let config = config(folder, "neighbours", &["", plan]);
-            let mut peer = Peer::served(&config, &folder.join("neighbours-cache"));
-            peer.shake_hands();
-            list(&mut peer, 1);
-            thread::sleep(Duration::from_secs(1)); // What a start costs is over, and so is the first rush of a flood.
-            times.extend(sequential(&mut peer, "s0__echo", calls / ROUNDS));
-            peer.leave();
+        for turn in 0..NEIGHBOURS.len() {
+            let turn = (turn + round) % NEIGHBOURS.len();
+            beside[turn].extend(calls_beside(folder, &NEIGHBOURS[turn]));
         }
     }
     row("(`regrow wrap` with that server alone)", &alone);
-    for ((name, _), times) in NEIGHBOURS.iter().zip(&beside) {
-        row(name, times);
+    for (neighbour, times) in NEIGHBOURS.iter().zip(&beside) {
+        row(neighbour.name, times);
     }
     at_rest(folder);
+}
+
+fn calls_beside(folder: &Path, neighbour: &Neighbour) -> Vec<Duration> {
+    let config = config(folder, "neighbours", &["", neighbour.plan]);
+    let mut peer = Peer::served(&config, &folder.join("neighbours-cache"));
+    peer.shake_hands();
+    list(&mut peer, if neighbour.plan.is_empty() { 2 } else { 1 });
+    thread::sleep(neighbour.settled);
+    warm_up(&mut peer, "s0__echo");
+    if neighbour.floods {
+        peer.send("tools/call", json!({ "name": "s1__stderr", "arguments": { "bytes": FLOOD } }));
+    }
+    let times = sequential(&mut peer, "s0__echo");
+    peer.leave();
+    times
 }
 
 /// Each start with a cache folder of its own.
@@ -109,16 +146,22 @@ fn answer(peer: &mut Peer) -> Value {
     }
 }
 
-fn sequential(peer: &mut Peer, tool: &str, calls: usize) -> Vec<Duration> {
-    let mut call = || {
-        let began = Instant::now();
-        peer.send("tools/call", json!({ "name": tool, "arguments": { "text": "hello" } }));
-        let answer = answer(peer);
-        assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
-        began.elapsed()
-    };
-    let _warm: Vec<Duration> = (0..200).map(|_| call()).collect();
-    (0..calls).map(|_| call()).collect()
+fn warm_up(peer: &mut Peer, tool: &str) {
+    for _ in 0..200 {
+        call(peer, tool);
+    }
+}
+
+fn sequential(peer: &mut Peer, tool: &str) -> Vec<Duration> {
+    (0..CALLS).map(|_| call(peer, tool)).collect()
+}
+
+fn call(peer: &mut Peer, tool: &str) -> Duration {
+    let began = Instant::now();
+    peer.send("tools/call", json!({ "name": tool, "arguments": { "text": "hello" } }));
+    let answer = answer(peer);
+    assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
+    began.elapsed()
 }
 
 fn at_rest(folder: &Path) {

@@ -20,5 +20,5 @@ fn main() {
     let kills = std::env::var("KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(200);
     process::figures(5_000, kills);
     remote::figures(2_000, kills);
-    gateway::figures(5_000, kills.min(20));
+    gateway::figures(kills.min(24), kills.min(20));
 }

@@ -9,7 +9,7 @@ use http::Uri;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::proxy::matcher::Matcher;
 use regrow_core::Fault;
-use url::Url;
+use url::{Position, Url};
 
 use super::address::address;
 use super::names::Names;
@@ -93,9 +93,11 @@ impl HttpClient {
 impl HttpClient {
     /// Whether a request goes to its server without TLS and without a proxy.
     pub(super) fn goes_straight(&self, url: &Url) -> bool {
-        let uri = || Uri::try_from(url.as_str()).ok();
-        let in_between = |proxies: &Arc<Matcher>| uri().is_none_or(|uri| proxies.intercept(&uri).is_some());
-        url.scheme() == "http" && self.proxy.is_none() && !self.proxies.as_ref().is_some_and(in_between)
+        let proxied = |proxies: &Matcher| match Uri::try_from(&url[..Position::AfterPort]) {
+            Ok(uri) => proxies.intercept(&uri).is_some(),
+            Err(_) => true,
+        };
+        url.scheme() == "http" && self.proxy.is_none() && !self.proxies.as_deref().is_some_and(proxied)
     }
 }
 

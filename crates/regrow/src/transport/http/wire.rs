@@ -88,7 +88,7 @@ impl Wire {
 }
 
 async fn connect(client: &HttpClient, url: &Url) -> Result<TcpStream, Fault> {
-    let uri = Uri::try_from(&url[..Position::AfterPath]);
+    let uri = Uri::try_from(&url[..Position::AfterPort]);
     let uri = uri.map_err(|error| diagnose::unreachable(error.to_string(), url, client))?;
     match timeout(client.connect, client.tcp.clone().oneshot(uri)).await {
         Ok(Ok(connected)) => Ok(connected.into_inner()),
