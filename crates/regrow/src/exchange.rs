@@ -1,7 +1,7 @@
 //! A session of exchanges: each message is carried by a task of its own, and none waits for another.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use regrow_core::{Backoff, CallId, Epoch, Fault, Reach};
@@ -12,7 +12,8 @@ use tokio::time::sleep;
 use crate::desk::News;
 use crate::frame::Frame;
 use crate::lines::Line;
-use crate::messages::{Messages, panicked};
+use crate::messages::{Messages, Taken, panicked};
+use crate::pace::{Flow, Next};
 use crate::shared::Shared;
 use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
 
@@ -151,11 +152,17 @@ struct SessionEar {
     /// The call that it is about.
     call: Option<CallId>,
     messages: Messages,
+    flow: Mutex<Flow>,
 }
 
 impl SessionEar {
     fn new(shared: Arc<Shared>, epoch: Epoch, call: Option<CallId>) -> SessionEar {
-        SessionEar { messages: Messages::of(shared.clone(), epoch, call), shared, epoch, call }
+        let messages = Messages::of(shared.clone(), epoch, call);
+        SessionEar { messages, shared, epoch, call, flow: Mutex::new(Flow::new()) }
+    }
+
+    fn flow(&self) -> MutexGuard<'_, Flow> {
+        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The exchange is over.
@@ -213,18 +220,25 @@ impl Ear for SessionEar {
 
     fn take(&self, message: Line) -> bool {
         self.shared.hear();
-        if !self.messages.take_line(message) {
-            self.shared.lost(self.epoch, panicked());
+        let bytes = message.bytes();
+        match self.messages.take_line(message) {
+            Some(taken) => self.flow().count(bytes, taken == Taken::ByItself),
+            None => self.shared.lost(self.epoch, panicked()),
         }
         !self.is_open()
     }
 
     fn room(&self) -> BoxFuture<()> {
-        if self.shared.inbox.has_room() {
+        let next = self.flow().next();
+        if next == Next::Now && self.shared.inbox.has_room() {
             return Box::pin(std::future::ready(()));
         }
         let (shared, epoch) = (self.shared.clone(), self.epoch);
         Box::pin(async move {
+            next.wait().await;
+            if shared.inbox.has_room() {
+                return;
+            }
             // The client does not read. That is not the server's fault.
             let blocked = Blocked::new(shared.clone(), epoch);
             shared.inbox.clone().room().await;

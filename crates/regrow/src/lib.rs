@@ -79,6 +79,7 @@ mod memory;
 mod messages;
 mod notice;
 mod owner;
+mod pace;
 mod probe;
 mod questions;
 mod relay;

@@ -37,6 +37,16 @@ pub enum Line {
     },
 }
 
+impl Line {
+    /// How long it was.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Line::Whole(line) => line.len() as u64,
+            Line::TooLong { bytes, .. } => *bytes,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Discarded {
     bytes: u64,
@@ -98,6 +108,9 @@ impl LineReader {
         loop {
             if let Some(line) = self.next_line() {
                 return Ok(Some(line));
+            }
+            if self.buffer.len() >= CHUNK {
+                tokio::task::yield_now().await; // It is a long line, and others wait meanwhile.
             }
             if reader.read_buf(&mut self.space()).await? == 0 {
                 return Ok(None);

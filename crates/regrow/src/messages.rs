@@ -17,6 +17,15 @@ use crate::shared::Shared;
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
+/// What a message was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// An answer, or a question that waits for one.
+    Expected,
+    /// Nobody asked for it.
+    ByItself,
+}
+
 /// The messages of one session.
 pub(crate) struct Messages {
     shared: Arc<Shared>,
@@ -35,21 +44,21 @@ impl Messages {
         Messages { shared, epoch, call }
     }
 
-    /// False if the message made us panic.
-    pub(crate) fn take_line(&self, line: Line) -> bool {
-        catch_unwind(AssertUnwindSafe(|| match line {
+    /// Takes what the server sent; none if that made us panic.
+    pub(crate) fn take_line(&self, line: Line) -> Option<Taken> {
+        let taken = catch_unwind(AssertUnwindSafe(|| match line {
             Line::Whole(bytes) => match Frame::parse(bytes.clone()) {
                 Ok(frame) => self.take(frame),
                 Err(_) => self.unusable(Salvage::of(&bytes), ErrorKind::Malformed),
             },
             Line::TooLong { bytes, salvage } => self.unusable(salvage, ErrorKind::TooLarge { bytes }),
-        }))
-        .is_ok()
+        }));
+        taken.ok()
     }
 
-    fn take(&self, frame: Frame) {
+    fn take(&self, frame: Frame) -> Taken {
         match frame.kind() {
-            Kind::Response { id } => self.response(id, &frame),
+            Kind::Response { id } => return self.response(id, &frame),
             Kind::Request { id, method } => match self.shared.inbox.unasked(method) {
                 Some(unasked) => self.answer_unasked(&id, unasked),
                 None => {
@@ -58,6 +67,7 @@ impl Messages {
                         self.shared.question(id, true);
                     }
                     self.hand_on(frame);
+                    return Taken::Expected; // There are only so many, and it waits for an answer to each.
                 }
             },
             Kind::Notification { method } => {
@@ -68,12 +78,13 @@ impl Messages {
             Kind::Batch => {
                 for member in frame::split_batch(&frame) {
                     match member {
-                        Ok(member) => self.take(member),
+                        Ok(member) => drop(self.take(member)),
                         Err(_) => self.shared.desk().oddities.garbage += 1,
                     }
                 }
             }
         }
+        Taken::ByItself
     }
 
     fn answer_unasked(&self, id: &RawId, unasked: Unasked) {
@@ -87,17 +98,18 @@ impl Messages {
         self.shared.post(Some(self.epoch), line);
     }
 
-    fn response(&self, id: Option<RawId>, frame: &Frame) {
+    fn response(&self, id: Option<RawId>, frame: &Frame) -> Taken {
         let id = id.as_ref().and_then(call_id);
         let pending = id.and_then(|id| self.shared.answer(self.epoch, id, !frame.is_error()));
         let Some(pending) = pending else {
             self.shared.desk().oddities.stray += 1;
-            return;
+            return Taken::ByItself;
         };
         let method = pending.request.method().unwrap_or_default();
         if method == "subscriptions/listen" {
             self.shared.desk().stream_changed();
-            return pending.reply.end(Outcome::Answered(stream_end(frame, &pending.caller_id)));
+            pending.reply.end(Outcome::Answered(stream_end(frame, &pending.caller_id)));
+            return Taken::Expected;
         }
         if pending.request.has_task() {
             self.shared.desk().remember_task(self.epoch, &pending.request);
@@ -106,6 +118,7 @@ impl Messages {
             self.note(&pending, frame);
         }
         pending.reply.end(Outcome::Answered(frame.clone()));
+        Taken::Expected
     }
 
     fn note(&self, pending: &Pending, frame: &Frame) {
@@ -225,7 +238,7 @@ impl Messages {
     }
 
     /// A line that we cannot use. If it was an answer, its caller is told.
-    fn unusable(&self, salvage: Salvaged, kind: ErrorKind) {
+    fn unusable(&self, salvage: Salvaged, kind: ErrorKind) -> Taken {
         let mut desk = self.shared.desk();
         let count = match kind {
             ErrorKind::TooLarge { .. } => &mut desk.oddities.too_long,
@@ -263,6 +276,7 @@ impl Messages {
                     Outlook::Serving,
                 );
                 pending.reply.end(Outcome::Failed(error));
+                return Taken::Expected;
             }
             // A request of the server that never reaches the client must not leave the server waiting.
             (None, Some(id)) if salvage.method => {
@@ -272,6 +286,7 @@ impl Messages {
             }
             _ => {}
         }
+        Taken::ByItself
     }
 }
 

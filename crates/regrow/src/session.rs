@@ -12,9 +12,10 @@ use crate::desk::{Session, Signals, Way};
 use crate::exchange::{self, Exchanger};
 use crate::lines::LineReader;
 use crate::memory::Greeting;
-use crate::messages::{Messages, panicked};
+use crate::messages::{Messages, Taken, panicked};
+use crate::pace::{Flow, Next};
 use crate::shared::Shared;
-use crate::transport::{Link, Process};
+use crate::transport::{BoxFuture, Link, Process};
 use crate::writer::Writer;
 
 /// An exit follows the end of its pipes within this time; if none does, the server lives.
@@ -58,6 +59,7 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
             messages: Messages::new(shared.clone(), epoch),
             output,
             lines: LineReader::new(shared.settings.max_line),
+            flow: Flow::new(),
             process,
             signals: signals.clone(),
         };
@@ -109,6 +111,7 @@ struct Reader {
     messages: Messages,
     output: Box<dyn AsyncRead + Send + Unpin>,
     lines: LineReader,
+    flow: Flow,
     process: Arc<dyn Process>,
     signals: Arc<Signals>,
 }
@@ -172,25 +175,38 @@ impl Reader {
                 () = self.signals.finish.notified() => return End::Finished,
             };
             self.shared.hear();
-            if !self.messages.take_line(line) {
-                return End::Panicked;
+            let bytes = line.bytes();
+            let Some(taken) = self.messages.take_line(line) else { return End::Panicked };
+            self.flow.count(bytes, taken == Taken::ByItself);
+            let next = self.flow.next();
+            if next != Next::Now
+                && let Some(end) = self.pause(&mut exited, next.wait()).await
+            {
+                return end;
             }
             if self.shared.inbox.has_room() {
                 continue;
             }
-            // The client does not read. That is not the server's fault, and its death must be seen all the same.
+            // The client does not read. That is not the server's fault.
             self.shared.set_blocked(self.epoch, true);
-            let end = tokio::select! {
-                () = self.shared.inbox.clone().room() => None,
-                fault = &mut exited => Some(End::Exited(fault)),
-                () = self.signals.finish.notified() => Some(End::Finished),
-            };
-            self.shared.hear();
+            let room = self.shared.inbox.clone().room();
+            let end = self.pause(&mut exited, room).await;
             self.shared.set_blocked(self.epoch, false);
             if let Some(end) = end {
                 return end;
             }
         }
+    }
+
+    /// Reads nothing until then. The server's death must be seen all the same.
+    async fn pause(&mut self, exited: &mut BoxFuture<Fault>, until: impl Future<Output = ()>) -> Option<End> {
+        let end = tokio::select! {
+            () = until => None,
+            fault = exited => Some(End::Exited(fault)),
+            () = self.signals.finish.notified() => Some(End::Finished),
+        };
+        self.shared.hear();
+        end
     }
 
     /// Reads what is there without waiting: what a server wrote before it died counts.

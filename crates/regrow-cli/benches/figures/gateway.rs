@@ -16,24 +16,28 @@ struct Neighbour {
     name: &'static str,
     /// What makes it do so.
     plan: &'static str,
-    /// It begins to flood when the first call is made.
-    floods: bool,
+    /// This tool of it floods, told by this argument how much; it is called when the first call is made.
+    floods: Option<(&'static str, &'static str)>,
     /// What its start costs is over then, and so is the first rush of a flood.
     settled: Duration,
 }
 
 impl Neighbour {
     const fn new(name: &'static str, plan: &'static str) -> Neighbour {
-        Neighbour { name, plan, floods: false, settled: Duration::from_secs(1) }
+        Neighbour { name, plan, floods: None, settled: Duration::from_secs(1) }
     }
 }
 
-const NEIGHBOURS: [Neighbour; 6] = [
+const NEIGHBOURS: [Neighbour; 7] = [
     Neighbour::new("in good order", ""),
     Neighbour::new("in good order, once more", ""),
     Neighbour::new("that never answers", "never-answer"),
     Neighbour::new("in a crash loop", "crash-after-handshake"),
-    Neighbour { floods: true, ..Neighbour::new("that begins to flood its stderr", "") },
+    Neighbour {
+        floods: Some(("burst", "n")),
+        ..Neighbour::new("that begins to say without end that its tools have changed", "")
+    },
+    Neighbour { floods: Some(("stderr", "bytes")), ..Neighbour::new("that begins to flood its stderr", "") },
     Neighbour {
         settled: Duration::from_secs(4),
         ..Neighbour::new("that floods its stderr on and on", "flood-stderr=1000000000")
@@ -91,8 +95,8 @@ fn calls_beside(folder: &Path, neighbour: &Neighbour) -> Vec<Duration> {
     list(&mut peer, if neighbour.plan.is_empty() { 2 } else { 1 });
     thread::sleep(neighbour.settled);
     warm_up(&mut peer, "s0__echo");
-    if neighbour.floods {
-        peer.send("tools/call", json!({ "name": "s1__stderr", "arguments": { "bytes": FLOOD } }));
+    if let Some((tool, much)) = neighbour.floods {
+        peer.send("tools/call", json!({ "name": format!("s1__{tool}"), "arguments": { much: FLOOD } }));
     }
     let times = sequential(&mut peer, "s0__echo");
     peer.leave();

@@ -70,6 +70,25 @@ fn scenario_39_one_broken_one_hung_and_one_flooding_server_change_nothing_for_se
 }
 
 #[test]
+fn a_server_that_sends_without_end_keeps_nobody_waiting() {
+    let place = Place::new([("good", chaos("refuse-discover")), ("talkative", chaos("refuse-discover"))]);
+    let house = place.start();
+    let mut guest = Guest::of(&house, Era::Legacy);
+    for name in ["good", "talkative"] {
+        house.wait_for_tools(name);
+        assert_eq!(guest.call(&format!("{name}__echo"), json!({ "text": name })), name);
+    }
+    let _talk = guest.begin_call("talkative__notify", json!({ "n": 100_000_000 }));
+    assert!(place.journal("talkative").wait(PATIENCE, |journal| journal.runs("notify") == 1));
+    let began = Instant::now();
+    for round in 0..1000 {
+        let text = round.to_string();
+        assert_eq!(guest.call("good__echo", json!({ "text": text })), text);
+    }
+    assert!(began.elapsed() < Duration::from_secs(10) + slack(), "{:?}", began.elapsed());
+}
+
+#[test]
 fn a_list_waits_for_several_silent_servers_at_the_same_time_and_not_for_one_after_the_other() {
     let bad = [
         ("hung1", "never-answer"),

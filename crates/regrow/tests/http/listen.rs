@@ -1,10 +1,12 @@
 //! What a server says by itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use regrow::core::Fault;
 use regrow::transport::Deaf;
+use regrow::{Connection, Era};
 use tokio::task::JoinHandle;
 
 use crate::carry::legacy;
@@ -134,4 +136,36 @@ async fn streams_that_end_at_once_are_opened_more_and_more_slowly() {
     server.until(2 + 5).await;
     // Not 4 but 1 + 2 + 4 + 8 times the shortest pause.
     assert!(begun.elapsed() >= Duration::from_millis(1_000), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_stream_without_end_is_read_at_a_pace() {
+    let block = format!("data: {CHANGED}\n\n").repeat(1000);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = sent.clone();
+    let server = Server::new(move |request, talk| {
+        if request.calls("initialize") {
+            let id = serde_json::from_str::<serde_json::Value>(&request.body).unwrap()["id"].clone();
+            let result = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"t","version":"1"}}"#;
+            talk.json(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
+        } else if request.method == "GET" {
+            talk.events("");
+            while talk.chunk(&block) {
+                count.fetch_add(block.len(), Ordering::SeqCst);
+            }
+        } else {
+            talk.reply(202, "", "");
+        }
+    });
+    let connection = Connection::builder("talkative", http(&server.url())).era(Era::Legacy).build();
+    connection.start();
+    server.until(3).await;
+    let began = std::time::Instant::now();
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // What is taken at once, what the sockets hold, and so much in a second.
+    let most = (8 + 16 + 2 * began.elapsed().as_secs() as usize) << 20;
+    let sent = sent.load(Ordering::SeqCst);
+    assert!((8 << 20..most).contains(&sent), "{sent} bytes in {:?}", began.elapsed());
 }

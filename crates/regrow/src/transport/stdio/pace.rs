@@ -1,53 +1,32 @@
 //! How fast a server's standard error is read: as fast as it comes, until it is a flood.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
-/// What a server says at once is read in no time,
-const RUSH: Allowance = Allowance { rate: 64 << 20, burst: 0 };
-/// and of what comes on and on much less: the one who floods waits, not its neighbours.
-const FLOOD: Allowance = Allowance { rate: 2 << 20, burst: 128 << 20 };
-/// All that a pipe holds is read before a pause: one who floods and its neighbours then meet less often.
+use crate::pace::{Allowance, Meter};
+
+/// All that a pipe holds is read before a pause.
 pub(super) const PORTION: usize = 64 << 10;
-
-/// How much may be read.
-struct Allowance {
-    /// In a second.
-    rate: u64,
-    /// Before that counts.
-    burst: u64,
-}
-
-impl Allowance {
-    fn cost(&self, bytes: u64) -> Duration {
-        Duration::from_nanos(bytes * 1_000_000_000 / self.rate)
-    }
-
-    /// Counts what was read: it will have been allowed at `paid`. Says when the next may be read, if not now.
-    fn count(&self, paid: &mut Instant, bytes: usize, now: Instant) -> Option<Instant> {
-        *paid = (*paid).max(now) + self.cost(bytes as u64);
-        let debt = (*paid - now).checked_sub(self.cost(self.burst))?;
-        (debt >= self.cost(PORTION as u64)).then(|| now + debt)
-    }
-}
+/// What a server says at once is read in no time,
+static RUSH: Allowance = Allowance { rate: 64 << 20, burst: 0, portion: PORTION as u64 };
+/// and of what comes on and on much less.
+static FLOOD: Allowance = Allowance { rate: 2 << 20, burst: 128 << 20, portion: PORTION as u64 };
 
 /// Counts what was read, and says when to read again.
 pub(super) struct Pace {
-    rush: Instant,
-    flood: Instant,
+    rush: Meter,
+    flood: Meter,
     next: Option<Instant>,
 }
 
 impl Pace {
     pub(super) fn new(now: Instant) -> Pace {
-        Pace { rush: now, flood: now, next: None }
+        Pace { rush: Meter::new(&RUSH, now), flood: Meter::new(&FLOOD, now), next: None }
     }
 
     /// Takes note of what was read.
     pub(super) fn count(&mut self, bytes: usize, now: Instant) {
-        let rush = RUSH.count(&mut self.rush, bytes, now);
-        self.next = FLOOD.count(&mut self.flood, bytes, now).max(rush);
+        let rush = self.rush.count(bytes as u64, now);
+        self.next = self.flood.count(bytes as u64, now).max(rush);
     }
 
     /// When to read again; `None` is at once.
@@ -59,6 +38,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     /// Reads so many bytes in pieces, as fast as it may, and says how long that takes.
     fn read(pace: &mut Pace, bytes: u64, mut now: Instant) -> Duration {
@@ -93,18 +73,6 @@ mod tests {
         let flood = read(&mut pace, 10 * FLOOD.rate, now);
         assert!((9_930..=10_000).contains(&flood.as_millis()), "{flood:?}");
         assert_eq!(pauses(&mut pace, FLOOD.rate, now + flood), 32, "in a second");
-    }
-
-    #[test]
-    fn silence_earns_a_burst_and_no_more() {
-        let start = Instant::now();
-        let mut pace = Pace::new(start);
-        read(&mut pace, FLOOD.burst, start);
-        let mut later = start + Duration::from_secs(3600);
-        later += read(&mut pace, FLOOD.burst, later);
-        assert!(later - start < Duration::from_secs(3603));
-        later += read(&mut pace, 3 * FLOOD.rate, later);
-        assert!(read(&mut pace, FLOOD.rate, later) > Duration::from_millis(930));
     }
 
     #[test]

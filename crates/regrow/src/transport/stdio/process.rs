@@ -15,10 +15,9 @@ use super::group::{self, Group, Leader};
 use super::pace::{PORTION, Pace};
 use super::pipes::Reader;
 use super::stderr::{Drain, Tail};
+use crate::pace::TURN;
 use crate::transport::{BoxFuture, Ended, Process};
 
-/// So much of stderr is taken at once: few lines, since others wait meanwhile.
-const PIECE: usize = 4 << 10;
 /// When a server has exited, so much that it wrote before is read at once.
 const LAST_WORDS: usize = 1 << 20;
 
@@ -186,7 +185,7 @@ async fn attend(
     drain: Drain,
     mut dismissed: oneshot::Receiver<()>,
 ) {
-    let mut buffer = vec![0; PIECE];
+    let mut buffer = vec![0; TURN];
     let mut pace = Pace::new(Instant::now());
     let mut is_running = true;
     let mut is_open = true;
@@ -202,7 +201,7 @@ async fn attend(
             read = read_from(pace.next(), &stderr, &mut buffer), if is_open => match read {
                 Ok(0) | Err(_) => is_open = false, // A pipe that cannot be read has nothing more to say.
                 Ok(count) => {
-                    for piece in drain.wanted(&buffer[..count]).chunks(PIECE) {
+                    for piece in drain.wanted(&buffer[..count]).chunks(TURN) {
                         drain.feed(piece);
                         // A server that floods takes turns with everybody else, after each piece.
                         tokio::task::yield_now().await;
