@@ -60,7 +60,7 @@ impl Stats {
 
     /// Keeps a log message of the server's own that is for no client in particular.
     pub fn logged(&self, message: &str) {
-        self.journal().notice(SystemTime::now(), message);
+        self.journal().logged(SystemTime::now(), message);
     }
 
     /// How many calls are in flight.

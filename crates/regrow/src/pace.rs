@@ -20,9 +20,12 @@ pub(crate) struct Allowance {
 
 impl Allowance {
     pub(crate) fn cost(&self, bytes: u64) -> Duration {
-        Duration::from_nanos(bytes * 1_000_000_000 / self.rate)
+        Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / self.rate)
     }
 }
+
+/// No pause is longer, however long a single message was: nobody is deaf for long.
+const LONGEST: Duration = Duration::from_millis(250);
 
 /// Counts what was read of an allowance.
 pub(crate) struct Meter {
@@ -38,10 +41,11 @@ impl Meter {
 
     /// Takes note of what was read. Says when to read again, if not now.
     pub(crate) fn count(&mut self, bytes: u64, now: Instant) -> Option<Instant> {
-        let Allowance { burst, portion, .. } = *self.allowance;
-        self.paid = self.paid.max(now) + self.allowance.cost(bytes);
-        let debt = (self.paid - now).checked_sub(self.allowance.cost(burst))?;
-        (debt >= self.allowance.cost(portion)).then(|| now + debt)
+        let burst = self.allowance.cost(self.allowance.burst);
+        let paid = self.paid.max(now) + self.allowance.cost(bytes);
+        self.paid = paid.min(now + burst + LONGEST);
+        let debt = (self.paid - now).checked_sub(burst)?;
+        (debt >= self.allowance.cost(self.allowance.portion)).then(|| now + debt)
     }
 }
 
@@ -73,7 +77,7 @@ impl Flow {
     /// Takes note of a message of this length.
     pub(crate) fn count(&mut self, bytes: u64, by_itself: bool) {
         let pause = if by_itself { self.meter.count(bytes, Instant::now()) } else { None };
-        self.turn += bytes;
+        self.turn = self.turn.saturating_add(bytes);
         if pause.is_some() || self.turn >= TURN as u64 {
             self.turn = 0;
             self.next = pause.map_or(Next::InTurn, Next::At);
@@ -111,10 +115,11 @@ mod tests {
         assert_eq!(after(1, false), Next::InTurn);
         assert_eq!(after(1 << 30, false), Next::InTurn, "an answer may be long");
         assert_eq!(after(BY_ITSELF.burst, true), Next::InTurn);
-        let pause = after(BY_ITSELF.rate, true);
-        assert_eq!(pause, Next::At(Instant::now() + Duration::from_secs(1)));
+        let pause = after(BY_ITSELF.rate / 8, true);
+        assert_eq!(pause, Next::At(Instant::now() + Duration::from_millis(125)));
         pause.wait().await;
         assert_eq!(after(1, true), Next::Now);
+        assert_eq!(after(u64::MAX, true), Next::At(Instant::now() + LONGEST));
     }
 
     const SLOW: Allowance = Allowance { rate: 1000, burst: 500, portion: 100 };

@@ -5,9 +5,10 @@ use std::time::SystemTime;
 
 use super::stamp::stamp;
 
-/// So many notices are kept, and so many lines of standard error: a server that says much drives no notice out.
+/// So many notices are kept, and so many of what the server says, on standard error or as log messages: if it says much, that
+/// drives no notice out.
 const NOTICES: usize = 200;
-const STDERR_LINES: usize = 100;
+const SAID: usize = 100;
 /// So many lines of standard error are a part of the status.
 const TAIL: usize = 8;
 /// Longer lines are cut.
@@ -17,7 +18,8 @@ const LONGEST: usize = 300;
 pub(super) struct Journal {
     notices: VecDeque<Entry>,
     stderr: VecDeque<Entry>,
-    /// How many there ever were, so that the two can be told in one order although clocks may jump.
+    logged: VecDeque<Entry>,
+    /// How many there ever were, so that they can be told in one order although clocks may jump.
     entries: u64,
 }
 
@@ -36,11 +38,16 @@ impl Journal {
 
     pub(super) fn stderr(&mut self, at: SystemTime, line: &str) {
         let entry = self.entry(at, line);
-        push(&mut self.stderr, STDERR_LINES, entry);
+        push(&mut self.stderr, SAID, entry);
+    }
+
+    pub(super) fn logged(&mut self, at: SystemTime, message: &str) {
+        let entry = self.entry(at, message);
+        push(&mut self.logged, SAID, entry);
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
-        let notices = self.notices.iter().map(|entry| (entry, ""));
+        let notices = self.notices.iter().chain(&self.logged).map(|entry| (entry, ""));
         let mut all: Vec<_> = notices.chain(self.stderr.iter().map(|entry| (entry, "| "))).collect();
         all.sort_by_key(|(entry, _)| entry.number);
         all.into_iter().map(|(entry, mark)| format!("{} {mark}{}", stamp(entry.at), entry.text)).collect()
@@ -70,18 +77,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_on_stderr_drives_no_notice_out_and_the_order_stays() {
+    fn a_flood_drives_no_notice_out_and_the_order_stays() {
         let mut journal = Journal::default();
         journal.notice(SystemTime::UNIX_EPOCH, "starting the server");
         for number in 0..1000 {
+            journal.logged(SystemTime::UNIX_EPOCH, &format!("message {number}"));
             journal.stderr(SystemTime::UNIX_EPOCH, &format!("line {number}{}", "x".repeat(1000)));
         }
         journal.notice(SystemTime::UNIX_EPOCH, "ready");
         let lines = journal.lines();
-        assert_eq!(lines.len(), STDERR_LINES + 2);
+        assert_eq!(lines.len(), 2 * SAID + 2);
         assert_eq!(lines[0], "1970-01-01T00:00:00.000Z starting the server");
-        assert!(lines[1].starts_with("1970-01-01T00:00:00.000Z | line 900xx"));
-        assert!(lines[STDERR_LINES + 1].ends_with(" ready"));
+        assert_eq!(lines[1], "1970-01-01T00:00:00.000Z message 900");
+        assert!(lines[2].starts_with("1970-01-01T00:00:00.000Z | line 900xx"));
+        assert!(lines[2 * SAID + 1].ends_with(" ready"));
         assert_eq!(journal.stderr_tail().len(), TAIL);
         assert!(journal.stderr_tail().iter().all(|line| line.len() == LONGEST));
     }
