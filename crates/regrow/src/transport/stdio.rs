@@ -70,7 +70,8 @@ pub enum Stderr {
     Pass,
     /// Every line is handed to this function, escaped. It must not block.
     Call(Arc<dyn Fn(&str) + Send + Sync>),
-    /// The same for who keeps the last lines, a hundred at most: those of a flood that would be forgotten at once are left out.
+    /// The same for who keeps the last lines, a hundred at most: those of a flood that would be forgotten at once are left out, and
+    /// it is read more slowly, so that other servers do not notice it.
     Latest(Arc<dyn Fn(&str) + Send + Sync>),
 }
 

@@ -8,6 +8,8 @@ use crate::pace::{Allowance, Meter};
 pub(super) const PORTION: usize = 64 << 10;
 /// What a server says at once is read in no time,
 static RUSH: Allowance = Allowance { rate: 64 << 20, burst: 0, portion: PORTION as u64 };
+/// or, where its lines are only kept, almost;
+static UNHURRIED: Allowance = Allowance { rate: 8 << 20, burst: 1 << 20, portion: PORTION as u64 };
 /// and of what comes on and on much less.
 static FLOOD: Allowance = Allowance { rate: 2 << 20, burst: 128 << 20, portion: PORTION as u64 };
 
@@ -19,8 +21,9 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(now: Instant) -> Pace {
-        Pace { rush: Meter::new(&RUSH, now), flood: Meter::new(&FLOOD, now), next: None }
+    pub(super) fn new(hurry: bool, now: Instant) -> Pace {
+        let rush = Meter::new(if hurry { &RUSH } else { &UNHURRIED }, now);
+        Pace { rush, flood: Meter::new(&FLOOD, now), next: None }
     }
 
     /// Takes note of what was read.
@@ -65,7 +68,7 @@ mod tests {
     #[test]
     fn what_a_server_says_at_once_is_read_at_once_and_a_flood_at_its_rate() {
         let start = Instant::now();
-        let mut pace = Pace::new(start);
+        let mut pace = Pace::new(true, start);
         let rush = read(&mut pace, FLOOD.burst, start);
         assert!((1_990..=2_000).contains(&rush.as_millis()), "{rush:?}");
         let mut now = start + rush;
@@ -76,9 +79,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_only_kept_is_read_in_less_of_a_hurry() {
+        let start = Instant::now();
+        let mut pace = Pace::new(false, start);
+        assert_eq!(read(&mut pace, UNHURRIED.burst, start), Duration::ZERO);
+        let took = read(&mut pace, UNHURRIED.rate, start);
+        assert!((990..=1_000).contains(&took.as_millis()), "{took:?}");
+    }
+
+    #[test]
     fn who_writes_no_faster_than_the_rate_never_waits() {
         let mut now = Instant::now();
-        let mut pace = Pace::new(now);
+        let mut pace = Pace::new(true, now);
         for _ in 0..10_000 {
             assert_eq!(pace.next(), None);
             pace.count(32 << 10, now);

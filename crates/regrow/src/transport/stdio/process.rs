@@ -186,7 +186,7 @@ async fn attend(
     mut dismissed: oneshot::Receiver<()>,
 ) {
     let mut buffer = vec![0; TURN];
-    let mut pace = Pace::new(Instant::now());
+    let mut pace = Pace::new(!drain.only_keeps(), Instant::now());
     let mut is_running = true;
     let mut is_open = true;
     while is_running || is_open {
