@@ -105,12 +105,13 @@ impl LineReader {
         &mut self,
         reader: &mut (impl AsyncRead + Unpin + ?Sized),
     ) -> io::Result<Option<Line>> {
+        let mut goes_on = false;
         loop {
             if let Some(line) = self.next_line() {
                 return Ok(Some(line));
             }
-            if self.buffer.len() >= CHUNK {
-                tokio::task::yield_now().await; // It is a long line, and others wait meanwhile.
+            if std::mem::replace(&mut goes_on, true) {
+                tokio::task::yield_now().await; // It is a long line, or many blank ones, and others wait meanwhile.
             }
             if reader.read_buf(&mut self.space()).await? == 0 {
                 return Ok(None);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod end;
+mod floods;
 mod pipes;
 mod start;
 

@@ -13,6 +13,7 @@ use super::link::HttpLink;
 use super::request::{LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::response::Response;
 use crate::lines::Line;
+use crate::pace::Flow;
 use crate::transport::{Ear, Receipt};
 
 /// From where a stream goes on after it was cut.
@@ -111,8 +112,11 @@ pub(super) async fn until(
 ) -> Result<bool, Fault> {
     drop(std::mem::take(&mut response.headers)); // They hold on to all that was read with them, and a stream may last.
     let mut events = Events::new(link.http.limits.max_message);
+    let mut flow = Flow::new();
     while let Some(mut chunk) = link.next_chunk(response, idle).await? {
         ear.heard();
+        flow.count(chunk.len() as u64, false);
+        flow.next().wait().await; // Whatever is in it, also if that is no message.
         while !chunk.is_empty() {
             let Some(event) = events.read(&mut chunk) else { break };
             bookmark.note(&event);
