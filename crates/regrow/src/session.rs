@@ -15,11 +15,13 @@ use crate::memory::Greeting;
 use crate::messages::{Messages, Taken, panicked};
 use crate::pace::{Flow, Next};
 use crate::shared::Shared;
-use crate::transport::{BoxFuture, Link, Process};
+use crate::transport::{BoxFuture, Exchanges, Link, Process};
 use crate::writer::Writer;
 
 /// An exit follows the end of its pipes within this time; if none does, the server lives.
 const EXIT_FOLLOWS: Duration = Duration::from_millis(50);
+/// So long calls wait until the server has been asked for what it says by itself.
+const ASKED: Duration = Duration::from_millis(500);
 /// So much of what a dead server left in its pipe is read at most: more than any pipe holds.
 const LAST_WORDS: usize = 4 << 20;
 
@@ -69,20 +71,25 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
     }
 }
 
-/// After the handshake: hears what the server says outside of every exchange. On a pipe, the reader does.
-pub(crate) fn listen(shared: &Arc<Shared>, epoch: Epoch) {
+/// After the handshake: hears what the server says outside of every exchange. On a pipe, the reader does. Resolves when the server
+/// has been asked for it.
+pub(crate) async fn listen(shared: &Arc<Shared>, epoch: Epoch) {
+    let Some(exchanges) = start_listening(shared, epoch) else { return };
+    let _ = timeout(ASKED, exchanges.listening()).await; // Or it takes too long, and calls leave all the same.
+}
+
+fn start_listening(shared: &Arc<Shared>, epoch: Epoch) -> Option<Arc<dyn Exchanges>> {
     let mut desk = shared.desk();
     if !desk.is_live(epoch) {
-        return; // It is being ended already, and nothing may be begun on it.
+        return None; // It is being ended already, and nothing may be begun on it.
     }
-    let Some(exchanges) = desk.exchanger(epoch).map(|exchanger| exchanger.exchanges().clone()) else {
-        return;
-    };
-    let listening = tokio::spawn(exchange::listen(shared.clone(), epoch, exchanges));
+    let exchanges = desk.exchanger(epoch)?.exchanges().clone();
+    let listening = tokio::spawn(exchange::listen(shared.clone(), epoch, exchanges.clone()));
     match desk.session_of(epoch) {
         Some(session) => session.tasks.push(listening),
         None => listening.abort(),
     }
+    Some(exchanges)
 }
 
 /// Writes what the stream did not take at once.

@@ -88,6 +88,11 @@ pub trait Exchanges: Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
+    /// Resolves when the server has been asked for what it says by itself: what a call makes it say must not come before.
+    fn listening(self: Arc<Self>) -> BoxFuture<()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Asks for a sign of life below the protocol: any answer at all.
     fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>>;
 }

@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use regrow::core::Fault;
 use regrow::transport::Deaf;
 use regrow::transport::http::{Http, HttpClient};
+use regrow::{Connection, Era};
+use serde_json::{Value, json};
 
 use crate::carry::legacy;
 use crate::ear::{http, open};
 use crate::listen::{CHANGED, end, goes_on, greeted, listen};
+use crate::server::Server;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
 
@@ -120,4 +123,26 @@ async fn a_proxy_is_not_passed_by() {
     let (_listening, _) = listen(&link);
     proxy.until(3).await;
     assert!(seen.load(Ordering::SeqCst));
+}
+
+#[tokio::test]
+async fn a_call_does_not_overtake_it() {
+    for _ in 0..20 {
+        let server = Server::new(|request, talk| match request.method.as_str() {
+            "GET" => talk.events(""),
+            _ => match serde_json::from_str::<Value>(&request.body).unwrap().get("id") {
+                None => talk.reply(202, "", ""),
+                Some(id) => {
+                    let server = json!({ "name": "t", "version": "1" });
+                    let result =
+                        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": server });
+                    talk.json(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string());
+                }
+            },
+        });
+        let connection = Connection::builder("t", http(&server.url())).era(Era::Legacy).build();
+        connection.request("tools/list", None).await.unwrap();
+        let order: Vec<_> = server.requests().into_iter().map(|request| request.method).collect();
+        assert_eq!(order, ["POST", "POST", "GET", "POST"]);
+    }
 }

@@ -46,6 +46,14 @@ impl Exchanges for HttpLink {
         })
     }
 
+    fn listening(self: Arc<Self>) -> BoxFuture<()> {
+        Box::pin(async move {
+            if self.older.get().is_none() && self.has_session() && self.client.goes_straight(&self.url()) {
+                self.asked().await;
+            }
+        })
+    }
+
     fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
         Box::pin(async move {
             let outgoing = Outgoing::bare(Method::OPTIONS, self.url());

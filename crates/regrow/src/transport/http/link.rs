@@ -31,6 +31,8 @@ pub(super) struct HttpLink {
     ended: watch::Sender<bool>,
     /// How many exchanges run.
     running: watch::Sender<usize>,
+    /// Becomes true when the server was asked for what it says by itself, or cannot be.
+    asked: watch::Sender<bool>,
 }
 
 /// What the server has told us.
@@ -70,6 +72,7 @@ impl HttpLink {
             older: OnceLock::new(),
             ended: watch::Sender::new(false),
             running: watch::Sender::new(0),
+            asked: watch::Sender::new(false),
         })
     }
 
@@ -148,6 +151,17 @@ impl HttpLink {
 
     pub(super) fn parameters(&self) -> MutexGuard<'_, Parameters> {
         self.parameters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server was asked for what it says by itself, or cannot be.
+    pub(super) fn has_asked(&self) {
+        self.asked.send_replace(true);
+    }
+
+    /// Resolves then.
+    pub(super) async fn asked(&self) {
+        // It cannot fail: the sender is ours.
+        let _ = self.asked.subscribe().wait_for(|asked| *asked).await;
     }
 
     /// From now on nothing starts, and what runs stops.
