@@ -20,8 +20,8 @@ use crate::writer::Writer;
 
 /// An exit follows the end of its pipes within this time; if none does, the server lives.
 const EXIT_FOLLOWS: Duration = Duration::from_millis(50);
-/// So long calls wait until the server has been asked for what it says by itself.
-const ASKED: Duration = Duration::from_millis(500);
+/// So long calls wait for the stream of what the server says by itself: some answer only when they have something to say.
+const ASKED: Duration = Duration::from_millis(250);
 /// So much of what a dead server left in its pipe is read at most: more than any pipe holds.
 const LAST_WORDS: usize = 4 << 20;
 
@@ -71,8 +71,8 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
     }
 }
 
-/// After the handshake: hears what the server says outside of every exchange. On a pipe, the reader does. Resolves when the server
-/// has been asked for it.
+/// After the handshake: hears what the server says outside of every exchange. On a pipe, the reader does. Resolves when we
+/// listen.
 pub(crate) async fn listen(shared: &Arc<Shared>, epoch: Epoch) {
     let Some(exchanges) = start_listening(shared, epoch) else { return };
     let _ = timeout(ASKED, exchanges.listening()).await; // Or it takes too long, and calls leave all the same.

@@ -88,7 +88,7 @@ pub trait Exchanges: Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
-    /// Resolves when the server has been asked for what it says by itself: what a call makes it say must not come before.
+    /// Resolves when we listen, or cannot: what a call makes the server say by itself must not come before.
     fn listening(self: Arc<Self>) -> BoxFuture<()> {
         Box::pin(std::future::ready(()))
     }

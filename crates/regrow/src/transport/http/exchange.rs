@@ -48,7 +48,7 @@ impl Exchanges for HttpLink {
 
     fn listening(self: Arc<Self>) -> BoxFuture<()> {
         Box::pin(async move {
-            if self.older.get().is_none() && self.has_session() && self.client.goes_straight(&self.url()) {
+            if self.older.get().is_none() && self.has_session() {
                 self.asked().await;
             }
         })

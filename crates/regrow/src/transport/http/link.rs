@@ -31,7 +31,7 @@ pub(super) struct HttpLink {
     ended: watch::Sender<bool>,
     /// How many exchanges run.
     running: watch::Sender<usize>,
-    /// Becomes true when the server was asked for what it says by itself, or cannot be.
+    /// Becomes true when the server has answered to the question for what it says by itself, or cannot.
     asked: watch::Sender<bool>,
 }
 
@@ -153,7 +153,7 @@ impl HttpLink {
         self.parameters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server was asked for what it says by itself, or cannot be.
+    /// The server has answered to the question for what it says by itself, or cannot.
     pub(super) fn has_asked(&self) {
         self.asked.send_replace(true);
     }

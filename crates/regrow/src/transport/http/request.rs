@@ -131,9 +131,7 @@ impl HttpLink {
             headers.insert(name.clone(), value.clone());
         }
         if outgoing.method == Method::GET && self.client.goes_straight(&outgoing.url) {
-            let wire = Wire::get(&self.client, &outgoing.url, &headers).await?;
-            self.has_asked();
-            return wire.answer().await.map(Response::wire);
+            return Wire::get(&self.client, &outgoing.url, &headers).await.map(Response::wire);
         }
         let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.url.clone());
         *request.headers_mut() = headers;

@@ -31,19 +31,19 @@ const MAX_HEAD: usize = 128 << 10;
 const MAX_HEADERS: usize = 128;
 
 impl Wire {
-    /// Asks for what is at this URL.
-    pub(super) async fn get(client: &HttpClient, url: &Url, headers: &HeaderMap) -> Result<Wire, Fault> {
+    /// Asks for what is at this URL, and reads the head of the answer.
+    pub(super) async fn get(
+        client: &HttpClient,
+        url: &Url,
+        headers: &HeaderMap,
+    ) -> Result<(StatusCode, HeaderMap, Wire), Fault> {
         let mut socket = connect(client, url).await?;
         socket.write_all(&request(url, headers)).await.map_err(|error| diagnose::broken(&error))?;
-        Ok(Wire { socket, read: BytesMut::new(), room: ROOM, framing: Framing::UntilClosed })
-    }
-
-    /// Reads the head of the answer.
-    pub(super) async fn answer(mut self) -> Result<(StatusCode, HeaderMap, Wire), Fault> {
-        let (status, headers) = self.head().await?;
-        self.framing =
+        let mut wire = Wire { socket, read: BytesMut::new(), room: ROOM, framing: Framing::UntilClosed };
+        let (status, headers) = wire.head().await?;
+        wire.framing =
             Framing::of(status, &headers).ok_or_else(|| not_http(&"a body of no certain length"))?;
-        Ok((status, headers, self))
+        Ok((status, headers, wire))
     }
 
     async fn head(&mut self) -> Result<(StatusCode, HeaderMap), Fault> {
@@ -161,10 +161,7 @@ mod tests {
 
     async fn fault(url: &str) -> Fault {
         let client = HttpClient::builder().no_proxy().connect(Duration::from_millis(300)).build().unwrap();
-        match Wire::get(&client, &Url::parse(url).unwrap(), &HeaderMap::new()).await {
-            Ok(wire) => wire.answer().await.err().unwrap(),
-            Err(fault) => fault,
-        }
+        Wire::get(&client, &Url::parse(url).unwrap(), &HeaderMap::new()).await.err().unwrap()
     }
 
     #[tokio::test]
