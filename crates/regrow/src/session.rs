@@ -20,8 +20,6 @@ use crate::writer::Writer;
 
 /// An exit follows the end of its pipes within this time; if none does, the server lives.
 const EXIT_FOLLOWS: Duration = Duration::from_millis(50);
-/// So long calls wait for the stream of what the server says by itself: some answer only when they have something to say.
-const ASKED: Duration = Duration::from_millis(250);
 /// So much of what a dead server left in its pipe is read at most: more than any pipe holds.
 const LAST_WORDS: usize = 4 << 20;
 
@@ -75,7 +73,7 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
 /// listen.
 pub(crate) async fn listen(shared: &Arc<Shared>, epoch: Epoch) {
     let Some(exchanges) = start_listening(shared, epoch) else { return };
-    let _ = timeout(ASKED, exchanges.listening()).await; // Or it takes too long, and calls leave all the same.
+    exchanges.listening().await;
 }
 
 fn start_listening(shared: &Arc<Shared>, epoch: Epoch) -> Option<Arc<dyn Exchanges>> {

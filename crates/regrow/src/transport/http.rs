@@ -74,6 +74,8 @@ pub struct Http {
     client: Option<HttpClient>,
     /// Whether the server was found to speak the first version of the protocol.
     older: Arc<AtomicBool>,
+    /// Whether the server answered late when it was asked for what it says by itself.
+    answers_late: Arc<AtomicBool>,
 }
 
 /// What is borne of a server at most. A call's own deadline stands above all of these.
@@ -178,6 +180,7 @@ impl Http {
             limits: Limits::default(),
             client: None,
             older: Arc::default(),
+            answers_late: Arc::default(),
         })
     }
 

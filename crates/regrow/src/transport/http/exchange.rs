@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::Method;
 use regrow_core::Fault;
@@ -17,6 +17,10 @@ use crate::frame::Frame;
 use crate::lines::Line;
 use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
 
+/// So long calls wait for the stream of what the server says by itself,
+const IN_TIME: Duration = Duration::from_secs(2);
+/// and so long if it was late before: some servers answer only when they have something to say.
+const LATE: Duration = Duration::from_millis(25);
 /// The server wants a header that says what the message says.
 const HEADER_MISMATCH: i64 = -32020;
 
@@ -48,8 +52,13 @@ impl Exchanges for HttpLink {
 
     fn listening(self: Arc<Self>) -> BoxFuture<()> {
         Box::pin(async move {
-            if self.older.get().is_none() && self.has_session() {
-                self.asked().await;
+            if self.older.get().is_some() || !self.has_session() {
+                return;
+            }
+            let late = &self.http.answers_late;
+            let limit = if late.load(Ordering::Relaxed) { LATE } else { IN_TIME };
+            if tokio::time::timeout(limit, self.asked()).await.is_err() {
+                late.store(true, Ordering::Relaxed);
             }
         })
     }
