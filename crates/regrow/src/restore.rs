@@ -37,7 +37,7 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         Err(Some(fault)) => return shared.lost(epoch, fault),
         Err(None) => return, // The session is lost, and its reader told why.
     }
-    session::listen(&shared, epoch).await;
+    session::listen(&shared, epoch);
     retell(&shared, epoch).await;
     shared.tell(News::Connected(epoch));
     shared.open(epoch);

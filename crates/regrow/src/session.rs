@@ -15,7 +15,7 @@ use crate::memory::Greeting;
 use crate::messages::{Messages, Taken, panicked};
 use crate::pace::{Flow, Next};
 use crate::shared::Shared;
-use crate::transport::{BoxFuture, Exchanges, Link, Process};
+use crate::transport::{BoxFuture, Link, Process};
 use crate::writer::Writer;
 
 /// An exit follows the end of its pipes within this time; if none does, the server lives.
@@ -69,25 +69,20 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
     }
 }
 
-/// After the handshake: hears what the server says outside of every exchange. On a pipe, the reader does. Resolves when we
-/// listen.
-pub(crate) async fn listen(shared: &Arc<Shared>, epoch: Epoch) {
-    let Some(exchanges) = start_listening(shared, epoch) else { return };
-    exchanges.listening().await;
-}
-
-fn start_listening(shared: &Arc<Shared>, epoch: Epoch) -> Option<Arc<dyn Exchanges>> {
+/// After the handshake: hears what the server says outside of every exchange. On a pipe, the reader does.
+pub(crate) fn listen(shared: &Arc<Shared>, epoch: Epoch) {
     let mut desk = shared.desk();
     if !desk.is_live(epoch) {
-        return None; // It is being ended already, and nothing may be begun on it.
+        return; // It is being ended already, and nothing may be begun on it.
     }
-    let exchanges = desk.exchanger(epoch)?.exchanges().clone();
-    let listening = tokio::spawn(exchange::listen(shared.clone(), epoch, exchanges.clone()));
+    let Some(exchanges) = desk.exchanger(epoch).map(|exchanger| exchanger.exchanges().clone()) else {
+        return;
+    };
+    let listening = tokio::spawn(exchange::listen(shared.clone(), epoch, exchanges));
     match desk.session_of(epoch) {
         Some(session) => session.tasks.push(listening),
         None => listening.abort(),
     }
-    Some(exchanges)
 }
 
 /// Writes what the stream did not take at once.

@@ -88,11 +88,6 @@ pub trait Exchanges: Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
-    /// Resolves when we listen, or cannot: what a call makes the server say by itself must not come before.
-    fn listening(self: Arc<Self>) -> BoxFuture<()> {
-        Box::pin(std::future::ready(()))
-    }
-
     /// Asks for a sign of life below the protocol: any answer at all.
     fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>>;
 }

@@ -29,23 +29,19 @@ mod ending;
 mod errand;
 mod events;
 mod exchange;
-mod framing;
 pub(crate) mod fuzzing;
 mod header_file;
 mod link;
 mod listen;
 mod lookup;
 mod mirror;
-mod names;
 mod older;
 mod parameters;
 mod refusal;
 mod request;
-mod response;
 mod stream;
 mod trust;
 mod userinfo;
-mod wire;
 
 pub use client::{ClientBuilder, HttpClient};
 pub use credential::{BearerEnv, Credential, Headers, Rejected};
@@ -74,8 +70,6 @@ pub struct Http {
     client: Option<HttpClient>,
     /// Whether the server was found to speak the first version of the protocol.
     older: Arc<AtomicBool>,
-    /// Whether the server answered late when it was asked for what it says by itself.
-    answers_late: Arc<AtomicBool>,
 }
 
 /// What is borne of a server at most. A call's own deadline stands above all of these.
@@ -180,7 +174,6 @@ impl Http {
             limits: Limits::default(),
             client: None,
             older: Arc::default(),
-            answers_late: Arc::default(),
         })
     }
 

@@ -15,4 +15,3 @@ mod refusals;
 mod server;
 mod streams;
 mod tls;
-mod wire;

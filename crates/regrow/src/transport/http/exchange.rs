@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use http::Method;
 use regrow_core::Fault;
@@ -17,10 +17,6 @@ use crate::frame::Frame;
 use crate::lines::Line;
 use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
 
-/// So long calls wait for the stream of what the server says by itself,
-const IN_TIME: Duration = Duration::from_secs(2);
-/// and so long if it was late before: some servers answer only when they have something to say.
-const LATE: Duration = Duration::from_millis(25);
 /// The server wants a header that says what the message says.
 const HEADER_MISMATCH: i64 = -32020;
 
@@ -46,19 +42,6 @@ impl Exchanges for HttpLink {
             match self.during_life(listening).await.unwrap_or(Deaf::Over(Fault::Closed)) {
                 Deaf::Over(fault) => Deaf::Over(self.told(fault)),
                 Deaf::Lost(fault) => Deaf::Lost(self.told(fault)),
-            }
-        })
-    }
-
-    fn listening(self: Arc<Self>) -> BoxFuture<()> {
-        Box::pin(async move {
-            if self.older.get().is_some() || !self.has_session() {
-                return;
-            }
-            let late = &self.http.answers_late;
-            let limit = if late.load(Ordering::Relaxed) { LATE } else { IN_TIME };
-            if tokio::time::timeout(limit, self.asked()).await.is_err() {
-                late.store(true, Ordering::Relaxed);
             }
         })
     }
@@ -110,7 +93,7 @@ impl HttpLink {
         match reply {
             Reply::Good(response) => {
                 if errand.is("initialize") {
-                    self.open_session(response.headers.get(SESSION_ID).cloned());
+                    self.open_session(response.headers().get(SESSION_ID).cloned());
                 }
                 answer::read(self, &errand, response).await
             }

@@ -31,8 +31,6 @@ pub(super) struct HttpLink {
     ended: watch::Sender<bool>,
     /// How many exchanges run.
     running: watch::Sender<usize>,
-    /// Becomes true when the server has answered to the question for what it says by itself, or cannot.
-    asked: watch::Sender<bool>,
 }
 
 /// What the server has told us.
@@ -72,7 +70,6 @@ impl HttpLink {
             older: OnceLock::new(),
             ended: watch::Sender::new(false),
             running: watch::Sender::new(0),
-            asked: watch::Sender::new(false),
         })
     }
 
@@ -151,17 +148,6 @@ impl HttpLink {
 
     pub(super) fn parameters(&self) -> MutexGuard<'_, Parameters> {
         self.parameters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The server has answered to the question for what it says by itself, or cannot.
-    pub(super) fn has_asked(&self) {
-        self.asked.send_replace(true);
-    }
-
-    /// Resolves then.
-    pub(super) async fn asked(&self) {
-        // It cannot fail: the sender is ours.
-        let _ = self.asked.subscribe().wait_for(|asked| *asked).await;
     }
 
     /// From now on nothing starts, and what runs stops.

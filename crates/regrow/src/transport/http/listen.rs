@@ -24,9 +24,7 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
     let mut bookmark = link.heard();
     let mut short = 0;
     loop {
-        let opened = Box::pin(stream::open(link, bookmark.last.clone())).await;
-        link.has_asked();
-        let stream = match opened {
+        let stream = match Box::pin(stream::open(link, bookmark.last.clone())).await {
             Ok(Reply::Good(response)) if answer::content(&response) == Ok(Content::Events) => Some(response),
             Ok(Reply::Refused(refusal)) if refusal.code == 404 && link.session_id().is_some() => {
                 return Fault::SessionExpired { ran: false };

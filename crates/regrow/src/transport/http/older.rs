@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use regrow_core::Fault;
+use reqwest::Response;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -16,7 +17,6 @@ use super::events::Event;
 use super::link::HttpLink;
 use super::refusal::Refusal;
 use super::request::{Outgoing, Reply};
-use super::response::Response;
 use super::stream::{self, Bookmark};
 use crate::lines::Line;
 use crate::transport::{BoxFuture, Ear};
