@@ -55,7 +55,7 @@ struct Out {
     /// The client writes no more: it is leaving.
     leaving: bool,
     questions: Questions,
-    /// How many bytes of refusals of ours were added since the client last had room.
+    /// How much memory refusals of ours were given since the client last had room.
     refused: usize,
     pump: Option<JoinHandle<()>>,
 }
@@ -122,8 +122,9 @@ impl Port {
     /// Tells the client that we do not take what it sent.
     fn refuse(&self, line: Bytes) {
         let mut out = self.out();
-        out.refused += line.len();
+        let before = out.writer.held();
         self.push(&mut out, line);
+        out.refused += out.writer.held().saturating_sub(before);
     }
 
     /// We never stop reading the client, except one that sends what we refuse and does not read that we do.
@@ -190,7 +191,7 @@ impl Inbox for Port {
 
     fn has_room(&self) -> bool {
         let out = self.out();
-        out.broken || out.writer.queued() <= ROOM
+        out.broken || out.writer.held() <= ROOM
     }
 
     fn room(self: Arc<Self>) -> BoxFuture<()> {

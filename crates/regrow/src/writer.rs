@@ -38,6 +38,11 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> Writer<S, K> {
         self.queued
     }
 
+    /// How much memory they take: a short line takes more than its bytes.
+    pub(crate) fn held(&self) -> usize {
+        self.queued + self.queue.len() * size_of::<(K, Bytes, bool)>()
+    }
+
     /// Adds a line. If the pump is not at work, writes it here and now as far as the stream takes it, without a hop to
     /// another task; says whether the pump must be woken for the rest. `begun` hears which lines begin where.
     pub(crate) fn push(&mut self, key: K, line: Bytes, begun: impl FnMut(K, u64)) -> io::Result<bool> {
