@@ -164,6 +164,13 @@ mod tests {
         Drain::new("test".into(), Stderr::Keep, Mask::default())
     }
 
+    type Told = Arc<Mutex<Vec<String>>>;
+
+    fn tell(told: &Told) -> Arc<dyn Fn(&str) + Send + Sync> {
+        let told = told.clone();
+        Arc::new(move |line| told.lock().unwrap().push(line.to_owned()))
+    }
+
     #[test]
     fn lines_are_put_together_from_pieces_and_the_last_may_be_unfinished() {
         let drain = drain();
@@ -222,10 +229,8 @@ mod tests {
 
     #[test]
     fn who_keeps_the_last_lines_is_not_told_those_that_a_flood_drives_out() {
-        let heard = Arc::new(Mutex::new(vec![]));
-        let sink = heard.clone();
-        let call = move |line: &str| sink.lock().unwrap().push(line.to_owned());
-        let drain = Drain::new("test".into(), Stderr::Latest(Arc::new(call)), Mask::default());
+        let heard = Told::default();
+        let drain = Drain::new("test".into(), Stderr::Latest(tell(&heard)), Mask::default());
         drain.feed(drain.wanted(b"before\nunfin"));
         let flood: String = (0..5000).map(|number| format!("line {number}\n")).collect();
         drain.feed(drain.wanted(flood.as_bytes()));
@@ -236,10 +241,8 @@ mod tests {
 
     #[test]
     fn every_line_is_handed_on_once_even_one_that_was_never_finished() {
-        let heard = Arc::new(Mutex::new(vec![]));
-        let sink = heard.clone();
-        let call = move |line: &str| sink.lock().unwrap().push(line.to_owned());
-        let drain = Drain::new("test".into(), Stderr::Call(Arc::new(call)), Mask::default());
+        let heard = Told::default();
+        let drain = Drain::new("test".into(), Stderr::Call(tell(&heard)), Mask::default());
         drain.feed(b"one\ntwo\x1b\nthr");
         drain.feed(b"ee");
         drain.finish();

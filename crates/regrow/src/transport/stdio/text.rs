@@ -2,12 +2,8 @@
 
 /// The bytes as text. What a terminal or a log would act upon is written as `\u{..}`, what is no UTF-8 as `�`.
 pub(super) fn escape(bytes: &[u8]) -> String {
-    let read = String::from_utf8_lossy(bytes);
-    if bytes.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
-        return read.into_owned();
-    }
     let mut text = String::with_capacity(bytes.len());
-    for character in read.chars() {
+    for character in String::from_utf8_lossy(bytes).chars() {
         if acts(character) {
             text.extend(character.escape_default());
         } else {
