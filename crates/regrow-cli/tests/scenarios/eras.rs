@@ -262,6 +262,20 @@ fn of_token(messages: &[Value], token: u64) -> Vec<u64> {
         .collect()
 }
 
+/// At some point nothing more is taken for a client that does not read.
+fn until_full(pid: u32) {
+    let begun = Instant::now();
+    let (mut read, mut since) = (0, begun);
+    while read < 4 << 20 || since.elapsed() < Duration::from_millis(500) {
+        let now = bytes_read(pid);
+        if now != read {
+            (read, since) = (now, Instant::now());
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{read} bytes were read");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn scenario_25_a_client_that_stops_reading_blocks_only_itself() {
     const COUNT: u64 = 60_000;
@@ -272,15 +286,7 @@ fn scenario_25_a_client_that_stops_reading_blocks_only_itself() {
     // Its progress gives it time for as long as that is read.
     let params = json!({ "name": "notify", "arguments": { "n": COUNT }, "_meta": { "progressToken": 1 } });
     let id = client.ask("tools/call", params);
-    // The server writes 11 MB and more; at some point nobody takes any more of it.
-    let (mut read, mut since) = (0, Instant::now());
-    while read < 8 << 20 || since.elapsed() < Duration::from_millis(500) {
-        let now = bytes_read(client.pid());
-        if now != read {
-            (read, since) = (now, Instant::now());
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
+    until_full(client.pid()); // The server writes 11 MB and more.
     // Far more than the call's time, and than the server's time to show life.
     thread::sleep(Duration::from_secs(7));
     let peak = peak_kib(client.pid());
@@ -303,9 +309,7 @@ fn scenario_25_we_end_in_time_though_the_client_does_not_read() {
     client.stop_reading();
     client.begin_call("notify", json!({ "n": 150_000 }));
     assert!(client.journal.wait(Duration::from_secs(5), |journal| journal.runs("notify") == 1));
-    while bytes_read(client.pid()) < 8 << 20 {
-        thread::sleep(Duration::from_millis(5));
-    }
+    until_full(client.pid());
     let (_, took) = client.leave();
     assert!(took < Duration::from_millis(2300) + slack(), "{took:?}");
     client.marked.assert_none_left(Duration::from_secs(5));
