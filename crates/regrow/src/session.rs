@@ -71,17 +71,24 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
 
 /// After the handshake: hears what the server says outside of every exchange. On a pipe, the reader does.
 pub(crate) fn listen(shared: &Arc<Shared>, epoch: Epoch) {
-    let mut desk = shared.desk();
-    if !desk.is_live(epoch) {
-        return; // It is being ended already, and nothing may be begun on it.
-    }
-    let Some(exchanges) = desk.exchanger(epoch).map(|exchanger| exchanger.exchanges().clone()) else {
-        return;
+    let exchanges = {
+        let mut desk = shared.desk();
+        if !desk.is_live(epoch) {
+            return; // It is being ended already, and nothing may be begun on it.
+        }
+        let Some(exchanger) = desk.exchanger(epoch) else { return };
+        exchanger.exchanges().clone()
     };
-    let listening = tokio::spawn(exchange::listen(shared.clone(), epoch, exchanges));
-    match desk.session_of(epoch) {
-        Some(session) => session.tasks.push(listening),
-        None => listening.abort(),
+    let mut listening = Box::pin(exchange::listen(shared.clone(), epoch, exchanges));
+    // Begun here and now: what the next call makes the server say is to be heard.
+    if listening.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+        return;
+    }
+    let mut desk = shared.desk();
+    if desk.is_live(epoch)
+        && let Some(session) = desk.session_of(epoch)
+    {
+        session.tasks.push(tokio::spawn(listening));
     }
 }
 

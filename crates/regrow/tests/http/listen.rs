@@ -13,22 +13,22 @@ use crate::carry::legacy;
 use crate::ear::{ANSWER, CALL, Heard, LIMIT, Open, http, open};
 use crate::server::{Server, Talk};
 
-const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+pub(crate) const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
-fn listen(link: &Open) -> (JoinHandle<Deaf>, Arc<Heard>) {
+pub(crate) fn listen(link: &Open) -> (JoinHandle<Deaf>, Arc<Heard>) {
     let ear = Heard::new(None);
     (tokio::spawn(link.exchanges.clone().listen(ear.clone())), ear)
 }
 
-async fn end(listening: JoinHandle<Deaf>) -> Deaf {
+pub(crate) async fn end(listening: JoinHandle<Deaf>) -> Deaf {
     tokio::time::timeout(LIMIT, listening).await.expect("an end in time").unwrap()
 }
 
-async fn goes_on(listening: &mut JoinHandle<Deaf>) -> bool {
+pub(crate) async fn goes_on(listening: &mut JoinHandle<Deaf>) -> bool {
     tokio::time::timeout(Duration::from_millis(300), listening).await.is_err()
 }
 
-async fn greeted(
+pub(crate) async fn greeted(
     answer: impl Fn(usize, &crate::server::Request, &mut Talk) + Send + Sync + 'static,
 ) -> (Server, Open) {
     let count = std::sync::atomic::AtomicUsize::new(0);

@@ -15,3 +15,4 @@ mod refusals;
 mod server;
 mod streams;
 mod tls;
+mod wire;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use regrow_core::Fault;
-use reqwest::Response;
 
 use super::errand::{Errand, LOOK_INTO};
 use super::link::HttpLink;
+use super::response::Response;
 use super::stream;
 use crate::error::Plain;
 use crate::frame::{Frame, Salvage};
@@ -31,7 +31,7 @@ const LINGER_BYTES: usize = 64 * 1024;
 
 /// Reads the answer to a message.
 pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -> Result<Receipt, Fault> {
-    let code = response.status().as_u16();
+    let code = response.status.as_u16();
     if errand.request.is_none() {
         rest(response).await;
         return Ok(Receipt::Done);
@@ -49,7 +49,7 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
 
 /// What kind of body this is.
 pub(super) fn content(response: &Response) -> Result<Content, Fault> {
-    let text = |name| response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let text = |name| response.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
     if let Some(encoding) =
         text(CONTENT_ENCODING).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
     {
@@ -88,7 +88,7 @@ async fn json(link: &HttpLink, errand: &Errand, response: Response) -> Result<Re
 async fn body(link: &HttpLink, errand: &Errand, mut response: Response) -> Result<Line, Fault> {
     let max = link.http.limits.max_message;
     let said =
-        response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        response.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let mut body = BytesMut::new();
     let mut salvage = Salvage::new();
     while let Some(chunk) = link.next_chunk(&mut response, link.http.limits.idle).await? {

@@ -1,24 +1,32 @@
 //! The HTTP client below all exchanges: its pool, its patience, and whom it trusts.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, io};
 
+use http::Uri;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::proxy::matcher::Matcher;
 use regrow_core::Fault;
-use url::Url;
+use url::{Position, Url};
 
 use super::address::address;
+use super::names::Names;
 use super::{Limits, SetupError, trust};
 
 /// A pool of HTTP connections that any number of servers may share. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpClient {
     pub(super) inner: reqwest::Client,
+    /// Connections outside of the pool.
+    pub(super) tcp: HttpConnector<Names>,
     /// How long a connection may take.
     pub(super) connect: Duration,
     /// Host and port of the proxy, where one was named.
     pub(super) proxy: Option<String>,
+    /// The proxies that the environment names, where they are used.
+    proxies: Option<Arc<Matcher>>,
 }
 
 /// What a client is to be like.
@@ -64,6 +72,11 @@ const IDLE: Duration = Duration::from_secs(4);
 const MAX_IDLE: usize = 32;
 const ALIVE_EVERY: Duration = Duration::from_secs(30);
 const ALIVE_WITHIN: Duration = Duration::from_secs(10);
+const ALIVE_RETRIES: u32 = 3;
+/// Until a connection is given up whose other end does not confirm what was sent.
+#[cfg(target_os = "linux")]
+const UNCONFIRMED: Duration = Duration::from_secs(60);
+pub(super) const OUR_NAME: &str = concat!("regrow/", env!("CARGO_PKG_VERSION"));
 
 impl HttpClient {
     /// A client that trusts the roots of the system, and uses the proxy that the environment names.
@@ -74,6 +87,17 @@ impl HttpClient {
             certificate: None,
             proxy: Proxy::Environment,
         }
+    }
+}
+
+impl HttpClient {
+    /// Whether a request goes to its server without TLS and without a proxy.
+    pub(super) fn goes_straight(&self, url: &Url) -> bool {
+        let proxied = |proxies: &Matcher| match Uri::try_from(&url[..Position::AfterPort]) {
+            Ok(uri) => proxies.intercept(&uri).is_some(),
+            Err(_) => true,
+        };
+        url.scheme() == "http" && self.proxy.is_none() && !self.proxies.as_deref().is_some_and(proxied)
     }
 }
 
@@ -120,7 +144,7 @@ impl ClientBuilder {
         let tls = trust::config(self.ca_file.as_deref(), identity)?;
         let mut builder = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
-            .user_agent(concat!("regrow/", env!("CARGO_PKG_VERSION")))
+            .user_agent(OUR_NAME)
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .referer(false)
@@ -130,13 +154,13 @@ impl ClientBuilder {
             .tcp_nodelay(true)
             .tcp_keepalive(ALIVE_EVERY)
             .tcp_keepalive_interval(ALIVE_WITHIN)
-            .tcp_keepalive_retries(3)
+            .tcp_keepalive_retries(ALIVE_RETRIES)
             .http2_keep_alive_interval(ALIVE_EVERY)
             .http2_keep_alive_timeout(ALIVE_WITHIN)
             .http2_keep_alive_while_idle(false);
         #[cfg(target_os = "linux")]
         {
-            builder = builder.tcp_user_timeout(ALIVE_EVERY + 3 * ALIVE_WITHIN);
+            builder = builder.tcp_user_timeout(UNCONFIRMED);
         }
         builder = match &self.proxy {
             Proxy::Environment => builder,
@@ -150,8 +174,21 @@ impl ClientBuilder {
         let inner = builder
             .build()
             .map_err(|error| SetupError::Tls { reason: super::diagnose::root_cause(&error) })?;
-        Ok(HttpClient { inner, connect: self.connect, proxy: self.proxy.address() })
+        let proxies = matches!(self.proxy, Proxy::Environment).then(|| Arc::new(Matcher::from_system()));
+        Ok(HttpClient { inner, tcp: tcp(), connect: self.connect, proxy: self.proxy.address(), proxies })
     }
+}
+
+/// Connections like those of the pool.
+fn tcp() -> HttpConnector<Names> {
+    let mut tcp = HttpConnector::new_with_resolver(Names::new());
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(ALIVE_EVERY));
+    tcp.set_keepalive_interval(Some(ALIVE_WITHIN));
+    tcp.set_keepalive_retries(Some(ALIVE_RETRIES));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(UNCONFIRMED));
+    tcp
 }
 
 /// The client for servers that have none of their own: one for all with the usual limit.

@@ -1,6 +1,7 @@
 //! From a failure of the HTTP client to the fault that it is.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::io;
 
 use regrow_core::{Fault, seconds};
@@ -10,6 +11,7 @@ use url::Url;
 
 use super::address::address;
 use super::client::HttpClient;
+use super::names::UnknownName;
 use crate::error::Plain;
 
 /// Where in an exchange it failed.
@@ -21,44 +23,81 @@ pub(super) enum At {
     Body,
 }
 
-/// Why a request to this address failed.
-pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url, client: &HttpClient) -> Fault {
-    let host = || url.host_str().unwrap_or_default().to_owned();
-    let tls = find::<rustls::Error>(error);
-    if error.is_connect() {
-        if error.is_dns() {
-            return Fault::UnknownHost { host: host(), reason: root_cause(error) };
-        }
-        if let Some(tls) = tls {
-            return Fault::Untrusted { host: host(), reason: Plain(&tls.to_string()).to_string() };
-        }
-        // A timeout of the system's own has its own words.
-        let system = find::<io::Error>(error).and_then(io::Error::raw_os_error);
-        let reason = match system {
-            None if error.is_timeout() => format!("no connection within {}", seconds(client.connect)),
-            _ => root_cause(error),
-        };
-        let address = match &client.proxy {
-            Some(proxy) => format!("{} (through the proxy {proxy})", address(url)),
-            None => address(url),
-        };
-        return Fault::Unreachable { address, reason };
+/// Why there is no answer from this address.
+pub(super) fn start(error: &reqwest::Error, url: &Url, client: &HttpClient) -> Fault {
+    if !error.is_connect() {
+        return fault(error, At::Start, url);
     }
+    if error.is_dns() {
+        return Fault::UnknownHost { host: host(url), reason: root_cause(error) };
+    }
+    if let Some(tls) = find::<rustls::Error>(error) {
+        return Fault::Untrusted { host: host(url), reason: Plain(&tls.to_string()).to_string() };
+    }
+    // A timeout of the system's own has its own words.
+    let system = find::<io::Error>(error).and_then(io::Error::raw_os_error);
+    let reason = match system {
+        None if error.is_timeout() => late(client),
+        _ => root_cause(error),
+    };
+    unreachable(reason, url, client)
+}
+
+/// Why there is no connection outside of the pool.
+pub(super) fn unconnected(error: &(dyn Error + 'static), url: &Url, client: &HttpClient) -> Fault {
+    let reason = root_cause(error);
+    match find::<UnknownName>(error) {
+        Some(_) => Fault::UnknownHost { host: host(url), reason },
+        None => unreachable(reason, url, client),
+    }
+}
+
+/// There is no connection to this address.
+pub(super) fn unreachable(reason: String, url: &Url, client: &HttpClient) -> Fault {
+    let address = match &client.proxy {
+        Some(proxy) => format!("{} (through the proxy {proxy})", address(url)),
+        None => address(url),
+    };
+    Fault::Unreachable { address, reason }
+}
+
+pub(super) fn late(client: &HttpClient) -> String {
+    format!("no connection within {}", seconds(client.connect))
+}
+
+/// The connection broke.
+pub(super) fn broken(error: &(dyn Error + 'static)) -> Fault {
+    Fault::Broken { reason: Plain(&error.to_string()).to_string() }
+}
+
+pub(super) fn closed_early() -> Fault {
+    Fault::Broken { reason: "the server closed the connection before it answered".into() }
+}
+
+pub(super) fn not_http(reason: &dyn Display) -> Fault {
+    Fault::NotMcp { found: format!("something that does not speak HTTP ({reason})") }
+}
+
+fn host(url: &Url) -> String {
+    url.host_str().unwrap_or_default().to_owned()
+}
+
+/// What failed on a connection to this address.
+pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url) -> Fault {
+    let tls = find::<rustls::Error>(error);
     if let Some(rustls::Error::AlertReceived(alert)) = tls
         && is_refusal(*alert)
     {
         // In TLS 1.3 a server judges our certificate after we have begun to talk, but before it listens.
-        return Fault::Untrusted { host: host(), reason: format!("the server refused us ({alert:?})") };
+        return Fault::Untrusted { host: host(url), reason: format!("the server refused us ({alert:?})") };
     }
     if let Some(hyper) = find::<hyper::Error>(error) {
         if hyper.is_parse() && at == At::Start {
-            return Fault::NotMcp { found: format!("something that does not speak HTTP ({hyper})") };
+            return not_http(hyper);
         }
         if hyper.is_incomplete_message() || is_end(error) {
             return match at {
-                At::Start => {
-                    Fault::Broken { reason: "the server closed the connection before it answered".into() }
-                }
+                At::Start => closed_early(),
                 At::Body => Fault::AnswerCut,
             };
         }
@@ -90,19 +129,19 @@ fn is_end(error: &reqwest::Error) -> bool {
 }
 
 /// What the deepest cause says, escaped. The outer ones quote the URL.
-pub(super) fn root_cause(error: &reqwest::Error) -> String {
+pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut causes = causes(error);
     let root =
         causes.pop().map_or_else(|| "the request could not be made".to_owned(), |cause| cause.to_string());
     Plain(&root).to_string()
 }
 
-fn find<T: Error + 'static>(error: &reqwest::Error) -> Option<&T> {
+fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     causes(error).into_iter().find_map(|cause| cause.downcast_ref())
 }
 
 /// All that stands behind an error, outermost first.
-fn causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> Vec<&'a (dyn Error + 'static)> {
     let mut causes = vec![];
     let mut next = error.source();
     while let Some(cause) = next {

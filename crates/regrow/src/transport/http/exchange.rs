@@ -77,6 +77,9 @@ impl HttpLink {
             }
             self.http.older.store(false, Ordering::Relaxed); // It has learnt better.
         }
+        if greets {
+            self.dial();
+        }
         let mut reply = self.post(&mut errand).await?;
         if let Reply::Refused(refusal) = &reply {
             if greets
@@ -93,7 +96,7 @@ impl HttpLink {
         match reply {
             Reply::Good(response) => {
                 if errand.is("initialize") {
-                    self.open_session(response.headers().get(SESSION_ID).cloned());
+                    self.open_session(response.headers.get(SESSION_ID).cloned());
                 }
                 answer::read(self, &errand, response).await
             }

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
 use regrow_core::Fault;
 
 use super::errand::Errand;
 use super::events::Events;
+use super::framing::{Framing, Piece};
 use super::parameters::Parameters;
 use super::refusal::{Meaning, Refusal};
-use super::{BoxFuture, mirror};
+use super::{BoxFuture, mirror, wire};
 use crate::frame::Frame;
 use crate::lines::Line;
 use crate::transport::Ear;
@@ -34,6 +35,28 @@ pub fn events(max_data: usize, pieces: impl IntoIterator<Item = Bytes>) -> Vec<S
         }
     }
     events
+}
+
+/// The status and the body of an answer that comes in these pieces, and whether it is whole; none if it cannot be read.
+pub fn answer<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<(u16, Vec<u8>, bool)> {
+    let (mut pieces, mut read, mut body) = (pieces.into_iter(), BytesMut::new(), vec![]);
+    let mut more = |read: &mut BytesMut| pieces.next().map(|piece| read.extend_from_slice(piece));
+    let (length, status, headers) = loop {
+        match wire::head(&read).ok()? {
+            Some(head) => break head,
+            None => more(&mut read)?,
+        }
+    };
+    read.advance(length);
+    let mut framing = Framing::of(status, &headers)?;
+    loop {
+        match framing.next(&mut read)? {
+            Piece::Data(data) => body.extend_from_slice(&data),
+            Piece::End => return Some((status.as_u16(), body, true)),
+            Piece::More if more(&mut read).is_some() => {}
+            Piece::More => return Some((status.as_u16(), body, framing.may_end())),
+        }
+    }
 }
 
 /// How a value stands in a header.

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use regrow_core::Fault;
-use reqwest::Response;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -17,6 +16,7 @@ use super::events::Event;
 use super::link::HttpLink;
 use super::refusal::Refusal;
 use super::request::{Outgoing, Reply};
+use super::response::Response;
 use super::stream::{self, Bookmark};
 use crate::lines::Line;
 use crate::transport::{BoxFuture, Ear};

@@ -7,15 +7,16 @@ use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use regrow_core::Fault;
-use reqwest::Response;
 use tokio::sync::watch;
 use url::Url;
 
 use super::address::{Masked, same_origin};
 use super::departure::Departure;
-use super::diagnose::{self, At};
+use super::diagnose;
 use super::link::HttpLink;
 use super::refusal::{MAX_BODY, Refusal};
+use super::response::Response;
+use super::wire::{self, Wire};
 use crate::transport::Ear;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -84,20 +85,20 @@ impl HttpLink {
         loop {
             let shown = self.http.access.show();
             let response = self.send_once(&outgoing, &shown.headers).await?;
-            let code = response.status().as_u16();
-            if response.status().is_success() {
+            let code = response.status.as_u16();
+            if response.status.is_success() {
                 if redirects > 0 {
                     self.moved(&asked, &outgoing.url);
                 }
                 return Ok(Reply::Good(response));
             }
-            if response.status().is_redirection() {
+            if response.status.is_redirection() {
                 outgoing.url = followed(&outgoing.url, &response, redirects)?;
                 redirects += 1;
                 continue;
             }
             let refusal =
-                Refusal { code, headers: response.headers().clone(), body: beginning(response).await };
+                Refusal { code, headers: response.headers.clone(), body: beginning(response).await };
             if !refusal.wants_credentials() {
                 return Ok(Reply::Refused(refusal));
             }
@@ -129,6 +130,13 @@ impl HttpLink {
         for (name, value) in &outgoing.headers {
             headers.insert(name.clone(), value.clone());
         }
+        if outgoing.method == Method::GET && self.client.goes_straight(&outgoing.url) {
+            let socket = match self.dialed_before().await {
+                Some(socket) => socket,
+                None => wire::connect(&self.client, &outgoing.url).await?,
+            };
+            return Wire::get(socket, &outgoing.url, &headers).await.map(Response::wire);
+        }
         let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.url.clone());
         *request.headers_mut() = headers;
         let mut left = None;
@@ -145,12 +153,11 @@ impl HttpLink {
             },
             _ => sending.await,
         };
-        let response =
-            response.map_err(|error| diagnose::fault(&error, At::Start, &outgoing.url, &self.client))?;
+        let response = response.map_err(|error| diagnose::start(&error, &outgoing.url, &self.client))?;
         if let Some((_, ear)) = &outgoing.message {
             ear.heard();
         }
-        Ok(response)
+        Ok(Response::pooled(response))
     }
 
     /// The next piece of an answer, within the limit; none at its end.
@@ -159,14 +166,12 @@ impl HttpLink {
         response: &mut Response,
         limit: Option<Duration>,
     ) -> Result<Option<Bytes>, Fault> {
-        let read = match limit {
+        match limit {
             None => response.chunk().await,
-            Some(limit) => match tokio::time::timeout(limit, response.chunk()).await {
-                Ok(read) => read,
-                Err(_) => return Err(Fault::Stalled { after: limit }),
-            },
-        };
-        read.map_err(|error| diagnose::fault(&error, At::Body, response.url(), &self.client))
+            Some(limit) => tokio::time::timeout(limit, response.chunk())
+                .await
+                .unwrap_or(Err(Fault::Stalled { after: limit })),
+        }
     }
 }
 
@@ -183,8 +188,8 @@ async fn late(mut left: watch::Receiver<bool>, limit: Duration) {
 
 /// Where a redirect leads, if we go there.
 fn followed(from: &Url, response: &Response, redirects: usize) -> Result<Url, Fault> {
-    let code = response.status().as_u16();
-    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let code = response.status.as_u16();
+    let location = response.headers.get(LOCATION).and_then(|value| value.to_str().ok());
     let target = location.and_then(|location| from.join(location).ok());
     let Some(mut target) = target else {
         return Err(Fault::Status { code, said: ": a redirect to nowhere".into() });

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use regrow_core::Fault;
-use reqwest::Response;
 
 use super::answer::{self, Content};
 use super::errand::Errand;
 use super::events::{Event, Events};
 use super::link::HttpLink;
 use super::request::{LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
+use super::response::Response;
 use crate::lines::Line;
 use crate::pace::Flow;
 use crate::transport::{Ear, Receipt};
@@ -110,7 +110,7 @@ pub(super) async fn until(
     bookmark: &mut Bookmark,
     mut take: impl FnMut(Event) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
-    drop(std::mem::take(response.headers_mut())); // They hold on to all that was read with them, and a stream may last.
+    drop(std::mem::take(&mut response.headers)); // They hold on to all that was read with them, and a stream may last.
     let mut events = Events::new(link.http.limits.max_message);
     let mut flow = Flow::new();
     while let Some(mut chunk) = link.next_chunk(response, idle).await? {
