@@ -146,44 +146,47 @@ fn in_order() -> (SocketAddr, mpsc::Receiver<String>) {
     (address, order)
 }
 
-async fn requests(socket: TcpStream, seen: mpsc::Sender<String>) -> Option<()> {
+async fn requests(socket: TcpStream, seen: mpsc::Sender<String>) {
     let mut socket = BufReader::new(socket);
-    loop {
-        let (mut head, mut length) = (vec![], 0);
-        loop {
-            let mut line = String::new();
-            socket.read_line(&mut line).await.ok().filter(|read| *read > 0)?;
-            if line == "\r\n" {
-                break;
-            }
-            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            head.push(line);
-        }
-        let mut body = vec![0; length];
-        socket.read_exact(&mut body).await.ok()?;
-        seen.send(head[0].split(' ').next().unwrap().to_owned()).ok()?;
-        let id = serde_json::from_slice(&body).ok().and_then(|body: Value| body.get("id").cloned());
-        let answer = match id {
-            _ if length == 0 => "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n".into(),
-            None => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".into(),
-            Some(id) => {
-                let server = json!({ "name": "t", "version": "1" });
-                let result =
-                    json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": server });
-                let body = json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string();
-                let length = body.len();
-                format!(
-                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-                )
-            }
-        };
-        socket.write_all(answer.as_bytes()).await.ok()?;
-    }
+    while one_request(&mut socket, &seen, "keep-alive").await.is_some() {}
 }
 
-#[tokio::test]
+async fn one_request(
+    socket: &mut BufReader<TcpStream>,
+    seen: &mpsc::Sender<String>,
+    then: &str,
+) -> Option<()> {
+    let (mut head, mut length) = (vec![], 0);
+    loop {
+        let mut line = String::new();
+        socket.read_line(&mut line).await.ok().filter(|read| *read > 0)?;
+        if line == "\r\n" {
+            break;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        head.push(line);
+    }
+    let mut body = vec![0; length];
+    socket.read_exact(&mut body).await.ok()?;
+    seen.send(head[0].split(' ').next().unwrap().to_owned()).ok()?;
+    let id = serde_json::from_slice(&body).ok().and_then(|body: Value| body.get("id").cloned());
+    let answer = match id {
+        _ if length == 0 => "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n".into(),
+        None => "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".into(),
+        Some(id) => {
+            let server = json!({ "name": "t", "version": "1" });
+            let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": server });
+            let body = json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: {then}");
+            format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+        }
+    };
+    socket.write_all(answer.as_bytes()).await.ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_call_overtakes_the_question_for_it() {
     for _ in 0..50 {
         let (address, order) = in_order();
@@ -195,29 +198,28 @@ async fn no_call_overtakes_the_question_for_it() {
     }
 }
 
-#[tokio::test]
-async fn a_connection_that_was_closed_before_it_was_used_is_replaced() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+/// Like a simple server: it takes one connection after the other, answers one request on each, and
+/// closes it, of which it says nothing to a notification.
+fn one_at_a_time() -> (SocketAddr, mpsc::Receiver<String>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
     let (seen, order) = mpsc::channel();
     tokio::spawn(async move {
-        let (first, _) = listener.accept().await.unwrap();
-        let (second, _) = listener.accept().await.unwrap();
-        let (mut one, mut other) = ([0], [0]);
-        // The one that says nothing was made beforehand.
-        let (used, unused) = tokio::select! {
-            _ = first.peek(&mut one) => (first, second),
-            _ = second.peek(&mut other) => (second, first),
-        };
-        drop(unused);
-        tokio::time::sleep(Duration::from_millis(50)).await; // For the other end to see it.
-        tokio::spawn(requests(used, seen.clone()));
+        let listener = TcpListener::from_std(listener).unwrap();
         while let Ok((socket, _)) = listener.accept().await {
-            tokio::spawn(requests(socket, seen.clone()));
+            one_request(&mut BufReader::new(socket), &seen, "close").await;
         }
     });
+    (address, order)
+}
+
+#[tokio::test]
+async fn it_is_asked_for_at_once_although_its_connection_was_closed() {
+    let (address, order) = one_at_a_time();
     let mut policy = Policy::default();
     policy.backoff.first = LIMIT; // So that it is not asked for a second time.
+    let url = format!("http://{address}/mcp");
     let connection = Connection::builder("t", http(&url)).era(Era::Legacy).policy(policy).build();
     connection.request("tools/list", None).await.unwrap();
     let asked = async {

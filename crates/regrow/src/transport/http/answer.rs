@@ -5,6 +5,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use regrow_core::Fault;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::errand::{Errand, LOOK_INTO};
 use super::link::HttpLink;
@@ -33,7 +35,9 @@ const LINGER_BYTES: usize = 64 * 1024;
 pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -> Result<Receipt, Fault> {
     let code = response.status.as_u16();
     if errand.request.is_none() {
-        rest(response).await;
+        if let Some(connection) = rest(response).await {
+            link.keep(connection);
+        }
         return Ok(Receipt::Done);
     }
     if matches!(code, 202 | 204) {
@@ -120,8 +124,8 @@ fn check(body: &Bytes) -> Result<(), Fault> {
     }
 }
 
-/// Reads on to the end for a moment: only then can the connection be used again.
-pub(super) async fn rest(mut response: Response) {
+/// Reads on to the end for a moment: only then can the connection be used again. The pool takes its own back by itself.
+pub(super) async fn rest(mut response: Response) -> Option<TcpStream> {
     let mut left = LINGER_BYTES;
     let read = async {
         while let Ok(Some(chunk)) = response.chunk().await {
@@ -132,5 +136,6 @@ pub(super) async fn rest(mut response: Response) {
         }
     };
     // Not in time: then it is closed, which is as good.
-    let _ = tokio::time::timeout(LINGER, read).await;
+    let _ = timeout(LINGER, read).await;
+    response.into_connection()
 }

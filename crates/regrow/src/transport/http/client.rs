@@ -88,9 +88,7 @@ impl HttpClient {
             proxy: Proxy::Environment,
         }
     }
-}
 
-impl HttpClient {
     /// Whether a request goes to its server without TLS and without a proxy.
     pub(super) fn goes_straight(&self, url: &Url) -> bool {
         let proxied = |proxies: &Matcher| match Uri::try_from(&url[..Position::AfterPort]) {

@@ -77,9 +77,6 @@ impl HttpLink {
             }
             self.http.older.store(false, Ordering::Relaxed); // It has learnt better.
         }
-        if greets {
-            self.dial();
-        }
         let mut reply = self.post(&mut errand).await?;
         if let Reply::Refused(refusal) = &reply {
             if greets
@@ -163,6 +160,9 @@ impl HttpLink {
             let id = self.session_id();
             errand.in_session = id.is_some();
             outgoing = outgoing.with(SESSION_ID, id).with(PROTOCOL_VERSION, self.version());
+            // The question for what the server says by itself follows on the same connection. On one that the server must first
+            // take on it would be overtaken by the next call, and what that makes the server say would be said to nobody.
+            outgoing.apart = errand.message.method() == Some("notifications/initialized");
         }
         self.send(outgoing).await
     }

@@ -65,6 +65,11 @@ impl Framing {
         }
     }
 
+    /// Whether all of the body was taken.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self, Framing::Length(0) | Framing::Chunked(Chunk::End))
+    }
+
     /// Whether the body is whole when the connection ends here.
     pub(super) fn may_end(&self) -> bool {
         *self == Framing::UntilClosed

@@ -1,6 +1,5 @@
 //! One link to a server over HTTP: what is known of the session, and what of it runs.
 
-use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::HeaderValue;
@@ -8,7 +7,6 @@ use regrow_core::Fault;
 use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::sync::{OnceCell, watch};
-use tokio::task::JoinSet;
 use url::Url;
 
 use super::Http;
@@ -17,7 +15,6 @@ use super::errand::Errand;
 use super::older::Older;
 use super::parameters::Parameters;
 use super::stream::Bookmark;
-use super::wire;
 use crate::frame::Frame;
 use crate::mask::Mask;
 
@@ -35,8 +32,8 @@ pub(super) struct HttpLink {
     ended: watch::Sender<bool>,
     /// How many exchanges run.
     running: watch::Sender<usize>,
-    /// A connection that was made beforehand.
-    dialed: Mutex<JoinSet<Result<TcpStream, Fault>>>,
+    /// A connection outside of the pool that can be used again.
+    kept: Mutex<Option<TcpStream>>,
 }
 
 /// What the server has told us.
@@ -76,7 +73,7 @@ impl HttpLink {
             older: OnceLock::new(),
             ended: watch::Sender::new(false),
             running: watch::Sender::new(0),
-            dialed: Mutex::default(),
+            kept: Mutex::default(),
         })
     }
 
@@ -157,31 +154,21 @@ impl HttpLink {
         self.parameters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connects beforehand for the stream of what the server says by itself. A server that must first take the connection on
-    /// would see the next call before the question for the stream, and what the call makes it say would be said to nobody.
-    pub(super) fn dial(&self) {
-        let (client, url) = (self.client.clone(), self.url());
-        if client.goes_straight(&url) {
-            self.dialed().spawn(async move { wire::connect(&client, &url).await });
-        }
+    /// Keeps a connection outside of the pool for the next that goes there.
+    pub(super) fn keep(&self, connection: TcpStream) {
+        *self.kept() = Some(connection);
     }
 
-    /// The connection that was made beforehand, unless it is of no use (any more).
-    pub(super) async fn dialed_before(&self) -> Option<TcpStream> {
-        let mut dialed = std::mem::take(&mut *self.dialed());
-        let socket = dialed.join_next().await?.ok()?.ok()?;
-        // A server may have closed what was not used for long.
-        let is_silent = socket.try_read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-        is_silent.then_some(socket)
+    pub(super) fn take_kept(&self) -> Option<TcpStream> {
+        self.kept().take()
     }
 
-    fn dialed(&self) -> MutexGuard<'_, JoinSet<Result<TcpStream, Fault>>> {
-        self.dialed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> MutexGuard<'_, Option<TcpStream>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on nothing starts, and what runs stops.
     pub(super) fn stop(&self) {
-        self.dialed().abort_all();
         self.ended.send_replace(true);
     }
 

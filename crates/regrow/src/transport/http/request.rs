@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use regrow_core::Fault;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use url::Url;
 
 use super::address::{Masked, same_origin};
@@ -37,6 +38,8 @@ pub(super) struct Outgoing {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) message: Option<(Bytes, Arc<dyn Ear>)>,
+    /// Whether it goes on a connection outside of the pool, where that can be.
+    pub(super) apart: bool,
 }
 
 /// How the server began to answer.
@@ -53,19 +56,19 @@ impl Outgoing {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, BOTH);
         headers.insert(CONTENT_TYPE, JSON);
-        Outgoing { method: Method::POST, url, headers, message: Some((message, ear)) }
+        Outgoing { method: Method::POST, url, headers, message: Some((message, ear)), apart: false }
     }
 
     /// A request for a stream of events.
     pub(super) fn get(url: Url) -> Outgoing {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, EVENTS);
-        Outgoing { method: Method::GET, url, headers, message: None }
+        Outgoing { method: Method::GET, url, headers, message: None, apart: true }
     }
 
     /// A request without a body or a wish.
     pub(super) fn bare(method: Method, url: Url) -> Outgoing {
-        Outgoing { method, url, headers: HeaderMap::new(), message: None }
+        Outgoing { method, url, headers: HeaderMap::new(), message: None, apart: false }
     }
 
     pub(super) fn with(mut self, name: HeaderName, value: Option<HeaderValue>) -> Outgoing {
@@ -130,12 +133,8 @@ impl HttpLink {
         for (name, value) in &outgoing.headers {
             headers.insert(name.clone(), value.clone());
         }
-        if outgoing.method == Method::GET && self.client.goes_straight(&outgoing.url) {
-            let socket = match self.dialed_before().await {
-                Some(socket) => socket,
-                None => wire::connect(&self.client, &outgoing.url).await?,
-            };
-            return Wire::get(socket, &outgoing.url, &headers).await.map(Response::wire);
+        if outgoing.apart && self.client.goes_straight(&outgoing.url) {
+            return self.send_apart(outgoing, &headers).await.map(Response::wire);
         }
         let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.url.clone());
         *request.headers_mut() = headers;
@@ -160,6 +159,36 @@ impl HttpLink {
         Ok(Response::pooled(response))
     }
 
+    async fn send_apart(
+        &self,
+        outgoing: &Outgoing,
+        headers: &HeaderMap,
+    ) -> Result<(StatusCode, HeaderMap, Wire), Fault> {
+        let Outgoing { method, url, message, .. } = outgoing;
+        let Some((body, ear)) = message else {
+            let request = wire::request(method, url, headers, b"");
+            if let Some(kept) = self.take_kept() {
+                match Wire::ask(kept, &request).await {
+                    Err(Fault::Broken { .. }) => {} // The server had closed it, and has not seen the question.
+                    answered => return answered,
+                }
+            }
+            return Wire::ask(wire::connect(&self.client, url).await?, &request).await;
+        };
+        let socket = wire::connect(&self.client, url).await?;
+        if !ear.sent() {
+            return Err(Fault::Closed); // Its caller was told that it did not run, so it must not.
+        }
+        let request = wire::request(method, url, headers, body);
+        let asking = Wire::ask(socket, &request);
+        let answer = match self.http.limits.header {
+            None => asking.await,
+            Some(limit) => timeout(limit, asking).await.unwrap_or(Err(Fault::Stalled { after: limit })),
+        };
+        ear.heard();
+        answer
+    }
+
     /// The next piece of an answer, within the limit; none at its end.
     pub(super) async fn next_chunk(
         &self,
@@ -168,9 +197,9 @@ impl HttpLink {
     ) -> Result<Option<Bytes>, Fault> {
         match limit {
             None => response.chunk().await,
-            Some(limit) => tokio::time::timeout(limit, response.chunk())
-                .await
-                .unwrap_or(Err(Fault::Stalled { after: limit })),
+            Some(limit) => {
+                timeout(limit, response.chunk()).await.unwrap_or(Err(Fault::Stalled { after: limit }))
+            }
         }
     }
 }
@@ -216,6 +245,6 @@ async fn beginning(mut response: Response) -> Bytes {
         }
     };
     // The status is what counts: a body that does not come is not waited for.
-    let _ = tokio::time::timeout(READ_REFUSAL, read).await;
+    let _ = timeout(READ_REFUSAL, read).await;
     body.freeze()
 }

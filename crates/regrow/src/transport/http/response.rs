@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use regrow_core::Fault;
+use tokio::net::TcpStream;
 
 use super::diagnose::{self, At};
 use super::wire::Wire;
@@ -39,6 +40,13 @@ impl Response {
                 read.map_err(|error| diagnose::fault(&error, At::Body, response.url()))
             }
             Body::Wire(wire) => wire.chunk().await,
+        }
+    }
+    /// The connection, if it is not the pool's and can be used again.
+    pub(super) fn into_connection(self) -> Option<TcpStream> {
+        match self.body {
+            Body::Pooled(_) => None,
+            Body::Wire(wire) => wire.into_connection(),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use httparse::{EMPTY_HEADER, Status};
 use regrow_core::Fault;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,6 +23,8 @@ pub(super) struct Wire {
     /// So much is made room for when more is to be read: more and more while that is filled.
     room: usize,
     framing: Framing,
+    /// The server has said that it closes it.
+    closes: bool,
 }
 
 const ROOM: usize = 512;
@@ -31,17 +33,19 @@ const MAX_HEAD: usize = 128 << 10;
 const MAX_HEADERS: usize = 128;
 
 impl Wire {
-    /// Asks for what is at this URL, and reads the head of the answer.
-    pub(super) async fn get(
+    /// Sends a request, and reads the head of the answer.
+    pub(super) async fn ask(
         mut socket: TcpStream,
-        url: &Url,
-        headers: &HeaderMap,
+        request: &[u8],
     ) -> Result<(StatusCode, HeaderMap, Wire), Fault> {
-        socket.write_all(&request(url, headers)).await.map_err(|error| diagnose::broken(&error))?;
-        let mut wire = Wire { socket, read: BytesMut::new(), room: ROOM, framing: Framing::UntilClosed };
+        socket.write_all(request).await.map_err(|error| diagnose::broken(&error))?;
+        let (read, framing) = (BytesMut::new(), Framing::UntilClosed);
+        let mut wire = Wire { socket, read, room: ROOM, framing, closes: false };
         let (status, headers) = wire.head().await?;
         wire.framing =
             Framing::of(status, &headers).ok_or_else(|| not_http(&"a body of no certain length"))?;
+        wire.closes =
+            headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
         Ok((status, headers, wire))
     }
 
@@ -78,6 +82,11 @@ impl Wire {
         }
     }
 
+    /// The connection, if the answer was read to its end and another request may follow.
+    pub(super) fn into_connection(self) -> Option<TcpStream> {
+        (self.framing.is_over() && self.read.is_empty() && !self.closes).then_some(self.socket)
+    }
+
     async fn read_more(&mut self) -> Result<usize, Fault> {
         self.read.reserve(self.room);
         let count = self.socket.read_buf(&mut self.read).await.map_err(|error| diagnose::broken(&error))?;
@@ -97,10 +106,10 @@ pub(super) async fn connect(client: &HttpClient, url: &Url) -> Result<TcpStream,
     }
 }
 
-/// The request as it is written.
-fn request(url: &Url, headers: &HeaderMap) -> Vec<u8> {
-    let mut text =
-        format!("GET {} HTTP/1.1\r\n", &url[Position::BeforePath..Position::AfterQuery]).into_bytes();
+/// A request as it is written.
+pub(super) fn request(method: &Method, url: &Url, headers: &HeaderMap, body: &[u8]) -> Vec<u8> {
+    let path = &url[Position::BeforePath..Position::AfterQuery];
+    let mut text = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
     let mut add = |name: &HeaderName, value: &[u8]| {
         for part in [name.as_str().as_bytes(), b": ", value, b"\r\n"] {
             text.extend_from_slice(part);
@@ -112,12 +121,16 @@ fn request(url: &Url, headers: &HeaderMap) -> Vec<u8> {
     if !headers.contains_key(USER_AGENT) {
         add(&USER_AGENT, OUR_NAME.as_bytes());
     }
-    // It has no body, whatever an operator's headers say.
+    // Where its body ends is said by us, whatever an operator's headers say.
     let ours = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
     for (name, value) in headers.iter().filter(|(name, _)| !ours.contains(name)) {
         add(name, value.as_bytes());
     }
+    if !body.is_empty() {
+        add(&CONTENT_LENGTH, body.len().to_string().as_bytes());
+    }
     text.extend_from_slice(b"\r\n");
+    text.extend_from_slice(body);
     text
 }
 
@@ -149,10 +162,10 @@ mod tests {
     fn an_operator_may_name_another_host_but_no_body() {
         let url = Url::parse("http://[::1]:8080/m%20cp?a=b").unwrap();
         let usual = format!("GET /m%20cp?a=b HTTP/1.1\r\nhost: [::1]:8080\r\nuser-agent: {OUR_NAME}\r\n\r\n");
-        assert_eq!(request(&url, &HeaderMap::new()), usual.as_bytes());
+        assert_eq!(request(&Method::GET, &url, &HeaderMap::new(), b""), usual.as_bytes());
         let given = [(USER_AGENT, "ours"), (CONTENT_LENGTH, "7"), (HOST, "a.example"), (CONNECTION, "close")];
         let given = given.map(|(name, value)| (name, HeaderValue::from_static(value)));
-        let given = request(&url, &given.into_iter().collect());
+        let given = request(&Method::GET, &url, &given.into_iter().collect(), b"");
         let given = String::from_utf8(given).unwrap();
         let mut lines: Vec<&str> = given.lines().collect();
         lines.sort_unstable();
@@ -163,7 +176,9 @@ mod tests {
         let client = HttpClient::builder().no_proxy().connect(Duration::from_millis(300)).build().unwrap();
         let url = Url::parse(url).unwrap();
         match connect(&client, &url).await {
-            Ok(socket) => Wire::get(socket, &url, &HeaderMap::new()).await.err().unwrap(),
+            Ok(socket) => {
+                Wire::ask(socket, &request(&Method::GET, &url, &HeaderMap::new(), b"")).await.err().unwrap()
+            }
             Err(fault) => fault,
         }
     }
