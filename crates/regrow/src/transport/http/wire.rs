@@ -1,5 +1,6 @@
-//! A stream over plain HTTP that we read ourselves. It lasts as long as its session, and is silent most of the time: what the pool
-//! keeps for each of its connections, 25 KiB, would be the larger part of what an idle session costs.
+//! A connection over plain HTTP that we use ourselves, for the stream of what a server says by itself. That lasts as long as its
+//! session, and is silent most of the time: what the pool keeps for each connection, 25 KiB, would be the larger part of what an
+//! idle session costs.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, USER_AGENT};
