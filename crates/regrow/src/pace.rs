@@ -49,6 +49,9 @@ impl Meter {
     }
 }
 
+/// A shorter message counts as one of this length, for it is as much work.
+const LEAST: u64 = 512;
+
 /// Of what a server sends by itself so much is taken.
 static BY_ITSELF: Allowance = Allowance { rate: 1 << 20, burst: 8 << 20, portion: 64 << 10 };
 
@@ -76,6 +79,7 @@ impl Flow {
 
     /// Takes note of a message of this length.
     pub(crate) fn count(&mut self, bytes: u64, by_itself: bool) {
+        let bytes = bytes.max(LEAST);
         let pause = if by_itself { self.meter.count(bytes, Instant::now()) } else { None };
         self.turn = self.turn.saturating_add(bytes);
         if pause.is_some() || self.turn >= TURN as u64 {

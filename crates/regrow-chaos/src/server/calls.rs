@@ -224,9 +224,10 @@ impl Server {
     fn notify(&self, request: &Request) -> Reply {
         let count = number(request, "n", 10);
         let logs = !request.modern || request.meta(LOG_LEVEL_KEY).is_some();
+        let logger = format!("chaos{}", "-".repeat(number(request, "bytes", 0) as usize));
         for number in 1..=count {
             if logs {
-                let params = json!({"level": "info", "logger": "chaos", "data": number});
+                let params = json!({"level": "info", "logger": logger, "data": number});
                 request.output.notify("notifications/message", &params);
             }
             self.progress(request, number);

@@ -54,7 +54,12 @@ const TOOLS: &[(&str, Safety, &str, &str)] = &[
         "Reads; dies by SIGKILL the first few times for a key.",
     ),
     ("malformed", Reads, "", "Answers with its id but broken JSON."),
-    ("notify", Reads, "n:integer", "Sends n numbered log and progress notifications, then answers."),
+    (
+        "notify",
+        Reads,
+        "n:integer bytes:integer",
+        "Sends n numbered log and progress notifications, the former longer by so many bytes, then answers.",
+    ),
     ("odd", Reads, "kind:string", "Answers in a way that few would write."),
     ("pid", Reads, "", "Returns the process id."),
     ("region", Acts, "region:string", "Returns the region, which must also stand in a header."),

@@ -157,9 +157,12 @@ fn a_client_that_stops_reading_costs_no_memory_and_loses_nothing() {
         let site = Site::new(era, "");
         let mut peer = site.connect_with(&["--idle-probe", "500ms", "--call-timeout", "30s"]);
         peer.client.stop_reading();
-        let count = 40_000;
-        let params =
-            json!({ "name": "notify", "arguments": { "n": count }, "_meta": { "progressToken": "t" } });
+        let count = 6_000;
+        let params = json!({
+            "name": "notify",
+            "arguments": { "n": count, "bytes": 1_700 },
+            "_meta": { "progressToken": "t", "io.modelcontextprotocol/logLevel": "info" },
+        });
         let id = peer.ask("tools/call", params);
         assert!(site.journal.wait(PATIENCE, |journal| journal.runs("notify") == 1));
         // It reads nothing for longer than a server may be silent.

@@ -278,13 +278,14 @@ fn until_full(pid: u32) {
 
 #[test]
 fn scenario_25_a_client_that_stops_reading_blocks_only_itself() {
-    const COUNT: u64 = 60_000;
+    const COUNT: u64 = 6_000;
     let options = ["--call-timeout", "3s", "--idle-probe", "3s"];
     let mut client = Setup::plan("").options(&options).connect();
     client.call("echo", json!({ "text": "x" }));
     client.stop_reading();
     // Its progress gives it time for as long as that is read.
-    let params = json!({ "name": "notify", "arguments": { "n": COUNT }, "_meta": { "progressToken": 1 } });
+    let arguments = json!({ "n": COUNT, "bytes": 1_700 });
+    let params = json!({ "name": "notify", "arguments": arguments, "_meta": { "progressToken": 1 } });
     let id = client.ask("tools/call", params);
     until_full(client.pid()); // The server writes 11 MB and more.
     // Far more than the call's time, and than the server's time to show life.
@@ -307,7 +308,7 @@ fn scenario_25_a_client_that_stops_reading_blocks_only_itself() {
 fn scenario_25_we_end_in_time_though_the_client_does_not_read() {
     let mut client = Setup::plan("").connect();
     client.stop_reading();
-    client.begin_call("notify", json!({ "n": 150_000 }));
+    client.begin_call("notify", json!({ "n": 15_000, "bytes": 1_000 }));
     assert!(client.journal.wait(Duration::from_secs(5), |journal| journal.runs("notify") == 1));
     until_full(client.pid());
     let (_, took) = client.leave();

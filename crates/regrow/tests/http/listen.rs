@@ -140,7 +140,8 @@ async fn streams_that_end_at_once_are_opened_more_and_more_slowly() {
 
 #[tokio::test]
 async fn a_stream_without_end_is_read_at_a_pace() {
-    let block = format!("data: {CHANGED}\n\n").repeat(1000);
+    let long = CHANGED.replace('}', &format!(r#","params":{{"x":"{}"}}}}"#, "x".repeat(500)));
+    let block = format!("data: {long}\n\n").repeat(100);
     let sent = Arc::new(AtomicUsize::new(0));
     let count = sent.clone();
     let server = Server::new(move |request, talk| {
