@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use regrow::core::{Fault, Policy};
 use regrow::transport::Deaf;
-use regrow::transport::http::{Http, HttpClient};
+use regrow::transport::http::{Http, HttpClient, Limits};
 use regrow::{Connection, Era};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::carry::legacy;
 use crate::ear::{LIMIT, http, open};
 use crate::listen::{CHANGED, end, goes_on, greeted, listen};
+use crate::server::Server;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
 
@@ -228,4 +229,18 @@ async fn it_is_asked_for_at_once_although_its_connection_was_closed() {
         }
     };
     tokio::time::timeout(LIMIT / 2, asked).await.expect("the stream is asked for");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_to_initialized_has_shown_no_life() {
+    let server = Server::new(|_, talk| {
+        talk.closed_by_client();
+    });
+    let limit = Duration::from_millis(100);
+    let mut limits = Limits::default();
+    limits.header = Some(limit);
+    let link = open(&http(&server.url()).limits(limits)).await;
+    let initialized = link.carry(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    assert_eq!(initialized.receipt, Err(Fault::Stalled { after: limit }));
+    assert_eq!(initialized.ear.heard.load(Ordering::SeqCst), 0);
 }

@@ -169,7 +169,7 @@ impl HttpLink {
             let request = wire::request(method, url, headers, b"");
             if let Some(kept) = self.take_kept() {
                 match Wire::ask(kept, &request).await {
-                    Err(Fault::Broken { .. }) => {} // The server had closed it, and has not seen the question.
+                    Err(Fault::Broken { .. }) => {} // The server has closed it. To ask once more has no effect there.
                     answered => return answered,
                 }
             }
@@ -184,9 +184,9 @@ impl HttpLink {
         let answer = match self.http.limits.header {
             None => asking.await,
             Some(limit) => timeout(limit, asking).await.unwrap_or(Err(Fault::Stalled { after: limit })),
-        };
+        }?;
         ear.heard();
-        answer
+        Ok(answer)
     }
 
     /// The next piece of an answer, within the limit; none at its end.

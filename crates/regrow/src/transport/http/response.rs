@@ -42,6 +42,7 @@ impl Response {
             Body::Wire(wire) => wire.chunk().await,
         }
     }
+
     /// The connection, if it is not the pool's and can be used again.
     pub(super) fn into_connection(self) -> Option<TcpStream> {
         match self.body {
