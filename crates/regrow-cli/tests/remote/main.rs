@@ -10,6 +10,8 @@ mod client;
 #[path = "../harness/evidence.rs"]
 mod evidence;
 mod expiry;
+#[path = "../harness/far.rs"]
+mod far;
 mod lasting;
 mod older;
 mod outages;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::client::{Setup, fault, text};
+use crate::far;
 use crate::site::{ERAS, Era, Peer, Site};
 
 /// Greets whatever is there, and returns how that was told.
@@ -124,4 +125,24 @@ fn scenario_36_a_page_in_the_middle_of_a_life_fails_one_call() {
         assert_eq!((site.journal.runs("count"), peer.sessions()), (1, greeted));
         peer.leave();
     }
+}
+
+#[test]
+fn the_proxy_that_the_environment_names_is_used_for_everything() {
+    let proxy = far::start(); // It answers whomever it is asked for.
+    let site = Site::new(Era::Legacy, "");
+    let setup = Setup::remote("http://mcp.example/mcp", &site.journal)
+        .variable("http_proxy", proxy.trim_end_matches("/mcp"))
+        .variable("no_proxy", "")
+        .options(&["-H", &format!("X-Key: {}", far::KEY)]);
+    let mut peer = Peer::greet(setup, Era::Legacy);
+    let answer = peer.request("tools/list", json!({}));
+    assert_eq!(answer["result"]["tools"].as_array().map(Vec::len), Some(2), "{answer}");
+    assert_eq!(
+        peer.client.logged("warning"),
+        0,
+        "nothing went straight to a host that nobody knows: {}",
+        peer.log()
+    );
+    peer.leave();
 }
