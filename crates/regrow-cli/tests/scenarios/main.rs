@@ -20,3 +20,6 @@ mod planned;
 mod relaying;
 mod secrets;
 mod smoke;
+#[path = "../harness/terminal.rs"]
+mod terminal;
+mod terminals;

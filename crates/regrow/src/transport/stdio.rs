@@ -1,7 +1,7 @@
 //! Servers that are processes of ours: we write to their standard input and read their standard output.
 //!
-//! Each server leads a process group of its own, with nothing open but its three pipes. Its exit is seen without
-//! reaping it, so its group can be ended before its id is free for somebody else.
+//! Each server leads a session and a process group of its own, without a terminal and with nothing open but its three pipes. Its
+//! exit is seen without reaping it, so its group can be ended before its id is free for somebody else.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -39,6 +39,7 @@ mod stderr;
 #[cfg(target_os = "linux")]
 mod sweep;
 mod system;
+mod terminal;
 mod text;
 
 pub use environment::Environment;

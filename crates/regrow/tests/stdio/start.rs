@@ -67,10 +67,17 @@ async fn no_file_is_open_in_the_server_but_its_three_streams() {
 }
 
 #[tokio::test]
-async fn a_server_leads_a_group_of_its_own() {
+async fn a_server_leads_a_session_and_a_group_of_its_own() {
     let link = open(Stdio::new("test", "cat")).await;
     let leader = leader(&link);
     assert_eq!(rustix::process::getpgid(Some(leader)), Ok(leader));
+    assert_eq!(rustix::process::getsid(Some(leader)), Ok(leader));
+}
+
+#[tokio::test]
+async fn a_server_has_no_terminal() {
+    let opens = "if (: < /dev/tty) 2>/dev/null; then echo a terminal; else echo none; fi";
+    assert_eq!(output(shell(opens)).await, "none\n");
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use regrow_core::{Epoch, Fault};
@@ -32,7 +31,7 @@ pub(super) fn spawn(server: &Stdio, epoch: Epoch) -> Result<Spawned, Fault> {
     let mark = Mark::next(nonce, epoch);
     let mut command = Command::new(&server.program);
     command.args(&server.args).env_clear().envs(&server.environment).env(mark::VARIABLE, mark.value());
-    command.process_group(0).stdin(their_input).stdout(their_output).stderr(their_stderr);
+    command.stdin(their_input).stdout(their_output).stderr(their_stderr);
     if let Some(directory) = &server.directory {
         command.current_dir(directory);
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::terminal::Hint;
 use super::text::escape;
 use super::{Stderr, pass};
 use crate::mask::Mask;
@@ -20,6 +21,7 @@ pub(super) struct Drain {
     name: String,
     stderr: Stderr,
     mask: Mask,
+    terminal: Hint,
 }
 
 /// The last lines.
@@ -28,7 +30,7 @@ pub(super) struct Tail(Mutex<Lines>);
 
 impl Drain {
     pub(super) fn new(name: String, stderr: Stderr, mask: Mask) -> Drain {
-        Drain { tail: Arc::default(), name, stderr, mask }
+        Drain { tail: Arc::default(), name, stderr, mask, terminal: Hint::new() }
     }
 
     pub(super) fn tail(&self) -> Arc<Tail> {
@@ -57,13 +59,20 @@ impl Drain {
 
     /// Takes the next piece, wherever it was cut.
     pub(super) fn feed(&self, piece: &[u8]) {
+        let look = |line: &Line| self.terminal.look(&self.name, &line.bytes);
         let mut lines = self.tail.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &self.stderr {
-            Stderr::Keep => lines.feed(piece, |_| {}),
-            Stderr::Pass => lines.feed(piece, |line| pass::on(&self.name, &self.mask.apply(&line.text()))),
+            Stderr::Keep => lines.feed(piece, look),
+            Stderr::Pass => lines.feed(piece, |line| {
+                pass::on(&self.name, &self.mask.apply(&line.text()));
+                look(line);
+            }),
             Stderr::Call(function) | Stderr::Latest(function) => {
                 let mut texts = vec![];
-                lines.feed(piece, |line| texts.push(self.mask.apply(&line.text())));
+                lines.feed(piece, |line| {
+                    texts.push(self.mask.apply(&line.text()));
+                    look(line);
+                });
                 drop(lines); // The function may ask for the tail.
                 texts.iter().for_each(|text| function(text));
             }

@@ -16,12 +16,16 @@ use tokio::io::unix::AsyncFd;
 
 use super::record::Record;
 
-/// Makes the child tell the guard about itself, and keep nothing open but its three streams.
+/// Makes the child lead a session of its own, tell the guard about itself, and keep nothing open but its three streams.
+///
+/// Without a session of its own, a server that reads a password from `/dev/tty` would be stopped by SIGTTIN whenever we run in a
+/// terminal. In its own session it has no terminal: opening that file fails at once, and the server can say so.
 ///
 /// We may be killed between the fork and the exec. Until the exec closes it, the child's copy of the pipe keeps the guard
 /// from seeing the end; and by then its record is in the pipe. So the guard never misses a child.
 pub(super) fn before_server(command: &mut Command, tell: Option<(Arc<OwnedFd>, Record)>) {
     let step = move || {
+        rustix::process::setsid()?; // It leads a group of that session, too, before the guard hears of it.
         close_all_on_exec();
         if let Some((pipe, record)) = &tell {
             let record = Record { pid: rustix::process::getpid().as_raw_nonzero().get(), ..*record };

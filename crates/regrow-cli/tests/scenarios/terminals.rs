@@ -1,0 +1,45 @@
+//! Regrow in a terminal: the server must not be able to wait for the person who sits there.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::client::PATIENCE;
+use crate::evidence::{Marked, wait_until};
+use crate::terminal::Terminal;
+
+/// `regrow wrap` as the foreground job of a terminal, in front of a server that first does this.
+fn at_a_terminal(script: &str, marked: &Marked) -> (Terminal, std::process::Child) {
+    let regrow = env!("CARGO_BIN_EXE_regrow");
+    let server = format!("{script}; exec '{regrow}' chaos-server");
+    // The terminal becomes the controlling one of a session that `regrow` leads.
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", regrow, "wrap", "--name=chaos", "--", "sh", "-c", &server]);
+    command.env(Marked::VARIABLE, marked.value()).env("CHAOS_LIFE", "120s");
+    Terminal::start(&mut command, true)
+}
+
+const INITIALIZE: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"#,
+    r#""clientInfo":{"name":"a person","version":"1"}}}"#,
+    "\n"
+);
+
+#[test]
+fn scenario_55_a_server_that_asks_at_the_terminal_is_told_at_once_that_there_is_none() {
+    let marked = Marked::new();
+    let (mut terminal, mut child) = at_a_terminal("read -r password < /dev/tty || echo none >&2", &marked);
+    terminal.write(INITIALIZE);
+    // Before, SIGTTIN stopped it, and it never answered.
+    terminal.read_until("\"serverInfo\"");
+    assert!(terminal.seen.contains("[chaos] none"), "{}", terminal.seen);
+    assert!(terminal.seen.contains("tried to use a terminal, but it has none"), "{}", terminal.seen);
+
+    terminal.write("\x03"); // Ctrl-C reaches Regrow alone, which ends the server.
+    let mut code = None;
+    wait_until("regrow ends", PATIENCE, || {
+        code = child.try_wait().unwrap();
+        code.is_some()
+    });
+    assert_eq!(code.unwrap().code(), Some(0), "{}", terminal.seen);
+    marked.assert_none_left(Duration::from_secs(10));
+}
