@@ -87,6 +87,8 @@ pub(crate) struct Session {
     pub(crate) greeted_by_client: bool,
     /// Lists are being compared with what the client has seen: changes that the server tells meanwhile are kept back.
     pub(crate) kept_back: Option<BTreeSet<String>>,
+    /// What was logged about its messages.
+    pub(crate) logged: BTreeSet<&'static str>,
 }
 
 /// How messages get to the server.
@@ -191,6 +193,11 @@ impl Desk {
     /// The session, if it is that of this epoch.
     pub(crate) fn session_of(&mut self, epoch: Epoch) -> Option<&mut Session> {
         self.session.as_mut().filter(|session| session.epoch == epoch)
+    }
+
+    /// Whether this is to be logged: oddities of a session are, once each.
+    pub(crate) fn is_new(&mut self, epoch: Epoch, oddity: &'static str) -> bool {
+        self.session_of(epoch).is_some_and(|session| session.logged.insert(oddity))
     }
 
     /// Whether this is the session that we have, and we are not ending it.

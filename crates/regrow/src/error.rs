@@ -315,9 +315,7 @@ impl CallError {
                 format!("a message of {bytes} bytes is over the limit"),
                 " and was dropped: it belonged to this call",
             ),
-            (ErrorKind::Malformed, _) => {
-                say("the server sent what is not valid JSON".into(), " as the answer to this call")
-            }
+            (ErrorKind::Malformed, _) => say("the server sent a malformed response".into(), " to this call"),
             (ErrorKind::Refused, Some(fault)) => say(fault.to_string(), " instead of answering this call"),
             (ErrorKind::Refused, None) => say("the server refused".into(), " this call"),
             (ErrorKind::Closed, _) => {

@@ -8,6 +8,7 @@ mod build;
 mod envelope;
 mod error;
 mod id;
+mod pieces;
 #[cfg(test)]
 pub(crate) mod random;
 mod rewrite;
@@ -27,6 +28,7 @@ pub use build::{error, notification, request, response};
 use envelope::{Envelope, Shape};
 pub use error::{Invalid, ParseError};
 pub use id::RawId;
+pub use pieces::{repeated_ids, split_first};
 pub use rewrite::Edit;
 pub use salvage::{Salvage, Salvaged};
 use span::Span;

@@ -1,15 +1,18 @@
 //! What each message of a server means: whose answer it is, and what the client is told.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use regrow_core::{CallId, Delivery, Epoch, Fault};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::call::{Caller, Outcome, Pending};
 use crate::desk::News;
 use crate::error::{ErrorKind, Outlook};
-use crate::frame::{self, Frame, Kind, RawId, Salvage, Salvaged};
+use crate::frame::{self, Frame, Kind, MAX_BATCH, ParseError, RawId, Salvage, Salvaged};
 use crate::inbox::{Incoming, Unasked};
 use crate::lines::Line;
 use crate::memory::Memory;
@@ -47,13 +50,59 @@ impl Messages {
     /// Takes what the server sent; none if that made us panic.
     pub(crate) fn take_line(&self, line: Line) -> Option<Taken> {
         let taken = catch_unwind(AssertUnwindSafe(|| match line {
-            Line::Whole(bytes) => match Frame::parse(bytes.clone()) {
-                Ok(frame) => self.take(frame),
-                Err(_) => self.unusable(Salvage::of(&bytes), ErrorKind::Malformed),
-            },
-            Line::TooLong { bytes, salvage } => self.unusable(salvage, ErrorKind::TooLarge { bytes }),
+            Line::Whole(bytes) => self.take_whole(bytes),
+            Line::TooLong { bytes, salvage } => {
+                let ids = salvage.id.iter().filter(|_| !salvage.method).cloned().collect();
+                self.unusable(&salvage, ids, ErrorKind::TooLarge { bytes })
+            }
         }));
         taken.ok()
+    }
+
+    /// One message, or several that share a line.
+    fn take_whole(&self, line: Bytes) -> Taken {
+        let is_one = match Frame::parse(line.clone()) {
+            Ok(frame) => return self.take(frame),
+            Err(error) => matches!(error, ParseError::NotRpc { .. }),
+        };
+        let Some((mut message, mut rest)) = frame::split_first(&line).filter(|_| !is_one) else {
+            return self.malformed(&line);
+        };
+        self.log_once("the server wrote several messages on one line; Regrow reads each of them");
+        let mut expected = false;
+        for _ in 0..MAX_BATCH {
+            let taken = match Frame::parse(message.clone()) {
+                Ok(frame) => self.take(frame),
+                Err(_) => self.malformed(&message),
+            };
+            expected |= taken == Taken::Expected;
+            if rest.is_empty() {
+                break;
+            }
+            (message, rest) = frame::split_first(&rest).unwrap_or((rest, Bytes::new()));
+        }
+        if !rest.is_empty() {
+            self.shared.desk().oddities.garbage += 1; // More than anybody sends in one line.
+        }
+        if expected { Taken::Expected } else { Taken::ByItself }
+    }
+
+    /// What is not one message. Whom it answers may still be known.
+    fn malformed(&self, message: &[u8]) -> Taken {
+        let salvage = Salvage::of(message);
+        let ids = match &salvage.id {
+            Some(id) if !salvage.method => vec![id.clone()],
+            Some(_) => vec![],
+            None => frame::repeated_ids(message),
+        };
+        self.unusable(&salvage, ids, ErrorKind::Malformed)
+    }
+
+    /// Says this once for each session.
+    fn log_once(&self, what: &'static str) {
+        if self.shared.desk().is_new(self.epoch, what) {
+            tracing::warn!(server = &*self.shared.settings.name, "{what}");
+        }
     }
 
     fn take(&self, frame: Frame) -> Taken {
@@ -76,10 +125,12 @@ impl Messages {
                 }
             }
             Kind::Batch => {
-                for member in frame::split_batch(&frame) {
-                    match member {
-                        Ok(member) => drop(self.take(member)),
-                        Err(_) => self.shared.desk().oddities.garbage += 1,
+                let members: Vec<&RawValue> = serde_json::from_slice(frame.bytes()).unwrap_or_default();
+                for member in members {
+                    let member = frame.bytes().slice_ref(member.get().as_bytes());
+                    match Frame::parse(member.clone()) {
+                        Ok(member) if member.kind() != Kind::Batch => drop(self.take(member)),
+                        _ => drop(self.malformed(&member)),
                     }
                 }
             }
@@ -99,12 +150,15 @@ impl Messages {
     }
 
     fn response(&self, id: Option<RawId>, frame: &Frame) -> Taken {
-        let id = id.as_ref().and_then(call_id);
-        let pending = id.and_then(|id| self.shared.answer(self.epoch, id, !frame.is_error()));
+        let call = id.as_ref().and_then(call_id);
+        let pending = call.and_then(|call| self.shared.answer(self.epoch, call, !frame.is_error()));
         let Some(pending) = pending else {
             self.shared.desk().oddities.stray += 1;
             return Taken::ByItself;
         };
+        if id != call.map(|call| RawId::from(call.0)) {
+            self.log_once("the server writes the ids of its responses in another form (2.0 or \"2\" for 2); Regrow accepts it");
+        }
         let method = pending.request.method().unwrap_or_default();
         if method == "subscriptions/listen" {
             self.shared.desk().stream_changed();
@@ -237,56 +291,40 @@ impl Messages {
         (call.caller == Caller::Client).then(|| call.caller_id.clone())
     }
 
-    /// A line that we cannot use. If it was an answer, its caller is told.
-    fn unusable(&self, salvage: Salvaged, kind: ErrorKind) -> Taken {
-        let mut desk = self.shared.desk();
-        let count = match kind {
-            ErrorKind::TooLarge { .. } => &mut desk.oddities.too_long,
-            _ => &mut desk.oddities.garbage,
-        };
-        *count += 1;
-        let first = *count == 1;
-        drop(desk);
-        let id = salvage.id.as_ref().filter(|_| !salvage.method).and_then(call_id);
-        let pending = id.and_then(|id| self.shared.answer(self.epoch, id, false));
-        if first {
-            let server = &*self.shared.settings.name;
+    /// A message that we cannot use. If it was an answer to one of these, its caller is told: no deadline need pass for that.
+    fn unusable(&self, salvage: &Salvaged, ids: Vec<RawId>, kind: ErrorKind) -> Taken {
+        {
+            let mut desk = self.shared.desk();
             match kind {
-                ErrorKind::TooLarge { bytes } => {
-                    tracing::warn!(
-                        server,
-                        bytes,
-                        "a line of the server is over the limit and was dropped (further ones are only counted)"
-                    );
-                }
-                _ => tracing::warn!(
-                    server,
-                    "the server wrote to stdout what is not a message (further ones are only counted)"
-                ),
+                ErrorKind::TooLarge { .. } => desk.oddities.too_long += 1,
+                _ => desk.oddities.garbage += 1,
             }
         }
-        match (pending, salvage.id) {
-            (Some(pending), _) => {
-                let error = self.shared.error(
-                    &pending,
-                    kind,
-                    Delivery::Answered,
-                    Some(self.epoch),
-                    None,
-                    Outlook::Serving,
-                );
-                pending.reply.end(Outcome::Failed(error));
-                return Taken::Expected;
+        self.log_once(match kind {
+            ErrorKind::TooLarge { .. } => {
+                "a line of the server is over the limit and was dropped (further ones are only counted)"
             }
-            // A request of the server that never reaches the client must not leave the server waiting.
-            (None, Some(id)) if salvage.method => {
-                let line =
-                    frame::error(Some(&id), -32600, "the request is over the limit for one line", None);
-                self.shared.post(Some(self.epoch), line);
-            }
-            _ => {}
+            _ => "the server wrote to stdout what is not a message (further ones are only counted)",
+        });
+        let calls: BTreeSet<CallId> = ids.iter().filter_map(call_id).collect();
+        // Of several, it answers one; nobody knows which.
+        let delivery = if calls.len() > 1 { Delivery::Unknown } else { Delivery::Answered };
+        let mut taken = Taken::ByItself;
+        for call in calls {
+            let Some(pending) = self.shared.answer(self.epoch, call, false) else { continue };
+            let error = self.shared.error(&pending, kind, delivery, Some(self.epoch), None, Outlook::Serving);
+            pending.reply.end(Outcome::Failed(error));
+            taken = Taken::Expected;
         }
-        Taken::ByItself
+        // A request of the server that never reaches the client must not leave the server waiting.
+        if let Some(id) = salvage.id.as_ref().filter(|_| salvage.method) {
+            let why = match kind {
+                ErrorKind::TooLarge { .. } => "the request is over the limit for one line",
+                _ => "the request is malformed",
+            };
+            self.shared.post(Some(self.epoch), frame::error(Some(id), -32600, why, None));
+        }
+        taken
     }
 }
 
@@ -295,9 +333,9 @@ pub(crate) fn panicked() -> Fault {
     Fault::Broken { reason: "handling one of its messages failed inside Regrow".into() }
 }
 
-/// Our ids are plain numbers. Some servers write them back as text, and every client accepts that.
+/// Our ids are plain numbers. Some servers write them back as text or as floats, and every client accepts that.
 fn call_id(id: &RawId) -> Option<CallId> {
-    std::str::from_utf8(id.as_bytes()).ok()?.trim_matches('"').parse().ok().map(CallId)
+    id.as_number().map(CallId)
 }
 
 /// The end of a stream names its subscription, which is the client's id towards the client.

@@ -32,8 +32,7 @@ impl Questions {
 
     /// The client answered. Gives the session and the id of what it was asked, if it was.
     pub fn answer(&mut self, ours: &RawId) -> Option<(Epoch, RawId)> {
-        let number = std::str::from_utf8(ours.as_bytes()).ok()?.parse().ok()?;
-        self.open.remove(&number)
+        self.open.remove(&ours.as_number()?)
     }
 
     /// The server does not want to know any more. Gives the id that the client knows it by.

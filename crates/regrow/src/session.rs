@@ -1,5 +1,6 @@
 //! One live exchange: reads what the server sends, in order, and finds out how it ended.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -47,6 +48,7 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
         lost: false,
         greeted_by_client,
         kept_back: None,
+        logged: BTreeSet::new(),
     };
     let mut desk = shared.desk();
     desk.unblock(shared.now());

@@ -190,7 +190,7 @@ fn scenario_14_the_caller_of_a_malformed_answer_is_told() {
     assert!(began.elapsed() < SOON + slack(), "{:?}", began.elapsed());
     assert_eq!(
         text,
-        "chaos: the server sent what is not valid JSON as the answer to this call (malformed). \
+        "chaos: the server sent a malformed response to this call (malformed). \
          It did run; do not repeat it blindly."
     );
     assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("malformed"), &json!("answered")));

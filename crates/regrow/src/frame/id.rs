@@ -42,6 +42,15 @@ impl RawId {
         }
     }
 
+    /// The whole number that this id means, however it was written: `2`, `2.0`, `"2"`.
+    ///
+    /// Some languages know one kind of number only, and some servers treat every id as text.
+    pub fn as_number(&self) -> Option<u64> {
+        let raw = std::str::from_utf8(self.as_bytes()).ok()?;
+        let text = raw.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(raw);
+        text.parse().ok().or_else(|| whole(text.parse().ok()?))
+    }
+
     fn copied(raw: &[u8]) -> RawId {
         if raw.len() > SHORT {
             return RawId(Bytes::Long(raw.into()));
@@ -50,6 +59,12 @@ impl RawId {
         bytes[..raw.len()].copy_from_slice(raw);
         RawId(Bytes::Short { len: raw.len() as u8, bytes })
     }
+}
+
+/// A float that is an integer, and small enough to be exactly that one.
+fn whole(number: f64) -> Option<u64> {
+    const EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
+    ((0.0..=EXACT).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
 /// A number as an id, for requests of our own.
@@ -96,5 +111,23 @@ impl fmt::Display for RawId {
 impl fmt::Debug for RawId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RawId({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RawId;
+
+    #[test]
+    fn a_whole_number_is_recognized_however_it_was_written() {
+        let number = |raw: &str| RawId::parse(raw.as_bytes()).unwrap().as_number();
+        for two in ["2", "2.0", "2.00", "2e0", "20e-1", r#""2""#, r#""2.0""#] {
+            assert_eq!(number(two), Some(2), "{two}");
+        }
+        assert_eq!(number(&u64::MAX.to_string()), Some(u64::MAX));
+        for other in ["2.5", "-2", "-2.0", "1e300", r#""two""#, r#""""#, r#""NaN""#, r#""inf""#, r#""-0.5""#]
+        {
+            assert_eq!(number(other), None, "{other}");
+        }
     }
 }

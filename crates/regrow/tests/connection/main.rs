@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
+mod answers;
 mod calls;
 mod eras;
 mod handle;
