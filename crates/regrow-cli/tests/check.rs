@@ -245,9 +245,9 @@ fn servers_that_hang_are_given_up_side_by_side() {
         (0..6).map(|number| (format!("hung-{number}"), stage.server("never-answer"))).collect();
     stage.write(servers.into());
     let began = Instant::now();
-    let output = stage.check(&["--timeout", "2s"]).output().unwrap();
-    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    let output = stage.check(&["--timeout", "6s"]).output().unwrap();
+    assert!(began.elapsed() < 6 * Duration::from_secs(6), "{:?}", began.elapsed());
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(text(&output.stdout).matches("within 2 s").count(), 6, "{}", text(&output.stdout));
+    assert_eq!(text(&output.stdout).matches("within 6 s").count(), 6, "{}", text(&output.stdout));
     stage.nothing_left();
 }

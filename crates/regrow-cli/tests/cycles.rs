@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use evidence::{kill, open_files, slack, zombies_of};
 
 const KILLS: usize = 200;
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Without pauses, which would make this take minutes, and without a budget.
 fn hasty() -> Policy {

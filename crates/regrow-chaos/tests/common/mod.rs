@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use regrow_chaos::Journal;
 use serde_json::{Value, json};
 
-pub const LIMIT: Duration = Duration::from_secs(10);
+pub const LIMIT: Duration = Duration::from_secs(60);
 /// Long enough to see that nothing comes.
 pub const QUIET: Duration = Duration::from_millis(150);
 

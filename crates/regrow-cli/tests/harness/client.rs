@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::evidence::{Marked, is_running, kill, slack, wait_until, zombies_of};
 
 /// No single wait of a test is longer, unless it says so.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How to start `regrow wrap` in front of the chaos server.
 pub struct Setup {
@@ -277,7 +277,7 @@ impl Client {
         if let Some(at) = found {
             return self.seen.remove(at);
         }
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + limit + slack();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Some(message) = self.next_message(left) else {

@@ -15,7 +15,7 @@ use crate::evidence::{assert_gone, children_of, command_line, kill, slack};
 const SERVERS: [&str; 5] =
     ["", "ignore-eof ignore-term", "helper", "helper-setsid", "ignore-eof ignore-term helper helper-setsid"];
 /// Nothing lives longer than this after us.
-const LEFT: Duration = Duration::from_secs(5);
+const LEFT: Duration = Duration::from_secs(35);
 /// Hosts kill us when we take longer.
 fn ours() -> Duration {
     Duration::from_secs(2) + slack()

@@ -13,7 +13,7 @@ use regrow::transport::{BoxFuture, Ear, Exchanges, Link, Process, Receipt, Trans
 use tokio::sync::{Notify, watch};
 
 /// Long enough for a slow machine; nothing here takes so long.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// What was heard.
 #[derive(Default)]

@@ -9,6 +9,12 @@ pub fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
 }
 
+/// How many lives: what `REGROW_SEEDS` says, ten times the usual number with `REGROW_LONG`, or the usual number.
+pub fn seeds(usual: u64) -> u64 {
+    let long = std::env::var_os("REGROW_LONG").is_some();
+    number("REGROW_SEEDS").unwrap_or(if long { 10 * usual } else { usual })
+}
+
 /// Does this for each of the seeds, and gives what it came to, in order.
 pub fn each<T: Send>(seeds: std::ops::Range<u64>, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from);

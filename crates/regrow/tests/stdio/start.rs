@@ -133,7 +133,7 @@ async fn a_nul_byte_in_an_argument_is_refused() {
 async fn a_server_whose_opening_nobody_awaits_any_more_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
-    let server = shell("echo $$ > \"$FILE.new\"; mv \"$FILE.new\" \"$FILE\"; exec sleep 100");
+    let server = shell("echo $$ > \"$FILE.$$\"; mv \"$FILE.$$\" \"$FILE\"; exec sleep 100");
     for _ in 0..20 {
         let mut opening = server.clone().variable("FILE", &file).open(Epoch(1));
         assert!(futures_once(&mut opening).await.is_none());

@@ -190,12 +190,13 @@ async fn a_shared_server_can_ask_nobody_and_its_tasks_are_not_shown_to_all() {
 
 /// Scenario 40.
 #[tokio::test(start_paused = true)]
-async fn in_a_hundred_thousand_calls_with_equal_ids_no_answer_crosses() {
-    const ROUNDS: usize = 25_000;
+async fn in_thousands_of_calls_with_equal_ids_no_answer_crosses() {
+    // A hundred thousand calls where there is time for them.
+    let rounds: usize = if std::env::var_os("REGROW_LONG").is_some() { 25_000 } else { 2_500 };
     let server = Server::quick();
     let (commons, _) = shared(&server, Era::Legacy);
     let clients: Vec<Client> = (0..4).map(|_| Client::of(&commons)).collect();
-    for round in 0..ROUNDS / 50 {
+    for round in 0..rounds / 50 {
         for id in 0..50u64 {
             for (n, client) in clients.iter().enumerate() {
                 let line = format!(
