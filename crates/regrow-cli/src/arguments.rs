@@ -1,5 +1,7 @@
 //! What can be said on the command line, and in the environment instead.
 
+mod words;
+
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,6 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use regrow_gateway::operate::DEFAULT_PORT;
 use regrow_gateway::units::{self, Limit};
+
+pub(crate) use words::with_dashes;
 
 /// Keeps MCP connections alive: a server may die, the client's connection does not.
 #[derive(Parser, Debug)]
@@ -26,8 +30,8 @@ pub(crate) enum Command {
     /// Standard input and output carry the protocol, logs go to standard error. SIGHUP asks for a planned restart of the
     /// server, or of the session with it.
     #[command(
-        override_usage = "regrow wrap [OPTIONS] -- <COMMAND>...\n       regrow wrap [OPTIONS] <URL>",
-        after_help = "Examples:\n  regrow wrap -- npx -y @modelcontextprotocol/server-everything\n  \
+        override_usage = "regrow wrap [OPTIONS] [--] <COMMAND>...\n       regrow wrap [OPTIONS] <URL>",
+        after_help = "Examples:\n  regrow wrap npx -y @modelcontextprotocol/server-everything\n  \
                       regrow wrap --bearer-env TOKEN https://mcp.example.com/mcp"
     )]
     Wrap(Box<Wrap>),
@@ -99,11 +103,11 @@ pub(crate) enum Command {
 /// Where the gateway is, and how to get in.
 #[derive(Args, Debug)]
 pub(crate) struct Gateway {
-    /// The address of the gateway
-    #[arg(long, value_name = "URL", default_value = DEFAULT_URL, env = "REGROW_URL")]
-    pub(crate) url: String,
+    /// The address of the gateway, such as `regrow serve` printed it [default: the gateway that runs on this machine]
+    #[arg(long, value_name = "URL", env = "REGROW_URL")]
+    pub(crate) url: Option<String>,
 
-    /// Show the gateway the value of this variable as its token
+    /// Show the gateway the value of this variable as its token [default: the variable that a gateway on this machine was given]
     #[arg(long, value_name = "NAME", env = "REGROW_TOKEN_ENV")]
     pub(crate) token_env: Option<String>,
 
@@ -112,8 +116,8 @@ pub(crate) struct Gateway {
     pub(crate) ca_file: Option<PathBuf>,
 }
 
-/// A test compares it with the port that the gateway listens on.
-const DEFAULT_URL: &str = "http://127.0.0.1:8732";
+/// Where a gateway is looked for that was not found. A test compares it with the port that gateways listen on.
+pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8732";
 
 #[derive(Args, Debug)]
 pub(crate) struct Status {
@@ -421,7 +425,7 @@ pub(crate) struct Wrap {
     #[arg(value_name = "URL", required_unless_present = "command", conflicts_with = "command")]
     pub(crate) url: Option<String>,
 
-    /// The server's command, as you would start it without regrow
+    /// The server's command, as you would start it without regrow: everything from the first word that is no option of ours
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

@@ -3,7 +3,7 @@
 //! Hosts give us pipes or sockets. Those are made nonblocking and used directly; anything else (a file, a terminal)
 //! goes through threads, since the mode of a terminal is shared with the shell.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 
@@ -28,6 +28,17 @@ pub(crate) fn output() -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
         FileType::Socket => Box::new(socket(fd)?),
         _ => Box::new(tokio::io::stdout()),
     })
+}
+
+/// Says what we wait for where a person sits at a terminal: hosts start this command, people seldom do.
+pub(crate) fn say_what_is_awaited() {
+    if io::stdin().is_terminal() {
+        eprintln!(
+            "regrow: waiting for JSON-RPC messages of an MCP client on standard input. This command is for the configuration \
+             of an MCP host (see `regrow adopt`).\nregrow: to see what Regrow does, run `regrow demo`; to test your servers, \
+             `regrow check`. Ctrl-C ends this."
+        );
+    }
 }
 
 fn kind(fd: &OwnedFd) -> io::Result<FileType> {

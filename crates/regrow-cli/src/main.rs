@@ -11,6 +11,7 @@ mod guard;
 mod live_line;
 mod log;
 mod operate;
+mod running;
 mod serve;
 mod signals;
 mod table;
@@ -18,6 +19,7 @@ mod torture;
 mod watch;
 mod wrap;
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
@@ -34,13 +36,13 @@ const WE_FAILED: u8 = 2;
 const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
-    match std::env::args().nth(1).as_deref() {
+    match std::env::args_os().nth(1).as_deref().and_then(OsStr::to_str) {
         // Not for people: what we start ourselves, kept out of the way of the parser to start fast and small.
         Some("guard") => return regrow::transport::stdio::guard_main(),
         Some("chaos-server") => return regrow_chaos::server::run(),
         _ => {}
     }
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(arguments::with_dashes(std::env::args_os().collect())) {
         Ok(arguments) => arguments,
         Err(error) => {
             let wanted = !error.use_stderr(); // Help and version are no failures.

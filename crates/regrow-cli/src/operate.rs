@@ -3,6 +3,7 @@
 mod failure;
 mod gateway;
 mod lines;
+mod place;
 mod table;
 
 use std::future::Future;
@@ -28,7 +29,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 pub(crate) fn status(options: &Status) -> u8 {
     run(async {
         let gateway = Gateway::new(&options.gateway)?;
-        let (text, broken) = show(options, gateway.get(&["status"]).await?)?;
+        let (text, broken) = show(options, &gateway, gateway.get(&["status"]).await?)?;
         print(&text)?;
         if !options.watch {
             return Ok(if broken { SERVER_FAILED } else { DONE });
@@ -36,7 +37,7 @@ pub(crate) fn status(options: &Status) -> u8 {
         let clear = if io::stdout().is_terminal() { CLEAR } else { "" };
         loop {
             sleep(AGAIN).await;
-            let shown = gateway.get(&["status"]).await.and_then(|value| show(options, value));
+            let shown = gateway.get(&["status"]).await.and_then(|value| show(options, &gateway, value));
             match shown {
                 Ok((text, _)) => print(&format!("{clear}{text}"))?,
                 // It may be restarting. A reader of JSON must not read this.
@@ -91,9 +92,9 @@ pub(crate) fn log_level(options: &ToLog) -> u8 {
 }
 
 /// The status as it was asked for, and whether a server is broken.
-fn show(options: &Status, value: Value) -> Result<(String, bool), Failure> {
-    let overview: Overview = serde_json::from_value(value.clone())
-        .map_err(|_| Failure::NotAGateway { url: operate::plain(&options.gateway.url) })?;
+fn show(options: &Status, gateway: &Gateway, value: Value) -> Result<(String, bool), Failure> {
+    let overview: Overview =
+        serde_json::from_value(value.clone()).map_err(|_| Failure::NotAGateway { url: gateway.shown() })?;
     let text = match (options.json, options.watch) {
         (true, true) => format!("{value}\n"), // A line each time.
         (true, false) => format!("{value:#}\n"),

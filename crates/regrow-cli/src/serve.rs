@@ -47,11 +47,14 @@ async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level:
     }
     let traces = traces()?;
     let settings = settings(options, files.as_ref(), set_level, traces.clone())?;
+    let config_files = settings.config_files.clone();
     let overseer = Overseer::new(files)?;
     let served = match options.transport {
         Transport::Stdio => stdio::serve(options, Gateway::new(config, settings), overseer).await,
         Transport::Http => match http::bind(options).await {
-            Ok(bound) => http::serve(options, bound, Gateway::new(config, settings), overseer).await,
+            Ok(bound) => {
+                http::serve(options, bound, Gateway::new(config, settings), overseer, config_files).await
+            }
             Err(message) => Ok(usage(&message)),
         },
     };

@@ -1,5 +1,6 @@
 //! `regrow wrap`: one client on our standard streams, one server behind it.
 
+mod name;
 mod process;
 mod remote;
 
@@ -82,6 +83,7 @@ async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) 
         arguments::Errors::Tool => ErrorStyle::Tool,
         arguments::Errors::Protocol => ErrorStyle::Protocol,
     };
+    client::say_what_is_awaited();
     let port = Port::new(name.clone(), output, style, options.max_line);
     let Connected { connection, upstream } = match server {
         Server::Process(process) => process.connect(&options, name, port.clone())?,

@@ -10,6 +10,7 @@ use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 use serde_json::Value;
 
 use super::failure::Failure;
+use super::place::{self, Place};
 use crate::arguments;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -25,8 +26,8 @@ pub(super) struct Gateway {
 
 impl Gateway {
     pub(super) fn new(options: &arguments::Gateway) -> Result<Gateway, Failure> {
-        let url = address(&options.url)?;
-        let token = options.token_env.as_deref().map(token).transpose()?;
+        let Place { url, token_env } = place::of(options)?;
+        let token = token_env.as_deref().map(token).transpose()?;
         let mut builder = Client::builder()
             .user_agent(concat!("regrow/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
@@ -90,16 +91,6 @@ impl Gateway {
             (false, _, Some(error)) => Err(Failure::Refused(plain(error))),
             _ => Err(Failure::NotAGateway { url: self.shown() }),
         }
-    }
-}
-
-fn address(text: &str) -> Result<Url, Failure> {
-    let wrong = |why: &str| Failure::Usage(format!("--url: {why}; it looks like http://127.0.0.1:8732"));
-    let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
-    match (url.scheme(), url.username(), url.password()) {
-        ("http" | "https", "", None) => Ok(url),
-        ("http" | "https", ..) => Err(wrong("no secret may stand in it; use --token-env")),
-        _ => Err(wrong("it is neither http nor https")),
     }
 }
 

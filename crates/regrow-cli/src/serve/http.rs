@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::{Overseer, style};
 use crate::DONE;
 use crate::arguments::Serve;
+use crate::running::{self, Announced, Running};
 
 /// Listens, or says what is wrong and what to do about it.
 pub(super) async fn bind(options: &Serve) -> Result<Bound, String> {
@@ -63,10 +64,14 @@ pub(super) async fn serve(
     bound: Bound,
     gateway: Gateway,
     mut overseer: Overseer,
+    config_files: Vec<String>,
 ) -> io::Result<u8> {
+    // Before anybody reads where we are: who reads it may ask at once.
+    let announced = announce(options, &bound, config_files);
     for address in bound.addresses() {
-        let scheme = if options.http.tls_cert.is_some() { "https" } else { "http" };
+        let scheme = scheme(options);
         tracing::info!("serving at {scheme}://{address}/mcp");
+        tracing::info!("the status is at {scheme}://{address}/status; `regrow status` shows it, too");
     }
     let (stop, stopped) = oneshot::channel();
     let stopped = async { stopped.await.unwrap_or_default() };
@@ -90,5 +95,22 @@ pub(super) async fn serve(
         () = overseer.told_again() => tracing::info!("told again: ending at once"),
     }
     gateway.shutdown(Manner::Told, |_, _| {}).await;
+    drop(announced);
     Ok(DONE)
+}
+
+fn scheme(options: &Serve) -> &'static str {
+    if options.http.tls_cert.is_some() { "https" } else { "http" }
+}
+
+/// Lets `regrow status` find us. We serve without that, too.
+fn announce(options: &Serve, bound: &Bound, config_files: Vec<String>) -> Option<Announced> {
+    let running = Running {
+        url: running::url(scheme(options), *bound.addresses().first()?),
+        pid: std::process::id(),
+        token_envs: options.http.token_envs.clone(),
+        config_files,
+    };
+    let announced = running::announce(&running);
+    announced.inspect_err(|error| tracing::debug!("`regrow status` needs --url: {error}")).ok()
 }

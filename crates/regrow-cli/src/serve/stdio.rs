@@ -19,6 +19,7 @@ const LAST_CALLS: Duration = Duration::from_millis(300);
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 pub(super) async fn serve(options: &Serve, gateway: Gateway, mut overseer: Overseer) -> io::Result<u8> {
+    client::say_what_is_awaited();
     let port = Port::new("regrow", client::output()?, style(options), options.max_line);
     let inbox: Arc<dyn Inbox> = port.clone();
     let guest = gateway.admit(&Scope::All, Principal::default(), inbox).map_err(io::Error::other)?;

@@ -2,13 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use regrow::transport::stdio::{Stderr, Stdio, environment};
 use regrow::{Mask, Port};
 
 use super::Connected;
+use super::name::name_of;
 use crate::arguments::{self, Wrap};
 use crate::guard;
 
@@ -81,44 +81,4 @@ fn environment_of(options: &Wrap) -> Result<environment::Environment, String> {
         environment.insert(name.into(), value);
     }
     Ok(environment)
-}
-
-/// A name for a server from its command: that of the program, or of what a runner such as `npx` runs.
-fn name_of(command: &[OsString]) -> String {
-    const RUNNERS: [&str; 12] =
-        ["npx", "npm", "pnpm", "bunx", "uvx", "uv", "node", "deno", "bun", "python", "python3", "docker"];
-    const WORDS: [&str; 4] = ["exec", "run", "tool", "dlx"];
-    let stem =
-        |argument: &OsStr| Path::new(argument).file_stem().unwrap_or(argument).to_string_lossy().into_owned();
-    let program = command.first().map(|program| stem(program)).unwrap_or_default();
-    if !RUNNERS.contains(&program.as_str()) {
-        return program;
-    }
-    let run = command[1..].iter().find(|argument| {
-        let argument = argument.to_string_lossy();
-        !argument.starts_with('-') && !WORDS.contains(&&*argument)
-    });
-    // `@scope/package@1.2.3`: the version is no part of the name.
-    let name = run.map(|argument| {
-        let argument = argument.to_string_lossy();
-        let package = argument.rsplit('/').next().unwrap_or(&argument);
-        stem(OsStr::new(package.split('@').find(|part| !part.is_empty()).unwrap_or(package)))
-    });
-    name.unwrap_or(program)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_is_named_after_what_runs() {
-        let name = |command: &str| name_of(&command.split(' ').map(OsString::from).collect::<Vec<_>>());
-        assert_eq!(name("npx -y @modelcontextprotocol/server-everything"), "server-everything");
-        assert_eq!(name("npx -y @scope/thing@1.2.3"), "thing");
-        assert_eq!(name("/usr/bin/python3 -m mcp_server_time"), "mcp_server_time");
-        assert_eq!(name("uvx mcp-server-git"), "mcp-server-git");
-        assert_eq!(name("/opt/bin/my-server.sh --port 3"), "my-server");
-        assert_eq!(name("node"), "node");
-    }
 }

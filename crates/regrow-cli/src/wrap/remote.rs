@@ -24,8 +24,8 @@ impl Remote {
             Some(name) => &std::env::var(name).map_err(|_| format!("{url}: there is no such variable"))?,
             None => url,
         };
-        let mut http =
-            Http::new(url).map_err(|error| format!("{error}; before a server's command write --"))?;
+        let mut http = Http::new(url)
+            .map_err(|error| format!("{error}; if this is a server's command, write -- before it"))?;
         let mut headers = vec![];
         for header in &remote.headers {
             let Some((name, value)) = header.split_once(':') else {

@@ -41,6 +41,7 @@ fn security_1_a_host_or_origin_that_is_not_ours_gets_no_further_than_the_door() 
             ("POST", "/mcp"),
             ("GET", "/mcp"),
             ("DELETE", "/mcp"),
+            ("GET", "/"),
             ("GET", "/status"),
             ("POST", "/admin/servers/one/park"),
             ("GET", "/metrics"),

@@ -150,6 +150,7 @@ impl Place {
             .env(Marked::VARIABLE, self.marked.value())
             .env("HOME", self.folder.path())
             .env("XDG_CACHE_HOME", self.path("cache"))
+            .env("XDG_RUNTIME_DIR", self.folder.path())
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

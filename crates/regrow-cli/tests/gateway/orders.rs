@@ -101,12 +101,66 @@ fn status_and_logs_tell_the_truth_of_a_death() {
     assert!(logs.contains("SIGKILL") && logs.contains("ready (session 2)"), "{logs}");
     let (_, logs) = order(&place, &house, &["logs", "bad"]);
     assert!(logs.contains("| regrow-chaos: exits at start"), "its last words: {logs}");
+    house.wait_for_state("bad", "parked");
     let (code, table) = order(&place, &house, &["status"]);
-    assert!(table.contains("exited with code 3"), "{table}");
-    assert!(code == 1 || house.server("bad")["state"] == "connecting", "{table}");
+    assert!(code == 1 && table.contains("exited with code 3"), "{code} {table}");
     let (_, metrics) = house.page("/metrics", &[]);
     assert!(metrics.contains("server=\"one\"") && metrics.contains("server=\"bad\""), "{metrics}");
     let (status, why) = house.page("/readyz?server=bad", &[]);
     assert!(status == 503 && why.contains("code 3"), "{status} {why}");
     assert_eq!(house.page("/readyz?server=nobody", &[]).0, 404);
+}
+
+#[test]
+fn the_gateway_that_runs_is_found_and_of_several_one_must_be_named() {
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let status = |options: &[&str]| done(&mut place.command(&[&["status"], options].concat()));
+    let mut first = place.start();
+    first.wait_for_tools("one");
+    let (code, table, said) = status(&[]);
+    assert_eq!((code, &*said), (0, ""), "{table}");
+    assert!(table.contains("\none "), "{table}");
+    assert_eq!(done(&mut place.command(&["reconnect", "one"])).0, 0, "orders find it, too");
+
+    let second = place.start();
+    let (code, _, said) = status(&[]);
+    assert_eq!(code, 64, "{said}");
+    for house in [&first, &second] {
+        assert!(said.contains(&format!("--url {}  (process {}", house.url(), house.pid())), "{said}");
+        second.wait_for_state("one", "ready");
+        assert_eq!(status(&["--url", &format!("{}/mcp", house.url())]).0, 0);
+        assert_eq!(status(&["--url", &house.address.to_string()]).0, 0);
+    }
+
+    // One that was killed leaves its file behind, and misleads nobody.
+    first.signal(Signal::KILL);
+    first.wait_for_exit();
+    let (code, table, said) = status(&["--json"]);
+    assert_eq!((code, &*said), (0, ""), "{table}");
+    let files = || std::fs::read_dir(place.path("regrow")).unwrap().count();
+    assert_eq!(files(), 1, "the stale one is removed");
+    second.end();
+    assert_eq!(files(), 0, "nothing is left of a gateway that has ended");
+}
+
+#[test]
+fn a_browser_at_the_address_alone_is_led_to_the_status() {
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let house = place.start();
+    let (head, _) =
+        crate::wire::Wire::connect(house.address).ask("GET", "/", &[("Accept", "text/html,*/*")], "");
+    assert_eq!((head.status, head.header("location")), (303, Some("status")));
+    assert_eq!(house.page("/", &[("Accept", "*/*")]).0, 404, "a client is not led astray");
+    let foreign = [("Accept", "text/html"), ("Host", "evil.example")];
+    assert_eq!(house.page("/", &foreign).0, 403);
+    house.end();
+
+    let guarded = Place::new([]).options(&["--token-env", "TOKEN"]).variable("TOKEN", "s3cr3t");
+    let house = guarded.start();
+    assert_eq!(house.page("/", &[("Accept", "text/html")]).0, 401);
+    assert_eq!(
+        done(&mut guarded.command(&["status"])).0,
+        0,
+        "the token is the one that the gateway was given"
+    );
 }

@@ -31,6 +31,7 @@ pub struct Setup {
     name: String,
     shell: Option<String>,
     remote: Option<(String, Journal)>,
+    dashes: bool,
 }
 
 impl Setup {
@@ -46,6 +47,7 @@ impl Setup {
             name: "chaos".into(),
             shell: None,
             remote: None,
+            dashes: true,
         }
     }
 
@@ -57,6 +59,12 @@ impl Setup {
     /// With these options of `regrow wrap`.
     pub fn options(mut self, options: &[&str]) -> Setup {
         self.options.extend(options.iter().map(|option| option.to_string()));
+        self
+    }
+
+    /// Without `--` before the server's command.
+    pub fn without_dashes(mut self) -> Setup {
+        self.dashes = false;
         self
     }
 
@@ -114,7 +122,7 @@ impl Setup {
         command.arg("wrap").arg(format!("--name={}", self.name)).args(&self.options);
         match &self.remote {
             Some((url, _)) => command.args(["--no-cache", url]),
-            None => command.arg("--").args(&server),
+            None => command.args(self.dashes.then_some("--")).args(&server),
         };
         for proxy in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
             command.env_remove(proxy); // Nothing here is for the network.

@@ -1,5 +1,6 @@
 //! The shortest story: a call, a death, a call.
 
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -7,6 +8,7 @@ use serde_json::json;
 
 use crate::client::Setup;
 use crate::evidence::{kill, slack};
+use crate::terminal::Terminal;
 
 #[test]
 fn a_call_a_death_a_call() {
@@ -20,4 +22,32 @@ fn a_call_a_death_a_call() {
     assert_eq!(code, Some(0));
     assert!(took < Duration::from_secs(2) + slack(), "{took:?}");
     client.marked.assert_none_left(Duration::from_secs(5));
+}
+
+#[test]
+fn a_command_needs_no_dashes_before_it() {
+    let client = Setup::plan("").without_dashes().options(&["--call-timeout", "9s"]);
+    let script = "exec \"$0\" chaos-server";
+    let mut client = client.command(&["sh", "-c", script, "{server}", "--name", "--", "x"]).connect();
+    assert_eq!(client.call("echo", json!({ "text": "one" })), "one");
+    assert_eq!(client.leave().0, Some(0));
+}
+
+#[test]
+fn at_a_terminal_it_says_what_it_waits_for() {
+    for words in [&["wrap", "cat"][..], &["serve", "--transport", "stdio", "--no-cache", "servers.json"]] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("servers.json"), "{ \"mcpServers\": {} }").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_regrow"));
+        let (mut terminal, mut child) = Terminal::start(command.args(words).current_dir(folder.path()), true);
+        terminal.read_until("waiting for JSON-RPC messages");
+        terminal.read_until("regrow demo");
+        kill(child.id(), Signal::TERM);
+        child.wait().unwrap();
+    }
+    // A host reads no such thing.
+    let mut client = Setup::plan("").connect();
+    client.call("echo", json!({ "text": "one" }));
+    client.leave();
+    assert!(!client.log().iter().any(|line| line.contains("waiting for JSON-RPC")));
 }

@@ -40,7 +40,9 @@ pub(super) fn undo(entry: &Entry<'_>) -> (Outcome, Vec<Edit>) {
     let (Some((command_member, command)), Some((args_member, args))) = (&entry.command, &entry.args) else {
         return (Outcome::Refused("it has no command and args".into()), vec![]);
     };
-    let dashes = args.iter().position(|arg| arg.value == "--");
+    // Dashes after the first word of a command are the command's own.
+    let is_option = args.get(1).is_some_and(|arg| arg.value.starts_with('-'));
+    let dashes = args.iter().position(|arg| is_option && arg.value == "--");
     let Some((old, rest)) = dashes.and_then(|dashes| args[dashes + 1..].split_first()) else {
         let text = "there is no server's command after \"--\" in its args; put it back by hand";
         return (Outcome::Refused(text.into()), vec![]);

@@ -175,7 +175,8 @@ fn what_is_behind_regrow_already_is_left_and_what_a_person_wrote_is_not_undone()
     let text = r#"{ "mcpServers": {
         "hand": { "command": "regrow", "args": ["wrap", "--", "x"] },
         "serve": { "command": "/usr/bin/regrow", "args": ["serve"] },
-        "other": { "command": "/elsewhere/regrow", "args": ["wrap", "--call-timeout", "5s", "--", "y", "z"] } } }"#;
+        "other": { "command": "/elsewhere/regrow", "args": ["wrap", "--call-timeout", "5s", "--", "y", "z"] },
+        "bare": { "command": "/elsewhere/regrow", "args": ["wrap", "y", "--", "z"] } } }"#;
     let plan = adopt(text, PROGRAM, None).unwrap();
     assert!(plan.is_empty());
     let undone = undo(text, PROGRAM, None).unwrap();
@@ -184,7 +185,9 @@ fn what_is_behind_regrow_already_is_left_and_what_a_person_wrote_is_not_undone()
         ("serve", &Outcome::Left("it is not behind regrow")),
         ("other", &Outcome::Changed),
     ];
-    assert_eq!(outcomes(&undone), expected);
+    let (bare, others) = outcomes(&undone).pop().zip(Some(&outcomes(&undone)[..3].to_vec())).unwrap();
+    assert!(matches!(bare, ("bare", Outcome::Refused(_))), "dashes of its own are not ours: {bare:?}");
+    assert_eq!(others[..], expected);
     assert!(undone.apply(text).contains(r#""other": { "command": "y", "args": ["z"] }"#));
 }
 

@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, RawQuery, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use serde_json::json;
 
 use super::report::Overview;
 use super::{Operate, html, metrics};
-use answer::{html_page, no_such_server, refused, say, text};
+use answer::{elsewhere, html_page, no_such_server, refused, say, text};
 
 /// Whether who asks may see and order everything. Put it into the extensions of a request; where it is absent, they may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,7 @@ type Operator = State<Arc<dyn Operate>>;
 /// The routes, to be mounted at the root.
 pub fn routes(operate: Arc<dyn Operate>) -> Router {
     let guarded = Router::new()
+        .route("/", any(front))
         .route("/status", get(status))
         .route("/metrics", get(all_metrics))
         .route("/admin/log-level", post(admin::log_level))
@@ -73,10 +74,25 @@ async fn readyz(State(operate): Operator, RawQuery(query): RawQuery, request: Re
     }
 }
 
+/// Leads a browser to the status. A client that has forgotten the path is told so.
+async fn front(method: Method, headers: HeaderMap) -> Response {
+    if [Method::GET, Method::HEAD].contains(&method) && is_browser(&headers) {
+        return elsewhere("status");
+    }
+    refused(
+        StatusCode::NOT_FOUND,
+        "there is nothing here; servers are at /mcp and /servers/NAME/mcp, the status is at /status",
+    )
+}
+
+fn is_browser(headers: &HeaderMap) -> bool {
+    let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.any(|accepted| accepted.contains("text/html"))
+}
+
 async fn status(State(operate): Operator, headers: HeaderMap) -> Response {
     let overview = overview(&*operate);
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    if accepted.into_iter().any(|accepted| accepted.contains("text/html")) {
+    if is_browser(&headers) {
         return html_page(html::page(&overview));
     }
     match serde_json::to_value(&overview) {

@@ -41,6 +41,14 @@ pub(super) fn html_page(page: String) -> Response {
     response
 }
 
+/// At this place, relative to the one that was asked for: a proxy may serve us below a path of its own.
+pub(super) fn elsewhere(place: &'static str) -> Response {
+    let mut response = text("");
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(place));
+    response
+}
+
 fn response(body: String, kind: &'static str) -> Response {
     let mut response = Response::new(Body::from(body));
     let headers = response.headers_mut();
