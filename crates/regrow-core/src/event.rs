@@ -103,6 +103,8 @@ pub enum Effect {
     Settle(Epoch, Fault),
     /// Fail the calls that wait for a session.
     FailWaiting(Fault),
+    /// The same, except for the client's first handshake, which waits for the next attempt.
+    FailCalls(Fault),
     /// End the session or attempt.
     Hangup(Epoch, Manner),
     /// Go on without waiting for the rest of this epoch.

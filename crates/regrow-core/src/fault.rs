@@ -315,6 +315,21 @@ impl Fault {
         )
     }
 
+    /// What limits further attempts when the first start of a server fails with it.
+    pub(crate) fn first_start_limit(&self) -> FirstStartLimit {
+        use Fault::*;
+        match self {
+            HandshakeTimeout { .. } | WrongEra | Deferred { .. } => FirstStartLimit::HandshakeTime,
+            Broken { .. }
+            | Unreachable { .. }
+            | UnknownHost { .. }
+            | Status { .. }
+            | AnswerCut
+            | Stalled { .. } => FirstStartLimit::Time,
+            _ => FirstStartLimit::Starts,
+        }
+    }
+
     /// A short name for machines: wire, metrics, logs.
     pub fn name(&self) -> &'static str {
         use Fault::*;
@@ -385,6 +400,17 @@ impl Fault {
             | Closed => Class::Passing,
         }
     }
+}
+
+/// What limits the attempts of a first start that keeps failing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FirstStartLimit {
+    /// A number of starts: the server runs, and says no.
+    Starts,
+    /// A length of time: the server may not be up yet.
+    Time,
+    /// The time of the client's handshake: the server is silent, or asks for the wait.
+    HandshakeTime,
 }
 
 /// When a call may be sent again.

@@ -463,26 +463,24 @@ impl<R> Ledger<R> {
         over
     }
 
-    /// The attempt that these calls waited for has failed, for this reason. A client's first handshake and streams go on
-    /// waiting, unless trying again cannot mend it or nothing will come any more. Where an operator wants no session, streams alone do.
+    /// No session will come soon for the calls that wait, for this reason. Streams wait on, unless retrying cannot help or
+    /// the connection is over.
     pub fn fail_waiting(&mut self, fault: &Fault) -> Vec<Ended<R>> {
         let for_good = self.closed || fault.is_permanent();
+        self.fail_where(|nature| for_good || nature != Nature::Stream)
+    }
+
+    /// The attempt that these calls waited for has failed, and the next one follows. A client's first handshake waits for
+    /// that, and so do streams.
+    pub fn fail_calls(&mut self) -> Vec<Ended<R>> {
+        self.fail_where(|nature| !matches!(nature, Nature::Greeting | Nature::Stream))
+    }
+
+    fn fail_where(&mut self, fails: impl Fn(Nature) -> bool) -> Vec<Ended<R>> {
         let waits = |call: &Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
-        let waiting: Vec<CallId> =
-            self.calls.iter().filter(|(_, call)| waits(call)).map(|(&id, _)| id).collect();
-        let patient = |call: &Call<R>| match call.nature {
-            Nature::Stream => true,
-            Nature::Greeting => *fault != Fault::Parked,
-            _ => false,
-        };
-        let mut over = vec![];
-        for id in waiting {
-            if !for_good && self.calls.get(&id).is_some_and(patient) {
-                continue;
-            }
-            over.extend(self.cancel(id));
-        }
-        over
+        let failing = self.calls.iter().filter(|(_, call)| waits(call) && fails(call.nature));
+        let ids: Vec<CallId> = failing.map(|(&id, _)| id).collect();
+        ids.into_iter().filter_map(|id| self.cancel(id)).collect()
     }
 
     /// The calls whose time has come. Goes on with the clock when it has stood for the call limit.

@@ -24,6 +24,6 @@ pub use fault::{Again, Fault, Phase, Reach, Remedy, Verdict, seconds, signal_nam
 pub use ledger::{Admission, CallId, Delivery, Ended, Ledger, Missed, Refusal};
 pub use lifecycle::Lifecycle;
 pub use nature::{Nature, ToolSafety};
-pub use policy::{BackoffPolicy, BudgetPolicy, Ladder, Ladders, Manner, Policy, Replay};
+pub use policy::{BackoffPolicy, BudgetPolicy, FirstStartPolicy, Ladder, Ladders, Manner, Policy, Replay};
 pub use state::{Intent, State, Step, Watch};
 pub use time::{Epoch, Time};

@@ -6,7 +6,10 @@ use crate::watch::{Sign, Trust};
 use crate::{Again, Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Reach, Remedy, Time, Verdict};
 use std::time::Duration;
 
+mod first;
 mod orders;
+
+use first::FirstStart;
 
 /// The pure state machine. Its owner reports events and carries out effects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +36,8 @@ pub struct Lifecycle {
     demanded: bool,
     /// The newest epoch in which something was mended: a permanent fault of it may be one of before.
     mended: Option<Epoch>,
+    /// How the first start went so far; none once a session has been ready.
+    first: Option<FirstStart>,
 }
 
 impl Lifecycle {
@@ -53,6 +58,7 @@ impl Lifecycle {
             probes: None,
             demanded: false,
             mended: None,
+            first: Some(FirstStart::default()),
         }
     }
 
@@ -141,6 +147,7 @@ impl Lifecycle {
 
             (S::Connecting { .. }, E::Opened(_)) => self.greet(Step::ClientsTurn, None),
             (S::Connecting { .. }, E::Begun(_, step)) => {
+                self.first.iter_mut().for_each(|first| first.handshake_begins(now));
                 self.greet(step, Some(now + self.policy.connect_timeout))
             }
             (S::Connecting { .. }, E::Connected(_)) => self.ready(now),
@@ -255,6 +262,7 @@ impl Lifecycle {
         self.epoch = self.epoch.next();
         self.attempted = Some(now);
         self.demanded = false;
+        self.first.iter_mut().for_each(|first| first.attempt_begins(now));
         self.greet(Step::Greeting, Some(now + self.policy.connect_timeout));
         vec![Effect::Notice(Notice::Connecting(self.epoch)), Effect::Connect(self.epoch)]
     }
@@ -267,6 +275,7 @@ impl Lifecycle {
 
     fn ready(&mut self, now: Time) -> Vec<Effect> {
         self.step = None;
+        self.first = None;
         self.trust = Trust::Answers;
         self.probes = None;
         self.state = State::Ready { since: now, watch: Watch::calm(now, &self.policy) };
@@ -275,6 +284,10 @@ impl Lifecycle {
 
     /// The session or attempt ended, and not because we wanted it.
     fn lost(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
+        let was_connecting = matches!(self.state, State::Connecting { .. });
+        if was_connecting && let Some(first) = &mut self.first {
+            first.failed(&fault);
+        }
         let verdict = self.verdict(&fault, pulse);
         let charged_before = self.is_charged();
         self.settle_accounts(now, verdict, pulse);
@@ -283,7 +296,6 @@ impl Lifecycle {
             true => Some(Notice::Fault(self.epoch, fault.clone(), pulse.calls)),
             false => Some(Notice::Retired(self.epoch, fault.clone())),
         };
-        let was_connecting = matches!(self.state, State::Connecting { .. });
         let then = match self.state {
             State::Draining { then: then @ (Intent::Close | Intent::Park), .. } => then,
             _ if charged_before && verdict.remedy == Remedy::AtOnce => Intent::Replace(Remedy::Retry),
@@ -299,7 +311,10 @@ impl Lifecycle {
             effects.push(Effect::Settle(self.epoch, fault.clone()));
         }
         if was_connecting && (verdict.charged || too_long) {
-            effects.push(Effect::FailWaiting(fault.clone()));
+            effects.push(match self.is_first_start_over(now, &fault) {
+                true => Effect::FailWaiting(fault.clone()),
+                false => Effect::FailCalls(fault.clone()),
+            });
         }
         effects.extend(self.enter_closing(now, Manner::Failed, then, Some(fault)));
         if let State::Closing { settle_at, deadline, .. } = &mut self.state
@@ -351,7 +366,9 @@ impl Lifecycle {
     fn verdict(&self, fault: &Fault, pulse: Pulse) -> Verdict {
         let verdict = fault.verdict(self.phase(pulse));
         let at_once = verdict.remedy == Remedy::AtOnce;
-        if at_once && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects {
+        let leads_nowhere = !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
+        let exits_again = fault.ends_process() && self.has_used_up_starts();
+        if at_once && (leads_nowhere || exits_again) {
             // Free ends that lead nowhere would be a loop without a bound.
             return Verdict { remedy: Remedy::Retry, charged: true };
         }
@@ -497,7 +514,11 @@ impl Lifecycle {
             (_, None) => self.backoff.pause(),
         };
         let start = now + pause + self.wake_jitter(now);
-        self.pause(now, start.max(self.attempt_floor()), fault)
+        let floor = match remedy {
+            Remedy::AtOnce => self.attempt_floor(),
+            Remedy::Retry | Remedy::Park => self.attempt_floor().max(self.first_start_floor()),
+        };
+        self.pause(now, start.max(floor), fault)
     }
 
     fn pause(&mut self, now: Time, retry_at: Time, fault: Option<Fault>) -> Vec<Effect> {
@@ -512,7 +533,8 @@ impl Lifecycle {
         let probe_at = (!fault.is_permanent()).then(|| {
             let failed = *self.probes.get_or_insert(0);
             let step = self.policy.park_probe.saturating_mul(failed.saturating_add(1));
-            now + self.backoff.jitter(step.min(self.policy.park_probe_cap))
+            let probe_at = now + self.backoff.jitter(step.min(self.policy.park_probe_cap));
+            probe_at.max(self.first_start_floor())
         });
         self.state = State::Parked { probe_at, probes: self.probes.unwrap_or(0), fault: fault.clone() };
         vec![Effect::Notice(Notice::Parked(fault))]
@@ -530,6 +552,11 @@ impl Lifecycle {
         let floor = self.demand_floor();
         if self.is_deferred(now) {
             return self.put_off(now);
+        }
+        if now < self.first_start_floor()
+            && let State::Backoff { fault: Some(fault), .. } | State::Parked { fault, .. } = &self.state
+        {
+            return vec![Effect::FailWaiting(fault.clone())];
         }
         match &mut self.state {
             State::Parked { fault, .. } if fault.is_permanent() && now < floor => {
@@ -556,7 +583,7 @@ impl Lifecycle {
             State::Backoff { retry_at, fault: Some(Fault::Deferred { code, .. }) }
                 if *retry_at - now > self.policy.defer_limit =>
             {
-                vec![Effect::FailWaiting(Fault::Deferred { code: *code, after: *retry_at - now })]
+                vec![Effect::FailCalls(Fault::Deferred { code: *code, after: *retry_at - now })]
             }
             _ => vec![],
         }
@@ -683,7 +710,8 @@ impl Lifecycle {
             _ => false,
         };
         let floor = if permanent { self.policy.permanent_demand_floor } else { self.policy.demand_floor };
-        self.attempted.map_or(Time::ZERO, |attempted| attempted + floor.max(self.policy.attempt_floor))
+        let paced = self.attempted.map(|attempted| attempted + floor.max(self.policy.attempt_floor));
+        paced.unwrap_or(Time::ZERO).max(self.first_start_floor())
     }
 }
 

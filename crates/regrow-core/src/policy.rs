@@ -17,6 +17,8 @@ pub struct Policy {
     pub connect_timeout: Duration,
     /// How long it may take of that to say which era it speaks, where we ask; then it is taken for a legacy one.
     pub discover_timeout: Duration,
+    /// How long a server that has never been ready is tried before its client is told why it does not start.
+    pub first_start: FirstStartPolicy,
     /// How long a call may take; progress starts it anew. `None`: as long as it likes.
     pub call_timeout: Option<Duration>,
     /// How long a call may take in all, whatever progress it reports or a person is asked.
@@ -82,6 +84,7 @@ impl Default for Policy {
         Policy {
             connect_timeout: secs(60),
             discover_timeout: secs(20),
+            first_start: FirstStartPolicy { starts: 3, within: secs(5), unreachable_for: secs(10) },
             call_timeout: Some(secs(300)),
             call_limit: secs(3600),
             drain_timeout: secs(30),
@@ -118,6 +121,17 @@ impl Default for Policy {
             max_pending_bytes: 128 << 20,
         }
     }
+}
+
+/// The limits of a first start: until a session has been ready once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FirstStartPolicy {
+    /// A server that fails during the handshake is started at most this often ...
+    pub starts: u8,
+    /// ... within this time.
+    pub within: Duration,
+    /// An address that cannot be reached is retried for this long.
+    pub unreachable_for: Duration,
 }
 
 /// How many faults are borne.

@@ -902,7 +902,7 @@ fn close_is_reached_in_bounded_time_from_every_state() {
             "closing",
             World::new(60.0).start(0.0).then(4.0, Happening::Reconnect(Orderer::Person)).never_gone(),
         ),
-        ("backoff", World::new(60.0).start(0.0).broken_until(99.0, exited(1), 0.9)),
+        ("backoff", World::new(60.0).start(0.5).broken_until(99.0, exited(1), 0.9)),
         ("parked", World::new(60.0).start(0.0).broken_until(99.0, missing, 0.0)),
     ];
     for (state, world) in worlds {
@@ -1089,29 +1089,106 @@ fn a_server_that_says_wrong_era_and_dies_of_it_is_not_charged() {
     assert_eq!(owner.lifecycle.budget_left(at(0.1)), 5);
 }
 
-#[test]
-fn the_clients_first_handshake_is_retried_within_its_time() {
-    let hello = Happening::Call(Nature::Greeting, Some(secs(60.0)));
-    let world = World::new(100.0)
-        .start(0.0)
-        .steps_first(Step::ClientsTurn)
-        .answers_in(0.5)
-        .then(2.0, hello.clone())
-        .broken_until(9.0, exited(1), 0.3);
-    let life = world.live(&exact());
-    assert_eq!(life.fate(1).1, &Fate::Answered, "{}", life.log);
-    assert!(life.fate(1).0 <= 11.0, "{}", life.log);
-    assert!(life.sends[&1] > 3, "a handshake runs nothing, so it has no limit of sends but its time");
+/// A client that greets at this time, and waits for a minute.
+fn greets(world: World, seconds: f64) -> World {
+    let world = world.answers_in(999.0).steps_first(Step::ClientsTurn);
+    world.then(seconds, Happening::Call(Nature::Greeting, Some(secs(60.0))))
+}
 
-    let never = World::new(100.0)
-        .start(0.0)
-        .answers_in(0.5)
-        .steps_first(Step::ClientsTurn)
-        .then(2.0, hello)
-        .broken_until(999.0, exited(1), 0.3);
-    let life = never.live(&exact());
-    assert_eq!(life.fate(1), (62.0, &Fate::TimedOut(Delivery::Unknown)), "{}", life.log);
-    assert!(life.starts.len() <= 70, "{}", life.starts.len());
+#[test]
+fn a_server_that_exits_at_its_first_start_is_reported_after_three_starts() {
+    let world = greets(World::new(4.9).start(0.0), 0.0).broken_until(999.0, exited(1), 0.3);
+    check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        0.3s connecting -> closing: exited with code 1
+        0.3s closing -> connecting
+        0.6s connecting -> closing: exited with code 1
+        0.6s closing -> backoff: 0.25s
+        0.85s backoff -> connecting
+        1.15s call 1: failed, unknown: exited with code 1
+        1.15s connecting -> closing: exited with code 1
+        1.15s closing -> backoff: 3.85s
+        ",
+    );
+}
+
+#[test]
+fn a_failed_first_start_is_not_tried_again_before_its_time_is_over_whoever_calls() {
+    let world = greets(World::new(20.0).start(0.0), 2.0).broken_until(999.0, exited(1), 0.1).call(3.0);
+    let life = world.then(4.0, Happening::Start).call(6.5).live(&exact());
+    for (call, time) in [(1, 2.0), (2, 3.0)] {
+        assert_eq!(life.fate(call), (time, &Fate::Failed(Delivery::NotSent, exited(1))), "{}", life.log);
+    }
+    assert_eq!(life.starts.iter().filter(|start| **start < at(5.0)).count(), 3, "{}", life.log);
+    assert!(life.fate(3).0 <= 7.6, "the usual rules hold afterwards:\n{}", life.log);
+    assert!(life.starts.len() > 3, "{}", life.log);
+}
+
+#[test]
+fn a_person_need_not_wait_for_the_next_start() {
+    let world = greets(World::new(4.0).start(0.0), 0.0).broken_until(1.0, exited(1), 0.1);
+    let life = world.then(2.0, Happening::Reconnect(Orderer::Person)).live(&exact());
+    assert_eq!(life.starts.last(), Some(&at(2.0)), "{}", life.log);
+}
+
+#[test]
+fn a_first_start_that_fails_slowly_is_reported_with_the_first_failure_after_five_seconds() {
+    for (after, starts) in [(2.0, 3), (3.0, 2), (6.0, 1)] {
+        let world = greets(World::new(59.0).start(0.0), 0.0).broken_until(999.0, exited(1), after);
+        let life = world.live(&exact());
+        let (time, fate) = life.fate(1);
+        assert_eq!(*fate, Fate::Failed(Delivery::Unknown, exited(1)), "{}", life.log);
+        assert_eq!(life.starts.iter().filter(|start| **start < at(time)).count(), starts, "{}", life.log);
+    }
+}
+
+#[test]
+fn the_time_in_which_the_client_does_not_speak_is_not_held_against_the_server() {
+    let world = greets(World::new(40.0).start(0.0), 30.0).answers_in(1.0).kill(30.1);
+    let life = world.live(&exact());
+    assert_eq!((life.fate(1).1, life.starts.len()), (&Fate::Answered, 2), "{}", life.log);
+}
+
+#[test]
+fn a_first_start_that_works_the_second_or_third_time_is_answered() {
+    let world = greets(World::new(30.0).start(0.0), 0.0).answers_in(0.5).broken_until(0.7, exited(1), 0.3);
+    let life = world.live(&exact());
+    assert_eq!((life.fate(1).1, life.starts.len()), (&Fate::Answered, 3), "{}", life.log);
+}
+
+#[test]
+fn an_exit_at_the_question_for_the_era_counts_as_a_start() {
+    let world = || World::new(4.9).start(0.0).broken_until(999.0, exited(1), 0.1);
+    let life = world().steps_first(Step::Discovering).live(&exact());
+    assert_eq!((life.starts.len(), life.charges()), (3, 1), "two may tell its era: {}", life.log);
+    // A slow one that leaves because of the question is a legacy server all the same.
+    let slow = World::new(99.0).start(0.0).steps_first(Step::Discovering).broken_until(1.0, exited(1), 20.0);
+    let life = slow.live(&exact());
+    assert_eq!((life.state, life.charges()), ("ready", 0), "{}", life.log);
+}
+
+#[test]
+fn an_address_that_refuses_at_first_is_retried_for_ten_seconds() {
+    let refused = || Fault::Unreachable { address: "host:1".into(), reason: "connection refused".into() };
+    let world = || greets(World::new(59.0).over_http().start(0.0), 0.0).answers_in(0.1);
+    let up_in_time = world().broken_until(9.0, refused(), 0.0).live(&exact());
+    assert_eq!(up_in_time.fate(1).1, &Fate::Answered, "{}", up_in_time.log);
+    assert!(up_in_time.fate(1).0 <= 10.2, "{}", up_in_time.log);
+
+    let never = world().broken_until(999.0, refused(), 0.0).live(&exact());
+    let (time, fate) = never.fate(1);
+    assert!((10.0..=11.5).contains(&time), "{}", never.log);
+    assert!(matches!(fate, Fate::Failed(_, Fault::Unreachable { .. })), "{fate:?}");
+    assert!(never.starts.iter().filter(|start| **start < at(time)).count() <= 16, "{}", never.log);
+}
+
+#[test]
+fn only_a_silent_server_gets_all_the_time_of_the_handshake() {
+    let world = greets(World::new(99.0).start(0.0), 0.0);
+    assert_eq!(world.live(&exact()).fate(1), (60.0, &Fate::TimedOut(Delivery::Unknown)));
 }
 
 #[test]
@@ -1120,11 +1197,11 @@ fn a_clients_handshake_that_times_out_ends_the_attempt_that_it_has_come_to() {
     let world = World::new(62.1).start(0.0).steps_first(Step::ClientsTurn).answers_in(99.0);
     check(
         &exact(),
-        world.then(2.0, hello).kill(30.0),
+        world.then(2.0, hello).kill(4.0),
         "
         0.0s idle -> connecting
-        30.0s connecting -> closing: killed by SIGKILL
-        30.0s closing -> connecting
+        4.0s connecting -> closing: killed by SIGKILL
+        4.0s closing -> connecting
         62.0s call 1: timed out, unknown
         62.0s connecting -> closing: the server did not answer the handshake within 60 s
         62.0s closing -> backoff: 0.25s

@@ -4,12 +4,15 @@
 //! A failure prints its seed. `REGROW_SEED=7 cargo test -p regrow-core --test walk` lives that one again and tells it;
 //! `REGROW_LIVES=100000` walks further than usual.
 
+#[path = "world/first.rs"]
+mod first;
 #[path = "walk/invariants.rs"]
 mod invariants;
 #[path = "world/owner.rs"]
 mod owner;
 
 use fastrand::Rng;
+use first::FirstStart;
 use invariants::*;
 use owner::{Caller, Fate, Owner, Told};
 use regrow_core::{
@@ -62,7 +65,7 @@ fn equal_seeds_live_equal_lives() {
 }
 
 /// What all lives together must have reached.
-const WANTED: [&str; 66] = [
+const WANTED: [&str; 68] = [
     "idle",
     "connecting",
     "ready",
@@ -105,6 +108,8 @@ const WANTED: [&str; 66] = [
     "free end",
     "free ends over",
     "reconnect charged",
+    "handshake waits for the next start",
+    "first start failed",
     "drained to close",
     "wrong answer",
     "stopped clock",
@@ -195,6 +200,7 @@ struct Walk {
     charges: Vec<Time>,
     free_in_a_row: u32,
     slow: bool,
+    first: FirstStart,
     /// When the server wants to be asked again.
     deferred_until: Option<Time>,
     closing_since: Option<Time>,
@@ -235,6 +241,7 @@ impl Walk {
             charges: vec![],
             free_in_a_row: 0,
             slow: false,
+            first: FirstStart::default(),
             deferred_until: None,
             closing_since: None,
             jumped: false,
@@ -834,6 +841,7 @@ impl Walk {
         if event == Event::Demand {
             p5_only_calls_are_demand(self);
         }
+        self.first.told(&event);
         self.expected_charge = self.ends_in_a_fault(&state, &event);
         if self.expected_charge {
             self.account.charged = true;
@@ -842,6 +850,7 @@ impl Walk {
         match &event {
             Event::Begun(epoch, step) if *epoch == self.owner.epoch() && is_connecting(&state) => {
                 self.account.discovering = *step == Step::Discovering;
+                self.first.handshake(self.now);
             }
             Event::Opened(epoch) if *epoch == self.owner.epoch() && is_connecting(&state) => {
                 self.account.discovering = false;
@@ -885,7 +894,11 @@ impl Walk {
         assert!(!self.expected_charge, "P4: a fault was not told: {event:?} in {state:?}");
         if is_connecting(&state) && self.account.charged && matches!(event, Event::Lost(..) | Event::Tick(_))
         {
-            p8_calls_fail_with_the_attempt_they_waited_for(self);
+            let fault = match &event {
+                Event::Lost(_, fault, _) => fault.clone(),
+                _ => Fault::HandshakeTimeout { after: self.policy.connect_timeout },
+            };
+            p8_calls_fail_with_the_attempt_they_waited_for(self, &fault);
         }
         if event == Event::Demand {
             p5_demand_makes_nothing_come_sooner_than_its_floor(&state, self);
@@ -898,14 +911,17 @@ impl Walk {
             (
                 State::Connecting { .. } | State::Ready { .. } | State::Draining { .. },
                 Event::Lost(epoch, fault, pulse),
-            ) if *epoch == self.owner.epoch() => self.a_loss_is_a_fault(fault, pulse),
+            ) if *epoch == self.owner.epoch() => {
+                let exits_again = self.first.lost(state, fault, &self.policy);
+                self.a_loss_is_a_fault(fault, pulse, exits_again)
+            }
             (
                 State::Ready { watch: Watch::Probed { since, .. } | Watch::Spared { since, .. }, .. },
                 Event::ProbeFailed(epoch, fault, pulse),
             ) if *epoch == self.owner.epoch() => {
                 let spared = pulse.eldest.is_some_and(|eldest| eldest < *since);
                 self.seen.insert(if spared { "probe failed and spared" } else { "probe failed" });
-                !spared && self.a_loss_is_a_fault(fault, pulse)
+                !spared && self.a_loss_is_a_fault(fault, pulse, false)
             }
             (State::Closing { .. }, Event::Lost(epoch, fault, pulse)) if *epoch == self.owner.epoch() => {
                 let charged = self.is_a_fault(fault, pulse) && !self.account.charged;
@@ -927,7 +943,7 @@ impl Walk {
         }
     }
 
-    fn a_loss_is_a_fault(&mut self, fault: &Fault, pulse: &Pulse) -> bool {
+    fn a_loss_is_a_fault(&mut self, fault: &Fault, pulse: &Pulse, exits_again: bool) -> bool {
         if let Fault::Deferred { after, .. } = fault {
             let bounded = (*after).clamp(Duration::from_secs(1), Duration::from_secs(300));
             self.deferred_until = Some(self.now + bounded);
@@ -935,7 +951,8 @@ impl Walk {
             return false; // It costs nothing, and the pause that it asks for bounds it.
         }
         let is_fault = self.is_a_fault(fault, pulse);
-        let spent = !is_fault && !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
+        let leads_nowhere = !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
+        let spent = !is_fault && (leads_nowhere || exits_again);
         let expired = matches!(fault, Fault::SessionExpired { .. });
         match (is_fault, spent) {
             (true, _) if expired => _ = self.seen.insert("forgotten and charged"),
@@ -984,7 +1001,9 @@ impl Walk {
         p5_who_asks_for_a_pause_is_not_asked_sooner(self);
         p10_epochs_rise_and_attempts_have_a_floor(epoch, self);
         self.deferred_until = None;
+        p5_a_first_start_fails_only_so_often(self);
         self.attempts.push(self.now);
+        self.first.attempt(self.now);
         self.account = Account::default();
         let process = Process {
             dead: false,
@@ -1057,6 +1076,7 @@ impl Walk {
         match notice {
             Notice::Ready(_) => {
                 self.account.was_ready = true;
+                self.first.ready();
                 self.slow = false;
             }
             Notice::Fault(epoch, fault, _) => {

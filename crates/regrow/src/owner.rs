@@ -266,7 +266,14 @@ impl Owner {
             }
             Effect::Hold(epoch) => self.shared.desk().ledger.hold(epoch),
             Effect::Settle(epoch, fault) => self.settle(now, epoch, fault),
-            Effect::FailWaiting(fault) => self.fail_waiting(fault),
+            Effect::FailWaiting(fault) => {
+                let ended = self.shared.desk().ledger.fail_waiting(&fault);
+                self.fail_all(ended, fault);
+            }
+            Effect::FailCalls(fault) => {
+                let ended = self.shared.desk().ledger.fail_calls();
+                self.fail_all(ended, fault);
+            }
             Effect::Hangup(epoch, manner) => self.hang_up(epoch, manner),
             Effect::Abandon(epoch) => self.abandon(epoch),
             Effect::Notice(What::Backoff(_)) => self.pausing = true,
@@ -315,8 +322,8 @@ impl Owner {
         }
     }
 
-    fn fail_waiting(&mut self, fault: Fault) {
-        let ended = self.shared.desk().ledger.fail_waiting(&fault);
+    /// Calls that waited for a session, and get none.
+    fn fail_all(&mut self, ended: Vec<Ended<Pending>>, fault: Fault) {
         let kind = if self.lifecycle.is_closing() { ErrorKind::Closed } else { ErrorKind::Unavailable };
         let fault = Arc::new(fault);
         for ended in ended {

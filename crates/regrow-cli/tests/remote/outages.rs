@@ -56,6 +56,26 @@ fn scenario_27_down_for_too_long_is_told_with_the_reason_and_a_later_call_finds_
 }
 
 #[test]
+fn scenario_27_an_address_that_refuses_is_retried_for_ten_seconds_and_then_reported() {
+    for era in ERAS {
+        let site = Site::down(era, "");
+        let mut peer = Peer { client: site.setup().start(), era };
+        let began = Instant::now();
+        let id = peer.ask_greeting();
+        // Far less than the minute that a silent server has.
+        let answer = peer.client.answer_within(id, Duration::from_secs(40));
+        assert!(began.elapsed() >= Duration::from_secs(9), "{:?}", began.elapsed());
+        let told = fault(&answer);
+        assert_eq!(
+            (&told["kind"], &told["cause"]),
+            (&json!("unavailable"), &json!("unreachable")),
+            "{answer}"
+        );
+        assert_eq!(told["delivery"], "not-sent");
+    }
+}
+
+#[test]
 fn scenario_28_killed_while_idle_the_next_call_finds_the_next_life() {
     for era in ERAS {
         let mut site = Site::new(era, "");

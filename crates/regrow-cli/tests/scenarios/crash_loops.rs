@@ -1,4 +1,4 @@
-//! Scenarios 6 to 8: the server cannot be started, or never for long.
+//! Scenarios 6 to 8 and 51: the server cannot be started, or never for long.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -129,6 +129,31 @@ fn cannot_run(setup: Setup, cause: &str, said: &[&str]) {
     let (code, took) = client.leave();
     assert_eq!(code, Some(1));
     assert!(took < Duration::from_secs(2) + slack(), "{took:?}");
+    client.marked.assert_none_left(Duration::from_secs(5));
+}
+
+#[test]
+fn scenario_51_a_server_that_exits_at_start_is_reported_in_its_own_words_after_three_starts() {
+    let folder = TempDir::new().unwrap();
+    let starts = folder.path().join("starts");
+    let script = format!("echo x >> {}; echo 'TOKEN missing' >&2; exit 1", starts.display());
+    let mut client = Setup::plan("").command(&["sh", "-c", &script]).start();
+    let id = client.ask("initialize", hello());
+    let answer = client.answer(id);
+    let count = fs::read_to_string(&starts).unwrap().lines().count();
+    assert!((1..=3).contains(&count), "{count} starts");
+    let text = text(&answer);
+    assert!(text.starts_with("chaos: the server process exited with code 1"), "{text}");
+    assert!(text.ends_with("\nTOKEN missing"), "{text}");
+    let fault = fault(&answer);
+    let told = (&fault["kind"], &fault["cause"], &fault["exitCode"], &fault["stderr"]);
+    assert_eq!(told, (&json!("unavailable"), &json!("exited"), &json!(1), &json!(["TOKEN missing"])));
+    // Whoever asks again is told at once, or after one more start.
+    let id = client.ask("initialize", hello());
+    assert_eq!(crate::client::fault(&client.answer(id))["exitCode"], 1);
+    assert!(client.notices().len() < 30, "{:?}", client.notices());
+    let (code, _) = client.leave();
+    assert_eq!(code, Some(1));
     client.marked.assert_none_left(Duration::from_secs(5));
 }
 

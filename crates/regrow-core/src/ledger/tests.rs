@@ -292,10 +292,12 @@ fn when_an_attempt_fails_handshakes_and_streams_go_on_waiting_unless_it_is_for_g
     for (nature, name) in [(Greeting, "hello"), (Stream, "stream"), (Effect, "a"), (Read, "b")] {
         call(&mut ledger, nature, name);
     }
-    let over = ledger.fail_waiting(&Fault::Exited { code: 1 });
+    let over = ledger.fail_calls();
     assert_eq!(fates(&over), [("a", Delivery::NotSent), ("b", Delivery::NotSent)]);
     assert_eq!(ledger.waiting(), 1, "and a stream alone wakes nobody");
     let mut closed = ledger.clone();
+    let over = ledger.clone().fail_waiting(&Fault::Exited { code: 1 });
+    assert_eq!(fates(&over), [("hello", Delivery::NotSent)], "a first start that has failed");
     assert_eq!(ledger.fail_waiting(&Fault::NotFound { program: "x".into() }).len(), 2);
     assert!(ledger.is_empty());
     closed.close();

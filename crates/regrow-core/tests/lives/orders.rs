@@ -80,7 +80,7 @@ fn only_what_is_ready_can_rest() {
     let worlds = [
         ("idle", World::new(60.0)),
         ("connecting", World::new(60.0).start(4.5).starts_in(30.0)),
-        ("backoff", World::new(60.0).start(0.0).broken_until(99.0, exited(1), 0.9)),
+        ("backoff", World::new(60.0).start(0.5).broken_until(99.0, exited(1), 0.9)),
         ("parked", World::new(60.0).start(0.0).broken_until(99.0, missing, 0.0)),
     ];
     for (state, world) in worlds {
@@ -186,7 +186,7 @@ fn every_state_can_be_parked_and_no_call_waits_in_it() {
                 .then(4.0, Happening::Reconnect(Orderer::Person))
                 .call(4.5),
         ),
-        ("backoff", World::new(60.0).start(0.0).broken_until(99.0, exited(1), 0.9)),
+        ("backoff", World::new(60.0).start(0.5).broken_until(99.0, exited(1), 0.9)),
         ("parked", World::new(60.0).start(0.0).broken_until(99.0, missing, 0.0)),
     ];
     for (state, world) in worlds {

@@ -153,7 +153,7 @@ const MUTANTS: [Mutant; 41] = [
     mutant(
         "no floor between attempts",
         "lifecycle.rs",
-        "self.pause(now, start.max(self.attempt_floor()), fault)",
+        "self.pause(now, start.max(floor), fault)",
         "self.pause(now, start, fault)",
         "orders",
         "P10",
@@ -161,8 +161,8 @@ const MUTANTS: [Mutant; 41] = [
     mutant(
         "a waiting call is kept when closed",
         "ledger.rs",
-        "if !for_good && self.calls.get(&id).is_some_and(patient) {",
-        "if self.calls.get(&id).is_some_and(patient) {",
+        "self.fail_where(|nature| for_good || nature != Nature::Stream)",
+        "self.fail_where(|nature| nature != Nature::Stream)",
         "relay",
         "P6",
     ),
@@ -273,8 +273,8 @@ const MUTANTS: [Mutant; 41] = [
     mutant(
         "a pause that the server asked for is charged after free ends",
         "lifecycle.rs",
-        "if at_once && !pulse.answered &&",
-        "if !pulse.answered &&",
+        "if at_once && (leads_nowhere || exits_again) {",
+        "if leads_nowhere || exits_again {",
         "deferred",
         "P4",
     ),

@@ -57,6 +57,7 @@ impl World {
             Effect::Connect(epoch) => {
                 properties::judge_attempt(self, scope, before, event, epoch);
                 self.truth.attempted = Some(self.now);
+                self.truth.first.attempt(self.now);
                 self.truth.account = Account::default();
                 self.truth.asked = None;
                 self.truth.processes.push(Process {
@@ -84,6 +85,10 @@ impl World {
             Effect::Settle(epoch, _) => self.settle(epoch),
             Effect::FailWaiting(fault) => {
                 let over = self.ledger.fail_waiting(&fault);
+                self.fail(over);
+            }
+            Effect::FailCalls(_) => {
+                let over = self.ledger.fail_calls();
                 self.fail(over);
             }
             Effect::Hangup(epoch, manner) => {
@@ -121,6 +126,7 @@ impl World {
         match notice {
             Notice::Ready(epoch) => {
                 self.truth.account.was_ready = true;
+                self.truth.first.ready();
                 self.truth.slow = false;
                 if *epoch > Epoch(1) {
                     self.reach(Goal::ReadyAgain);

@@ -40,8 +40,8 @@ macro_rules! goals {
         impl Goal {
             pub(crate) const ALL: &'static [Goal] = &[$(Goal::$goal),*];
 
-            pub(crate) fn bit(self) -> u64 {
-                1 << self as u64
+            pub(crate) fn bit(self) -> u128 {
+                1 << self as u8
             }
         }
     };
@@ -112,6 +112,9 @@ goals! {
     RefusedByOrder,
     WokenByOrder,
     WokenByReset,
+    HandshakeWaits,
+    FirstStartFailed,
+    ExitsWhileAskedForItsEra,
 }
 
 /// Notes that this does not hold, if it is the first thing that does not.
@@ -131,6 +134,7 @@ pub(crate) enum Charge {
 }
 
 pub(crate) fn expected_charge(world: &mut World, scope: &Scope, before: &State, event: &Event) -> Charge {
+    world.truth.first.told(event);
     if matches!(event, Event::Reconnect(Orderer::Person, _) | Event::Wake) {
         world.truth.deferred_until = None; // A person need not wait.
     }
@@ -144,7 +148,13 @@ pub(crate) fn expected_charge(world: &mut World, scope: &Scope, before: &State, 
         (
             State::Connecting { .. } | State::Ready { .. } | State::Draining { .. },
             Event::Lost(epoch, fault, _),
-        ) if current(epoch) => a_loss_is_a_fault(world, fault, spent),
+        ) if current(epoch) => {
+            let exits_again = world.truth.first.lost(before, fault, policy);
+            if exits_again && world.truth.account.discovering {
+                world.reach(Goal::ExitsWhileAskedForItsEra);
+            }
+            a_loss_is_a_fault(world, fault, spent || exits_again)
+        }
         (
             State::Ready { watch: Watch::Probed { since, .. } | Watch::Spared { since, .. }, .. },
             Event::ProbeFailed(epoch, fault, pulse),
@@ -283,11 +293,20 @@ pub(crate) fn judge_step(
         world.truth.charges.push(now);
     }
     if matches!(before, State::Connecting { .. }) && !faults.is_empty() {
-        let patient = |nature| matches!(nature, Nature::Greeting | Nature::Stream);
+        let may_wait = faults.iter().all(|fault| world.truth.first.may_wait(world.now, fault, policy));
+        let patient = |nature| nature == Nature::Stream || (nature == Nature::Greeting && may_wait);
+        let greets = |&caller: &Caller| world.truth.calls[caller].nature == Nature::Greeting;
+        let handshake_waits =
+            world.ledger.iter().any(|(_, caller)| greets(caller) && world.is_waiting(*caller));
         let left = world
             .ledger
             .iter()
             .any(|(_, &caller)| world.is_waiting(caller) && !patient(world.truth.calls[caller].nature));
+        if handshake_waits {
+            world.reach(Goal::HandshakeWaits);
+        } else if !may_wait {
+            world.reach(Goal::FirstStartFailed);
+        }
         require(world, Property::P8, !left, "a call waits on after the attempt it waited for has failed");
     }
     if matches!(before, State::Closing { .. }) && matches!(world.lifecycle.state(), State::Backoff { .. }) {
@@ -332,6 +351,8 @@ fn note_handshake(world: &mut World, before: &State, event: &Event) {
     match event {
         Event::Begun(epoch, step) if *epoch == world.epoch() => {
             world.truth.account.discovering = *step == Step::Discovering;
+            let now = world.now;
+            world.truth.first.handshake(now);
         }
         Event::Opened(epoch) if *epoch == world.epoch() => world.truth.account.discovering = false,
         _ => {}
@@ -414,6 +435,8 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
         _ => false,
     };
     require(world, Property::P5, allowed, "an attempt without a reason");
+    let held = world.truth.first.is_held(world.now, policy);
+    require(world, Property::P5, !held, "a first start fails too often in its time");
     let sooner = world.truth.deferred_until.is_some_and(|until| world.now < until);
     require(world, Property::P5, !sooner, "a server that asked for a pause is asked sooner");
     world.truth.deferred_until = None;

@@ -1,7 +1,8 @@
 //! How far a model goes: its numbers, and what may happen in it.
 
 use regrow_core::{
-    BackoffPolicy, BudgetPolicy, Fault, Ladder, Ladders, Manner, Nature, Orderer, Policy, Time,
+    BackoffPolicy, BudgetPolicy, Fault, FirstStartPolicy, Ladder, Ladders, Manner, Nature, Orderer, Policy,
+    Time,
 };
 use std::time::Duration;
 
@@ -322,6 +323,7 @@ pub(crate) fn small_policy() -> Policy {
     let ladder = |term, kill| Ladder { term_after: units(term), kill_after: units(kill) };
     Policy {
         connect_timeout: units(2),
+        first_start: FirstStartPolicy { starts: 2, within: units(4), unreachable_for: units(2) },
         call_timeout: Some(units(3)),
         call_limit: units(6),
         drain_timeout: units(2),

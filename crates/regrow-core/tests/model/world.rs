@@ -1,5 +1,6 @@
 //! A state of the model: the real lifecycle, the real ledger, and the truth about the server and the callers.
 
+use crate::first::FirstStart;
 use crate::properties::{Broken, Goal};
 use crate::scope::{BIRTH, HORIZON, Scope};
 use regrow_core::{CallId, Epoch, Fault, Ledger, Lifecycle, Nature, Time};
@@ -15,7 +16,7 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger<Caller>,
     pub(crate) truth: Truth,
     /// What the last move reached. Not a part of the state.
-    pub(crate) reached: u64,
+    pub(crate) reached: u128,
 }
 
 /// What is known of the world, told by nobody but the moves and the effects themselves.
@@ -37,6 +38,7 @@ pub(crate) struct Truth {
     pub(crate) free_in_a_row: u32,
     /// Parked over budget, and no session since.
     pub(crate) slow: bool,
+    pub(crate) first: FirstStart,
     /// The client has not greeted yet; its first requests are its handshake.
     pub(crate) greeting_open: bool,
     /// When everything must be over, once the end was asked for; moot if the machine slept since.

@@ -106,6 +106,11 @@ pub(crate) fn p5_an_attempt_has_a_reason(walk: &Walk) {
     assert!(allowed, "P5: {event:?} in {state:?} starts an attempt");
 }
 
+/// P5: a server that fails its first start again and again is left alone for the rest of its time, but for orders.
+pub(crate) fn p5_a_first_start_fails_only_so_often(walk: &Walk) {
+    assert!(!walk.first.is_held(walk.now, &walk.policy), "P5: started too often at first");
+}
+
 /// P5: who asks us to come back later is not asked sooner, but for a person.
 pub(crate) fn p5_who_asks_for_a_pause_is_not_asked_sooner(walk: &Walk) {
     let sooner = walk.deferred_until.is_some_and(|until| walk.now < until);
@@ -179,9 +184,21 @@ pub(crate) fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
     }
 }
 
-/// P8: calls that wait for an attempt fail with it, but for handshakes and streams, which are patient.
-pub(crate) fn p8_calls_fail_with_the_attempt_they_waited_for(walk: &Walk) {
-    let patient = |truth: &Truth| truth.own || matches!(truth.nature, Nature::Greeting | Nature::Stream);
+/// P8: calls that wait for an attempt fail with it, but for streams, and a handshake while the first start goes on.
+pub(crate) fn p8_calls_fail_with_the_attempt_they_waited_for(walk: &mut Walk, fault: &Fault) {
+    let may_wait = walk.first.may_wait(walk.now, fault, &walk.policy);
+    let is_open = |truth: &Truth| truth.ended.is_none() && truth.nature == Nature::Greeting;
+    let waits = walk.calls.values().any(is_open);
+    walk.seen.extend(match (waits, may_wait) {
+        (true, _) => Some("handshake waits for the next start"),
+        (_, false) => Some("first start failed"),
+        _ => None,
+    });
+    let patient = |truth: &Truth| match truth.nature {
+        Nature::Stream => true,
+        Nature::Greeting => truth.own || may_wait,
+        _ => truth.own,
+    };
     let left = walk.calls.iter().find(|(_, truth)| truth.ended.is_none() && !patient(truth));
     assert!(left.is_none(), "P8: call {:?} waits on", left.map(|(caller, _)| caller));
 }

@@ -250,6 +250,10 @@ impl Owner {
                 let over = self.ledger.fail_waiting(&fault);
                 self.fail(over, &fault);
             }
+            Effect::FailCalls(fault) => {
+                let over = self.ledger.fail_calls();
+                self.fail(over, &fault);
+            }
             Effect::Notice(notice) => {
                 let ready = matches!(notice, Notice::Ready(_));
                 self.told.push(Told::Notice(notice));

@@ -202,6 +202,28 @@ async fn a_server_that_crashes_whatever_it_is_asked_parks() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_exits_at_its_first_start_is_reported_with_its_stderr() {
+    let exits = || Plan {
+        stderr: vec!["TOKEN missing".into()],
+        ..Plan::default().dies_after(millis(50), Fault::Exited { code: 1 })
+    };
+    for era in [Era::Auto, Era::Legacy, Era::Modern] {
+        let server = Server::always(Plan { start_delay: secs(9), ..exits() });
+        let connection = to(&server).era(era).build();
+        let error = work(&connection, json!({})).await.unwrap_err();
+        assert!(matches!(error.fault.as_deref(), Some(Fault::Exited { code: 1 })), "{era:?}: {error}");
+        assert_eq!(error.stderr, ["TOKEN missing"], "{era:?}");
+        tokio::time::sleep(millis(4_500)).await;
+        assert_eq!(server.starts().len(), 3, "{era:?}: no more than that within 5 s");
+        // Then the usual rules hold: a call is worth an attempt.
+        tokio::time::sleep(secs(60)).await;
+        let starts = server.starts().len();
+        work(&connection, json!({})).await.unwrap_err();
+        assert_eq!(server.starts().len(), starts + 1, "{era:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_handshake_says_with_which_words() {
     let server = Server::always(Plan::default().on("initialize", |message| {
         vec![Act::Say(crate::server::refusal(&message["id"], -32000, "no licence\u{1b}[2J"))]
