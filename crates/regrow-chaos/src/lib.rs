@@ -30,6 +30,7 @@
 //! | `silent-discover` | no answer to `server/discover` |
 //! | `modern-only` | `initialize` gets -32022 |
 //! | `lock-era` | `initialize` gets -32022 once `server/discover` was answered |
+//! | `strict` | refuses every legacy request but `initialize` and `ping` before `notifications/initialized` |
 //! | `version` (`=2025-06-18`) | `initialize` negotiates this version, whatever was asked |
 //! | `lose-capability=AREA` | `tools`, `resources`, `prompts`, `logging` or `completions` is gone: not announced, -32601 |
 //! | `crash-after-handshake` | exits 1 at `notifications/initialized`, or after the first modern answer |

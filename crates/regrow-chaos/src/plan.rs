@@ -15,6 +15,7 @@ const ITEMS: &[(&str, Kind)] = &[
     ("silent-discover", Kind::Flag),
     ("modern-only", Kind::Flag),
     ("lock-era", Kind::Flag),
+    ("strict", Kind::Flag),
     ("crash-after-handshake", Kind::Flag),
     ("exit-after-calls", Kind::Count(1)),
     ("drop-after", Kind::Time(1_000)),

@@ -305,6 +305,16 @@ impl<R> Ledger<R> {
         self.launch(epoch, id)
     }
 
+    /// The number of the call that arrived last, wherever it is now. A call keeps its number as it moves.
+    pub fn last_arrival(&self) -> u64 {
+        self.last
+    }
+
+    /// The number of the call that [`Ledger::dispatch`] gives next.
+    pub fn next_arrival(&self) -> Option<u64> {
+        self.waiting.first_key_value().map(|(&arrival, _)| arrival)
+    }
+
     /// The waiting streams, now on this session: they are a part of what it is told before it takes calls.
     pub fn dispatch_streams(&mut self, epoch: Epoch) -> Vec<CallId> {
         let is_stream = |id: &CallId| self.calls.get(id).is_some_and(|call| call.nature == Nature::Stream);

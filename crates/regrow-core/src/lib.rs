@@ -12,6 +12,7 @@ mod fault;
 mod ledger;
 mod lifecycle;
 mod nature;
+mod notes;
 mod policy;
 mod state;
 mod time;
@@ -24,6 +25,7 @@ pub use fault::{Again, Fault, Phase, Reach, Remedy, Verdict, seconds, signal_nam
 pub use ledger::{Admission, CallId, Delivery, Ended, Ledger, Missed, Refusal};
 pub use lifecycle::Lifecycle;
 pub use nature::{Nature, ToolSafety};
+pub use notes::{Bearing, Notes};
 pub use policy::{BackoffPolicy, BudgetPolicy, FirstStartPolicy, Ladder, Ladders, Manner, Policy, Replay};
 pub use state::{Intent, State, Step, Watch};
 pub use time::{Epoch, Time};

@@ -156,6 +156,14 @@ impl Bridge {
         }
     }
 
+    /// A notification of this client to a server whose era is known.
+    fn forward_to(&self, client: Option<Speaks>, server: Speaks, notification: &Frame) -> bool {
+        match (client, server) {
+            (Some(Speaks::Legacy), Speaks::Modern) => self.forward_onto_modern(notification),
+            _ => self.far().forward(notification),
+        }
+    }
+
     /// A request to the server, as it is.
     fn pass(&self, request: Request) {
         self.far().submit(request);
@@ -210,10 +218,14 @@ impl Upstream for Bridge {
     }
 
     fn forward(&self, notification: &Frame) -> bool {
-        match self.eras() {
-            Some((Speaks::Legacy, Speaks::Modern)) => self.forward_onto_modern(notification),
-            _ => self.far().forward(notification),
-        }
+        let (client, server) = {
+            let mut state = self.state();
+            match state.server {
+                Some(server) => (state.client, server),
+                None => return state.held.take_note(notification, &self.name),
+            }
+        };
+        self.forward_to(client, server, notification)
     }
 
     fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {

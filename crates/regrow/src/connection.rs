@@ -389,14 +389,10 @@ impl Connection {
         self.shared.post(None, frame::notification(method, params.as_ref().map(|p| p.as_bytes())))
     }
 
-    /// Hands on a notification of a client that the program relays for, like [`Connection::notify`].
+    /// Hands on a notification of a client that the program relays for. Without a session it waits for the next one, in its place
+    /// among the client's requests, unless it means something only to the session that is gone. Says whether it was taken.
     pub fn forward(&self, notification: &Frame) -> bool {
-        let repeated = notification.method() == Some("notifications/initialized") && {
-            // A session that we greeted ourselves has been told already.
-            let desk = self.shared.desk();
-            desk.session.as_ref().is_some_and(|session| !session.greeted_by_client)
-        };
-        repeated || self.shared.post(None, notification.to_line())
+        self.shared.forward(notification)
     }
 
     /// Answers a request of the server (see [`Connection::incoming`]) with this result. Says whether its session still

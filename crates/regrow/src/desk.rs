@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{
-    CallId, Delivery, Ended, Epoch, Fault, Ladder, Ledger, Manner, Orderer, Policy, Step, Ties, Time,
+    CallId, Delivery, Ended, Epoch, Fault, Ladder, Ledger, Manner, Notes, Orderer, Policy, Step, Ties, Time,
 };
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -22,6 +22,8 @@ use crate::writer::Writer;
 pub(crate) struct Desk {
     pub(crate) ledger: Ledger<Pending>,
     pub(crate) session: Option<Session>,
+    /// Notifications of the client that wait for a session.
+    pub(crate) notes: Notes<Bytes>,
     pub(crate) news: VecDeque<News>,
     /// When the owner wakes by itself.
     pub(crate) armed: Option<Time>,
@@ -146,6 +148,7 @@ impl Desk {
         Desk {
             ledger: Ledger::new(policy),
             session: None,
+            notes: Notes::default(),
             news: VecDeque::new(),
             armed: None,
             shown: 0,

@@ -71,6 +71,7 @@ mod desk;
 mod eras;
 mod error;
 mod exchange;
+mod forward;
 mod greet;
 mod handshake;
 mod inbox;

@@ -181,9 +181,13 @@ impl Shared {
         let nature = self.nature(&request);
         let timeout = self.time_for(nature, timeout);
         self.handshake.note_use(method);
+        let greets = method == "initialize";
         let bytes = request.bytes().len();
         let pending = Pending { request, reply, caller_id, caller, acknowledged: None };
         let mut desk = self.desk();
+        if greets {
+            desk.notes.forget_initialized();
+        }
         match desk.ledger.admit(self.now(), since.elapsed(), nature, timeout, bytes, pending) {
             Ok(Admission::Send(epoch, id)) => {
                 let answered = self.send(&mut desk, epoch, id);
@@ -300,7 +304,10 @@ impl Shared {
 
     fn dispatch(&self, mut desk: MutexGuard<'_, Desk>, epoch: Epoch) {
         let mut answered = vec![];
-        while let Some(id) = desk.ledger.dispatch(epoch) {
+        loop {
+            let before = desk.ledger.next_arrival();
+            desk.write_notes(epoch, before);
+            let Some(id) = desk.ledger.dispatch(epoch) else { break };
             answered.extend(self.send(&mut desk, epoch, id));
         }
         drop(desk);
@@ -392,7 +399,10 @@ impl Shared {
 
     /// Sends a line that wants no answer to this session, or to whichever is live. Says whether it could.
     pub(crate) fn post(&self, epoch: Option<Epoch>, line: Bytes) -> bool {
-        let mut desk = self.desk();
+        self.post_on(&mut self.desk(), epoch, line)
+    }
+
+    pub(crate) fn post_on(&self, desk: &mut Desk, epoch: Option<Epoch>, line: Bytes) -> bool {
         let session =
             desk.session.as_mut().filter(|session| epoch.is_none_or(|epoch| epoch == session.epoch));
         let fits = session

@@ -80,6 +80,9 @@ impl Server {
         if !open && !self.initialized.load(Ordering::SeqCst) {
             return Some(Reply::error(-32600, format!("{method} before initialize")));
         }
+        if !open && orders.has("strict") && !self.ready.load(Ordering::SeqCst) {
+            return Some(Reply::error(-32602, format!("{method} before notifications/initialized")));
+        }
         None
     }
 

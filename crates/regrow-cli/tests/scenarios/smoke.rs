@@ -51,3 +51,23 @@ fn at_a_terminal_it_says_what_it_waits_for() {
     client.leave();
     assert!(!client.log().iter().any(|line| line.contains("waiting for JSON-RPC")));
 }
+
+#[test]
+fn scenario_48_a_handshake_and_a_call_written_together_work_with_a_strict_server() {
+    // As `printf '%s\n' INIT INITIALIZED LIST | regrow wrap -- ...` writes them.
+    let mut client = Setup::plan("strict slow-start=200ms").start();
+    let params =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "a shell" } });
+    let messages = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }),
+    ];
+    let lines: String = messages.iter().map(|message| format!("{message}\n")).collect();
+    client.send_bytes(lines.as_bytes());
+    assert!(client.answer(1)["result"]["serverInfo"].is_object());
+    let tools = client.answer(2);
+    assert!(tools["result"]["tools"].is_array(), "{tools}");
+    assert_eq!(client.journal.starts(), 1);
+    client.leave_cleanly();
+}

@@ -1,4 +1,4 @@
-//! Requests that wait until it is known which era the server speaks.
+//! Requests and notifications that wait until it is known which era the server speaks.
 
 use std::collections::VecDeque;
 use std::sync::Weak;
@@ -21,6 +21,9 @@ const MAX_HELD_BYTES: usize = 16 << 20;
 #[derive(Default)]
 pub(super) struct Held {
     queue: VecDeque<Waiting>,
+    /// Notifications, each with the number of the last request before it.
+    notes: VecDeque<(u64, Frame)>,
+    /// Of both.
     bytes: usize,
     last: u64,
     /// The questions to the server that are open.
@@ -61,6 +64,12 @@ struct Waiting {
     _limit: Option<Timer>,
 }
 
+/// What waited longest.
+enum Next {
+    Request(Request),
+    Note(Frame),
+}
+
 /// What became of a request that had to wait.
 enum Taken {
     /// It waits for a question that is open.
@@ -89,6 +98,31 @@ impl Held {
         }
         self.asked.push(patience);
         Taken::Asks(frame, patience)
+    }
+
+    /// A notification waits for its turn. Says whether there was room.
+    pub(super) fn take_note(&mut self, notification: &Frame, server: &str) -> bool {
+        let bytes = self.bytes + notification.bytes().len();
+        let fits = self.notes.len() < MAX_HELD && bytes <= MAX_HELD_BYTES;
+        if fits {
+            self.bytes = bytes;
+            self.notes.push_back((self.last, notification.clone()));
+        } else {
+            tracing::warn!(server, "dropped a notification of the client: too many wait for the server");
+        }
+        fits
+    }
+
+    /// What came first of all that waits.
+    fn next(&mut self) -> Option<Next> {
+        let request = self.queue.front().map(|waiting| waiting.number);
+        let note = self.notes.front().map(|&(after, _)| after);
+        if note.is_some_and(|after| request.is_none_or(|request| after < request)) {
+            let (_, note) = self.notes.pop_front()?;
+            self.bytes -= note.bytes().len();
+            return Some(Next::Note(note));
+        }
+        self.remove(0).map(Next::Request)
     }
 
     /// The newest request of this id is not wanted any more. Says whether there was one.
@@ -143,9 +177,20 @@ impl Bridge {
 
     /// The server's era is known: those that waited go first, in their order.
     fn release(&self, server: Speaks) {
-        let all = |_: &Waiting| true;
-        while let Some(request) = self.next_held(all, |state| state.server = Some(server)) {
-            self.route(request, server);
+        loop {
+            let (next, client) = {
+                let mut state = self.state();
+                let next = state.held.next();
+                if next.is_none() {
+                    state.server = Some(server); // From this moment on: what comes now must not overtake.
+                }
+                (next, state.client)
+            };
+            match next {
+                Some(Next::Request(request)) => self.route(request, server),
+                Some(Next::Note(note)) => drop(self.forward_to(client, server, &note)),
+                None => return,
+            }
         }
     }
 
@@ -168,7 +213,7 @@ impl Bridge {
         }
     }
 
-    /// The next that waits. When there is none, this holds from that moment on: what comes then must not overtake.
+    /// The next that waits like this. When there is none, this holds from that moment on.
     fn next_held(
         &self,
         is_meant: impl Fn(&Waiting) -> bool,

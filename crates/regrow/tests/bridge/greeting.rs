@@ -205,3 +205,34 @@ async fn a_ping_before_the_handshake_tells_nothing_about_who_asks() {
     client.initialize("2025-11-25").await;
     assert_eq!(server.heard_of("initialize")[0].message["params"]["clientInfo"]["name"], "old");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_writes_in_one_go_keeps_its_order_and_nothing_of_it_is_lost() {
+    for speaks in [Speaks::Legacy, Speaks::Modern] {
+        let server = Server::always(Plan { speaks, strict: speaks == Speaks::Legacy, ..Plan::default() });
+        let mut client = Client::of(&server);
+        let roots = json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" });
+        let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" });
+        client.send(initialize(1, "2025-06-18")).await;
+        client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        client.send(roots).await;
+        client.send(list).await;
+        let answers = [client.next().await, client.next().await];
+        assert!(answers.iter().all(|answer| answer["result"].is_object()), "{speaks:?}: {answers:?}");
+        settle().await;
+        let told = server.told(server.starts().len());
+        match speaks {
+            Speaks::Modern => {
+                assert_eq!(
+                    told.iter().filter(|method| *method == "subscriptions/listen").count(),
+                    1,
+                    "{told:?}"
+                );
+            }
+            _ => {
+                let last = ["notifications/initialized", "notifications/roots/list_changed", "tools/list"];
+                assert_eq!(told[told.len() - 3..], last, "{told:?}");
+            }
+        }
+    }
+}

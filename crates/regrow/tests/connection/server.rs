@@ -59,6 +59,8 @@ pub struct Plan {
     /// Before it reads its first byte.
     pub start_delay: Duration,
     pub speaks: Speaks,
+    /// Refuses all but the handshake until it is told that that is complete.
+    pub strict: bool,
     pub version: &'static str,
     pub capabilities: Value,
     pub tools: Vec<&'static str>,
@@ -79,6 +81,7 @@ impl Default for Plan {
             spawn_delay: Duration::ZERO,
             start_delay: Duration::ZERO,
             speaks: Speaks::Legacy,
+            strict: false,
             version: "2025-11-25",
             capabilities: json!({ "tools": { "listChanged": true }, "resources": {}, "logging": {}, "prompts": {} }),
             tools: vec!["add"],
@@ -330,6 +333,7 @@ impl Server {
             process: process.clone(),
             out: Arc::new(tokio::sync::Mutex::new(Some(far_out))),
             stopped: Arc::default(),
+            initialized: Arc::default(),
             plan: Arc::new(plan),
         };
         let (server, dying) = (self.clone(), process.clone());
@@ -374,6 +378,8 @@ struct Body {
     process: Arc<Proc>,
     out: Arc<tokio::sync::Mutex<Option<DuplexStream>>>,
     stopped: Arc<(std::sync::atomic::AtomicBool, Notify)>,
+    /// It was told that the handshake is complete.
+    initialized: Arc<std::sync::atomic::AtomicBool>,
     plan: Arc<Plan>,
 }
 
@@ -405,7 +411,12 @@ impl Body {
                         line,
                     };
                     self.server.0.heard.lock().unwrap().push(heard);
-                    let acts = self.plan.acts(&message);
+                    let acts = match self.is_too_early(&message) {
+                        true => {
+                            vec![Act::Say(refusal(&message["id"], -32602, "initialization is not complete"))]
+                        }
+                        false => self.plan.acts(&message),
+                    };
                     if acts.iter().any(|act| matches!(act, Act::Wait(_))) {
                         work.spawn(self.clone().perform(acts));
                     } else {
@@ -418,6 +429,15 @@ impl Body {
                 }
             }
         }
+    }
+
+    /// As servers on some SDKs are: what comes before `initialized` is refused.
+    fn is_too_early(&self, message: &Value) -> bool {
+        if message["method"] == "notifications/initialized" {
+            self.initialized.store(true, Ordering::Relaxed);
+        }
+        let is_open = matches!(message["method"].as_str(), Some("initialize" | "ping") | None);
+        self.plan.strict && !is_open && !message["id"].is_null() && !self.initialized.load(Ordering::Relaxed)
     }
 
     async fn perform(self, acts: Vec<Act>) {
