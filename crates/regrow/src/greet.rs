@@ -11,6 +11,7 @@ use crate::error::Plain;
 use crate::frame::{self, Frame};
 use crate::memory::{Agreed, Greeting, Hello, MODERN, Welcome};
 use crate::shared::Shared;
+use crate::within::within;
 
 /// What went wrong; none where the session's reader knows better.
 pub(crate) type Greeted = Result<(), Option<Fault>>;
@@ -152,7 +153,7 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Greeted {
     let limit = policy.discover_timeout.min(policy.connect_timeout / 2);
     let params = enveloped(&meta);
     let asked = discover(shared, epoch, &params);
-    let era = match tokio::time::timeout(limit, asked).await {
+    let era = match within(limit, asked).await.ok_or(()) {
         // Whoever knows only the legacy era need not know what a message of the other is.
         Ok(Err(Some(Fault::Status { code: ..500, .. }))) => hello.legacy(),
         Ok(Err(fault)) => {

@@ -87,6 +87,7 @@ mod relay;
 mod restore;
 mod session;
 mod shared;
+mod within;
 mod writer;
 
 pub use bridge::{Bridge, FarSide};
@@ -102,3 +103,4 @@ pub use owner::Farewell;
 pub use questions::Questions;
 pub use regrow_core as core;
 pub use relay::{Asked, ErrorStyle, Port, Upstream, relay};
+pub use within::within;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow_core::{
-    Again, Effect, Ended, Epoch, Event, Fault, Ladder, Lifecycle, Manner, Nature, Notice as What, State, Time,
+    Again, Effect, Ended, Epoch, Event, Fault, Grace, Ladder, Lifecycle, Manner, Nature, Notice as What,
+    State, Time,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -55,6 +56,8 @@ pub(crate) struct Owner {
     sessions: u64,
     /// A pause began, and observers have not been told how long it is.
     pausing: bool,
+    /// Whether we were late ourselves.
+    grace: Grace,
     bye: Farewell,
 }
 
@@ -81,6 +84,7 @@ impl Owner {
             last_words: vec![],
             sessions: 0,
             pausing: false,
+            grace: Grace::default(),
             bye: Farewell::default(),
         }
     }
@@ -112,7 +116,7 @@ impl Owner {
                 return;
             }
             let deadlines = [self.lifecycle.deadline(), desk.ledger.deadline(), desk.ledger.pause_ends()];
-            desk.armed = deadlines.into_iter().flatten().min();
+            desk.armed = deadlines.into_iter().flatten().min().max(self.grace.until());
             desk.armed
         };
         match deadline {
@@ -196,11 +200,16 @@ impl Owner {
     /// What follows from the time and from the ledger, rather than from news.
     fn look(&mut self) {
         let now = self.shared.now();
-        if self.lifecycle.deadline().is_some_and(|deadline| deadline <= now) {
-            let pulse = self.shared.pulse(self.lifecycle.epoch());
-            self.step(Event::Tick(pulse));
+        let due =
+            [self.lifecycle.deadline(), self.shared.desk().ledger.deadline()].into_iter().flatten().min();
+        // Nobody is told that nothing came before what came is read.
+        if self.grace.is_over(now, due) {
+            if self.lifecycle.deadline().is_some_and(|deadline| deadline <= now) {
+                let pulse = self.shared.pulse(self.lifecycle.epoch());
+                self.step(Event::Tick(pulse));
+            }
+            self.expire(now);
         }
-        self.expire(now);
         let epoch = self.lifecycle.epoch();
         self.shared.end_pauses(epoch);
         let (waiting, in_flight) = {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Reach};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::call::Outcome;
 use crate::desk::News;
@@ -15,6 +15,7 @@ use crate::greet::enveloped;
 use crate::memory::Greeting;
 use crate::shared::Shared;
 use crate::transport::Exchanges;
+use crate::within::within;
 
 /// A server that does not answer the question may still show life below the protocol.
 const KNOCK_AFTER: Duration = Duration::from_secs(2);
@@ -45,13 +46,13 @@ pub(crate) async fn probe(shared: Arc<Shared>, epoch: Epoch) {
 /// Asks below the protocol. Gives the fault if nobody answers.
 async fn knock(shared: &Shared, exchanges: Arc<dyn Exchanges>) -> Option<Fault> {
     let limit = shared.settings.policy.probe_timeout;
-    match timeout(limit, exchanges.knock()).await {
-        Ok(Ok(())) => {
+    match within(limit, exchanges.knock()).await {
+        Some(Ok(())) => {
             shared.hear();
             None
         }
-        Ok(Err(fault)) => Some(fault),
-        Err(_) => None, // Whoever waits for a sign of life has drawn his conclusions by now.
+        Some(Err(fault)) => Some(fault),
+        None => None, // Whoever waits for a sign of life has drawn his conclusions by now.
     }
 }
 

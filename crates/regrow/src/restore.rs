@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow_core::Epoch;
-use tokio::time::timeout;
 
 use crate::call::Outcome;
 use crate::compare::{compare, keep_changes_back};
@@ -14,6 +13,7 @@ use crate::memory::Greeting;
 use crate::session;
 use crate::shared::Shared;
 use crate::transport::Transport;
+use crate::within::within;
 
 /// One attempt: starts the server and brings it to where the last session was.
 pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, epoch: Epoch) {
@@ -70,7 +70,7 @@ async fn retell(shared: &Shared, epoch: Epoch) {
         }
         shared.acknowledged(epoch, streams).await;
     };
-    if timeout(RETOLD, confirmed).await.is_err() {
+    if within(RETOLD, confirmed).await.is_none() {
         let server = &*shared.settings.name;
         tracing::warn!(server, "the restarted server did not confirm all that the client had set before");
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use regrow_core::{Epoch, Fault};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::time::timeout;
 
 use crate::desk::{Session, Signals, Way};
 use crate::exchange::{self, Exchanger};
@@ -17,6 +16,7 @@ use crate::messages::{Messages, Taken, panicked};
 use crate::pace::{Flow, Next};
 use crate::shared::Shared;
 use crate::transport::{BoxFuture, Link, Process};
+use crate::within::within;
 use crate::writer::Writer;
 
 /// An exit follows the end of its pipes within this time; if none does, the server lives.
@@ -238,5 +238,5 @@ impl Reader {
 
 /// The exit that follows the end of a pipe is the true cause. Without one, the server lives.
 async fn exit_or(process: &dyn Process, fault: Fault) -> Fault {
-    timeout(EXIT_FOLLOWS, process.exited()).await.unwrap_or(fault)
+    within(EXIT_FOLLOWS, process.exited()).await.unwrap_or(fault)
 }

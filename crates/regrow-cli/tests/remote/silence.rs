@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use regrow_chaos::proxy::Fault;
+use rustix::process::Signal;
 use serde_json::json;
 
-use crate::client::{fault, is_failure};
-use crate::evidence::slack;
+use crate::client::{PATIENCE, fault, is_failure};
+use crate::evidence::{kill, slack, stop, wait_until};
 use crate::site::{ERAS, Era, Peer, Site};
 
 #[test]
@@ -119,4 +120,19 @@ fn scenario_34_modern_servers_are_asked_in_their_own_way() {
     assert_eq!(peer.client.log().len(), from, "{}", peer.log());
     assert_eq!(peer.call("count", json!({})), "1");
     peer.leave();
+}
+
+#[test]
+fn scenario_50_a_response_that_came_while_regrow_was_stopped_is_delivered() {
+    for era in ERAS {
+        let site = Site::new(era, "");
+        let mut peer = Peer::greet(site.setup().options(&["--call-timeout", "4s"]), era);
+        let id = peer.begin_call("slow", json!({ "ms": 2000, "key": "a" }));
+        wait_until("the call runs", PATIENCE, || site.journal.runs("slow") == 1);
+        stop(peer.client.pid());
+        std::thread::sleep(Duration::from_secs(6)); // The deadline must pass while it is stopped.
+        kill(peer.client.pid(), Signal::CONT);
+        assert_eq!(peer.result(id), "slow", "{era:?}");
+        peer.leave();
+    }
 }

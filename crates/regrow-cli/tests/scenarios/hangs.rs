@@ -254,3 +254,17 @@ fn begin_large_calls(client: &mut Client) -> (Vec<String>, Vec<u64>) {
         .collect();
     (keys, ids)
 }
+
+#[test]
+fn scenario_50_a_response_that_came_while_regrow_was_stopped_is_delivered() {
+    let mut client = Setup::plan("").options(&["--call-timeout", "4s"]).connect();
+    let id = client.begin_call("slow", json!({ "ms": 2000, "key": "a" }));
+    wait_until("the call runs", PATIENCE, || client.journal.runs("slow") == 1);
+    stop(client.pid());
+    std::thread::sleep(Duration::from_secs(6)); // The deadline must pass while it is stopped.
+    kill(client.pid(), Signal::CONT);
+    let answer = client.answer(id);
+    assert!(!is_failure(&answer), "{answer}");
+    assert_eq!(text(&answer), "slow");
+    client.leave_cleanly();
+}

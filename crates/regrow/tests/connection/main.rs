@@ -19,5 +19,6 @@ mod server;
 mod signal;
 mod storm;
 mod streams;
+mod suspended;
 mod threads;
 mod world;

@@ -407,3 +407,16 @@ async fn a_call_that_timed_out_unsent_on_a_failed_session_never_leaves() {
     assert_eq!((server.effects("first"), server.effects("second")), (0, 0));
     let _ = third.await; // However that ended.
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_came_while_we_were_stopped_is_delivered() {
+    for server in [Remote::legacy(), Remote::modern()] {
+        let policy = Policy { call_timeout: Some(secs(2)), ..policy() };
+        let connection = to(&server).policy(policy).era(Era::Auto).build();
+        start(&connection).await;
+        let call = begin(&connection, json!({ "ms": 1000, "say": "in time" }));
+        settle().await;
+        tokio::time::advance(secs(3)).await;
+        assert_eq!(said(&call.await.unwrap().unwrap()), "in time");
+    }
+}

@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
+use regrow::within;
 use tokio::time::timeout;
 
 use super::options::Limits;
@@ -22,17 +23,17 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(super) async fn read(headers: &HeaderMap, mut body: Body, limits: &Limits) -> Result<Bytes, Refusal> {
     let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     let read = match said.is_some_and(|said| said > limits.body as u64) {
-        true => Ok(Err(Failure::TooLarge)),
-        false => timeout(limits.body_timeout, collect(&mut body, limits.body)).await,
+        true => Some(Err(Failure::TooLarge)),
+        false => within(limits.body_timeout, collect(&mut body, limits.body)).await,
     };
     match read {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(Failure::TooLarge)) => {
+        Some(Ok(bytes)) => Ok(bytes),
+        Some(Err(Failure::TooLarge)) => {
             tokio::spawn(linger(body));
             Err(Refusal::too_large(limits.body))
         }
-        Ok(Err(Failure::Broken)) => Err(Refusal::bad("the body broke off")),
-        Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, INVALID, "the body did not arrive in time")),
+        Some(Err(Failure::Broken)) => Err(Refusal::bad("the body broke off")),
+        None => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, INVALID, "the body did not arrive in time")),
     }
 }
 

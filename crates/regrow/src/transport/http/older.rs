@@ -20,6 +20,7 @@ use super::response::Response;
 use super::stream::{self, Bookmark};
 use crate::lines::Line;
 use crate::transport::{BoxFuture, Ear};
+use crate::within::within;
 
 /// A stream that is open, and where messages go.
 pub(super) struct Older {
@@ -48,17 +49,19 @@ impl Older {
     pub(super) async fn open(link: &Arc<HttpLink>, ear: Arc<dyn Ear>) -> Result<Option<Older>, Fault> {
         let opening = link.send(Outgoing::get(link.url()));
         let limit = link.client.connect;
-        let opened = timeout(limit, opening).await;
+        let opened = within(limit, opening).await;
         let response = match opened {
-            Ok(Ok(Reply::Good(response))) if answer::content(&response) == Ok(Content::Events) => response,
-            Ok(Err(fault)) => return Err(fault),
-            Ok(Ok(_)) | Err(_) => return Ok(None),
+            Some(Ok(Reply::Good(response))) if answer::content(&response) == Ok(Content::Events) => response,
+            Some(Err(fault)) => return Err(fault),
+            Some(Ok(_)) | None => return Ok(None),
         };
         let ear = Arc::new(Switch { current: Mutex::new(ear), answered: watch::Sender::new(false) });
         let (named, mut endpoint) = watch::channel(None);
         let stream = Stream::start(link.clone(), response, ear.clone(), named);
-        let named = timeout(limit, endpoint.wait_for(Option::is_some)).await;
-        let Ok(Ok(Some(text))) = named.map(|named| named.map(|named| named.clone())) else { return Ok(None) };
+        let named = within(limit, endpoint.wait_for(Option::is_some)).await;
+        let Some(Ok(Some(text))) = named.map(|named| named.map(|named| named.clone())) else {
+            return Ok(None);
+        };
         let from = link.url();
         let endpoint = from.join(&text).map_err(|_| Fault::NotMcp {
             found: "a stream of events that names no valid address for messages".into(),

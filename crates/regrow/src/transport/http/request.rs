@@ -19,6 +19,7 @@ use super::refusal::{MAX_BODY, Refusal};
 use super::response::Response;
 use super::wire::{self, Wire};
 use crate::transport::Ear;
+use crate::within::{passed, within};
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -183,7 +184,7 @@ impl HttpLink {
         let asking = Wire::ask(socket, &request);
         let answer = match self.http.limits.header {
             None => asking.await,
-            Some(limit) => timeout(limit, asking).await.unwrap_or(Err(Fault::Stalled { after: limit })),
+            Some(limit) => within(limit, asking).await.unwrap_or(Err(Fault::Stalled { after: limit })),
         }?;
         ear.heard();
         Ok(answer)
@@ -198,7 +199,7 @@ impl HttpLink {
         match limit {
             None => response.chunk().await,
             Some(limit) => {
-                timeout(limit, response.chunk()).await.unwrap_or(Err(Fault::Stalled { after: limit }))
+                within(limit, response.chunk()).await.unwrap_or(Err(Fault::Stalled { after: limit }))
             }
         }
     }
@@ -208,7 +209,7 @@ impl HttpLink {
 async fn late(mut left: watch::Receiver<bool>, limit: Duration) {
     let has_left = left.wait_for(|left| *left).await.is_ok();
     if has_left {
-        tokio::time::sleep(limit).await;
+        passed(limit).await;
     } else {
         // The body is gone without having left, so the request has failed: that is told elsewhere.
         std::future::pending().await

@@ -9,13 +9,13 @@ use httparse::{EMPTY_HEADER, Status};
 use regrow_core::Fault;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 use tower::ServiceExt;
 use url::{Position, Url};
 
 use super::client::{HttpClient, OUR_NAME};
 use super::diagnose::{self, not_http};
 use super::framing::{Framing, Piece};
+use crate::within::within;
 
 /// A connection of its own, from the head of an answer on.
 pub(super) struct Wire {
@@ -100,10 +100,10 @@ impl Wire {
 pub(super) async fn connect(client: &HttpClient, url: &Url) -> Result<TcpStream, Fault> {
     let uri = Uri::try_from(&url[..Position::AfterPort]);
     let uri = uri.map_err(|error| diagnose::unreachable(error.to_string(), url, client))?;
-    match timeout(client.connect, client.tcp.clone().oneshot(uri)).await {
-        Ok(Ok(connected)) => Ok(connected.into_inner()),
-        Ok(Err(error)) => Err(diagnose::unconnected(&error, url, client)),
-        Err(_) => Err(diagnose::unreachable(diagnose::late(client), url, client)),
+    match within(client.connect, client.tcp.clone().oneshot(uri)).await {
+        Some(Ok(connected)) => Ok(connected.into_inner()),
+        Some(Err(error)) => Err(diagnose::unconnected(&error, url, client)),
+        None => Err(diagnose::unreachable(diagnose::late(client), url, client)),
     }
 }
 
