@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use regrow::transport::http::MirroredArguments;
 use regrow::{Inbox, Upstream};
 
 /// Whose clients may share a session with a server: all who know the same token.
@@ -33,6 +34,10 @@ pub trait Admit: Send + Sync + 'static {
         principal: Principal,
         inbox: Arc<dyn Inbox>,
     ) -> Result<Arc<dyn Guest>, Refusal>;
+
+    /// The arguments of this tool, by the name that clients of this scope call it, that a request must also carry in headers. None if
+    /// the tool is not known.
+    fn mirrored(&self, scope: &Scope, tool: &str) -> Option<MirroredArguments>;
 }
 
 /// Why a client was not admitted.

@@ -21,7 +21,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::catalog::{Catalog, Cut, List};
+use regrow::transport::http::MirroredArguments;
+
+use crate::catalog::{Catalog, Cut, Item, List};
 use shelf::Shelf;
 pub use shelf::{BadCursor, PAGE_SIZE, Page};
 use template::{Template, budget};
@@ -84,6 +86,11 @@ impl Directory {
         self.original(List::Tools, name)
     }
 
+    /// The arguments of this tool that a client must also send in headers; none if no server lists it.
+    pub fn mirrored(&self, tool: &str) -> Option<&MirroredArguments> {
+        self.item(List::Tools, tool).map(|(_, item)| item.mirrored())
+    }
+
     /// The same for a prompt.
     pub fn prompt(&self, name: &str) -> Option<(usize, &str)> {
         self.original(List::Prompts, name)
@@ -137,9 +144,13 @@ impl Directory {
     }
 
     fn original(&self, list: List, name: &str) -> Option<(usize, &str)> {
+        self.item(list, name).map(|(server, item)| (server, item.key()))
+    }
+
+    fn item(&self, list: List, name: &str) -> Option<(usize, &Item)> {
         let (server, item) = self.shelves[list as usize].find(name)?;
         let listing = self.servers[server].catalog.listing(list)?;
-        Some((server, listing.items().get(item)?.key()))
+        Some((server, listing.items().get(item)?))
     }
 
     /// A URI that names its server. It need not be listed: the server it was named apart from may have gone.

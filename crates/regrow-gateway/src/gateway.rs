@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use regrow::Inbox;
 use regrow::core::Manner;
+use regrow::transport::http::MirroredArguments;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -205,6 +206,10 @@ impl Admit for Gateway {
         let client = Client::new(number, self.0.clone(), scope.clone(), principal, inbox);
         clients.insert(number, Arc::downgrade(&client));
         Ok(client)
+    }
+
+    fn mirrored(&self, scope: &Scope, tool: &str) -> Option<MirroredArguments> {
+        self.0.directory(scope).mirrored(tool).cloned()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
+use regrow::transport::http::MirroredArguments;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -17,6 +18,7 @@ pub struct Item {
     /// Where the key stands in it, with its quotes.
     span: Range<usize>,
     revision: u64,
+    mirrored: MirroredArguments,
 }
 
 #[derive(Deserialize)]
@@ -43,8 +45,11 @@ impl Item {
         // The value is borrowed from the text, so this is where it stands there.
         let start = value.get().as_ptr().addr() - raw.get().as_ptr().addr();
         let span = start..start + value.get().len();
-        let revision = revision(raw.get());
-        (!key.is_empty()).then_some(Item { key, raw, span, revision })
+        let whole: Option<Value> = serde_json::from_str(raw.get()).ok(); // It may be too deep to be understood.
+        let revision = revision(whole.as_ref(), raw.get());
+        let schema = whole.as_ref().filter(|_| list == List::Tools).map(|whole| &whole["inputSchema"]);
+        let mirrored = schema.and_then(MirroredArguments::of).unwrap_or_default();
+        (!key.is_empty()).then_some(Item { key, raw, span, revision, mirrored })
     }
 
     /// What its server knows it by: `name`, `uri` or `uriTemplate`.
@@ -55,6 +60,11 @@ impl Item {
     /// The whole of it, as its server wrote it.
     pub fn raw(&self) -> &RawValue {
         &self.raw
+    }
+
+    /// Of a tool: the arguments that a client must also send in headers.
+    pub fn mirrored(&self) -> &MirroredArguments {
+        &self.mirrored
     }
 
     /// The same as long as what it says is. The order of its members does not count.
@@ -74,11 +84,11 @@ impl Item {
     }
 }
 
-fn revision(raw: &str) -> u64 {
+fn revision(whole: Option<&Value>, raw: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
-    match serde_json::from_str::<Value>(raw) {
-        Ok(value) => value.to_string().hash(&mut hasher), // Members are sorted: objects are kept so.
-        Err(_) => raw.hash(&mut hasher),                  // Too deep to be understood.
+    match whole {
+        Some(value) => value.to_string().hash(&mut hasher), // Members are sorted: objects are kept so.
+        None => raw.hash(&mut hasher),
     }
     hasher.finish()
 }

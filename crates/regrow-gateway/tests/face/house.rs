@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::frame::{self, Frame, Kind, RawId};
+use regrow::transport::http::MirroredArguments;
 use regrow::{Inbox, Incoming, Outcome, Reply, Request, Upstream};
 use regrow_gateway::admit::{Admit, Guest, Principal, Refusal, Scope};
 use serde_json::{Value, json};
@@ -92,6 +93,13 @@ impl Admit for House {
         });
         self.guests.lock().expect("nobody panics here").push(Arc::downgrade(&fake));
         Ok(fake)
+    }
+
+    /// One tool is known: `deploy`, whose region is mirrored.
+    fn mirrored(&self, _: &Scope, tool: &str) -> Option<MirroredArguments> {
+        let region = json!({ "type": "string", "x-mcp-header": "Region" });
+        let schema = json!({ "properties": { "region": region } });
+        (tool == "deploy").then(|| MirroredArguments::of(&schema).expect("its marks are good"))
     }
 }
 

@@ -65,6 +65,32 @@ async fn headers_and_body_that_disagree_are_refused_and_nothing_is_forwarded() {
 }
 
 #[tokio::test]
+async fn a_call_without_the_header_of_a_mirrored_argument_is_refused_and_nothing_is_forwarded() {
+    let world = World::new().await;
+    let call =
+        |arguments: Value| modern(1, "tools/call", json!({ "name": "deploy", "arguments": arguments }));
+    let with =
+        |region: &[(&'static str, &'static str)]| [&headers("tools/call", "deploy")[..], region].concat();
+    let eu = call(json!({ "region": "eu", "zone": "us" }));
+    for wrong in [vec![], vec![("Mcp-Param-Region", "us")], vec![("Mcp-Param-Region", "eu"); 2]] {
+        let (head, answer) = world.wire().await.ask("POST", "/mcp", &with(&wrong), &eu).await;
+        assert_eq!((head.status, &value(&answer)["error"]["code"]), (400, &json!(-32020)), "{wrong:?}");
+        assert_eq!(value(&answer)["id"], 1, "{wrong:?}");
+    }
+    assert_eq!(world.house.admitted(), 0);
+    for (right, body) in [
+        (vec![("Mcp-Param-Region", "eu")], &eu),
+        (vec![("Mcp-Param-Region", "=?base64?ZXU=?=")], &eu),
+        (vec![("Mcp-Param-Region", "eu"), ("Mcp-Param-Unknown", "anything")], &eu),
+        (vec![], &call(json!({ "region": null }))),
+        (vec![], &call(json!({}))),
+    ] {
+        let (head, answer) = world.wire().await.ask("POST", "/mcp", &with(&right), body).await;
+        assert_eq!(head.status, 200, "{right:?}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_line_break_in_a_header_is_no_request_at_all() {
     let world = World::new().await;
     let body = modern_call(1, "echo");

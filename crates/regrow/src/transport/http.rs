@@ -50,6 +50,7 @@ mod wire;
 pub use client::{ClientBuilder, HttpClient};
 pub use credential::{BearerEnv, Credential, Headers, Rejected};
 pub use header_file::HeaderFile;
+pub use parameters::MirroredArguments;
 
 /// How to reach a server over HTTP. To be opened inside a tokio runtime that has I/O and time enabled.
 ///

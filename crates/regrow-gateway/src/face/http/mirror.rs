@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use regrow::frame::Frame;
+use regrow::transport::http::MirroredArguments;
 use serde_json::Value;
 
 use super::refusal::{MISMATCH, Refusal};
@@ -28,7 +29,7 @@ pub(super) fn agree(headers: &HeaderMap, message: &Frame) -> Result<(), Refusal>
     if let Some(name) = name {
         same(headers, "mcp-name", &name)?;
     }
-    parameters(headers, message)
+    Ok(())
 }
 
 fn same(headers: &HeaderMap, header: &str, wanted: &str) -> Result<(), Refusal> {
@@ -41,20 +42,51 @@ fn same(headers: &HeaderMap, header: &str, wanted: &str) -> Result<(), Refusal> 
     }
 }
 
-/// Which argument a header mirrors stands in the tool's schema, which is not known here. But one of them must have its value.
-fn parameters(headers: &HeaderMap, message: &Frame) -> Result<(), Refusal> {
+/// Compares the headers that mirror arguments with the arguments. Which header mirrors which argument stands in the schema of the tool;
+/// headers that it does not name are ignored.
+pub(super) fn arguments_agree(
+    headers: &HeaderMap,
+    call: &Frame,
+    mirrored: Option<&MirroredArguments>,
+) -> Result<(), Refusal> {
+    let Some(mirrored) = mirrored else { return some_argument_agrees(headers, call) };
+    if mirrored.is_empty() {
+        return Ok(());
+    }
+    for (header, value) in mirrored.values(&arguments(call)) {
+        let name = header.as_str();
+        let mut sent = headers.get_all(header).iter();
+        match (value.filter(|value| !value.is_null()), sent.next(), sent.next()) {
+            (_, Some(_), Some(_)) => return Err(mismatch(name, "is said twice")),
+            (Some(value), Some(text), None) if says(value, &decoded(name, text)?) => {}
+            (_, Some(_), None) => return Err(mismatch(name, "differs from the body")),
+            (Some(value), None, _) if MirroredArguments::text(value).is_some() => {
+                return Err(mismatch(name, "is missing"));
+            }
+            (_, None, _) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The schema of the tool is not known yet. But one of the arguments must have the value of the header.
+fn some_argument_agrees(headers: &HeaderMap, call: &Frame) -> Result<(), Refusal> {
     let mut mirrored = headers.iter().filter(|(name, _)| name.as_str().starts_with(PARAMETER)).peekable();
     if mirrored.peek().is_none() {
         return Ok(());
     }
-    let params: Option<Value> = message.params().and_then(|params| serde_json::from_slice(params).ok());
-    let arguments = params.as_ref().and_then(|params| params.get("arguments")).unwrap_or(&Value::Null);
+    let arguments = arguments(call);
     for (name, value) in mirrored {
-        if !says(arguments, &decoded(name.as_str(), value)?) {
+        if !says(&arguments, &decoded(name.as_str(), value)?) {
             return Err(mismatch(name.as_str(), "differs from the body"));
         }
     }
     Ok(())
+}
+
+fn arguments(call: &Frame) -> Value {
+    let params: Option<Value> = call.params().and_then(|params| serde_json::from_slice(params).ok());
+    params.and_then(|mut params| params.get_mut("arguments").map(Value::take)).unwrap_or_default()
 }
 
 /// Whether one of these values reads so. Numbers are compared as numbers.
@@ -92,6 +124,7 @@ fn mismatch(header: &str, problem: &str) -> Refusal {
 mod tests {
     use bytes::Bytes;
     use http::HeaderName;
+    use serde_json::json;
 
     use super::*;
 
@@ -104,6 +137,11 @@ mod tests {
     ];
 
     fn check(body: &str, headers: &[(&str, &str)]) -> bool {
+        check_as(None, body, headers)
+    }
+
+    fn check_as(schema: Option<Value>, body: &str, headers: &[(&str, &str)]) -> bool {
+        let mirrored = schema.map(|schema| MirroredArguments::of(&schema).unwrap());
         let frame = Frame::parse(Bytes::copy_from_slice(body.as_bytes())).unwrap();
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -112,7 +150,7 @@ mod tests {
                 HeaderValue::from_bytes(value.as_bytes()).unwrap(),
             );
         }
-        agree(&map, &frame).is_ok()
+        agree(&map, &frame).and_then(|()| arguments_agree(&map, &frame, mirrored.as_ref())).is_ok()
     }
 
     #[test]
@@ -150,6 +188,48 @@ mod tests {
             ("mcp-param-n", "43"),
         ] {
             assert!(!check(CALL, &[&GOOD[..], &[(name, value)]].concat()), "{name}: {value}");
+        }
+    }
+    #[test]
+    fn the_schema_of_a_tool_says_which_argument_each_header_mirrors() {
+        let property = |kind: &str, header: &str| json!({ "type": kind, "x-mcp-header": header });
+        let schema = json!({ "properties": {
+            "a": { "properties": { "region": property("string", "Region") } },
+            "n": property("integer", "Limit"),
+            "absent": property("string", "Absent"),
+            "b": { "type": "boolean" },
+        } });
+        let passes =
+            |sent: &[(&str, &str)]| check_as(Some(schema.clone()), CALL, &[&GOOD[..], sent].concat());
+        let region = ("mcp-param-region", "eu");
+        for limit in ["42", "42.0", "=?base64?NDI=?="] {
+            assert!(passes(&[region, ("mcp-param-limit", limit)]), "{limit}");
+        }
+        let limit = ("mcp-param-limit", "42");
+        assert!(passes(&[region, limit, ("mcp-param-other", "anything")]), "it is no header of this tool");
+        for wrong in [
+            &[region][..],
+            &[limit],
+            &[],
+            &[("mcp-param-region", "42"), ("mcp-param-limit", "eu")],
+            &[("mcp-param-region", "true"), limit],
+            &[region, ("mcp-param-limit", "42x")],
+            &[region, limit, limit],
+            &[region, limit, ("mcp-param-absent", "eu")],
+        ] {
+            assert!(!passes(wrong), "{wrong:?}");
+        }
+        assert!(check_as(Some(json!({})), CALL, &GOOD));
+    }
+
+    #[test]
+    fn an_argument_that_is_null_or_that_no_header_can_carry_needs_none() {
+        let schema = json!({ "properties": { "x": { "type": "integer", "x-mcp-header": "X" } } });
+        for value in ["null", "9007199254740993", "[1]"] {
+            let call = CALL.replace("\"n\":42", &format!("\"x\":{value}"));
+            assert!(check_as(Some(schema.clone()), &call, &GOOD), "{value}");
+            let sent = [&GOOD[..], &[("mcp-param-x", "7")]].concat();
+            assert!(!check_as(Some(schema.clone()), &call, &sent), "{value}");
         }
     }
 }

@@ -16,7 +16,7 @@ use super::Face;
 use super::events::Events;
 use super::hall::{Ticket, Visit, Waiting};
 use super::lane::First;
-use super::mirror::agree;
+use super::mirror::{agree, arguments_agree};
 use super::post::{MODERN, unsupported};
 use super::refusal::{INVALID_PARAMS, Refusal, empty, json};
 use super::replies::overloaded;
@@ -35,7 +35,9 @@ pub(super) async fn post(
 ) -> Result<Response, Refusal> {
     match frame.kind() {
         Kind::Request { id, .. } => {
-            check(headers, &frame).map_err(|refusal| refusal.to(&frame))?;
+            let checked =
+                check(headers, &frame).and_then(|()| check_arguments(face, &caller, headers, &frame));
+            checked.map_err(|refusal| refusal.to(&frame))?;
             let visit = face.halls.enter(face, &caller.scope, caller.principal);
             request(face, caller, visit.map_err(|refusal| refusal.to(&frame))?, &frame, id).await
         }
@@ -72,6 +74,15 @@ fn check(headers: &HeaderMap, request: &Frame) -> Result<(), Refusal> {
         return Err(lacks(CAPABILITIES_KEY));
     }
     Ok(())
+}
+
+/// Headers that mirror arguments of a tool agree with them.
+fn check_arguments(face: &Face, caller: &Caller, headers: &HeaderMap, call: &Frame) -> Result<(), Refusal> {
+    if call.method() != Some("tools/call") {
+        return Ok(());
+    }
+    let mirrored = call.name().and_then(|tool| face.admit.mirrored(&caller.scope, &tool));
+    arguments_agree(headers, call, mirrored.as_ref())
 }
 
 async fn request(

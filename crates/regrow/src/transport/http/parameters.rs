@@ -12,11 +12,15 @@ use crate::frame::Frame;
 /// The tools that have such arguments.
 #[derive(Default)]
 pub(super) struct Parameters {
-    tools: HashMap<String, Vec<Mirrored>>,
+    tools: HashMap<String, MirroredArguments>,
 }
 
+/// The arguments of one tool that a modern request also carries in `Mcp-Param-*` headers: `x-mcp-header` in its input schema.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MirroredArguments(Vec<Mirrored>);
+
 /// One argument, by the way to it, and its header.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Mirrored {
     path: Vec<String>,
     header: HeaderName,
@@ -53,12 +57,13 @@ impl Parameters {
         let list = serde_json::from_slice::<List>(result).ok()?;
         let mut barred = HashSet::new();
         for (at, tool) in list.tools.into_iter().enumerate() {
-            let mut mirrored = vec![];
-            if collect(&tool.schema, &mut vec![], &mut mirrored).is_none() {
+            let Some(mirrored) = MirroredArguments::of(&tool.schema) else {
                 tracing::warn!(tool = tool.name, "left out of the list: its x-mcp-header breaks the rules");
                 self.tools.remove(&tool.name);
                 barred.insert(at);
-            } else if mirrored.is_empty() {
+                continue;
+            };
+            if mirrored.is_empty() {
                 self.tools.remove(&tool.name);
             } else if self.tools.len() < MAX_TOOLS || self.tools.contains_key(&tool.name) {
                 self.tools.insert(tool.name, mirrored);
@@ -79,11 +84,39 @@ impl Parameters {
         let Some(arguments) = params.as_ref().and_then(|params| params.get("arguments")) else {
             return vec![];
         };
-        let header = |one: &Mirrored| {
-            let value = one.path.iter().try_fold(arguments, |value, key| value.get(key))?;
-            Some((one.header.clone(), text(value)?))
+        let header = |(header, value): (&HeaderName, Option<&Value>)| {
+            Some((header.clone(), MirroredArguments::text(value?)?))
         };
-        mirrored.iter().filter_map(header).collect()
+        mirrored.values(arguments).filter_map(header).collect()
+    }
+}
+
+impl MirroredArguments {
+    /// Those of a tool with this input schema. None if an `x-mcp-header` in it breaks the rules: no client may use such a tool.
+    pub fn of(schema: &Value) -> Option<MirroredArguments> {
+        let mut found = vec![];
+        collect(schema, &mut vec![], &mut found)?;
+        Some(MirroredArguments(found))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each header, and the value of its argument among these; none where that is absent.
+    pub fn values<'a>(
+        &'a self,
+        arguments: &'a Value,
+    ) -> impl Iterator<Item = (&'a HeaderName, Option<&'a Value>)> {
+        self.0
+            .iter()
+            .map(move |one| (&one.header, one.path.iter().try_fold(arguments, |value, key| value.get(key))))
+    }
+
+    /// The text of a header for this value, before it is encoded. None where a client sends no header for it.
+    pub fn text(value: &Value) -> Option<String> {
+        text(value)
     }
 }
 
