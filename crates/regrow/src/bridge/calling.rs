@@ -8,7 +8,7 @@ use super::Bridge;
 use super::calls::{Call, Client, Question};
 use super::object::Object;
 use super::onto_legacy::stripped;
-use super::words::{self, CLIENT_CAPABILITIES};
+use super::words::{self, CLIENT_CAPABILITIES, LOG_LEVEL};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
 use crate::frame::{Edit, Frame, RawId};
@@ -32,6 +32,7 @@ impl Bridge {
             method: frame.method().unwrap_or_default().to_owned(),
             capabilities: Object::of(frame.meta()).object(CLIENT_CAPABILITIES),
             progress_token: progress_token.clone(),
+            level: Object::of(frame.meta()).text(LOG_LEVEL),
             client: Some(Client { id: id.clone(), reply, progress_token }),
             end: None,
             questions: vec![],
@@ -65,6 +66,7 @@ impl Bridge {
         }
         let progress_token = frame.meta_progress_token().map(Bytes::copy_from_slice);
         call.client = Some(Client { id, reply, progress_token });
+        call.level = Object::of(frame.meta()).text(LOG_LEVEL);
         let answered = |question: &Question| question.told && answers.raw(&question.key).is_some();
         let (answered, open) = std::mem::take(&mut call.questions).into_iter().partition(answered);
         call.questions = open;

@@ -40,6 +40,8 @@ pub(super) struct Call {
     pub(super) capabilities: Object,
     /// The server tells its progress under this.
     pub(super) progress_token: Option<Bytes>,
+    /// The least severe log messages that its client asked for.
+    pub(super) level: Option<String>,
     /// Who waits for its end; none while its client is away.
     pub(super) client: Option<Client>,
     /// It ended while its client was away.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::calls::Call;
 use super::object::Object;
 use super::welcome::About;
-use super::words::{self, LOG_LEVEL, PREFIX, SERVER_INFO};
+use super::words::{self, LEVELS, LOG_LEVEL, PREFIX, SERVER_INFO};
 use super::{Bridge, welcome};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
@@ -54,6 +55,19 @@ impl Bridge {
         }
     }
 
+    /// Nobody hears log messages who has not asked for them: with the call that a message belongs to, where that is known.
+    fn wants_log(&self, incoming: &Incoming) -> bool {
+        let state = self.state();
+        let during = |call: &Call| incoming.call.as_ref() == Some(&call.id);
+        let wanted = match state.calls.open.values().rev().find(|call| during(call)) {
+            Some(call) => &call.level,
+            None => &state.level,
+        };
+        let rank = |level: &str| LEVELS.iter().position(|name| *name == level);
+        let said = incoming.frame.level().as_deref().and_then(rank);
+        wanted.as_deref().is_some_and(|wanted| said.is_none_or(|said| Some(said) >= rank(wanted)))
+    }
+
     /// A request of our own.
     pub(super) fn tell(&self, method: &str, params: &Object, reply: Box<dyn Reply>) {
         let id = words::own_id("request", 0);
@@ -78,10 +92,8 @@ impl Bridge {
                 frame.request_id().is_some_and(|id| self.withdraw_question(incoming.epoch, &id))
             }
             Kind::Notification { method: "notifications/progress" } => self.progress(incoming),
-            // Nobody hears log messages who has not asked for them.
             Kind::Notification { method: "notifications/message" } => {
-                let wanted = self.state().level.is_some();
-                !wanted || self.client.take(incoming)
+                !self.wants_log(&incoming) || self.client.take(incoming)
             }
             Kind::Notification { method }
                 if method.ends_with("/list_changed") || method == "notifications/resources/updated" =>

@@ -6,14 +6,12 @@ use std::sync::Weak;
 use tokio::time::Instant;
 
 use super::object::Object;
-use super::words::{self, INPUT_REQUIRED, LOG_LEVEL, SUBSCRIPTION};
+use super::words::{self, INPUT_REQUIRED, LEVELS, LOG_LEVEL, SUBSCRIPTION};
 use super::{Bridge, welcome};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
 use crate::frame::{self, Frame, Kind, RawId};
 use crate::inbox::Incoming;
-
-const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 impl Bridge {
     pub(super) fn onto_modern(&self, request: Request) {

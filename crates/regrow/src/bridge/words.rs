@@ -17,6 +17,9 @@ pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub(super) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 pub(super) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 pub(super) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// From the most verbose on.
+pub(super) const LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 pub(super) const INPUT_REQUIRED: &str = "input_required";
