@@ -123,7 +123,7 @@ impl Client {
             return Ok(seat);
         }
         let hears = Arc::new(Hearing::new(self.me.clone(), server));
-        let seat = Arc::new(server.seat(self.principal, hears.clone())?);
+        let seat = Arc::new(server.seat(self.principal, self.needs(), hears.clone())?);
         let (greeting, is_ready, level, over) = {
             let mut state = self.state();
             let taken = Taken { seat: seat.clone(), hears, subscribed: HashMap::new() };

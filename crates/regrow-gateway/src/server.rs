@@ -34,6 +34,15 @@ use crate::workshop::{Clients, Workshop, store_key};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key(pub(crate) u32);
 
+/// What a client can have only on a session of its own: on a shared one, nothing tells whose it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    /// It answers questions of a server: elicitation, sampling, roots.
+    pub(crate) questions: bool,
+    /// It has set a log level.
+    pub(crate) log_messages: bool,
+}
+
 /// One server of the configuration.
 pub(crate) struct Server {
     me: Weak<Server>,
@@ -165,7 +174,12 @@ impl Server {
     }
 
     /// A place at this server for a client.
-    pub(crate) fn seat(&self, principal: Principal, hears: Arc<dyn Inbox>) -> Result<Seat, Box<CallError>> {
+    pub(crate) fn seat(
+        &self,
+        principal: Principal,
+        needs: Needs,
+        hears: Arc<dyn Inbox>,
+    ) -> Result<Seat, Box<CallError>> {
         let me = self.me.upgrade().ok_or_else(|| self.unavailable("it is no longer configured"))?;
         if self.workshop.settings.clients == Clients::One {
             let seat = Seat::own(&me, self.builder()?, hears);
@@ -181,15 +195,25 @@ impl Server {
             }
             return Ok(seat);
         }
-        // A modern server has no sessions: nobody gets in another's way there.
-        let shares = self.config.options.sessions == Sessions::Shared || self.catalog().era == Era::Modern;
-        match shares {
-            true => {
+        match self.is_private(needs) {
+            true => self.private_seat(&me, hears),
+            false => {
                 let commons = self.commons(principal)?;
                 Ok(Seat::shared(self, &commons, hears))
             }
-            false => self.private_seat(&me, hears),
         }
+    }
+
+    /// Whether a client with these needs gets a session of its own.
+    fn is_private(&self, needs: Needs) -> bool {
+        let catalog = self.catalog();
+        // A modern server has no sessions: nobody gets in another's way there.
+        catalog.era != Era::Modern
+            && match self.config.options.sessions {
+                Sessions::Shared => false,
+                Sessions::Private => true,
+                Sessions::Auto => needs.questions || (needs.log_messages && catalog.has(&["logging"])),
+            }
     }
 
     fn private_seat(&self, me: &Arc<Server>, hears: Arc<dyn Inbox>) -> Result<Seat, Box<CallError>> {

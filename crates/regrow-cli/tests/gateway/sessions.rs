@@ -1,4 +1,4 @@
-//! Who shares a session with a server: everybody of one principal, or nobody.
+//! Who shares a session with a server: everybody of one principal, nobody, or those who need none of their own.
 
 use std::time::Duration;
 
@@ -72,6 +72,53 @@ fn a_private_session_is_a_process_for_each_client_and_ends_with_it() {
     });
     assert_ne!(text(&answer), two.to_string());
     assert!(is_running(two), "the others stay");
+    house.end();
+}
+
+#[test]
+fn by_default_a_client_that_can_be_asked_has_its_own_process_from_its_first_call_on() {
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let mut able = Guest::new(&house, Era::Legacy).able_to(json!({ "elicitation": {} }));
+    able.greet();
+    let tools = able.tools();
+    for _ in 0..20 {
+        assert_eq!(able.tools(), tools);
+    }
+    assert_eq!(place.journal("one").starts(), 1, "lists start no process");
+    let home = place.pid("one");
+    let own = pid(&mut able);
+    let shared = ERAS.map(|era| pid(&mut Guest::of(&house, era)));
+    assert_eq!(shared, [home; 2]);
+    assert_ne!(own, shared[0]);
+    assert_eq!(house.server("one")["privateSessions"], 1);
+
+    let mut call = able.begin_call("ask", json!({ "kind": "elicitation" }));
+    assert_eq!(call.head().status, 200);
+    let question = call.next();
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    able.reply(&question["id"], json!({ "action": "accept", "content": { "words": "mine" } }));
+    let answer = call.next();
+    assert!(text(&answer).contains("mine"), "{answer}");
+    house.end();
+}
+
+#[test]
+fn by_default_a_client_that_set_a_log_level_before_its_first_call_hears_the_log() {
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let [mut listener, mut other] = [0; 2].map(|_| Guest::of(&house, Era::Legacy));
+    let done = listener.request("logging/setLevel", json!({ "level": "info" }));
+    assert!(done.get("result").is_some(), "{done}");
+    let logged = |guest: &mut Guest| {
+        let mut call = guest.begin_call("notify", json!({ "n": 3 }));
+        call.answer();
+        call.heard.retain(|heard| heard["method"] == "notifications/message");
+        call.heard.len()
+    };
+    assert_eq!((logged(&mut other), logged(&mut listener)), (0, 3));
     house.end();
 }
 

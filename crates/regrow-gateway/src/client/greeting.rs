@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::Client;
 use crate::answers::{self, SERVER_INFO, Unheard};
 use crate::catalog::Catalog;
+use crate::server::Needs;
 
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];
 const LEGACY: &str = "2025-11-25";
@@ -90,6 +91,15 @@ impl Client {
         }
     }
 
+    /// What it needs a session of its own for, as far as it has said by now.
+    pub(super) fn needs(&self) -> Needs {
+        let state = self.state();
+        Needs {
+            questions: state.greeting.as_ref().is_some_and(answers_questions),
+            log_messages: state.level.is_some(),
+        }
+    }
+
     /// The log level that it wants to hear. Each server is told, now or when the client comes to it.
     pub(super) fn set_level(&self, request: Request) {
         if !request.frame.level().is_some_and(|level| LEVELS.contains(&&*level)) {
@@ -143,6 +153,13 @@ impl About {
     }
 }
 
+/// Whether a client that greeted so can be asked by a server. A modern client is asked by the answer to its own request instead.
+fn answers_questions(greeting: &Frame) -> bool {
+    let capabilities = &parsed(greeting.params())["capabilities"];
+    let has = |name: &&str| capabilities.get(name).is_some_and(|value| !value.is_null());
+    greeting.method() == Some("initialize") && ["elicitation", "sampling", "roots"].iter().any(has)
+}
+
 /// What a client of a revision that we do not speak is told.
 pub(super) fn wrong_version(request: &Frame) -> Option<Outcome> {
     let requested = request.protocol_version().filter(|version| version != MODERN)?;
@@ -166,6 +183,22 @@ mod tests {
     fn request(method: &str, meta: Value) -> Frame {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "_meta": meta } });
         answers::message(request.to_string().into())
+    }
+
+    #[test]
+    fn a_legacy_client_answers_questions_if_it_declares_one_of_three_capabilities() {
+        let greets = |method: &str, capabilities: Value| {
+            let params = json!({ "capabilities": capabilities });
+            let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+            answers_questions(&answers::message(request.to_string().into()))
+        };
+        for name in ["elicitation", "sampling", "roots"] {
+            assert!(greets("initialize", json!({ name: {} })), "{name}");
+            assert!(!greets("initialize", json!({ name: null })), "{name}");
+            assert!(!greets("server/discover", json!({ name: {} })), "{name}");
+        }
+        assert!(!greets("initialize", json!({ "experimental": {}, "tasks": {} })));
+        assert!(!greets("initialize", json!(7)));
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub enum Start {
 /// Who shares a session with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sessions {
+    /// The clients of one principal, except those that need a session of their own.
+    Auto,
     /// The clients of one principal.
     Shared,
     /// Nobody: each client session has its own.
@@ -95,7 +97,7 @@ impl Default for Options {
             stream_timeout: limits.idle,
             start: Start::Eager,
             idle_stop: None,
-            sessions: Sessions::Shared,
+            sessions: Sessions::Auto,
             session_idle: Duration::from_secs(1800),
             max_sessions: 64,
             queue: u32::try_from(policy.max_calls).unwrap_or(u32::MAX),

@@ -7,6 +7,7 @@ use regrow::frame::{Edit, Frame, Kind};
 use regrow::{Inbox, Incoming, Unasked};
 
 use super::Commons;
+use super::levels::Level;
 use super::scope::unscoped;
 use super::seat::Seat;
 
@@ -57,9 +58,10 @@ impl Commons {
                 true
             }
             "notifications/resources/updated" => self.tell_subscribers(&incoming),
-            // In the legacy era a level is asked for once for all, so a message is for whoever asked, or for nobody.
+            // In the legacy era the session has one level for all.
             "notifications/message" if incoming.call.is_none() || !self.connection.is_modern() => {
                 self.heard.logged(frame);
+                self.tell_caller(incoming);
                 true
             }
             // It takes back what it asked, and was told at once that nobody answers that.
@@ -69,6 +71,18 @@ impl Commons {
                 Some((share, _)) => self.tell(share, incoming),
                 None => false,
             },
+        }
+    }
+
+    /// A log message goes to the client whose call it belongs to, if that has asked for its level. One that came with no call may
+    /// be anybody's, so no client is told.
+    fn tell_caller(&self, incoming: Incoming) {
+        let Some((share, _)) = incoming.call.as_ref().and_then(|call| unscoped(call.as_bytes())) else {
+            return;
+        };
+        let level = incoming.frame.level().as_deref().and_then(Level::read);
+        if self.floor().levels.includes(share, level) {
+            self.tell(share, incoming);
         }
     }
 

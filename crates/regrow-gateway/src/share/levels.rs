@@ -36,6 +36,11 @@ impl Levels {
         self.setting.want(self.most_verbose(), Some(who))
     }
 
+    /// Whether a message of this level is for a share: it has asked for such. A level of the server's own invention is.
+    pub(super) fn includes(&self, share: u64, level: Option<Level>) -> bool {
+        self.wanted.get(&share).is_some_and(|wanted| level.is_none_or(|level| level >= *wanted))
+    }
+
     /// A share leaves. When none is left that wants a level, the server keeps the last: no request takes it back.
     pub(super) fn leave(&mut self, share: u64) -> Next<Level, Waiter> {
         self.wanted.remove(&share);
@@ -87,6 +92,18 @@ mod tests {
         assert!(levels.answered(true).is_empty());
         assert_eq!(levels.leave(1).ask, None);
         assert_eq!(levels.leave(9).ask, None, "it never wanted any");
+    }
+
+    #[test]
+    fn each_share_hears_what_it_asked_for_and_who_asked_for_nothing_hears_nothing() {
+        let mut levels = Levels::default();
+        levels.want(level("debug"), who(1));
+        levels.want(level("error"), who(2));
+        for (name, heard) in [("debug", [true, false]), ("error", [true, true]), ("alert", [true, true])] {
+            assert_eq!([1, 2].map(|share| levels.includes(share, Level::read(name))), heard, "{name}");
+            assert!(!levels.includes(3, Level::read(name)), "{name}");
+        }
+        assert_eq!([1, 2, 3].map(|share| levels.includes(share, None)), [true, true, false]);
     }
 
     #[test]

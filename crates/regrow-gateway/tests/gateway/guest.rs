@@ -100,10 +100,21 @@ impl Guest {
         self.modern
     }
 
+    /// A legacy client of all servers that has greeted, and declares just this.
+    pub async fn able_to(gateway: &Gateway, capabilities: Value) -> Guest {
+        let guest = Guest::enter(gateway, &Scope::All, Principal::default(), false);
+        guest.greet_with(capabilities).await;
+        guest
+    }
+
     pub async fn greet(&self) -> Value {
+        self.greet_with(json!({ "sampling": {}, "roots": { "listChanged": true } })).await
+    }
+
+    async fn greet_with(&self, capabilities: Value) -> Value {
         let params = json!({
             "protocolVersion": "2025-11-25",
-            "capabilities": { "sampling": {}, "roots": { "listChanged": true } },
+            "capabilities": capabilities,
             "clientInfo": { "name": "guest", "version": "1" },
         });
         let answer = self.ask("initialize", params).await;

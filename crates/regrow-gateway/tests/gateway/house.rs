@@ -7,7 +7,7 @@ use std::time::Duration;
 use regrow::core::Policy;
 use regrow::{Connection, Era};
 use regrow_gateway::catalog::Store;
-use regrow_gateway::config::{Config, Options, Place, Process, Reach, Server};
+use regrow_gateway::config::{Config, Options, Place, Process, Reach, Server, Sessions};
 use regrow_gateway::operate::{Operate, ServerReport};
 use regrow_gateway::{Clients, Connect, Gateway, Settings};
 
@@ -27,7 +27,7 @@ impl House {
         House::with(clients, fakes, |_| {})
     }
 
-    /// With these options for all of them.
+    /// With these options for all of them. Sessions are shared, unless they say otherwise.
     pub fn with(clients: Clients, fakes: &[&Fake], set: impl Fn(&mut Options)) -> House {
         House::kept(clients, fakes, None, set)
     }
@@ -73,7 +73,7 @@ fn learn(known: &Mutex<BTreeMap<String, Fake>>, fake: &Fake) {
 /// This server as a file would describe it.
 pub fn described(fake: &Fake, set: impl Fn(&mut Options)) -> Server {
     let era = if fake.is_modern() { Era::Modern } else { Era::Legacy };
-    let mut options = Options { era, ..Options::default() };
+    let mut options = Options { era, sessions: Sessions::Shared, ..Options::default() };
     set(&mut options);
     let process = Process {
         program: fake.name.to_string(),

@@ -15,7 +15,7 @@ use crate::house::House;
 
 #[tokio::test(start_paused = true)]
 async fn the_calls_of_a_client_that_leaves_are_cancelled_and_those_of_others_go_on() {
-    for sessions in [Sessions::Shared, Sessions::Private] {
+    for sessions in [Sessions::Shared, Sessions::Private, Sessions::Auto] {
         let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
         let house = House::with(Many, &[&a, &b], |options| options.sessions = sessions);
         let leaves = Guest::legacy(&house.gateway).await;
@@ -30,7 +30,7 @@ async fn the_calls_of_a_client_that_leaves_are_cancelled_and_those_of_others_go_
         assert!(ended.iter_mut().all(|call| call.now().is_some()), "{sessions:?}");
         match sessions {
             Sessions::Shared => assert_eq!(a.count("notifications/cancelled"), 1),
-            Sessions::Private => {
+            Sessions::Private | Sessions::Auto => {
                 assert_eq!((live, a.live()), (3, 2), "its own session is closed");
                 assert_eq!(house.report("a").private_sessions, 1);
             }

@@ -29,5 +29,6 @@ mod network;
 mod questions;
 mod reloading;
 mod resting;
+mod sessions;
 mod storm;
 mod streams;

@@ -191,11 +191,12 @@ pub const OPTIONS: &[Described] = &[
     },
     Described {
         name: "sessions",
-        kind: Kind::Word(&["shared", "private"]),
-        default: Some("\"shared\""),
-        meaning: "Gateway: the clients of one principal share a session with the server, or each client session has its own.",
+        kind: Kind::Word(&["auto", "shared", "private"]),
+        default: Some("\"auto\""),
+        meaning: "Gateway: which clients share a session with the server. `auto`: a legacy client gets its own if it declares elicitation, sampling or roots, or if it set a log level before its first call; the others share one. `shared`: all clients of one principal. `private`: none.",
         set: |options, it| {
-            let words = [("shared", Sessions::Shared), ("private", Sessions::Private)];
+            let words =
+                [("auto", Sessions::Auto), ("shared", Sessions::Shared), ("private", Sessions::Private)];
             it.word(&words).map(|it| options.sessions = it)
         },
     },

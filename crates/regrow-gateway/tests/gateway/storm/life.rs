@@ -64,7 +64,7 @@ impl Life {
             world.network.mishaps = Some(random.fork());
             world.hears_twice = bug == Some(Bug::CallsTwice);
         }
-        let mood = random.u8(..4);
+        let mood = random.u8(..6);
         let house = House::with(clients, &fakes.iter().collect::<Vec<_>>(), |options| set(options, mood));
         let (recorder, planted) = (Recorder::new(), Planted::new(bug));
         Life { random, recorder, planted, clients, house, fakes, visitors: vec![], came: 0 }
@@ -147,7 +147,7 @@ impl Life {
 
     fn reloads(&mut self) {
         self.weather("another configuration");
-        let mood = self.random.u8(..4);
+        let mood = self.random.u8(..6);
         let mut kept: Vec<_> = self.fakes[..STAYING].iter().collect();
         kept.extend(self.fakes[STAYING..].iter().filter(|_| self.random.u8(..3) > 0));
         self.random.shuffle(&mut kept);
@@ -276,8 +276,8 @@ fn testify(fake: &Fake, history: &mut History) {
 }
 
 fn set(options: &mut Options, mood: u8) {
-    options.sessions = if mood & 1 == 0 { Sessions::Private } else { Sessions::Shared };
-    if mood & 2 == 0 {
+    options.sessions = [Sessions::Private, Sessions::Shared, Sessions::Auto][usize::from(mood % 3)];
+    if mood < 3 {
         options.era = Era::Auto;
     }
     options.call_timeout = Some(CALL_TIMEOUT);
