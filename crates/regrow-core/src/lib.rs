@@ -26,7 +26,7 @@ pub use fault::{Again, Fault, Phase, Reach, Remedy, Verdict, seconds, signal_nam
 pub use grace::Grace;
 pub use ledger::{Admission, CallId, Delivery, Ended, Ledger, Missed, Refusal};
 pub use lifecycle::Lifecycle;
-pub use nature::{Nature, ToolSafety};
+pub use nature::{Nature, ToolSafety, timeout_of, waits_by_design};
 pub use notes::{Bearing, Notes};
 pub use policy::{BackoffPolicy, BudgetPolicy, FirstStartPolicy, Ladder, Ladders, Manner, Policy, Replay};
 pub use state::{Intent, State, Step, Watch};

@@ -1,6 +1,8 @@
-//! What a request is to us: whether it may be sent again, and whether it has an end.
+//! What a request is to us: whether it may be sent again, whether it has an end, and how long it may take.
 
-use crate::Replay;
+use std::time::Duration;
+
+use crate::{Policy, Replay};
 
 /// What a request is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +59,7 @@ impl Nature {
             | "completion/complete"
             | "logging/setLevel"
             | "tasks/get"
+            | "tasks/result"
             | "tasks/list" => true,
             _ => false,
         };
@@ -64,9 +67,67 @@ impl Nature {
     }
 }
 
+/// How long Regrow waits for the response to a client's request of this method. `None`: the request has no deadline.
+pub fn timeout_of(method: &str, policy: &Policy) -> Option<Duration> {
+    match method {
+        "initialize" | "server/discover" => Some(policy.connect_timeout),
+        _ if waits_by_design(method) => None,
+        _ => policy.call_timeout,
+    }
+}
+
+/// Whether the response comes only when something happens at the server: however long that takes, nothing is wrong.
+pub fn waits_by_design(method: &str) -> bool {
+    matches!(method, "subscriptions/listen" | "tasks/result")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every request that a client can send, in both eras.
+    #[test]
+    fn every_method_of_both_eras_is_classified() {
+        use Nature::*;
+        let policy = Policy::default();
+        let (connect, call) = (Some(policy.connect_timeout), policy.call_timeout);
+        let table = [
+            ("initialize", Greeting, connect),
+            ("server/discover", Discovery, connect),
+            ("ping", Read, call),
+            ("tools/list", Read, call),
+            ("tools/call", Effect, call),
+            ("prompts/list", Read, call),
+            ("prompts/get", Read, call),
+            ("resources/list", Read, call),
+            ("resources/templates/list", Read, call),
+            ("resources/read", Read, call),
+            ("resources/subscribe", Read, call),
+            ("resources/unsubscribe", Read, call),
+            ("completion/complete", Read, call),
+            ("logging/setLevel", Read, call),
+            ("tasks/list", Read, call),
+            ("tasks/get", Read, call),
+            // It blocks until the task has ended, and reading a result changes nothing.
+            ("tasks/result", Read, None),
+            // A second cancellation is refused, so the client would be told that the first one failed.
+            ("tasks/cancel", Effect, call),
+            // It carries answers to the task's questions.
+            ("tasks/update", Effect, call),
+            ("subscriptions/listen", Stream, None),
+            ("acme/anything", Effect, call),
+        ];
+        for (method, nature, timeout) in table {
+            assert_eq!(Nature::of(method, ToolSafety::Unknown, Replay::Safe), nature, "{method}");
+            assert_eq!(timeout_of(method, &policy), timeout, "{method}");
+        }
+    }
+
+    #[test]
+    fn a_task_that_must_not_be_asked_for_twice_still_has_no_deadline() {
+        assert_eq!(Nature::of("tasks/result", ToolSafety::Unknown, Replay::Never), Nature::Effect);
+        assert_eq!(timeout_of("tasks/result", &Policy::default()), None);
+    }
 
     #[test]
     fn a_tool_call_is_safe_only_when_declared_or_when_hints_are_trusted() {

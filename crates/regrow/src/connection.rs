@@ -322,7 +322,7 @@ impl Connection {
 
     /// Sends a request and waits for its end, which comes by the deadline. Dropping the future cancels the call.
     pub async fn request(&self, method: &str, params: Option<Value>) -> Result<Answer, CallError> {
-        self.request_within(method, params, self.shared.settings.policy.call_timeout).await
+        self.request_within(method, params, self.shared.time_for(method)).await
     }
 
     /// The same with a deadline of its own.
@@ -367,12 +367,13 @@ impl Connection {
 
     /// Takes a request of a client that the program relays for. It ends by this connection's own deadline.
     pub fn submit(&self, request: Request) {
-        self.shared.submit(request, Caller::Client, self.shared.settings.policy.call_timeout);
+        let timeout = self.time_for(&request.frame);
+        self.shared.submit(request, Caller::Client, timeout);
     }
 
     /// How long a client's request like this may take in all; none if it has no deadline.
     pub fn time_for(&self, request: &Frame) -> Option<Duration> {
-        self.shared.time_for_client(request)
+        self.shared.time_for(request.method().unwrap_or_default())
     }
 
     /// Ends the newest call that its client knows by this id, as the client's own notification asks. It gets no answer.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow_core::{
     Admission, Again, CallId, Delivery, Epoch, Fault, Missed, Nature, Policy, Pulse, Refusal, Time,
-    ToolSafety,
+    ToolSafety, timeout_of,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -160,18 +160,9 @@ impl Shared {
         Nature::of(method, self.tool_safety(request), self.settings.policy.replay)
     }
 
-    /// How long a call of this nature may take, if others may take so long.
-    fn time_for(&self, nature: Nature, timeout: Option<Duration>) -> Option<Duration> {
-        match nature {
-            Nature::Stream => None,
-            _ if nature.is_handshake() => Some(self.settings.policy.connect_timeout),
-            _ => timeout,
-        }
-    }
-
-    /// How long such a request of a client may take.
-    pub(crate) fn time_for_client(&self, request: &Frame) -> Option<Duration> {
-        self.time_for(self.nature(request), self.settings.policy.call_timeout)
+    /// How long a request of this method may take.
+    pub(crate) fn time_for(&self, method: &str) -> Option<Duration> {
+        timeout_of(method, &self.settings.policy)
     }
 
     /// Takes a call.
@@ -179,7 +170,6 @@ impl Shared {
         let Request { frame: request, id: caller_id, reply, since } = request;
         let method = request.method().unwrap_or_default();
         let nature = self.nature(&request);
-        let timeout = self.time_for(nature, timeout);
         self.handshake.note_use(method);
         let greets = method == "initialize";
         let bytes = request.bytes().len();

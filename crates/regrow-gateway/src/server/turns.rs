@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use regrow::core::waits_by_design;
 use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
 
 use super::Server;
@@ -22,7 +23,9 @@ impl Server {
             let Request { frame, id, reply, since } = request;
             match turn {
                 Ok(pass) => {
-                    let reply = Box::new(Passing { reply, _pass: pass, _used: used });
+                    // A request that only waits is no work for the server: it must not keep other calls out.
+                    let waits = waits_by_design(frame.method().unwrap_or_default());
+                    let reply = Box::new(Passing { reply, _pass: (!waits).then_some(pass), _used: used });
                     seat.submit(Request { frame, id, reply, since });
                 }
                 Err(turned) => {
@@ -51,7 +54,7 @@ impl Server {
 /// A call that was let through.
 struct Passing {
     reply: Box<dyn Reply>,
-    _pass: Pass,
+    _pass: Option<Pass>,
     _used: InUse,
 }
 

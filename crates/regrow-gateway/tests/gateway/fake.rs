@@ -284,6 +284,10 @@ impl Fake {
                 vec![]
             }
             "ping" | "logging/setLevel" => now(json!({})),
+            "tasks/result" => {
+                let wait = Duration::from_millis(params["ms"].as_u64().unwrap_or_default());
+                vec![(wait, answer(id, json!({ "at": &*self.name })))]
+            }
             "tasks/get" => now(json!({ "taskId": params["taskId"], "status": "working", "at": &*self.name })),
             "" => self.goes_on(&mut world.sessions[at], message),
             _ if id.is_null() => vec![],

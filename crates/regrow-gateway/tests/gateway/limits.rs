@@ -175,3 +175,20 @@ async fn a_panic_over_one_server_s_message_ends_that_session_only() {
     assert_eq!(bad.call("a__echo", "again").await, "a: again", "its next session works");
     assert_eq!(a.starts(), 4, "the catalog's, two clients', and the one that replaced the broken one");
 }
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_the_result_of_a_task_outlasts_the_call_timeout_and_keeps_no_other_call_out() {
+    for clients in [Many, One] {
+        let a = Fake::legacy("a");
+        let house = House::with(clients, &[&a], |options| {
+            options.concurrency = Some(1);
+            options.call_timeout = Some(Duration::from_secs(10));
+        });
+        let guest = Guest::legacy(&house.gateway).await;
+        let waiting = guest.send(&json!(1), "tasks/result", json!({ "taskId": "t", "ms": 3_600_000 }));
+        settle().await;
+        assert_eq!(guest.call("echo", "meanwhile").await, "a: meanwhile");
+        assert_eq!(waiting.end().await["result"]["at"], "a");
+        assert_eq!(a.count("notifications/cancelled"), 0);
+    }
+}

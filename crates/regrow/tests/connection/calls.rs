@@ -610,3 +610,45 @@ async fn an_answer_to_the_question_of_a_dead_session_does_not_answer_this_one() 
     sleep(secs(1000)).await;
     assert!(!call.is_finished(), "a person is still being asked");
 }
+
+/// A day at work before the result is there.
+fn slow_task() -> Plan {
+    Plan::default().on("tasks/result", |message| {
+        vec![Act::Wait(secs(86_400)), Act::Say(answer(&message["id"], json!({ "got": "done" })))]
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_the_result_of_a_task_has_no_deadline() {
+    let server = Server::always(slow_task());
+    let connection = ready(&server).await;
+    let before = Instant::now();
+    let result = connection.request("tasks/result", Some(json!({ "taskId": "t" }))).await.unwrap();
+    assert_eq!((said(&result), before.elapsed().as_secs()), (json!("done"), 86_400));
+    assert!(server.heard_of("notifications/cancelled").is_empty());
+    assert_eq!(server.starts().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_result_of_a_task_is_asked_for_again_after_a_death() {
+    let server = Server::always(slow_task());
+    let connection = ready(&server).await;
+    let waiting = {
+        let connection = connection.clone();
+        tokio::spawn(async move {
+            connection.request("tasks/result", Some(json!({ "taskId": "t" }))).await
+        })
+    };
+    sleep(secs(600)).await;
+    server.die(killed());
+    assert_eq!(said(&waiting.await.unwrap().unwrap()), "done");
+    assert_eq!((server.heard_of("tasks/result").len(), server.starts().len()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_names_a_deadline_for_the_result_of_a_task_gets_it() {
+    let server = Server::always(slow_task());
+    let connection = ready(&server).await;
+    let error = connection.request_within("tasks/result", None, Some(secs(10))).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+}

@@ -420,3 +420,14 @@ async fn an_answer_that_came_while_we_were_stopped_is_delivered() {
         assert_eq!(said(&call.await.unwrap().unwrap()), "in time");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_the_result_of_a_task_has_no_deadline_over_http_either() {
+    let server = Remote::legacy().on("tasks/result", |message| {
+        Some(vec![Act::Wait(secs(86_400)), Act::Say(answer(&message["id"], json!({ "got": "done" })))])
+    });
+    let connection = ready(&server).await;
+    let result = connection.request("tasks/result", Some(json!({ "taskId": "t" }))).await.unwrap();
+    assert_eq!(said(&result), "done");
+    assert_eq!((server.count("tasks/result"), server.count("notifications/cancelled")), (1, 0));
+}

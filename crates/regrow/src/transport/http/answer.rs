@@ -95,7 +95,7 @@ async fn body(link: &HttpLink, errand: &Errand, mut response: Response) -> Resul
         response.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let mut body = BytesMut::new();
     let mut salvage = Salvage::new();
-    while let Some(chunk) = link.next_chunk(&mut response, link.http.limits.idle).await? {
+    while let Some(chunk) = link.next_chunk(&mut response, errand.patience(link.http.limits.idle)).await? {
         errand.ear.heard();
         if body.len() + chunk.len() <= max {
             body.extend_from_slice(&chunk);

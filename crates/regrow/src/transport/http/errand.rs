@@ -1,9 +1,10 @@
 //! One message on its way to the server, and what is to be done with each message that comes back for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::Fault;
+use regrow_core::{Fault, waits_by_design};
 
 use super::link::HttpLink;
 use super::refusal::{error_message, tells_of_lost_session};
@@ -40,6 +41,12 @@ impl Errand {
 
     pub(super) fn is(&self, method: &str) -> bool {
         self.request.is_some() && self.message.method() == Some(method)
+    }
+
+    /// How long the server may stay silent on this exchange, where others are limited like this.
+    pub(super) fn patience(&self, limit: Option<Duration>) -> Option<Duration> {
+        let waits = self.request.is_some() && self.message.method().is_some_and(waits_by_design);
+        limit.filter(|_| !waits)
     }
 
     /// Hands on what the server says. Says whether the request is answered now.

@@ -149,6 +149,7 @@ impl HttpLink {
 
     pub(super) async fn post(&self, errand: &mut Errand) -> Result<Reply, Fault> {
         let mut outgoing = Outgoing::post(self.url(), errand.message.bytes().clone(), errand.ear.clone());
+        outgoing.blocks = errand.is("tasks/result");
         if errand.modern {
             let parameters = self.parameters();
             errand.mirrored = errand.message.name().is_some_and(|tool| parameters.knows(&tool));

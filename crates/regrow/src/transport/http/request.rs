@@ -41,6 +41,8 @@ pub(super) struct Outgoing {
     pub(super) message: Option<(Bytes, Arc<dyn Ear>)>,
     /// Whether it goes on a connection outside of the pool, where that can be.
     pub(super) apart: bool,
+    /// Whether the answer may begin as late as it likes: the server waits for something first.
+    pub(super) blocks: bool,
 }
 
 /// How the server began to answer.
@@ -57,19 +59,19 @@ impl Outgoing {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, BOTH);
         headers.insert(CONTENT_TYPE, JSON);
-        Outgoing { method: Method::POST, url, headers, message: Some((message, ear)), apart: false }
+        Outgoing { method: Method::POST, url, headers, message: Some((message, ear)), apart: false, blocks: false }
     }
 
     /// A request for a stream of events.
     pub(super) fn get(url: Url) -> Outgoing {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, EVENTS);
-        Outgoing { method: Method::GET, url, headers, message: None, apart: true }
+        Outgoing { method: Method::GET, url, headers, message: None, apart: true, blocks: false }
     }
 
     /// A request without a body or a wish.
     pub(super) fn bare(method: Method, url: Url) -> Outgoing {
-        Outgoing { method, url, headers: HeaderMap::new(), message: None, apart: false }
+        Outgoing { method, url, headers: HeaderMap::new(), message: None, apart: false, blocks: false }
     }
 
     pub(super) fn with(mut self, name: HeaderName, value: Option<HeaderValue>) -> Outgoing {
@@ -146,7 +148,7 @@ impl HttpLink {
             *request.body_mut() = Some(reqwest::Body::wrap(departure));
         }
         let sending = self.client.inner.execute(request);
-        let response = match (self.http.limits.header, left) {
+        let response = match (self.http.limits.header.filter(|_| !outgoing.blocks), left) {
             (Some(limit), Some(left)) => tokio::select! {
                 response = sending => response,
                 () = late(left, limit) => return Err(Fault::Stalled { after: limit }),

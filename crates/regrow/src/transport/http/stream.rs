@@ -48,8 +48,7 @@ impl Bookmark {
 
 /// Reads until the request is answered, over as many streams as that takes.
 pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -> Result<Receipt, Fault> {
-    // A subscription is silent while nothing happens.
-    let idle = link.http.limits.idle.filter(|_| !errand.is("subscriptions/listen"));
+    let idle = errand.patience(link.http.limits.idle);
     let mut bookmark = Bookmark::default();
     let mut next = Some(response);
     let mut fault = Fault::AnswerCut;
