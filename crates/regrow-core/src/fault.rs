@@ -160,8 +160,14 @@ pub enum Fault {
     Status {
         /// The HTTP status.
         code: u16,
-        /// Empty, or what it says, escaped and cut, after a colon.
+        /// Empty, or more about it: what the server says, escaped and cut, after a colon.
         said: String,
+    },
+    /// The server gave a request back over HTTP/2 before it processed any of it.
+    #[error("the server declined the request over HTTP/2 ({how})")]
+    Unprocessed {
+        /// By which frame.
+        how: &'static str,
     },
     /// The answer ended before it was complete.
     #[error("the server ended its answer before it was complete")]
@@ -262,6 +268,7 @@ impl Fault {
                 | Redirected { .. }
                 | SessionExpired { ran: false }
                 | Deferred { .. }
+                | Unprocessed { .. }
                 | Status { code: 400..=407 | 410..=431, .. } // But not a timeout, a conflict, or a client that left.
         )
     }
@@ -283,7 +290,7 @@ impl Fault {
     pub fn reach(&self) -> Reach {
         use Fault::*;
         match self {
-            Status { .. } | Deferred { .. } | NotMcp { .. } | Redirected { .. } => Reach::Call,
+            Status { .. } | Deferred { .. } | NotMcp { .. } | Redirected { .. } | Unprocessed { .. } => Reach::Call,
             SessionExpired { .. } => Reach::Session,
             _ => Reach::Doubt,
         }
@@ -358,6 +365,7 @@ impl Fault {
             SessionExpired { .. } => "session-expired",
             Deferred { .. } => "deferred",
             Status { .. } => "status",
+            Unprocessed { .. } => "unprocessed",
             AnswerCut => "answer-cut",
             Stalled { .. } => "stalled",
             Replaced => "replaced",
@@ -393,6 +401,7 @@ impl Fault {
             | Unreachable { .. }
             | UnknownHost { .. }
             | Status { .. }
+            | Unprocessed { .. }
             | AnswerCut
             | Stalled { .. }
             | Replaced
@@ -591,6 +600,8 @@ mod tests {
                 "the server answered HTTP 404: gone", PASSES, Call, Never, false),
             Row(Status { code: 502, said: String::new() }, "status",
                 "the server answered HTTP 502", PASSES, Call, Soon, true),
+            Row(Unprocessed { how: "REFUSED_STREAM" }, "unprocessed",
+                "the server declined the request over HTTP/2 (REFUSED_STREAM)", PASSES, Call, Soon, false),
             Row(AnswerCut, "answer-cut",
                 "the server ended its answer before it was complete", PASSES, Doubt, Soon, true),
             Row(Stalled { after }, "stalled",

@@ -69,6 +69,8 @@ pub(crate) struct Pending {
     pub(crate) caller: Caller,
     /// A subscription stream: the newest session on which the server has acknowledged it.
     pub(crate) acknowledged: Option<Epoch>,
+    /// The session on which the server accepted it with this HTTP status, to answer it on its own stream.
+    pub(crate) accepted: Option<(Epoch, u16)>,
 }
 
 /// Whose call it is.
@@ -83,6 +85,10 @@ pub(crate) enum Caller {
 }
 
 impl Pending {
+    pub(crate) fn new(request: Frame, reply: Box<dyn Reply>, caller_id: RawId, caller: Caller) -> Pending {
+        Pending { request, reply, caller_id, caller, acknowledged: None, accepted: None }
+    }
+
     /// The tool that is called, if one is.
     pub(crate) fn tool(&self) -> Option<Arc<str>> {
         (self.request.method() == Some("tools/call")).then(|| self.request.name())?.map(Arc::from)

@@ -9,13 +9,14 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use crate::call::Pending;
 use crate::desk::News;
 use crate::frame::Frame;
 use crate::lines::Line;
 use crate::messages::{Messages, Taken, panicked};
 use crate::pace::{Flow, Next};
 use crate::shared::Shared;
-use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
+use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt, no_stream};
 
 /// So many messages that want no answer may be on their way at once.
 const MAX_NOTES: usize = 1024;
@@ -31,6 +32,8 @@ pub(crate) struct Exchanger {
     notes: HashMap<u64, (usize, JoinHandle<()>)>,
     last_note: u64,
     queued: usize,
+    /// The server has no stream of its own, on which it could answer a call that it only accepted.
+    streamless: bool,
     /// An exchange has ended.
     ended: Arc<Notify>,
 }
@@ -46,6 +49,7 @@ impl Exchanger {
             notes: HashMap::new(),
             last_note: 0,
             queued: 0,
+            streamless: false,
             ended: Arc::default(),
         }
     }
@@ -168,7 +172,7 @@ impl SessionEar {
     /// The exchange is over.
     fn finish(&self, note: Option<u64>, carried: &Carried) {
         match carried {
-            Ok(Receipt::Elsewhere) => {}
+            Ok(Receipt::Elsewhere(code)) => self.accepted(*code),
             Ok(Receipt::Done) if !self.is_open() => {}
             Ok(Receipt::Done) => self.fail(&Fault::AnswerCut),
             Err(Fault::Closed) => {} // We ended it. The owner knows why, and tells it when the session is settled.
@@ -176,6 +180,20 @@ impl SessionEar {
         }
         if let Some(exchanger) = self.shared.desk().exchanger(self.epoch) {
             exchanger.forget(self.call, note);
+        }
+    }
+
+    /// The server accepted the call with this status; the response comes on the server's own stream, if there is one.
+    fn accepted(&self, code: u16) {
+        let Some(call) = self.call else { return };
+        let mut desk = self.shared.desk();
+        let streamless = desk.exchanger(self.epoch).is_some_and(|exchanger| exchanger.streamless);
+        if let Some(pending) = desk.ledger.reply_mut(call).filter(|_| !streamless) {
+            pending.accepted = Some((self.epoch, code));
+        }
+        drop(desk);
+        if streamless && self.is_open() {
+            self.fail(&no_stream(code));
         }
     }
 
@@ -277,6 +295,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, epoch: Epoch, exchanges: Arc<dyn
         match exchanges.clone().listen(ear.clone()).await {
             Deaf::Over(fault) => return shared.lost(epoch, fault),
             Deaf::Lost(fault) => shared.concern(epoch, &fault),
+            Deaf::NoStream => return shared.hears_nothing(epoch),
         }
         backoff.proven(shared.now() - since);
         sleep(backoff.pause()).await;
@@ -306,6 +325,23 @@ impl Shared {
         let tasks = self.desk().stop_exchanges(epoch);
         for task in tasks {
             let _ = task.await; // Stopped, or done; either way nothing of it runs.
+        }
+    }
+
+    /// The server has no stream of its own: calls that it only accepted get no response.
+    fn hears_nothing(&self, epoch: Epoch) {
+        let accepted: Vec<(CallId, u16)> = {
+            let mut desk = self.desk();
+            let Some(exchanger) = desk.exchanger(epoch) else { return };
+            exchanger.streamless = true;
+            let of_epoch = |(id, pending): (CallId, &Pending)| match pending.accepted {
+                Some((on, code)) if on == epoch && desk.ledger.is_on(epoch, id) => Some((id, code)),
+                _ => None,
+            };
+            desk.ledger.iter().filter_map(of_epoch).collect()
+        };
+        for (id, code) in accepted {
+            self.missed(epoch, id, &no_stream(code));
         }
     }
 

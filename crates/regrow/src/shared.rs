@@ -173,7 +173,7 @@ impl Shared {
         self.handshake.note_use(method);
         let greets = method == "initialize";
         let bytes = request.bytes().len();
-        let pending = Pending { request, reply, caller_id, caller, acknowledged: None };
+        let pending = Pending::new(request, reply, caller_id, caller);
         let mut desk = self.desk();
         if greets {
             desk.notes.forget_initialized();
@@ -312,6 +312,7 @@ impl Shared {
         if let Some(Missed::Over(ended)) = missed {
             let kind = match fault.http_status() {
                 Some(_) => ErrorKind::Refused,
+                None if matches!(fault, Fault::Unprocessed { .. }) => ErrorKind::Interrupted,
                 None if ended.delivery == Delivery::NotSent => ErrorKind::Unavailable,
                 None => ErrorKind::Interrupted,
             };
@@ -363,7 +364,7 @@ impl Shared {
         let caller_id = RawId::from(0);
         let Ok(request) = Frame::parse(frame::request(&caller_id, method, params)) else { return end };
         let pending =
-            Pending { request, reply: Box::new(reply), caller_id, caller: Caller::Own, acknowledged: None };
+            Pending::new(request, Box::new(reply), caller_id, Caller::Own);
         let mut desk = self.desk();
         if !desk.is_live(epoch) {
             return end; // Nobody would ever settle it, and another session must not be asked.

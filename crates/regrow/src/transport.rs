@@ -82,7 +82,7 @@ pub trait Exchanges: Send + Sync + 'static {
     fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>>;
 
     /// After the handshake: what a server says by itself, outside of every exchange. Stays with it, through drops of the
-    /// stream, for as long as that works, and resolves when it does not. Never resolves where a server has no such stream.
+    /// stream, for as long as that works, and resolves when it does not.
     fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Deaf> {
         let _ = ear; // Nothing comes by itself by default.
         Box::pin(std::future::pending())
@@ -99,6 +99,8 @@ pub enum Deaf {
     Over(Fault),
     /// The stream is lost. The session may live: the caller has reason to doubt it, and listens again later.
     Lost(Fault),
+    /// The server has no such stream.
+    NoStream,
 }
 
 /// What became of a message that was carried.
@@ -106,8 +108,13 @@ pub enum Deaf {
 pub enum Receipt {
     /// It was answered, or needs no answer.
     Done,
-    /// The server has taken it, and its answer comes on another stream of the session.
-    Elsewhere,
+    /// The server accepted it with this HTTP status, and can send the response only on the stream of [`Exchanges::listen`].
+    Elsewhere(u16),
+}
+
+/// A request was accepted with this HTTP status, and there is no stream on which its response could come.
+pub(crate) fn no_stream(code: u16) -> Fault {
+    Fault::Status { code, said: " without a stream to send the response on".into() }
 }
 
 /// Hears what an exchange brings.

@@ -1,5 +1,6 @@
 //! A message goes there, and its answer comes back.
 
+use regrow::core::Fault;
 use regrow::transport::Receipt;
 
 use crate::ear::{ANSWER, CALL, http, open};
@@ -72,9 +73,23 @@ async fn the_session_id_and_the_version_go_with_every_later_message() {
 
 #[tokio::test]
 async fn what_is_accepted_is_answered_elsewhere() {
-    let server = Server::new(|_, talk| talk.reply(202, "", ""));
+    let server = legacy(|_, talk| talk.reply(202, "", ""));
     let link = open(&http(&server.url())).await;
-    assert_eq!(link.carry(CALL).await.receipt, Ok(Receipt::Elsewhere));
+    link.greet().await;
+    assert_eq!(link.carry(CALL).await.receipt, Ok(Receipt::Elsewhere(202)));
     let told = link.carry(r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#).await;
     assert_eq!(told.receipt, Ok(Receipt::Done));
+}
+
+#[tokio::test]
+async fn what_is_accepted_without_a_session_gets_no_response() {
+    for code in [202, 204] {
+        let server = Server::new(move |_, talk| talk.reply(code, "", ""));
+        for request in [crate::ear::INITIALIZE, CALL, crate::streams::MODERN_CALL] {
+            let link = open(&http(&server.url())).await;
+            let fault = link.carry(request).await.receipt.unwrap_err();
+            assert!(matches!(&fault, Fault::Status { code: is, .. } if *is == code), "{fault:?}");
+            assert!(fault.may_have_run());
+        }
+    }
 }

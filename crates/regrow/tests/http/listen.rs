@@ -75,15 +75,11 @@ async fn it_is_heard_through_streams_that_come_and_go() {
 async fn a_server_without_such_a_stream_is_left_in_peace() {
     for status in [405, 501, 400, 406] {
         let (server, link) = greeted(move |_, _, talk| talk.reply(status, "", "")).await;
-        let (mut listening, _) = listen(&link);
-        server.until(3).await;
-        assert!(goes_on(&mut listening).await, "{status}");
+        assert_eq!(end(listen(&link).0).await, Deaf::NoStream, "{status}");
         assert_eq!(server.requests().len(), 3);
     }
-    let (server, link) = greeted(|_, _, talk| talk.reply(200, "Content-Type: text/html\r\n", "<html>")).await;
-    let (mut listening, _) = listen(&link);
-    server.until(3).await;
-    assert!(goes_on(&mut listening).await);
+    let (_server, link) = greeted(|_, _, talk| talk.reply(200, "Content-Type: text/html\r\n", "<html>")).await;
+    assert_eq!(end(listen(&link).0).await, Deaf::NoStream);
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ async fn messages_go_where_the_stream_says_and_answers_come_on_it() {
     let ear = Heard::new(None);
     let listening = tokio::spawn(link.exchanges.clone().listen(ear.clone()));
     let carried = link.carry(CALL).await;
-    assert_eq!((carried.receipt.clone(), carried.ear.sent()), (Ok(Receipt::Elsewhere), 1));
+    assert_eq!((carried.receipt.clone(), carried.ear.sent()), (Ok(Receipt::Elsewhere(202)), 1));
     assert_eq!(ear.until(1).await, [ANSWER]);
     let ways: Vec<_> = old.server.requests().into_iter().map(|it| (it.method, it.path)).collect();
     let way = |method: &str, path: &str| (method.to_owned(), path.to_owned());

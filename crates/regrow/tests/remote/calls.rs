@@ -431,3 +431,38 @@ async fn waiting_for_the_result_of_a_task_has_no_deadline_over_http_either() {
     assert_eq!(said(&result), "done");
     assert_eq!((server.count("tasks/result"), server.count("notifications/cancelled")), (1, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_only_accepted_by_a_server_without_a_stream_fails_at_once() {
+    let server = Remote::legacy();
+    server.world().has_stream = false;
+    let connection = ready(&server).await;
+    let before = Instant::now();
+    let error = work(&connection, json!({ "elsewhere": true, "effect": "pay" })).await.unwrap_err();
+    assert!(before.elapsed() <= millis(1), "{:?}", before.elapsed());
+    assert_eq!((error.kind, error.delivery), (ErrorKind::Refused, Delivery::Unknown));
+    assert_eq!(error.data()["dev.regrow/fault"]["httpStatus"], 202);
+    assert_eq!(
+        error.to_string(),
+        "fake: the server answered HTTP 202 without a stream to send the response on \
+         instead of answering this call (work). It may have run; check before repeating it."
+    );
+    assert_eq!(server.count("tools/call"), 1);
+    work(&connection, json!({})).await.unwrap();
+    let status = connection.status().borrow().clone();
+    assert_eq!((status.sessions, status.budget_left), (1, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_accepted_fails_when_the_server_turns_out_to_have_no_stream_any_more() {
+    let server = Remote::legacy();
+    let connection = ready(&server).await;
+    let call = begin(&connection, json!({ "elsewhere": true, "ms": 3_600_000 }));
+    settle().await;
+    server.world().has_stream = false;
+    let before = Instant::now();
+    server.cut();
+    let error = call.await.unwrap().unwrap_err();
+    assert!(before.elapsed() <= secs(10), "{:?}", before.elapsed());
+    assert_eq!((error.kind, error.delivery), (ErrorKind::Refused, Delivery::Unknown));
+}

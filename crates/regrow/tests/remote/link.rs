@@ -138,7 +138,7 @@ impl FarEnd {
                             }
                         }
                     });
-                    return Ok(Receipt::Elsewhere);
+                    return Ok(Receipt::Elsewhere(202));
                 }
                 Act::Wait(length) => sleep(length).await,
                 Act::Effect(key) => *remote.world().effects.entry(key).or_default() += 1,
@@ -228,8 +228,11 @@ impl Exchanges for FarEnd {
                 world.listened.push(at);
                 world.has_stream
             };
-            if !has_stream || self.session().is_none() {
+            if self.session().is_none() {
                 return std::future::pending().await;
+            }
+            if !has_stream {
+                return Deaf::NoStream;
             }
             self.during_life(self.hear(&ear)).await.unwrap_or(Deaf::Over(Fault::Closed))
         })

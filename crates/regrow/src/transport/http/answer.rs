@@ -15,7 +15,7 @@ use super::stream;
 use crate::error::Plain;
 use crate::frame::{Frame, Salvage};
 use crate::lines::Line;
-use crate::transport::Receipt;
+use crate::transport::{Receipt, no_stream};
 
 /// What a body is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,9 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
     }
     if matches!(code, 202 | 204) {
         rest(response).await;
-        return Ok(Receipt::Elsewhere);
+        // Without a session the server has no stream of its own to answer on.
+        let in_session = link.has_session() && !errand.modern && !errand.is("initialize");
+        return if in_session { Ok(Receipt::Elsewhere(code)) } else { Err(no_stream(code)) };
     }
     match content(&response)? {
         Content::Events => stream::read(link, errand, response).await,

@@ -91,6 +91,9 @@ pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url) -> Fault {
         // In TLS 1.3 a server judges our certificate after we have begun to talk, but before it listens.
         return Fault::Untrusted { host: host(url), reason: format!("the server refused us ({alert:?})") };
     }
+    if let Some(how) = find::<h2::Error>(error).and_then(unprocessed).filter(|_| at == At::Start) {
+        return Fault::Unprocessed { how };
+    }
     if let Some(hyper) = find::<hyper::Error>(error) {
         if hyper.is_parse() && at == At::Start {
             return not_http(hyper);
@@ -103,6 +106,17 @@ pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url) -> Fault {
         }
     }
     Fault::Broken { reason: root_cause(error) }
+}
+
+/// How the server said that it did not process the request (RFC 9113, 8.7). A GOAWAY is the error of those streams alone that
+/// came after the last one that the server took.
+fn unprocessed(error: &h2::Error) -> Option<&'static str> {
+    match error {
+        _ if !error.is_remote() => None,
+        _ if error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM) => Some("REFUSED_STREAM"),
+        _ if error.is_go_away() => Some("GOAWAY"),
+        _ => None,
+    }
 }
 
 /// Whether a server that sends this alert turned us away at the handshake.

@@ -34,14 +34,16 @@ impl Exchanges for HttpLink {
                 match self.older.get() {
                     Some(older) => Deaf::Over(older.listen(ear).await),
                     None => match listen::listen(&self, &ear).await {
-                        fault @ Fault::SessionExpired { .. } => Deaf::Over(fault),
-                        fault => Deaf::Lost(fault),
+                        None => Deaf::NoStream,
+                        Some(fault @ Fault::SessionExpired { .. }) => Deaf::Over(fault),
+                        Some(fault) => Deaf::Lost(fault),
                     },
                 }
             };
             match self.during_life(listening).await.unwrap_or(Deaf::Over(Fault::Closed)) {
                 Deaf::Over(fault) => Deaf::Over(self.told(fault)),
                 Deaf::Lost(fault) => Deaf::Lost(self.told(fault)),
+                Deaf::NoStream => Deaf::NoStream,
             }
         })
     }
@@ -125,8 +127,9 @@ impl HttpLink {
         match older.post(self, errand).await? {
             Reply::Refused(refusal) => self.refused(errand, &refusal),
             Reply::Good(response) => {
+                let code = response.status.as_u16();
                 answer::rest(response).await;
-                Ok(if errand.request.is_some() { Receipt::Elsewhere } else { Receipt::Done })
+                Ok(if errand.request.is_some() { Receipt::Elsewhere(code) } else { Receipt::Done })
             }
         }
     }

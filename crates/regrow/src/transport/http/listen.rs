@@ -16,8 +16,9 @@ use crate::transport::Ear;
 const LASTED: Duration = Duration::from_secs(30);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// Hears what the server says, for as long as the session lasts.
-pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
+/// Hears what the server says, for as long as the session lasts. Resolves with what ended that; with nothing where the server
+/// has no such stream.
+pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Option<Fault> {
     if !link.has_session() {
         return std::future::pending().await; // Without a session nothing comes by itself.
     }
@@ -27,21 +28,21 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
         let stream = match Box::pin(stream::open(link, bookmark.last.clone())).await {
             Ok(Reply::Good(response)) if answer::content(&response) == Ok(Content::Events) => Some(response),
             Ok(Reply::Refused(refusal)) if refusal.code == 404 && link.session_id().is_some() => {
-                return Fault::SessionExpired { ran: false };
+                return Some(Fault::SessionExpired { ran: false });
             }
             Ok(Reply::Refused(refusal)) if let Some(wait) = refusal.wait(SystemTime::now()) => {
                 tokio::time::sleep(wait.max(bookmark.retry)).await;
                 continue;
             }
             Ok(Reply::Refused(refusal)) if refusal.code >= 500 && refusal.code != 501 => {
-                return refusal.fault();
+                return Some(refusal.fault());
             }
             // This server has no such stream; neither has one that sends us elsewhere.
             Ok(_) | Err(Fault::Redirected { .. } | Fault::Status { .. }) => None,
-            Err(fault) => return fault,
+            Err(fault) => return Some(fault),
         };
         // Not within the match: what the server said would be kept for as long.
-        let Some(mut response) = stream else { return std::future::pending().await };
+        let mut response = stream?;
         let opened = Instant::now();
         let mut spoke = false;
         let read = stream::until(link, ear, None, &mut response, &mut bookmark, |event| {
@@ -54,7 +55,7 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Fault {
         let read = read.await;
         link.has_heard(bookmark.clone());
         if let Err(fault) = read {
-            return fault;
+            return Some(fault);
         }
         short = if spoke || opened.elapsed() >= LASTED { 0 } else { short + 1 };
         tokio::time::sleep(pause(bookmark.retry, short)).await;
