@@ -4,6 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+use regrow::transport::http::client_tls;
 use regrow_gateway::operate::plain;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
@@ -131,9 +132,8 @@ fn with_tls(
     let _ = provider.install_default();
     let Some(path) = &options.ca_file else { return Ok(builder) };
     let wrong = |why: String| Failure::Usage(format!("--ca-file {}: {why}", plain(&path.to_string_lossy())));
-    let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let certificates = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| wrong(cause(&error)))?;
-    Ok(builder.tls_certs_merge(certificates))
+    let config = client_tls(path).map_err(|error| wrong(error.to_string()))?;
+    Ok(builder.tls_backend_preconfigured(config))
 }
 
 /// The innermost reason: the outer ones only say that something failed.

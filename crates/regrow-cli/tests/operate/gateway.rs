@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::serve::Listener;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use regrow_gateway::operate::{
     Authorized, GatewayReport, LogLevel, Operate, Order, OrderError, ServerReport, routes,
 };
@@ -59,8 +59,11 @@ impl Gateway {
 
     /// Speaks TLS, and lets in who has the token. Returns its URL, and the file with its certificate.
     pub fn start_with_token(&self, folder: &Path) -> (String, PathBuf) {
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        // With `CA:TRUE`, as `openssl req -x509` makes it.
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let signing_key = KeyPair::generate().unwrap();
+        let cert = params.self_signed(&signing_key).unwrap();
         let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
         let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()

@@ -19,14 +19,14 @@ use crate::ear::{ANSWER, CALL, Heard, Open, frame, open};
 use crate::server::{Server, Stream};
 
 /// An authority that signs for whom we like, and the files it writes.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
     directory: tempfile::TempDir,
 }
 
 impl Authority {
-    fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -48,7 +48,7 @@ impl Authority {
         (certificate.pem(), key.serialize_pem())
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
@@ -58,7 +58,7 @@ impl Authority {
     }
 
     /// What a server at `name` needs; it asks for certificates of `clients`, if there are any.
-    fn config(&self, name: &str, clients: Option<&Authority>) -> ServerConfig {
+    pub(crate) fn config(&self, name: &str, clients: Option<&Authority>) -> ServerConfig {
         let (certificate, key) = self.sign(name);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder =
@@ -86,7 +86,7 @@ impl Stream for StreamOwned<ServerConnection, TcpStream> {
 }
 
 /// A server that answers every call, after a handshake.
-fn serve(config: ServerConfig) -> Server {
+pub(crate) fn serve(config: ServerConfig) -> Server {
     let config = Arc::new(config);
     let shake = move |mut socket: TcpStream| -> io::Result<Box<dyn Stream>> {
         let mut tls = ServerConnection::new(config.clone()).unwrap();
@@ -103,16 +103,16 @@ fn serve(config: ServerConfig) -> Server {
     Server::with(move |socket| shake(socket).ok(), |_, talk| talk.json(ANSWER))
 }
 
-fn client() -> ClientBuilder {
+pub(crate) fn client() -> ClientBuilder {
     HttpClient::builder().no_proxy()
 }
 
-async fn secure(server: &Server, client: ClientBuilder) -> Open {
+pub(crate) async fn secure(server: &Server, client: ClientBuilder) -> Open {
     let url = format!("https://127.0.0.1:{}/mcp", server.address.port());
     open(&Http::new(&url).unwrap().client(client.build().unwrap())).await
 }
 
-fn untrusted(fault: Fault) -> String {
+pub(crate) fn untrusted(fault: Fault) -> String {
     match fault {
         Fault::Untrusted { host, reason } if host == "127.0.0.1" => reason,
         fault => panic!("{fault:?}"),

@@ -51,7 +51,7 @@ pub const OPTIONS: &[Described] = &[
         name: "callTimeout",
         kind: Kind::Limit,
         default: Some("\"300s\""),
-        meaning: "How long a call may take; progress starts it anew, up to an hour.",
+        meaning: "How long a call may take; progress resets it, up to an hour. Not for `tasks/result`, which waits for its task.",
         set: |options, it| it.limit().map(|it| options.call_timeout = it),
     },
     Described {
@@ -134,7 +134,7 @@ pub const OPTIONS: &[Described] = &[
         name: "caFile",
         kind: Kind::Path,
         default: None,
-        meaning: "Remote servers: trust the certificates in this file (PEM), besides those that the system trusts.",
+        meaning: "Remote servers: trust the certificates in this file (PEM), besides those that the system trusts. They may be authorities, or self-signed certificates of servers.",
         set: |options, it| it.path().map(|it| options.ca_file = it),
     },
     Described {

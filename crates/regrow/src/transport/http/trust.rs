@@ -4,11 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use rustls::client::danger::ServerCertVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme,
+};
 use rustls_platform_verifier::Verifier;
 
 use super::SetupError;
@@ -48,8 +52,66 @@ fn verifier(
         // Told here, where the file is known.
         RootCertStore::empty().add(root.clone()).map_err(|error| unusable(path, error))?;
     }
-    let verifier = Verifier::new_with_extra_roots(roots, provider).map_err(tls_error)?;
-    Ok(Some(Arc::new(verifier)))
+    let inner = Verifier::new_with_extra_roots(roots.clone(), provider).map_err(tls_error)?;
+    Ok(Some(Arc::new(WithSelfSigned { inner, known: roots })))
+}
+
+/// Also accepts a server that shows one of the operator's own certificates. `openssl req -x509` makes them with `CA:TRUE`, and
+/// those are otherwise refused as the certificate of a server.
+#[derive(Debug)]
+struct WithSelfSigned {
+    inner: Verifier,
+    known: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for WithSelfSigned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let judged = self.inner.verify_server_cert(end_entity, intermediates, name, ocsp, now);
+        match judged {
+            Err(error) if is_for_ca(&error) && self.known.iter().any(|known| known == end_entity) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            judged => judged,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+/// Whether a certificate was refused only because it may sign others. One that is not valid now is refused for that first.
+fn is_for_ca(error: &rustls::Error) -> bool {
+    let rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(inner))) = error else {
+        return false;
+    };
+    matches!(inner.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
 /// Read once for all clients: there are a hundred and more of them.
