@@ -290,7 +290,9 @@ impl Fault {
     pub fn reach(&self) -> Reach {
         use Fault::*;
         match self {
-            Status { .. } | Deferred { .. } | NotMcp { .. } | Redirected { .. } | Unprocessed { .. } => Reach::Call,
+            Status { .. } | Deferred { .. } | NotMcp { .. } | Redirected { .. } | Unprocessed { .. } => {
+                Reach::Call
+            }
             SessionExpired { .. } => Reach::Session,
             _ => Reach::Doubt,
         }

@@ -197,6 +197,10 @@ impl Upstream for Client {
             // Also one that is gone from the configuration: its calls may finish.
             (state.seat(key), state.seats.get(&key).and_then(|taken| taken.hears.server()))
         };
+        if seat.is_none() {
+            self.state().calls.end(number); // It waits until its server may start.
+            return true;
+        }
         let waited = server.is_some_and(|server| server.withdraw(self.number, number));
         if waited {
             self.state().calls.end(number);

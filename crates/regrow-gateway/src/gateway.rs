@@ -80,10 +80,15 @@ impl Gateway {
         gateway
     }
 
+    /// Takes no more clients, and says that it is not ready.
+    pub fn close(&self) {
+        self.0.is_closing.store(true, Ordering::Relaxed);
+    }
+
     /// Takes no more clients, lets calls in flight finish, and ends every server; bounded by the drain of each connection. What is
     /// done is told, for somebody who waits.
     pub async fn shutdown(&self, manner: Manner, tell: impl Fn(&str, usize)) {
-        self.0.is_closing.store(true, Ordering::Relaxed);
+        self.close();
         let servers = self.0.servers();
         let leaving = std::mem::take(&mut *lock(&self.0.leaving));
         let mut ends = JoinSet::new();

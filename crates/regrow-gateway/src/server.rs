@@ -58,6 +58,10 @@ pub(crate) struct Server {
     usage: Usage,
     /// Since when somebody waits to learn what it offers.
     awaited: OnceLock<Instant>,
+    /// Whether an earlier server of its name still has to end before it may start.
+    waits: watch::Sender<bool>,
+    /// Whether nothing is left of it.
+    is_gone: watch::Sender<bool>,
     state: Mutex<State>,
 }
 
@@ -83,7 +87,8 @@ impl State {
 }
 
 impl Server {
-    pub(crate) fn new(key: Key, config: config::Server, workshop: Arc<Workshop>) -> Arc<Server> {
+    /// `waits`: it must not start before [`Server::release`].
+    pub(crate) fn new(key: Key, config: config::Server, workshop: Arc<Workshop>, waits: bool) -> Arc<Server> {
         let name: Arc<str> = config.name.escape_debug().to_string().into();
         let store = workshop.settings.store.as_ref();
         let known = store.and_then(|store| store.recall(store_key(&config), SystemTime::now()));
@@ -99,6 +104,8 @@ impl Server {
             catalog,
             usage: Usage::new(),
             awaited: OnceLock::new(),
+            waits: watch::Sender::new(waits),
+            is_gone: watch::Sender::new(false),
             state: Mutex::default(),
         })
     }
@@ -133,9 +140,37 @@ impl Server {
         self.config.options.start == Start::Eager || !self.is_listed()
     }
 
+    /// Whether it may not start yet.
+    pub(crate) fn waits(&self) -> bool {
+        *self.waits.borrow()
+    }
+
+    /// Resolves when it may start.
+    pub(crate) async fn released(&self) {
+        // The sender is ours: it does not close.
+        let _ = self.waits.subscribe().wait_for(|waits| !waits).await;
+    }
+
+    /// Nothing is left of the earlier server of its name.
+    pub(crate) fn release(&self) {
+        self.waits.send_replace(false);
+        self.start();
+    }
+
+    /// Whether nothing is left of it.
+    pub(crate) fn is_gone(&self) -> bool {
+        *self.is_gone.borrow()
+    }
+
+    /// Resolves when nothing is left of it.
+    pub(crate) async fn gone(&self) {
+        let _ = self.is_gone.subscribe().wait_for(|is_gone| *is_gone).await;
+    }
+
     /// Makes its home, and starts it if it is to be started before anybody calls it.
     pub(crate) fn start(&self) {
-        if self.workshop.settings.clients == Clients::Many
+        if !self.waits()
+            && self.workshop.settings.clients == Clients::Many
             && let Ok(commons) = self.commons(Principal::default())
             && self.starts_unasked()
         {
@@ -181,6 +216,9 @@ impl Server {
         hears: Arc<dyn Inbox>,
     ) -> Result<Seat, Box<CallError>> {
         let me = self.me.upgrade().ok_or_else(|| self.unavailable("it is no longer configured"))?;
+        if self.waits() {
+            return Err(self.unavailable("its earlier process has not ended yet"));
+        }
         if self.workshop.settings.clients == Clients::One {
             let seat = Seat::own(&me, self.builder()?, hears);
             if let Some(connection) = seat.connection() {
@@ -224,7 +262,7 @@ impl Server {
         }
         state.own.retain(|own| !own.status().borrow().is_closed());
         if state.own.len() >= usize::try_from(options.max_sessions).unwrap_or(usize::MAX) {
-            return Err(self.error(ErrorKind::Overloaded));
+            return Err(self.error(ErrorKind::TooManySessions { limit: options.max_sessions }));
         }
         let seat = Seat::own(me, self.builder()?, hears);
         if let Some(connection) = seat.connection() {
@@ -262,6 +300,7 @@ impl Server {
         while ends.join_next().await.is_some() {}
         let home = self.state().home.take();
         drop(home); // Not under the lock.
+        self.is_gone.send_replace(true);
     }
 
     /// Every connection that there is with it.

@@ -48,6 +48,11 @@ pub enum ErrorKind {
     Timeout,
     /// Too much is pending already.
     Overloaded,
+    /// The server has as many sessions of its clients' own as it may have.
+    TooManySessions {
+        /// How many those are.
+        limit: u32,
+    },
     /// The request or its answer is larger than the cap.
     TooLarge {
         /// How large it was.
@@ -108,6 +113,7 @@ impl ErrorKind {
             ErrorKind::Unavailable => "unavailable",
             ErrorKind::Timeout => "timeout",
             ErrorKind::Overloaded => "overloaded",
+            ErrorKind::TooManySessions { .. } => "too-many-sessions",
             ErrorKind::TooLarge { .. } => "too-large",
             ErrorKind::Malformed => "malformed",
             ErrorKind::Closed => "closed",
@@ -128,6 +134,7 @@ impl ErrorKind {
             ErrorKind::Closed => -31007,
             ErrorKind::Refused => -31008,
             ErrorKind::NotBridged(_) => -31009,
+            ErrorKind::TooManySessions { .. } => -31010,
         }
     }
 }
@@ -311,6 +318,13 @@ impl CallError {
             (ErrorKind::Overloaded, _) => {
                 say("too many calls are pending already".into(), ", so this call was refused")
             }
+            (ErrorKind::TooManySessions { limit }, _) => {
+                let sessions = if limit == 1 { "session" } else { "sessions" };
+                say(
+                    format!("it already has {limit} private {sessions}, the most that maxSessions allows"),
+                    ", so there is none for this call",
+                )
+            }
             (ErrorKind::TooLarge { bytes }, _) => say(
                 format!("a message of {bytes} bytes is over the limit"),
                 " and was dropped: it belonged to this call",
@@ -318,6 +332,9 @@ impl CallError {
             (ErrorKind::Malformed, _) => say("the server sent a malformed response".into(), " to this call"),
             (ErrorKind::Refused, Some(fault)) => say(fault.to_string(), " instead of answering this call"),
             (ErrorKind::Refused, None) => say("the server refused".into(), " this call"),
+            (ErrorKind::Closed, _) if self.retry_after().is_some() => {
+                say("Regrow is shutting down".into(), ", so this call was refused")
+            }
             (ErrorKind::Closed, _) => {
                 say("the connection was closed".into(), " before this call was answered")
             }
@@ -344,6 +361,9 @@ impl CallError {
     }
 
     fn what_now(&self) -> Option<String> {
+        if matches!(self.kind, ErrorKind::TooManySessions { .. }) {
+            return Some("Close another client of this server, or raise maxSessions.".into());
+        }
         match self.outlook {
             Outlook::Serving | Outlook::Deferred(_) => None,
             Outlook::Restarting => Some("The connection is already restarting.".into()),
@@ -442,8 +462,18 @@ mod tests {
         use ErrorKind::*;
         let not_bridged = NotBridged(Gap::Tasks);
         let too_large = TooLarge { bytes: 1 };
-        for kind in [Interrupted, Unavailable, Timeout, Overloaded, too_large, Malformed, Closed, not_bridged]
-        {
+        let sessions = TooManySessions { limit: 1 };
+        for kind in [
+            Interrupted,
+            Unavailable,
+            Timeout,
+            Overloaded,
+            sessions,
+            too_large,
+            Malformed,
+            Closed,
+            not_bridged,
+        ] {
             assert!(!(-32768..=-32000).contains(&kind.code()));
         }
     }

@@ -363,8 +363,7 @@ impl Shared {
         let (reply, end) = oneshot::channel();
         let caller_id = RawId::from(0);
         let Ok(request) = Frame::parse(frame::request(&caller_id, method, params)) else { return end };
-        let pending =
-            Pending::new(request, Box::new(reply), caller_id, Caller::Own);
+        let pending = Pending::new(request, Box::new(reply), caller_id, Caller::Own);
         let mut desk = self.desk();
         if !desk.is_live(epoch) {
             return end; // Nobody would ever settle it, and another session must not be asked.

@@ -76,20 +76,23 @@ pub(super) async fn serve(
     let (stop, stopped) = oneshot::channel();
     let stopped = async { stopped.await.unwrap_or_default() };
     let admit = Arc::new(gateway.clone());
-    let serving = tokio::spawn(bound.serve(admit, operate::routes(Arc::new(gateway.clone())), stopped));
+    let gone = {
+        let gateway = gateway.clone();
+        // The face lets answers finish first; then nobody needs the servers.
+        async move {
+            let tell = |name: &str, left| tracing::info!(server = name, "ended; {left} left");
+            gateway.shutdown(Manner::Planned, tell).await;
+        }
+    };
+    let pages = operate::routes(Arc::new(gateway.clone()));
+    let serving = tokio::spawn(bound.serve(admit, pages, stopped, gone));
     overseer.oversee(&gateway).await;
 
     tracing::info!("told to end: no new calls; those in flight may go on for {:?}", options.drain_timeout);
+    gateway.close();
     let _ = stop.send(()); // Unless it has ended by itself.
-    let parting = async {
-        // The face lets answers finish first; then nobody needs the servers.
-        let _ = serving.await;
-        gateway
-            .shutdown(Manner::Planned, |name, left| tracing::info!(server = name, "ended; {left} left"))
-            .await;
-    };
     tokio::select! {
-        ended = timeout(options.drain_timeout, parting) => if ended.is_err() {
+        ended = timeout(options.drain_timeout, serving) => if ended.is_err() {
             tracing::warn!("not all calls have ended in time");
         },
         () = overseer.told_again() => tracing::info!("told again: ending at once"),

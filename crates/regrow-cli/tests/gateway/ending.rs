@@ -55,13 +55,23 @@ fn told_to_end_it_takes_nobody_in_any_more() {
     let mut house = place.start();
     house.wait_for_tools("one");
     let mut guest = Guest::of(&house, Era::Modern);
+    let mut existing = Guest::of(&house, Era::Legacy);
     let _call = guest.begin_call("hang", json!({}));
     assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("hang") == 1));
     let mut early = Wire::connect(house.address);
     assert_eq!(early.ask("GET", "/readyz", &[], "").0.status, 200);
     house.signal(Signal::TERM);
     house.wait_for_log("told to end");
-    wait_until("nobody is let in", PATIENCE, || std::net::TcpStream::connect(house.address).is_err());
+    // Who comes is told why, for as long as calls are in flight.
+    let (head, body) = Wire::connect(house.address).ask("GET", "/readyz", &[], "");
+    assert_eq!(head.status, 503, "{body}");
+    let (said, fault) = existing.failing_call("echo", json!({ "text": "late" }));
+    assert!(said.contains("Regrow is shutting down"), "{said}");
+    assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("closed"), &json!("not-sent")), "{fault}");
+    let new = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} }).to_string();
+    let types = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
+    let (head, body) = Wire::connect(house.address).ask("POST", "/mcp", &types, &new);
+    assert_eq!((head.status, head.header("retry-after")), (503, Some("5")), "{body}");
     // Told once more, it does not wait for the call.
     house.signal(Signal::TERM);
     let (code, took) = house.wait_for_exit();

@@ -61,7 +61,8 @@ fn a_private_session_is_a_process_for_each_client_and_ends_with_it() {
     assert_eq!(house.server("one")["privateSessions"], 2);
     let (said, fault) = third.failing_call("pid", json!({}));
     assert_eq!(fault["delivery"], "not-sent", "{said}: {fault}");
-    assert_eq!(fault["kind"], "overloaded", "{said}: {fault}");
+    assert_eq!(fault["kind"], "too-many-sessions", "{said}: {fault}");
+    assert!(said.contains("raise maxSessions"), "{said}");
 
     assert_eq!(first.leave(), 200);
     assert_gone(&[one], PATIENCE);

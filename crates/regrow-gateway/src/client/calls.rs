@@ -3,13 +3,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
+use regrow::core::waits_by_design;
 use regrow::frame::{Edit, Frame, RawId};
-use regrow::{CallError, Outcome, Reply, Request};
+use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
+use tokio::time::timeout;
 
 use super::Client;
 use crate::answers::{self, raw_text};
 use crate::catalog::List;
 use crate::server::{Key, Server};
+
+/// No more calls of one client wait until their server may start.
+const MAX_WAITING: usize = 4096;
 
 /// The calls of one client that have not ended, in the order in which they came.
 #[derive(Default)]
@@ -29,6 +34,11 @@ impl Calls {
         self.open.remove(&number);
     }
 
+    /// Whether it has neither ended nor been cancelled.
+    fn is_open(&self, number: u64) -> bool {
+        self.open.contains_key(&number)
+    }
+
     /// The newest that the client knows by this id.
     pub(super) fn newest(&self, id: &RawId) -> Option<(u64, Key)> {
         let mut newest_first = self.open.iter().rev();
@@ -44,17 +54,63 @@ impl Calls {
 impl Client {
     /// A request for this server, as it is.
     pub(super) fn call(&self, server: &Arc<Server>, request: Request) {
+        let number = self.state().calls.begin(request.id.clone(), server.key);
+        match server.waits() {
+            true => self.call_later(server.clone(), number, request),
+            false => self.call_now(server, number, request),
+        }
+    }
+
+    /// The same when the server may start. What it is waited for is taken from the time of the call.
+    fn call_later(&self, server: Arc<Server>, number: u64, request: Request) {
+        if self.state().calls.open.len() > MAX_WAITING {
+            self.state().calls.end(number);
+            let error = CallError::unsent(server.name.clone(), &request.frame, ErrorKind::Overloaded);
+            return request.reply.end(Outcome::Failed(error));
+        }
+        let blocks = request.frame.method().is_some_and(waits_by_design);
+        let limit = server.config.options.call_timeout.filter(|_| !blocks);
+        let left = limit.map(|limit| limit.saturating_sub(request.since.elapsed()));
+        let me = self.me.clone();
+        tokio::spawn(async move {
+            let in_time = match left {
+                Some(left) => timeout(left, server.released()).await.is_ok(),
+                None => {
+                    server.released().await;
+                    true
+                }
+            };
+            let Some(client) = me.upgrade() else { return };
+            if !client.state().calls.is_open(number) {
+                return; // It was cancelled.
+            }
+            // It may have been replaced once more.
+            let newest = client.gateway.server_named(&server.config.name);
+            match newest.filter(|newest| newest.key != server.key) {
+                Some(newest) if in_time => {
+                    client.state().calls.end(number);
+                    return client.call(&newest, request);
+                }
+                None if in_time => return client.call_now(&server, number, request),
+                _ => client.state().calls.end(number),
+            }
+            let error = CallError::unsent(server.name.clone(), &request.frame, ErrorKind::Timeout);
+            request.reply.end(Outcome::Failed(error));
+        });
+    }
+
+    fn call_now(&self, server: &Arc<Server>, number: u64, request: Request) {
         let Request { frame, id, reply, since } = request;
         let seat = match self.seat(server) {
             Ok(seat) => seat,
             Err(error) => {
+                self.state().calls.end(number);
                 let tool = frame.name().filter(|_| frame.method() == Some("tools/call")).map(Arc::from);
                 return reply.end(Outcome::Failed(CallError { tool, ..*error }));
             }
         };
         let (frame, reply) = self.gateway.traces().trace(&server.name, frame, reply);
         let reply = if frame.has_task() { self.remembering(server.key, reply) } else { reply };
-        let number = self.state().calls.begin(id.clone(), server.key);
         let reply = Box::new(Ended { client: self.me.clone(), number, reply: server.stats.timed(reply) });
         server.enter(self.number, number, Request { frame, id, reply, since }, seat);
     }

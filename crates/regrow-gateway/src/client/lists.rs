@@ -90,7 +90,7 @@ impl Client {
     }
 
     /// Takes its seat at every server that is to be started with its client, so that they start now.
-    pub(super) fn take_seats(&self) {
+    pub(crate) fn take_seats(&self) {
         for server in self.servers() {
             if server.starts_with_its_client() {
                 // One that cannot be reached says so when it is called.

@@ -44,6 +44,7 @@ pub use census::{Census, Counts};
 pub use options::{Limits, Options, Tls};
 
 use halls::Halls;
+use refusal::Refusal;
 use sessions::Sessions;
 
 /// What all requests share.
@@ -72,6 +73,11 @@ impl Face {
 
     fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Why a session is not found: in a shutdown, another one could not be had either.
+    fn reason(&self, refusal: Refusal) -> Refusal {
+        if self.is_closing() { Refusal::closing() } else { refusal }
     }
 
     /// No new client comes in, and streams that have no end of their own end now.

@@ -1,11 +1,11 @@
 //! Another configuration: only what changed is touched.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use regrow::core::Manner;
 
-use super::{Gateway, lock};
+use super::{Gateway, Inside, lock};
 use crate::config::Config;
 use crate::server::{Key, Server};
 
@@ -24,13 +24,14 @@ pub struct Changes {
 
 impl Gateway {
     /// Takes this configuration. Servers that it describes as before go on, those that it describes differently or not at all are
-    /// drained and ended, new ones are started.
+    /// drained and ended, new ones are started. One that is described differently starts when nothing is left of what it was.
     pub fn reload(&self, config: Config) -> Changes {
         let inside = &self.0;
         let mut changes = Changes::default();
         let before = inside.servers();
         let mut servers = Vec::with_capacity(config.servers.len());
         let mut started = vec![];
+        let ending: Vec<Arc<Server>> = lock(&inside.leaving).iter().filter_map(Weak::upgrade).collect();
         for described in config.servers {
             let old = before.iter().find(|server| server.config.name == described.name);
             // Where it stands in its file is no part of what it is.
@@ -42,7 +43,13 @@ impl Gateway {
             let list = if old.is_some() { &mut changes.changed } else { &mut changes.added };
             list.push(described.name.clone());
             let key = Key(inside.keys.fetch_add(1, Ordering::Relaxed));
-            let server = Server::new(key, described, inside.workshop.clone());
+            let earlier =
+                before.iter().chain(&ending).filter(|earlier| earlier.config.name == described.name);
+            let earlier: Vec<_> = earlier.filter(|earlier| !earlier.is_gone()).cloned().collect();
+            let server = Server::new(key, described, inside.workshop.clone(), !earlier.is_empty());
+            if !earlier.is_empty() {
+                tokio::spawn(succeed(server.clone(), earlier, Arc::downgrade(inside)));
+            }
             started.push(server.clone());
             servers.push(server);
         }
@@ -71,5 +78,16 @@ impl Gateway {
         }
         inside.workshop.changed.notify_one();
         changes
+    }
+}
+
+/// Lets a server start when nothing is left of those that it takes the place of.
+async fn succeed(server: Arc<Server>, earlier: Vec<Arc<Server>>, inside: Weak<Inside>) {
+    for earlier in &earlier {
+        earlier.gone().await;
+    }
+    server.release();
+    if let Some(inside) = inside.upgrade() {
+        inside.clients().iter().for_each(|client| client.take_seats());
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct World {
     pub(crate) address: SocketAddr,
     pub(crate) census: Arc<Census>,
     shutdown: Option<oneshot::Sender<()>>,
+    /// The servers behind it live for as long as this.
+    pub(crate) servers: Option<oneshot::Sender<()>>,
     served: JoinHandle<Parting>,
 }
 
@@ -35,6 +37,7 @@ impl World {
         let (address, census) = (bound.addresses()[0], bound.census());
         let house = House::new();
         let (shutdown, ends) = oneshot::channel();
+        let (servers, gone) = oneshot::channel();
         let more = Router::new()
             .route("/livez", get(|| async { "alive" }))
             .route("/readyz", get(|| async { "ready" }))
@@ -44,9 +47,12 @@ impl World {
             let ends = async move {
                 let _ = ends.await; // Dropped is as good as told.
             };
-            bound.serve(admit, more, ends).await
+            let gone = async move {
+                let _: Result<(), _> = gone.await;
+            };
+            bound.serve(admit, more, ends, gone).await
         });
-        World { house, address, census, shutdown: Some(shutdown), served }
+        World { house, address, census, shutdown: Some(shutdown), servers: Some(servers), served }
     }
 
     pub(crate) async fn wire(&self) -> Wire {
@@ -58,7 +64,8 @@ impl World {
         self.shutdown.take();
     }
 
-    pub(crate) async fn parting(self) -> Parting {
+    pub(crate) async fn parting(mut self) -> Parting {
+        self.servers.take();
         self.served.await.expect("serving does not panic")
     }
 

@@ -108,7 +108,13 @@ async fn more_sessions_of_their_own_than_allowed_are_a_typed_error_and_room_come
         assert_eq!(guest.call("a__echo", "x").await, "a: x");
     }
     let refused = guests[2].ask("tools/call", json!({ "name": "a__echo" })).await;
-    assert_eq!((&refused["failed"], &refused["delivery"]), (&json!("Overloaded"), &json!("NotSent")));
+    assert_eq!(refused["failed"], "TooManySessions { limit: 2 }");
+    assert_eq!(
+        refused["says"],
+        "a: it already has 2 private sessions, the most that maxSessions allows, so there is none for this call (echo). \
+         It did not run. Close another client of this server, or raise maxSessions."
+    );
+    assert_eq!(refused["delivery"], "NotSent");
     assert_eq!(guests[2].call("b__echo", "x").await, "b: x", "the other server is another matter");
     assert_eq!(house.report("a").private_sessions, 2);
     guests.remove(0);

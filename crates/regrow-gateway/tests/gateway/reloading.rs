@@ -246,3 +246,62 @@ async fn orders_are_followed() {
     assert_eq!(guest.call("a__echo", "x").await, "a: x");
     assert_eq!(house.gateway.order("c", Order::Wake), Err(OrderError::NoSuchServer));
 }
+
+/// A gateway to one server with a call in flight that takes so long, and then another configuration.
+async fn changed_under_a_call(
+    clients: regrow_gateway::Clients,
+    ms: u64,
+    set: impl Fn(&mut regrow_gateway::config::Options),
+) -> (Fake, House, Guest, Waiting) {
+    let a = Fake::legacy("a");
+    let house = House::new(clients, &[&a]);
+    let guest = Guest::legacy(&house.gateway).await;
+    guest.tools().await;
+    let call = guest.begin(1, "wait", json!({ "text": "old", "ms": ms }));
+    settle().await;
+    let otherwise = described(&a, |options| {
+        options.concurrency = Some(3);
+        set(options);
+    });
+    house.reload(vec![(&a, otherwise)]);
+    (a, house, guest, call)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_server_starts_when_nothing_is_left_of_what_it_was_and_calls_wait_for_that() {
+    for clients in [One, Many] {
+        let (a, house, guest, mut old) = changed_under_a_call(clients, 5000, |_| {}).await;
+        let new = guest.begin(2, "echo", json!({ "text": "new" }));
+        for again in 0..3 {
+            // Changed again while it waits: then that one waits for all before it.
+            let otherwise = described(&a, |options| options.concurrency = Some(10 + again));
+            house.reload(vec![(&a, otherwise)]);
+            sleep(Duration::from_secs(1)).await;
+            assert_eq!((a.live(), a.starts()), (1, 1), "{clients:?}");
+            assert!(old.now().is_none());
+        }
+        let newest = guest.begin(3, "echo", json!({ "text": "newest" }));
+        assert_eq!(said(&old.end().await), "a: old");
+        assert_eq!(said(&newest.end().await), "a: newest", "{clients:?}");
+        assert_eq!(said(&new.end().await), "a: new", "{clients:?}");
+        assert_eq!((a.live(), a.starts()), (1, 2), "{clients:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_for_a_changed_server_no_longer_than_its_deadline() {
+    let limit = |options: &mut regrow_gateway::config::Options| {
+        options.call_timeout = Some(Duration::from_secs(2));
+    };
+    let (a, _house, guest, old) = changed_under_a_call(Many, 5000, limit).await;
+    let start = Instant::now();
+    let late = guest.begin(2, "echo", json!({ "text": "late" })).end().await;
+    assert_eq!(start.elapsed().as_secs(), 2);
+    assert_eq!((&late["failed"], &late["delivery"]), (&json!("Timeout"), &json!("NotSent")), "{late}");
+    let _cancelled = guest.begin(3, "echo", json!({ "text": "cancelled" }));
+    assert!(guest.cancel(3));
+    assert_eq!(said(&old.end().await), "a: old");
+    sleep(Duration::from_secs(40)).await;
+    assert_eq!(a.ran("echo"), [""; 0], "neither ran after all");
+    assert_eq!(guest.call("echo", "next").await, "a: next");
+}

@@ -635,9 +635,7 @@ async fn the_result_of_a_task_is_asked_for_again_after_a_death() {
     let connection = ready(&server).await;
     let waiting = {
         let connection = connection.clone();
-        tokio::spawn(async move {
-            connection.request("tasks/result", Some(json!({ "taskId": "t" }))).await
-        })
+        tokio::spawn(async move { connection.request("tasks/result", Some(json!({ "taskId": "t" }))).await })
     };
     sleep(secs(600)).await;
     server.die(killed());

@@ -78,7 +78,8 @@ async fn a_server_without_such_a_stream_is_left_in_peace() {
         assert_eq!(end(listen(&link).0).await, Deaf::NoStream, "{status}");
         assert_eq!(server.requests().len(), 3);
     }
-    let (_server, link) = greeted(|_, _, talk| talk.reply(200, "Content-Type: text/html\r\n", "<html>")).await;
+    let (_server, link) =
+        greeted(|_, _, talk| talk.reply(200, "Content-Type: text/html\r\n", "<html>")).await;
     assert_eq!(end(listen(&link).0).await, Deaf::NoStream);
 }
 

@@ -72,7 +72,8 @@ async fn refusing(authority: &Authority, refusals: usize) -> (u16, Arc<AtomicUsi
                             json!({ "content": [] })
                         }
                         _ => {
-                            let head = http::Response::builder().status(if message.is_null() { 405 } else { 202 });
+                            let head =
+                                http::Response::builder().status(if message.is_null() { 405 } else { 202 });
                             respond.send_response(head.body(()).unwrap(), true).unwrap();
                             return;
                         }

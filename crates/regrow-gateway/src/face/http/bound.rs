@@ -1,4 +1,4 @@
-//! Serving: connections are taken until the shutdown, and then brought to an end in good order.
+//! Serving: until the shutdown, and then until nobody needs an answer any more.
 
 use std::future::poll_fn;
 use std::io;
@@ -58,59 +58,120 @@ impl Bound {
         self.census.clone()
     }
 
-    /// Serves until `shutdown` resolves, and then as long as answers need, within their limit. `more` are the operator's pages: the
-    /// same guards stand before them, and `/livez` and `/readyz` need no token.
+    /// Serves until `shutdown` resolves, and then as long as answers need, within their limit. Nobody is left without an answer
+    /// before `gone` resolves, which is polled when the answers are there: until then whoever comes is told that this is the end.
+    ///
+    /// `more` are the operator's pages: the same guards stand before them, and `/livez` and `/readyz` need no token.
     pub async fn serve(
         self,
         admit: Arc<dyn Admit>,
         more: Router,
         shutdown: impl Future<Output = ()>,
+        gone: impl Future<Output = ()>,
     ) -> Parting {
         let Bound { listeners, acceptor, guard, sse, style, limits, census, .. } = self;
-        let face = Face::new(admit, style, limits.clone(), census.clone());
+        let face = Face::new(admit, style, limits, census);
         let router = route::router(face.clone(), guard, more, sse);
-        let graceful = GracefulShutdown::new();
-        let mut connections = JoinSet::new();
+        let mut door = Door {
+            face: face.clone(),
+            listeners,
+            acceptor,
+            router,
+            connections: JoinSet::new(),
+            short: false,
+        };
+        let (graceful, late) = (GracefulShutdown::new(), GracefulShutdown::new());
+        door.open_until(&graceful, shutdown).await;
+        face.close();
+        door.open_until(&late, answered(&face, graceful)).await;
+        let unanswered = face.census.counts().calls;
+        face.end();
+        door.open_until(&late, gone).await;
+        door.close(late).await;
+        Parting { unanswered }
+    }
+}
+
+/// Resolves when the connections that there were have ended, or all calls are answered, or their time is over.
+async fn answered(face: &Face, graceful: GracefulShutdown) {
+    let until = Instant::now() + face.limits.drain;
+    tokio::select! {
+        biased; // Connections are told to take no more requests when this is first polled.
+        () = graceful.shutdown() => {}
+        () = face.census.all_answered() => {}
+        () = sleep_until(until) => {}
+    }
+}
+
+/// Where clients come in.
+struct Door {
+    face: Arc<Face>,
+    listeners: Vec<TcpListener>,
+    acceptor: Option<TlsAcceptor>,
+    router: Router,
+    connections: JoinSet<()>,
+    /// The last connection could not be taken.
+    short: bool,
+}
+
+impl Door {
+    /// Takes connections until this resolves.
+    async fn open_until(&mut self, graceful: &GracefulShutdown, until: impl Future<Output = ()>) {
         let mut sweep = interval(SWEEP);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut short = false;
-        let mut shutdown = std::pin::pin!(shutdown);
+        let mut until = std::pin::pin!(until);
         loop {
             let socket = tokio::select! {
-                () = &mut shutdown => break,
-                accepted = accept(&listeners) => accepted,
+                biased; // What has come by the end must not keep it from ending.
+                () = &mut until => return,
+                accepted = accept(&self.listeners) => accepted,
                 // One that panicked was reported, and is over like any other.
-                Some(_) = connections.join_next() => continue,
+                Some(_) = self.connections.join_next() => continue,
                 now = sweep.tick() => {
-                    face.sweep(now);
+                    self.face.sweep(now);
                     continue;
                 }
             };
-            let socket = match socket {
-                Ok(socket) => socket,
+            match socket {
+                Ok(socket) => {
+                    self.short = false;
+                    self.take(socket, graceful);
+                }
                 Err(error) => {
-                    if !std::mem::replace(&mut short, true) {
+                    if !std::mem::replace(&mut self.short, true) {
                         tracing::warn!(%error, "no connection can be taken now; it is tried on");
                     }
                     sleep(PAUSE).await; // Most likely too many files are open; asking at once again would only spin.
-                    continue;
                 }
-            };
-            short = false;
-            let Some(counted) = census.connect(limits.connections) else {
-                // If the client hears nothing of it, it sees the connection closed.
-                let _ = connection::turn_away(&socket);
-                continue;
-            };
-            let (acceptor, router, limits) = (acceptor.clone(), router.clone(), limits.clone());
-            let watcher = graceful.watcher();
-            connections.spawn(async move {
-                connection::serve(socket, acceptor, router, &limits, watcher).await;
-                drop(counted);
-            });
+            }
         }
-        drop(listeners);
-        end(&face, graceful, &mut connections).await
+    }
+
+    fn take(&mut self, socket: TcpStream, graceful: &GracefulShutdown) {
+        let limits = self.face.limits.clone();
+        let Some(counted) = self.face.census.connect(limits.connections) else {
+            // If the client hears nothing of it, it sees the connection closed.
+            let _ = connection::turn_away(&socket);
+            return;
+        };
+        let (acceptor, router, watcher) = (self.acceptor.clone(), self.router.clone(), graceful.watcher());
+        self.connections.spawn(async move {
+            connection::serve(socket, acceptor, router, &limits, watcher).await;
+            drop(counted);
+        });
+    }
+
+    /// Takes nobody any more. What is not said soon is not said.
+    async fn close(mut self, graceful: GracefulShutdown) {
+        drop(std::mem::take(&mut self.listeners));
+        let mut connections = self.connections;
+        let said = async {
+            let ended = async { while connections.join_next().await.is_some() {} };
+            tokio::join!(graceful.shutdown(), ended)
+        };
+        // Those that are not done by then are closed.
+        let _ = timeout(LAST_BYTES, said).await;
+        connections.shutdown().await;
     }
 }
 
@@ -125,23 +186,4 @@ async fn accept(listeners: &[TcpListener]) -> io::Result<TcpStream> {
         Poll::Pending
     })
     .await
-}
-
-/// Lets answers finish, ends streams, and closes what is left.
-async fn end(face: &Face, graceful: GracefulShutdown, connections: &mut JoinSet<()>) -> Parting {
-    let mut ended = std::pin::pin!(graceful.shutdown());
-    let until = Instant::now() + face.limits.drain;
-    face.close();
-    tokio::select! {
-        biased; // Connections are told to take no more requests when this is first polled.
-        () = &mut ended => {}
-        () = face.census.all_answered() => {}
-        () = sleep_until(until) => {}
-    }
-    let unanswered = face.census.counts().calls;
-    face.end();
-    // Those that are not done by then are closed.
-    let _ = timeout(LAST_BYTES, async { while connections.join_next().await.is_some() {} }).await;
-    connections.shutdown().await;
-    Parting { unanswered }
 }

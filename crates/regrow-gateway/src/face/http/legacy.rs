@@ -33,20 +33,20 @@ pub(super) async fn post(
     let opens = opens_session(&frame);
     let visit = match session_id(headers) {
         Some(_) if opens => return Err(Refusal::bad("this session is initialized already").to(&frame)),
-        Some(id) => face.sessions.find(id, &caller).map_err(|refusal| refusal.to(&frame))?,
+        Some(id) => face.sessions.find(id, &caller).map_err(|refusal| face.reason(refusal).to(&frame))?,
         None if opens => face.sessions.begin(face, caller).map_err(|refusal| refusal.to(&frame))?,
         None => return Err(Refusal::bad("Mcp-Session-Id is missing; initialize first").to(&frame)),
     };
     let session = visit.session.clone();
     let guest = session.guest().ok_or_else(Refusal::no_session)?;
     if !wants_answer(&frame) {
-        hand_on(&session, &*guest, frame, Way::Among(session.listening.clone()), face.style);
+        hand_on(&session, &*guest, frame, Way::Among(session.listening.clone()), face);
         return Ok(empty(StatusCode::ACCEPTED));
     }
     let lane = session.open_lane(Instant::now());
     let abandoned = Abandoned { session: opens.then(|| session.clone()) };
     let mut events = listen(face, headers, &lane, None, visit)?;
-    hand_on(&session, &*guest, frame, Way::Whole(lane.clone()), face.style);
+    hand_on(&session, &*guest, frame, Way::Whole(lane.clone()), face);
     drop(guest); // The session alone decides when it leaves.
     let mut response = match events.first(face.limits.hold).await {
         First::Answer(line, _) => {
@@ -70,6 +70,8 @@ pub(super) fn get(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Res
     let visit = visit(face, caller, headers)?;
     accepts(headers, &["text/event-stream"])?;
     let (lane, from) = match headers.get(LAST_EVENT_ID) {
+        // It would only be ended again.
+        None if face.is_closing() => return Err(Refusal::closing()),
         None => (visit.session.listening.clone(), None),
         Some(last) => {
             let found = last.to_str().ok().and_then(|last| resumed(&visit.session, last));
@@ -91,7 +93,7 @@ fn visit(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<Visit
     // In the modern era there is neither a stream to listen on nor a session to end.
     let id = session_id(headers).ok_or_else(|| Refusal::method("POST"))?;
     version(headers)?;
-    face.sessions.find(id, caller)
+    face.sessions.find(id, caller).map_err(|refusal| face.reason(refusal))
 }
 
 fn session_id(headers: &HeaderMap) -> Option<&str> {

@@ -39,12 +39,12 @@ pub(super) fn open(
 pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> Result<Response, Refusal> {
     let query = request.uri().query().unwrap_or_default();
     let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION)).unwrap_or_default();
-    let visit = face.sessions.find(id, &caller)?;
+    let visit = face.sessions.find(id, &caller).map_err(|refusal| face.reason(refusal))?;
     let (head, body) = request.into_parts();
     let frame = read(face, &head.headers, body).await?;
     let session = &visit.session;
     let guest = session.guest().ok_or_else(Refusal::no_session)?;
-    hand_on(session, &*guest, frame, Way::Among(session.listening.clone()), face.style);
+    hand_on(session, &*guest, frame, Way::Among(session.listening.clone()), face);
     Ok(empty(StatusCode::ACCEPTED))
 }
 

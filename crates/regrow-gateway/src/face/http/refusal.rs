@@ -83,7 +83,7 @@ impl Refusal {
     }
 
     pub(super) fn closing() -> Refusal {
-        Refusal::later(ErrorKind::Closed, "the gateway is shutting down")
+        Refusal::later(ErrorKind::Closed, "the gateway is shutting down; connect again when it has restarted")
     }
 
     fn later(kind: ErrorKind, message: &str) -> Refusal {

@@ -1,15 +1,20 @@
 //! What a legacy client sends goes to its guest, and the answers to the lane that waits for them.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use regrow::core::Delivery;
 use regrow::frame::{self, Frame, Kind, ParseError, join_batch, split_batch};
 use regrow::{Asked, CallError, ErrorKind, ErrorStyle, Outcome, Outlook, Reply, Request};
 
+use super::Face;
 use super::lane::{Lane, Weight};
 use super::session::{Session, Ticket};
 use crate::admit::{Guest, Scope};
+
+/// When a gateway that shuts down may be there again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Where answers go to.
 #[derive(Clone)]
@@ -59,24 +64,30 @@ impl Drop for Batch {
 }
 
 /// Hands on all that one request of the client carries.
-pub(super) fn hand_on(session: &Arc<Session>, guest: &dyn Guest, frame: Frame, way: Way, style: ErrorStyle) {
+pub(super) fn hand_on(session: &Arc<Session>, guest: &dyn Guest, frame: Frame, way: Way, face: &Face) {
     if frame.kind() != Kind::Batch {
-        return hand_on_one(session, guest, frame, &way, style);
+        return hand_on_one(session, guest, frame, &way, face);
     }
     let batch = Way::Gathered(Arc::new(Batch { way, answers: Mutex::default() }));
     for member in split_batch(&frame) {
         match member {
-            Ok(member) => hand_on_one(session, guest, member, &batch, style),
+            Ok(member) => hand_on_one(session, guest, member, &batch, face),
             Err(error) => batch.deliver(Some(unreadable(&error))),
         }
     }
 }
 
-fn hand_on_one(session: &Arc<Session>, guest: &dyn Guest, frame: Frame, way: &Way, style: ErrorStyle) {
+fn hand_on_one(session: &Arc<Session>, guest: &dyn Guest, frame: Frame, way: &Way, face: &Face) {
+    let style = face.style;
     match frame.kind() {
         Kind::Request { id, .. } => {
             let asked = Asked::of(&frame, id.clone());
             let opens = opens_session(&frame);
+            if face.is_closing() {
+                // Answers and cancellations still go through: calls in flight may wait for them.
+                let refused = refused(&session.scope, ErrorKind::Closed, Outlook::Deferred(RETRY_AFTER));
+                return way.deliver(Some(asked.answer(&Outcome::Failed(refused), style)));
+            }
             match session.begin(&frame, &id, way.lane()) {
                 Some(ticket) => {
                     let reply = ToClient { asked, style, opens, way: Some(way.clone()), ticket };
@@ -108,8 +119,13 @@ fn unreadable(error: &ParseError) -> Bytes {
     frame::error(error.id(), error.code(), &error.to_string(), None)
 }
 
-/// A call that we do not take.
+/// A call that we do not take because there are too many.
 pub(super) fn overloaded(scope: &Scope) -> CallError {
+    refused(scope, ErrorKind::Overloaded, Outlook::Serving)
+}
+
+/// A call that we do not take.
+fn refused(scope: &Scope, kind: ErrorKind, outlook: Outlook) -> CallError {
     let server = match scope {
         Scope::All => "regrow",
         Scope::One(name) => name,
@@ -118,9 +134,9 @@ pub(super) fn overloaded(scope: &Scope) -> CallError {
         server: server.into(),
         epoch: None,
         delivery: Delivery::NotSent,
-        kind: ErrorKind::Overloaded,
+        kind,
         fault: None,
-        outlook: Outlook::Serving,
+        outlook,
         repeatable: true,
         tool: None,
         stderr: vec![],

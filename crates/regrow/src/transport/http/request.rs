@@ -59,7 +59,14 @@ impl Outgoing {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, BOTH);
         headers.insert(CONTENT_TYPE, JSON);
-        Outgoing { method: Method::POST, url, headers, message: Some((message, ear)), apart: false, blocks: false }
+        Outgoing {
+            method: Method::POST,
+            url,
+            headers,
+            message: Some((message, ear)),
+            apart: false,
+            blocks: false,
+        }
     }
 
     /// A request for a stream of events.
