@@ -3,11 +3,12 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{PATIENCE, fault, is_failure, text};
-use crate::evidence::{peak_kib, wait_until};
-use crate::guest::{Era, Guest};
+use crate::evidence::{peak_kib, stop, wait_until};
+use crate::guest::{ERAS, Era, Guest};
 use crate::house::{Place, chaos};
 use crate::wire::Wire;
 
@@ -119,4 +120,22 @@ fn more_clients_than_there_may_be_are_refused_and_told_to_come_back() {
     assert_eq!(guests[0].call("echo", json!({ "text": "on" })), "on");
     assert_eq!(guests[1].leave(), 200);
     Guest::of(&house, Era::Legacy);
+}
+
+#[test]
+fn scenario_50_a_response_that_came_while_the_gateway_was_stopped_is_delivered() {
+    let place = Place::new([("one", chaos("").option("callTimeout", "4s"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let mut guests = ERAS.map(|era| Guest::of(&house, era));
+    let calls = guests.each_mut().map(|guest| guest.begin_call("slow", json!({ "ms": 2000 })));
+    assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("slow") == 2));
+    stop(house.pid());
+    std::thread::sleep(Duration::from_secs(6)); // The deadline must pass while it is stopped.
+    house.signal(Signal::CONT);
+    for mut call in calls {
+        let answer = call.answer();
+        assert!(!is_failure(&answer), "{answer}");
+        assert_eq!(text(&answer), "slow");
+    }
 }

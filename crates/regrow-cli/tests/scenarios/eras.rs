@@ -13,6 +13,7 @@ use crate::evidence::{bytes_read, kill, peak_kib, slack};
 const STREAM: &str = "io.modelcontextprotocol/subscriptionId";
 
 fn kill_server(client: &mut Client) {
+    client.wait_for_log(0, "ready (session"); // Of the first: the log may be behind its answers.
     let from = client.log().len();
     kill(client.server_pid(), Signal::KILL);
     client.wait_for_log(from, "ready (session");
