@@ -374,6 +374,10 @@ pub(crate) struct Wrap {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::duration, env = "REGROW_CONNECT_TIMEOUT")]
     pub(crate) connect_timeout: Duration,
 
+    /// How long a call that did not run waits through failing attempts, if the server was healthy within the last minute
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::limit_or_off, env = "REGROW_PATIENCE")]
+    pub(crate) patience: Limit,
+
     /// Which calls are sent again when it is unknown whether they ran
     #[arg(long, value_enum, default_value_t = Replay::Safe, env = "REGROW_REPLAY")]
     pub(crate) replay: Replay,

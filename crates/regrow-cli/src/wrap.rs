@@ -151,6 +151,7 @@ fn policy(options: &Wrap) -> Policy {
     Policy {
         connect_timeout: options.connect_timeout,
         call_timeout: options.call_timeout.0,
+        patience: options.patience.0,
         idle_probe: options.idle_probe.0,
         budget: BudgetPolicy { charges, window },
         replay: match options.replay {

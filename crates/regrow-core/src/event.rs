@@ -90,6 +90,19 @@ pub struct Ties {
     pub listening: bool,
 }
 
+/// Which calls may wait for the next attempt when one has failed, as long as [`crate::Policy::patience`] lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Patience {
+    /// None: the server was not healthy shortly before, or the next attempt would fail as well.
+    None,
+    /// Only the client's first handshake, because the first start goes on.
+    Handshake,
+    /// Those taken before this time, when the connection parked: later ones fail fast.
+    TakenBefore(Time),
+    /// All that did not run.
+    All,
+}
+
 /// What must be done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
@@ -105,6 +118,8 @@ pub enum Effect {
     FailWaiting(Fault),
     /// The same, except for the client's first handshake, which waits for the next attempt.
     FailCalls(Fault),
+    /// The attempt that calls waited for has failed, for this reason. Fail those that may not wait for the next one.
+    FailAttempt(Fault, Patience),
     /// End the session or attempt.
     Hangup(Epoch, Manner),
     /// Go on without waiting for the rest of this epoch.

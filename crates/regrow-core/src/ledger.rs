@@ -1,6 +1,6 @@
 //! The calls in flight on a connection, how far each got, and what becomes of each when a session is lost.
 
-use crate::{Again, Epoch, Fault, Nature, Policy, Reach, Time};
+use crate::{Again, Epoch, Fault, Nature, Patience, Policy, Reach, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -65,6 +65,8 @@ pub struct Ended<R> {
     pub nature: Nature,
     /// Whether the server left because it did not know this question: answer "method not found".
     pub refused: bool,
+    /// How many attempts have failed while it waited for a session.
+    pub attempts: u32,
 }
 
 /// A call, from admission to its end.
@@ -84,6 +86,10 @@ struct Call<R> {
     taken: Time,
     /// Since when it could be sent: since it was taken, or its last pause was over.
     since: Time,
+    /// Since when it has no session: since it was taken, or its last session was lost. Its patience starts here.
+    waits_since: Time,
+    /// How many attempts have failed while it waited.
+    attempts: u32,
     /// How often in a row its exchange ended soon, without an answer.
     misses: u32,
     /// What progress gives it anew.
@@ -235,6 +241,8 @@ impl<R> Ledger<R> {
                 arrival: id.0,
                 taken: now,
                 since: now,
+                waits_since: now,
+                attempts: 0,
                 misses: 0,
                 timeout,
                 deadline,
@@ -427,6 +435,7 @@ impl<R> Ledger<R> {
         match place.filter(in_time).filter(|_| !self.closed && call.may_move(clock, arrived, &self.policy)) {
             Some(place) => {
                 call.place = place;
+                call.wait_from(now, &self.policy);
                 match place {
                     Place::Waiting => drop(self.waiting.insert(call.arrival, id)),
                     _ => self.pauses += 1,
@@ -464,6 +473,7 @@ impl<R> Ledger<R> {
             let refused = call.nature == Nature::Discovery && !greeted && arrived;
             if !refused && !self.closed && call.may_move(clock, arrived, &self.policy) {
                 call.place = Place::Waiting;
+                call.wait_from(now, &self.policy);
                 self.waiting.insert(call.arrival, id);
             } else if let Some(call) = self.remove(id) {
                 let delivery = delivery_after(call.sends);
@@ -477,18 +487,39 @@ impl<R> Ledger<R> {
     /// the connection is over.
     pub fn fail_waiting(&mut self, fault: &Fault) -> Vec<Ended<R>> {
         let for_good = self.closed || fault.is_permanent();
-        self.fail_where(|nature| for_good || nature != Nature::Stream)
+        self.fail_where(|call| for_good || call.nature != Nature::Stream)
     }
 
-    /// The attempt that these calls waited for has failed, and the next one follows. A client's first handshake waits for
-    /// that, and so do streams.
+    /// The next attempt is too far away for the calls that wait. A client's first handshake waits for it, and so do streams.
     pub fn fail_calls(&mut self) -> Vec<Ended<R>> {
-        self.fail_where(|nature| !matches!(nature, Nature::Greeting | Nature::Stream))
+        self.fail_where(|call| !matches!(call.nature, Nature::Greeting | Nature::Stream))
     }
 
-    fn fail_where(&mut self, fails: impl Fn(Nature) -> bool) -> Vec<Ended<R>> {
+    /// The attempt that these calls waited for has failed, for this reason. Those that may wait for the next one do, and so do
+    /// streams; the others fail.
+    pub fn fail_attempt(&mut self, now: Time, fault: &Fault, patience: Patience) -> Vec<Ended<R>> {
+        let waits = |call: &&mut Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
+        for call in self.calls.values_mut().filter(waits) {
+            call.attempts = call.attempts.saturating_add(1);
+        }
+        let for_good = self.closed || fault.is_permanent();
+        let longest = self.policy.patience.unwrap_or_default();
+        self.fail_where(|call| {
+            let may_wait = match patience {
+                _ if call.nature == Nature::Stream => return for_good,
+                Patience::None => false,
+                Patience::Handshake => return for_good || call.nature != Nature::Greeting,
+                Patience::TakenBefore(parked) => call.taken < parked,
+                Patience::All => true,
+            };
+            let did_not_run = call.delivery() == Delivery::NotSent;
+            for_good || !(may_wait && did_not_run && now < call.waits_since + longest)
+        })
+    }
+
+    fn fail_where(&mut self, fails: impl Fn(&Call<R>) -> bool) -> Vec<Ended<R>> {
         let waits = |call: &Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
-        let failing = self.calls.iter().filter(|(_, call)| waits(call) && fails(call.nature));
+        let failing = self.calls.iter().filter(|(_, call)| waits(call) && fails(call));
         let ids: Vec<CallId> = failing.map(|(&id, _)| id).collect();
         ids.into_iter().filter_map(|id| self.cancel(id)).collect()
     }
@@ -674,6 +705,13 @@ impl<R> Call<R> {
         }
     }
 
+    /// No session has it any more. Only patience asks since when.
+    fn wait_from(&mut self, now: Time, policy: &Policy) {
+        if policy.patience.is_some() {
+            self.waits_since = now;
+        }
+    }
+
     /// When it ends, whatever extends its deadline.
     fn ends_by(&self) -> Option<Time> {
         self.deadline.map(|_| self.limit)
@@ -710,8 +748,8 @@ fn ended<R>(id: CallId, call: Call<R>) -> Ended<R> {
         Place::Waiting | Place::Paused(..) => None,
         Place::On(epoch, _) => Some(epoch),
     };
-    let (delivery, taken, nature) = (call.delivery(), call.taken, call.nature);
-    Ended { id, reply: call.reply, delivery, epoch, taken, nature, refused: false }
+    let (delivery, taken, nature, attempts) = (call.delivery(), call.taken, call.nature, call.attempts);
+    Ended { id, reply: call.reply, delivery, epoch, taken, nature, refused: false, attempts }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ mod watch;
 
 pub use backoff::Backoff;
 pub use budget::Budget;
-pub use event::{Effect, Event, Notice, Orderer, Pulse, Ties};
+pub use event::{Effect, Event, Notice, Orderer, Patience, Pulse, Ties};
 pub use fault::{Again, Fault, Phase, Reach, Remedy, Verdict, seconds, signal_name};
 pub use grace::Grace;
 pub use ledger::{Admission, CallId, Delivery, Ended, Ledger, Missed, Refusal};

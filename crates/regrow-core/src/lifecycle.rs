@@ -1,6 +1,6 @@
 //! The life of a connection: `step(now, event) -> effects`. Every decision about attempts is made here.
 
-use crate::event::{Effect, Event, Notice, Orderer, Pulse};
+use crate::event::{Effect, Event, Notice, Orderer, Patience, Pulse};
 use crate::state::{Intent, State, Step, Watch};
 use crate::watch::{Sign, Trust};
 use crate::{Again, Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Reach, Remedy, Time, Verdict};
@@ -38,6 +38,10 @@ pub struct Lifecycle {
     mended: Option<Epoch>,
     /// How the first start went so far; none once a session has been ready.
     first: Option<FirstStart>,
+    /// When the newest session that served calls ended. Not kept where calls have no patience, nor is the next.
+    healthy: Option<Time>,
+    /// When it parked because of its faults; none with a session since then.
+    parked: Option<Time>,
 }
 
 impl Lifecycle {
@@ -59,6 +63,8 @@ impl Lifecycle {
             demanded: false,
             mended: None,
             first: Some(FirstStart::default()),
+            healthy: None,
+            parked: None,
         }
     }
 
@@ -278,6 +284,7 @@ impl Lifecycle {
         self.first = None;
         self.trust = Trust::Answers;
         self.probes = None;
+        self.parked = None;
         self.state = State::Ready { since: now, watch: Watch::calm(now, &self.policy) };
         vec![Effect::Notice(Notice::Ready(self.epoch))]
     }
@@ -311,10 +318,11 @@ impl Lifecycle {
             effects.push(Effect::Settle(self.epoch, fault.clone()));
         }
         if was_connecting && (verdict.charged || too_long) {
-            effects.push(match self.is_first_start_over(now, &fault) {
-                true => Effect::FailWaiting(fault.clone()),
-                false => Effect::FailCalls(fault.clone()),
-            });
+            let patience = match self.is_first_start_over(now, &fault) {
+                true => self.patience(now, &fault),
+                false => Patience::Handshake,
+            };
+            effects.push(Effect::FailAttempt(fault.clone(), patience));
         }
         effects.extend(self.enter_closing(now, Manner::Failed, then, Some(fault)));
         if let State::Closing { settle_at, deadline, .. } = &mut self.state
@@ -325,6 +333,18 @@ impl Lifecycle {
             *settle_at = Some(proven.min(*deadline));
         }
         effects
+    }
+
+    /// Which calls may wait for the next attempt although this one has failed. A server that is only restarting was healthy
+    /// shortly before; one that has parked the connection is not expected back soon.
+    fn patience(&self, now: Time, fault: &Fault) -> Patience {
+        let healthy = self.healthy.is_some_and(|ended| now - ended <= self.policy.healthy_within);
+        let soon = !fault.is_permanent() && !matches!(fault.again(), Again::After(_));
+        match self.parked {
+            _ if !healthy || !soon => Patience::None,
+            Some(parked) => Patience::TakenBefore(parked),
+            None => Patience::All,
+        }
     }
 
     /// What a closing session still has in flight waits no longer.
@@ -466,6 +486,10 @@ impl Lifecycle {
     ) -> Vec<Effect> {
         let ladder = self.policy.ladders.ladder(manner).length();
         let deadline = now + ladder + self.policy.abandon_after;
+        let served = matches!(self.state, State::Ready { .. } | State::Draining { .. });
+        if served && self.policy.patience.is_some() {
+            self.healthy = Some(now);
+        }
         self.state = State::Closing { deadline, settle_at: None, then, fault };
         vec![Effect::Hold(self.epoch), Effect::Hangup(self.epoch, manner)]
     }
@@ -536,6 +560,9 @@ impl Lifecycle {
             let probe_at = now + self.backoff.jitter(step.min(self.policy.park_probe_cap));
             probe_at.max(self.first_start_floor())
         });
+        if self.policy.patience.is_some() {
+            self.parked.get_or_insert(now);
+        }
         self.state = State::Parked { probe_at, probes: self.probes.unwrap_or(0), fault: fault.clone() };
         vec![Effect::Notice(Notice::Parked(fault))]
     }

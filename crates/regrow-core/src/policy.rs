@@ -37,6 +37,11 @@ pub struct Policy {
     pub doubt_patience: Duration,
     /// Whether to probe while calls are in flight. Not on stdio: busy is not dead.
     pub probe_while_busy: bool,
+    /// How long a call that did not run waits through failing attempts, if the server was healthy shortly before.
+    /// `None`: it fails with the first of them.
+    pub patience: Option<Duration>,
+    /// A server whose last session ended no longer ago than this was healthy shortly before.
+    pub healthy_within: Duration,
     /// More than `charges` faults within `window` park the connection.
     pub budget: BudgetPolicy,
     /// The pauses between attempts.
@@ -94,6 +99,8 @@ impl Default for Policy {
             doubt_silence: secs(10),
             doubt_patience: secs(60),
             probe_while_busy: false,
+            patience: Some(secs(10)),
+            healthy_within: secs(60),
             budget: BudgetPolicy { charges: 5, window: secs(180) },
             backoff: BackoffPolicy {
                 first: millis(250),

@@ -4,6 +4,8 @@
 mod exchanges;
 #[path = "lives/orders.rs"]
 mod orders;
+#[path = "lives/patience.rs"]
+mod patience;
 mod world;
 
 use regrow_core::{Delivery, Event, Fault, Manner, Nature, Notice, Orderer, Policy, Pulse, Step, Time};

@@ -65,7 +65,7 @@ fn equal_seeds_live_equal_lives() {
 }
 
 /// What all lives together must have reached.
-const WANTED: [&str; 68] = [
+const WANTED: [&str; 71] = [
     "idle",
     "connecting",
     "ready",
@@ -134,6 +134,9 @@ const WANTED: [&str; 68] = [
     "woken from rest",
     "woken by an operator",
     "woken by a reset budget",
+    "call patient through a failed attempt",
+    "call patient while parked",
+    "call whose patience is over",
 ];
 
 /// What the walk knows of a call.
@@ -147,6 +150,9 @@ struct Truth {
     sends: u32,
     /// Its exchange ended once without an answer, but it did not.
     missed: bool,
+    taken: Time,
+    /// Since when no session has it.
+    waits_since: Time,
     ended: Option<Fate>,
 }
 
@@ -201,6 +207,10 @@ struct Walk {
     free_in_a_row: u32,
     slow: bool,
     first: FirstStart,
+    /// When the last session that was ready ended.
+    healthy: Option<Time>,
+    /// When it parked because of its faults, if there was no session since.
+    parked: Option<Time>,
     /// When the server wants to be asked again.
     deferred_until: Option<Time>,
     closing_since: Option<Time>,
@@ -242,6 +252,8 @@ impl Walk {
             free_in_a_row: 0,
             slow: false,
             first: FirstStart::default(),
+            healthy: None,
+            parked: None,
             deferred_until: None,
             closing_since: None,
             jumped: false,
@@ -387,7 +399,17 @@ impl Walk {
             Nature::Stream => None,
             _ => timeout.map(|timeout| self.now + timeout.saturating_sub(waited)),
         };
-        let truth = Truth { nature, own: false, ends_by, runs: 0, sends: 0, missed: false, ended: None };
+        let truth = Truth {
+            nature,
+            own: false,
+            ends_by,
+            runs: 0,
+            sends: 0,
+            missed: false,
+            taken: self.now,
+            waits_since: self.now,
+            ended: None,
+        };
         let caller = self.calls.keys().rfind(|&&c| c < 1_000_000).map_or(1, |last| last + 1);
         self.calls.insert(caller, truth);
         self.say(|_| format!("call {caller} {nature:?} {timeout:?}, of which {waited:?} are over"));
@@ -422,6 +444,8 @@ impl Walk {
                 runs: 0,
                 sends: 0,
                 missed: false,
+                taken: self.now,
+                waits_since: self.now,
                 ended: None,
             },
         );
@@ -796,7 +820,10 @@ impl Walk {
                 Told::Connect(epoch) => self.judge_attempt(epoch),
                 Told::Hangup(epoch, manner) => {
                     let process = self.processes.get_mut(&epoch).expect("only what lives is hung up");
-                    process.told_to_end = true;
+                    let first = !std::mem::replace(&mut process.told_to_end, true);
+                    if first && self.account.was_ready {
+                        self.healthy = Some(self.now);
+                    }
                     let patience = self.policy.ladders.ladder(manner).length() + self.policy.abandon_after;
                     let until = self.now + patience;
                     if manner == Manner::Failed {
@@ -820,11 +847,17 @@ impl Walk {
                     );
                     self.abandoned.insert(epoch);
                 }
-                Told::Settled(epoch) => self.outstanding.retain(|&(on, _), _| on != epoch),
+                Told::Settled(epoch) => {
+                    for (_, caller) in self.outstanding.iter().filter(|((on, _), _)| *on == epoch) {
+                        self.calls.get_mut(caller).expect("only known calls are sent").waits_since = self.now;
+                    }
+                    self.outstanding.retain(|&(on, _), _| on != epoch);
+                }
                 Told::Send(epoch, id, caller) => self.judge_send(epoch, id, caller),
                 Told::Kept(caller) => {
                     self.outstanding.retain(|_, c| *c != caller);
-                    self.calls.get_mut(&caller).expect("only known calls are kept").missed = true;
+                    let truth = self.calls.get_mut(&caller).expect("only known calls are kept");
+                    (truth.missed, truth.waits_since) = (true, self.now);
                     self.seen.insert("call missed and kept");
                 }
                 Told::Ended(caller, fate) => self.judge_end(caller, fate),
@@ -899,10 +932,31 @@ impl Walk {
                 _ => Fault::HandshakeTimeout { after: self.policy.connect_timeout },
             };
             p8_calls_fail_with_the_attempt_they_waited_for(self, &fault);
+            self.note_patience();
         }
         if event == Event::Demand {
             p5_demand_makes_nothing_come_sooner_than_its_floor(&state, self);
         }
+    }
+
+    /// An attempt has failed. Who waits on?
+    fn note_patience(&mut self) {
+        let waits = |truth: &&Truth| truth.ended.is_none() && !truth.own && is_impatient(truth.nature);
+        if self.calls.values().any(|truth| waits(&truth)) {
+            self.seen.insert("call patient through a failed attempt");
+            if self.parked.is_some() {
+                self.seen.insert("call patient while parked");
+            }
+        }
+    }
+
+    /// Whether a call that did not run may wait for the next attempt after one has failed so.
+    fn has_patience(&self, truth: &Truth, fault: &Fault) -> bool {
+        let healthy = self.healthy.is_some_and(|ended| self.now - ended <= self.policy.healthy_within);
+        let soon = !fault.is_permanent() && !matches!(fault, Fault::Deferred { .. });
+        let before_it_parked = self.parked.is_none_or(|parked| truth.taken < parked);
+        let left = self.policy.patience.is_some_and(|patience| self.now < truth.waits_since + patience);
+        healthy && soon && before_it_parked && left
     }
 
     /// P4, as DESIGN.md puts it: planned and retired ends cost nothing, all others are charged once.
@@ -1038,6 +1092,16 @@ impl Walk {
 
     fn judge_end(&mut self, caller: Caller, fate: Fate) {
         self.outstanding.retain(|_, c| *c != caller);
+        if let Fate::Failed(Delivery::NotSent, fault) = &fate
+            && !matches!(fault, Fault::Closed | Fault::Parked | Fault::Deferred { .. })
+        {
+            let truth = &self.calls[&caller];
+            let patient = !truth.own && truth.sends == 0 && self.has_patience(truth, fault);
+            assert!(!patient, "P2: call {caller} fails though it has patience left");
+            if !fault.is_permanent() && self.policy.patience.is_some() {
+                self.seen.insert("call whose patience is over");
+            }
+        }
         let truth = self.calls.get_mut(&caller).expect("only known calls end");
         assert_eq!(truth.ended, None, "P2: call {caller} ended twice");
         truth.ended = Some(fate.clone());
@@ -1078,6 +1142,7 @@ impl Walk {
                 self.account.was_ready = true;
                 self.first.ready();
                 self.slow = false;
+                self.parked = None;
             }
             Notice::Fault(epoch, fault, _) => {
                 assert_eq!(epoch, self.owner.epoch());
@@ -1089,11 +1154,15 @@ impl Walk {
                 p4_a_charge_is_a_fault(&fault, self);
             }
             Notice::Parked(Fault::Parked) => _ = self.seen.insert("parked by order"),
-            Notice::Parked(fault) => self.slow |= !fault.is_permanent(),
+            Notice::Parked(fault) => {
+                self.slow |= !fault.is_permanent();
+                self.parked.get_or_insert(self.now);
+            }
             Notice::BudgetReset => {
                 self.charges.clear();
                 self.free_in_a_row = 0;
                 self.slow = false;
+                self.parked = None;
             }
             Notice::Retired(epoch, _) => {
                 assert_eq!(epoch, self.owner.epoch());
@@ -1178,6 +1247,11 @@ fn may_have_run(fault: &Fault) -> bool {
     }
 }
 
+/// Whether such calls fail with an attempt that fails, unless they have patience. Handshakes and streams wait on.
+fn is_impatient(nature: Nature) -> bool {
+    !matches!(nature, Nature::Greeting | Nature::Stream)
+}
+
 fn is_connecting(state: &State) -> bool {
     matches!(state, State::Connecting { .. })
 }
@@ -1200,6 +1274,8 @@ fn some_policy(rng: &mut Rng) -> Policy {
         policy.park_probe = Duration::from_secs(rng.u64(2..30));
         policy.max_calls = rng.usize(3..20);
         policy.max_pending_bytes = 200;
+        policy.patience = (rng.u32(0..3) > 0).then(|| Duration::from_secs(rng.u64(0..20)));
+        policy.healthy_within = Duration::from_secs(rng.u64(1..60));
     }
     if rng.u32(0..5) == 0 {
         policy.idle_probe = None;

@@ -56,6 +56,7 @@ fn policy(options: &Options) -> Policy {
             .min(options.connect_timeout / 3)
             .max(Duration::from_millis(1)),
         call_timeout: options.call_timeout,
+        patience: options.patience,
         idle_probe: options.idle_probe,
         budget: BudgetPolicy { charges, window },
         replay: options.replay,

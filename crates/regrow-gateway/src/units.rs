@@ -14,6 +14,13 @@ pub fn limit(text: &str) -> Result<Limit, String> {
     if text == "none" { Ok(Limit(None)) } else { duration(text).map(|length| Limit(Some(length))) }
 }
 
+/// The same, for what can be turned off: `none`, or a time of zero.
+pub fn limit_or_off(text: &str) -> Result<Limit, String> {
+    let (number, unit) = split(text);
+    let is_zero = number.parse() == Ok(0.0) && matches!(unit, "ms" | "s" | "m" | "h");
+    if is_zero { Ok(Limit(None)) } else { limit(text) }
+}
+
 /// A number and `ms`, `s`, `m` or `h`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
@@ -76,6 +83,8 @@ mod tests {
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
         assert_eq!(limit("none"), Ok(Limit(None)));
+        assert_eq!(["none", "0s", "0ms"].map(limit_or_off), [const { Ok(Limit(None)) }; 3]);
+        assert_eq!(limit_or_off("10s"), Ok(Limit(Some(Duration::from_secs(10)))));
         assert_eq!(size("64MiB"), Ok(64 << 20));
         assert_eq!(budget("5/180"), Ok((5, Duration::from_secs(180))));
     }
@@ -84,6 +93,7 @@ mod tests {
     fn what_is_not_understood_is_answered_with_an_example() {
         for wrong in ["6", "six", "6 s", "-1s", "0s", "1e3s", ""] {
             assert!(duration(wrong).is_err(), "{wrong:?}");
+            assert!(wrong == "0s" || limit_or_off(wrong).is_err(), "{wrong:?}");
         }
         assert!(size("64MB").unwrap_err().contains("64MiB"));
         assert!(size("99999999999999999999GiB").is_err());

@@ -354,6 +354,7 @@ impl Connection {
                 fault: None,
                 outlook: Outlook::Restarting,
                 repeatable: false,
+                attempts: 0,
                 tool: None,
                 stderr: vec![],
             }),

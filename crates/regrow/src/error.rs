@@ -30,6 +30,8 @@ pub struct CallError {
     pub outlook: Outlook,
     /// Whether it may be sent again although it may have run: a handshake, or what only reads.
     pub repeatable: bool,
+    /// How many attempts to connect have failed while it waited for a session.
+    pub attempts: u32,
     /// The tool that was called, if one was.
     pub tool: Option<Arc<str>>,
     /// The last lines of the server's standard error, where the contract lets them out.
@@ -191,6 +193,7 @@ impl CallError {
             fault: None,
             outlook: if kind == ErrorKind::Closed { Outlook::Closed } else { Outlook::Serving },
             repeatable: false,
+            attempts: 0,
             tool: request.name().filter(|_| request.method() == Some("tools/call")).map(Arc::from),
             stderr: vec![],
         }
@@ -214,6 +217,9 @@ impl CallError {
         let mut put = |key: &str, value: Value| fault[key] = value;
         if let Some(epoch) = self.epoch {
             put("epoch", epoch.0.into());
+        }
+        if self.attempts > 0 {
+            put("attempts", self.attempts.into());
         }
         if let Some(tool) = &self.tool {
             put("tool", (&**tool).into());
@@ -275,6 +281,9 @@ impl fmt::Display for CallError {
             None => write!(f, "{call}.")?,
         }
         write!(f, " {}", self.may_have_run())?;
+        if self.attempts > 1 {
+            write!(f, " {} attempts to connect failed while it waited.", self.attempts)?;
+        }
         if let Some(next) = self.what_now() {
             write!(f, " {next}")?;
         }
@@ -414,6 +423,7 @@ mod tests {
             fault: Some(Arc::new(Fault::Killed { signal: 9 })),
             outlook: Outlook::Restarting,
             repeatable: false,
+            attempts: 0,
             tool: Some("create_issue".into()),
             stderr: vec![],
         }

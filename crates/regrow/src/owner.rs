@@ -283,6 +283,10 @@ impl Owner {
                 let ended = self.shared.desk().ledger.fail_calls();
                 self.fail_all(ended, fault);
             }
+            Effect::FailAttempt(fault, patience) => {
+                let ended = self.shared.desk().ledger.fail_attempt(now, &fault, patience);
+                self.fail_all(ended, fault);
+            }
             Effect::Hangup(epoch, manner) => self.hang_up(epoch, manner),
             Effect::Abandon(epoch) => self.abandon(epoch),
             Effect::Notice(What::Backoff(_)) => self.pausing = true,
@@ -357,6 +361,7 @@ impl Owner {
             error.outlook = Outlook::Deferred(wait);
         }
         error.repeatable = ended.nature != Nature::Effect;
+        error.attempts = ended.attempts;
         // What we ended ourselves has no last words.
         let by_itself = error.fault.as_deref().is_some_and(|fault| *fault != Fault::Parked);
         if kind != ErrorKind::Closed && by_itself {

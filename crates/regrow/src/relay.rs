@@ -383,6 +383,7 @@ fn take_line(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, line: Line) 
                 fault: None,
                 outlook: Outlook::Serving,
                 repeatable: false,
+                attempts: 0,
                 tool: None,
                 stderr: vec![],
             };

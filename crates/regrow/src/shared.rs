@@ -326,6 +326,7 @@ impl Shared {
             let fault = Some(Arc::new(fault.clone()));
             let mut error = self.error(&ended.reply, kind, ended.delivery, ended.epoch, fault, outlook);
             error.repeatable = ended.nature != Nature::Effect;
+            error.attempts = ended.attempts;
             shielded(|| ended.reply.reply.end(Outcome::Failed(error)));
         }
     }
@@ -438,6 +439,7 @@ impl Shared {
             fault,
             outlook,
             repeatable: false,
+            attempts: 0,
             tool: pending.tool(),
             stderr: vec![],
         }

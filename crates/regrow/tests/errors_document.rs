@@ -18,6 +18,7 @@ fn interrupted() -> CallError {
         fault: Some(Arc::new(Fault::Killed { signal: 9 })),
         outlook: Outlook::Restarting,
         repeatable: false,
+        attempts: 0,
         tool: Some("create_issue".into()),
         stderr: vec![],
     }
@@ -32,6 +33,12 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
         fault: Some(Arc::new(Fault::NotFound { program: "githubb-mcp".into() })),
         outlook: Outlook::NeedsMending(Duration::from_secs(10)),
         ..interrupted()
+    };
+    let impatient = CallError {
+        fault: Some(Arc::new(Fault::Exited { code: 1 })),
+        outlook: Outlook::Restarting,
+        attempts: 12,
+        ..unavailable.clone()
     };
     let parked = CallError {
         fault: Some(Arc::new(Fault::Parked)),
@@ -57,6 +64,7 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("interrupted", interrupted().tool_result(&id, false).to_vec()),
         ("unavailable", unavailable.tool_result(&id, false).to_vec()),
+        ("impatient", impatient.tool_result(&id, false).to_vec()),
         ("parked", parked.tool_result(&id, false).to_vec()),
         ("timeout", timeout.tool_result(&id, false).to_vec()),
         ("too-large", too_large.rpc_error(&id).to_vec()),

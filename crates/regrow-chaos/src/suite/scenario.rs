@@ -64,6 +64,7 @@ pub(super) static ALL: &[Scenario] = &[
     scenario("exits-idle", "2", "exit 0 while no call is made", PIPES, "", deaths::exits_idle),
     scenario("dies-in-call", "3", "SIGKILL while a tool runs", PIPES, "", deaths::dies_in_call),
     scenario("dead-on-arrival", "5", "dead just before a call", PIPES, "", deaths::dead_on_arrival),
+    scenario("away", "52", "cannot start for 2 s after it was killed", PIPES, "", deaths::away),
     scenario("crash-loop", "6", "dies after every handshake for a while", PIPES, "", deaths::crash_loop),
     started(
         Start::Missing,
@@ -139,6 +140,7 @@ pub(super) static ALL: &[Scenario] = &[
     ),
     scenario("remote-killed-idle", "28", "killed while no call is made", REMOTE, "", remote::killed_idle),
     scenario("remote-killed-in-call", "28", "killed while a tool runs", REMOTE, "", remote::killed_in_call),
+    scenario("remote-away", "52", "nobody listens for 2 s", REMOTE, "", remote::away),
     scenario("restarted", "29", "restarted; its session is forgotten", REMOTE, "", remote::restarted),
     scenario("forgotten-404", "29", "404 to a session that it knew", REMOTE, "no-get", remote::forgotten_404),
     scenario("forgotten-400", "29", "400 to a session that it knew", REMOTE, "no-get", remote::forgotten_400),

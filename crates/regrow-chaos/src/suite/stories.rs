@@ -8,6 +8,9 @@ pub(super) mod remote;
 
 use std::time::Duration;
 
+/// A healthy server is away for this long while a call waits: a restart, a new version.
+const AWAY: Duration = Duration::from_secs(2);
+const WAITS: &str = "a call made while a healthy server is away for 2 s waits for it";
 /// A call whose server was lost ends in this time.
 const AT_ONCE: Duration = Duration::from_secs(5);
 /// After a plain death, calls succeed again in this time.

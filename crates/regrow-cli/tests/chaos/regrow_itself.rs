@@ -7,9 +7,10 @@ use crate::{Findings, fakes};
 #[path = "../../../regrow/examples/chaos_client/client.rs"]
 mod client;
 
-const PIPES: [&str; 6] =
-    ["killed-idle", "dies-in-call", "dead-on-arrival", "held-pipe", "stubborn", "killed-itself"];
-const REMOTE: [&str; 4] = ["restarted", "remote-killed-in-call", "forgotten-404", "cut-stream"];
+const PIPES: [&str; 7] =
+    ["killed-idle", "dies-in-call", "dead-on-arrival", "away", "held-pipe", "stubborn", "killed-itself"];
+const REMOTE: [&str; 5] =
+    ["remote-away", "restarted", "remote-killed-in-call", "forgotten-404", "cut-stream"];
 
 /// The crate's example is the client under test.
 pub(crate) fn play() {
@@ -28,7 +29,7 @@ fn assert_all_kept(role: &str, transport: &str, scenarios: &[&str], command: &[&
     assert_eq!(findings.failed(), [], "{:#?}", findings.0);
     // No names: all scenarios.
     let played = if scenarios.is_empty() { 20 } else { scenarios.len() };
-    assert!(findings.passed() > 3 * played, "{:#?}", findings.0);
+    assert!(findings.passed() >= 3 * played, "{:#?}", findings.0);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{PATIENCE, is_failure, text};
-use crate::evidence::wait_until;
+use crate::evidence::{kill, wait_until};
 use crate::guest::{ERAS, Era, Guest};
 use crate::house::{House, Place, chaos};
 
@@ -63,6 +64,40 @@ fn scenario_40_two_clients_with_the_same_ids_hear_their_own_answers_only() {
     }
     assert_eq!(house.server("shared")["oddities"]["stray"], 0);
     assert_eq!(place.journal("shared").starts(), 1);
+}
+
+#[test]
+fn scenario_52_calls_of_all_clients_wait_for_a_healthy_server_that_is_away() {
+    let place = Place::new([
+        ("shared", chaos("refuse-discover").option("patience", "120s")),
+        ("private", chaos("refuse-discover").option("patience", "120s").option("sessions", "private")),
+    ]);
+    let house = place.start();
+    for server in ["shared", "private"] {
+        house.wait_for_tools(server);
+        let mut guests = [Era::Legacy, Era::Modern].map(|era| Guest::of(&house, era));
+        let journal = place.journal(server);
+        for guest in &mut guests {
+            guest.call(&format!("{server}__echo"), json!({ "text": "well" }));
+        }
+        let from = house.log().len();
+        journal.set_control("exit-at-start=1").unwrap();
+        for pid in journal.alive() {
+            kill(pid, Signal::KILL);
+        }
+        let tool = format!("{server}__count");
+        let begun: Vec<_> =
+            guests.iter_mut().map(|guest| guest.begin_call(&tool, json!({ "key": "a" }))).collect();
+        wait_until("several attempts have failed", PATIENCE, || {
+            house.log()[from..].iter().filter(|line| line.contains("exited with code 1")).count() >= 4
+        });
+        journal.set_control("").unwrap();
+        for mut call in begun {
+            let answer = call.answer();
+            assert!(!is_failure(&answer), "{server}: {answer}");
+        }
+        assert_eq!(journal.runs("count"), 2);
+    }
 }
 
 #[test]

@@ -76,6 +76,38 @@ fn scenario_27_an_address_that_refuses_is_retried_for_ten_seconds_and_then_repor
 }
 
 #[test]
+fn scenario_52_a_call_made_while_the_port_of_a_healthy_server_is_closed_runs_when_it_is_open() {
+    for era in ERAS {
+        let mut site = Site::new(era, "");
+        let mut peer = site.connect_with(&["--patience", "120s"]);
+        peer.call("echo", json!({ "text": "one" }));
+        site.kill();
+        let call = peer.begin_call("count", json!({ "key": "a" }));
+        wait_until("several attempts have failed", PATIENCE, || peer.client.logged("cannot be reached") >= 4);
+        site.start();
+        assert_eq!(peer.result(call), "1");
+        assert_eq!(site.journal.runs("count"), 1);
+        peer.leave();
+    }
+}
+
+#[test]
+fn scenario_52_a_call_to_a_healthy_server_whose_port_stays_closed_fails_and_counts_the_attempts() {
+    for era in ERAS {
+        let mut site = Site::new(era, "");
+        let mut peer = site.connect_with(&["--patience", "2s"]);
+        peer.call("echo", json!({ "text": "one" }));
+        site.kill();
+        let (text, told) = peer.failing_call("count", json!({ "key": "a" }));
+        assert_eq!((&told["kind"], &told["cause"]), (&json!("unavailable"), &json!("unreachable")), "{told}");
+        assert_eq!(told["delivery"], "not-sent");
+        assert!(told["attempts"].as_u64().is_some_and(|attempts| attempts >= 2), "{told}");
+        assert!(text.contains("attempts to connect failed"), "{text}");
+        peer.leave();
+    }
+}
+
+#[test]
 fn scenario_28_killed_while_idle_the_next_call_finds_the_next_life() {
     for era in ERAS {
         let mut site = Site::new(era, "");

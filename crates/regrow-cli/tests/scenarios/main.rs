@@ -15,6 +15,7 @@ mod evidence;
 mod floods;
 mod hangs;
 mod lists;
+mod patience;
 mod pipes;
 mod planned;
 mod relaying;

@@ -298,10 +298,50 @@ fn when_an_attempt_fails_handshakes_and_streams_go_on_waiting_unless_it_is_for_g
     let mut closed = ledger.clone();
     let over = ledger.clone().fail_waiting(&Fault::Exited { code: 1 });
     assert_eq!(fates(&over), [("hello", Delivery::NotSent)], "a first start that has failed");
+    call(&mut ledger, Greeting, "again");
+    call(&mut ledger, Effect, "c");
+    let over = ledger.fail_attempt(at(1), &Fault::Exited { code: 1 }, Patience::Handshake);
+    assert_eq!(fates(&over), [("c", Delivery::NotSent)], "a first start that goes on");
+    ledger.cancel(ledger.find(|name| *name == "again").expect("it waits"));
     assert_eq!(ledger.fail_waiting(&Fault::NotFound { program: "x".into() }).len(), 2);
     assert!(ledger.is_empty());
     closed.close();
     assert_eq!(closed.fail_waiting(&Fault::Closed).len(), 2);
+}
+
+#[test]
+fn a_patient_call_waits_through_failing_attempts_and_ends_with_their_number() {
+    let exited = Fault::Exited { code: 1 };
+    let mut ledger = ledger();
+    for (nature, name) in [(Greeting, "hello"), (Stream, "stream"), (Effect, "a"), (Read, "b")] {
+        call(&mut ledger, nature, name);
+    }
+    assert_eq!(ledger.fail_attempt(at(1), &exited, Patience::All), []);
+    assert_eq!(ledger.fail_attempt(at(9), &exited, Patience::All), []);
+    let over = ledger.fail_attempt(at(10), &exited, Patience::All);
+    assert_eq!(fates(&over), ["hello", "a", "b"].map(|name| (name, Delivery::NotSent)));
+    assert!(over.iter().all(|ended| ended.attempts == 3));
+    let missing = Fault::NotFound { program: "x".into() };
+    assert_eq!(ledger.fail_attempt(at(10), &missing, Patience::All).len(), 1, "for good");
+}
+
+#[test]
+fn only_calls_taken_before_it_parked_and_that_did_not_run_are_patient() {
+    let exited = Fault::Exited { code: 1 };
+    let mut ledger = open();
+    let id = call(&mut ledger, Read, "ran");
+    ledger.sent(id, 0);
+    let id = call(&mut ledger, Effect, "unread");
+    ledger.sent(id, 10);
+    ledger.settle(at(20), Epoch(1), 10, true);
+    ledger.admit(at(21), AT_ONCE, Effect, MINUTE, 1, "early").expect("it is taken");
+    ledger.admit(at(22), AT_ONCE, Effect, MINUTE, 1, "parked").expect("it is taken");
+    let over = ledger.fail_attempt(at(23), &exited, Patience::TakenBefore(at(22)));
+    assert_eq!(fates(&over), [("ran", Delivery::Unknown), ("parked", Delivery::NotSent)]);
+    let over = ledger.fail_attempt(at(30), &exited, Patience::All);
+    assert_eq!(fates(&over), [("unread", Delivery::NotSent)], "its patience starts when its session is lost");
+    let over = ledger.fail_attempt(at(30), &exited, Patience::None);
+    assert_eq!(fates(&over), [("early", Delivery::NotSent)]);
 }
 
 #[test]

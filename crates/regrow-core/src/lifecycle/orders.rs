@@ -71,6 +71,7 @@ impl Lifecycle {
         self.backoff.start_over();
         self.free_in_a_row = 0;
         self.probes = None;
+        self.parked = None;
         let mut effects = vec![Effect::Notice(Notice::BudgetReset)];
         if let State::Parked { fault, .. } = &self.state
             && !fault.is_permanent()

@@ -28,7 +28,7 @@ const fn mutant(
     Mutant { bug, file, line, becomes, scope, breaks }
 }
 
-const MUTANTS: [Mutant; 41] = [
+const MUTANTS: [Mutant; 46] = [
     mutant(
         "no epoch check",
         "lifecycle.rs",
@@ -161,8 +161,8 @@ const MUTANTS: [Mutant; 41] = [
     mutant(
         "a waiting call is kept when closed",
         "ledger.rs",
-        "self.fail_where(|nature| for_good || nature != Nature::Stream)",
-        "self.fail_where(|nature| nature != Nature::Stream)",
+        "self.fail_where(|call| for_good || call.nature != Nature::Stream)",
+        "self.fail_where(|call| call.nature != Nature::Stream)",
         "relay",
         "P6",
     ),
@@ -349,6 +349,39 @@ const MUTANTS: [Mutant; 41] = [
         "",
         "operator",
         "P5",
+    ),
+    mutant(
+        "a call fails with the first attempt that fails",
+        "ledger.rs",
+        "Patience::All => true,",
+        "Patience::All => false,",
+        "patience",
+        "P2",
+    ),
+    mutant("patience never ends", "ledger.rs", "&& now < call.waits_since + longest", "", "patience", "P8"),
+    mutant(
+        "a call that may have run is patient",
+        "ledger.rs",
+        "may_wait && did_not_run &&",
+        "may_wait &&",
+        "patience",
+        "P8",
+    ),
+    mutant(
+        "calls to a parked server are patient",
+        "ledger.rs",
+        "Patience::TakenBefore(parked) => call.taken < parked,",
+        "Patience::TakenBefore(_) => true,",
+        "patience",
+        "P8",
+    ),
+    mutant(
+        "a server that was never healthy gets patience",
+        "lifecycle.rs",
+        "_ if !healthy || !soon => Patience::None,",
+        "_ if !soon => Patience::None,",
+        "patience",
+        "P8",
     ),
 ];
 

@@ -91,16 +91,29 @@ impl World {
                 let over = self.ledger.fail_calls();
                 self.fail(over);
             }
+            Effect::FailAttempt(fault, patience) => {
+                let patient = properties::surely_patient(self, scope, &fault);
+                let over = self.ledger.fail_attempt(self.now, &fault, patience);
+                if over.iter().any(|ended| ended.attempts > 1) {
+                    self.reach(Goal::PatienceOver);
+                }
+                self.fail(over);
+                properties::judge_patience(self, &patient);
+            }
             Effect::Hangup(epoch, manner) => {
                 let until =
                     self.now + scope.policy.ladders.ladder(manner).length() + scope.policy.abandon_after;
                 let Some(process) = self.process_mut(epoch).filter(|process| !process.gone) else {
                     return require(self, Property::P1, false, "what does not live is hung up");
                 };
+                let first = process.patience.is_none();
                 if manner.closes_input() {
                     process.known_read = Some(process.can_have_read());
                 }
                 process.patience = Some(process.patience.map_or(until, |sooner| sooner.min(until)));
+                if first && self.truth.account.was_ready && scope.policy.patience.is_some() {
+                    self.truth.healthy = Some(self.now);
+                }
             }
             Effect::Abandon(epoch) => {
                 let now = self.now;
@@ -128,6 +141,7 @@ impl World {
                 self.truth.account.was_ready = true;
                 self.truth.first.ready();
                 self.truth.slow = false;
+                self.truth.parked = None;
                 if *epoch > Epoch(1) {
                     self.reach(Goal::ReadyAgain);
                 }
@@ -138,8 +152,10 @@ impl World {
                 self.truth.charges.clear();
                 self.truth.free_in_a_row = 0;
                 self.truth.slow = false;
+                self.truth.parked = None;
             }
             Notice::Parked(fault) => {
+                self.truth.parked.get_or_insert(self.now);
                 self.truth.slow |= !fault.is_permanent();
                 self.reach(if fault.is_permanent() { Goal::ParkedForGood } else { Goal::Parked });
             }
@@ -183,6 +199,8 @@ impl World {
             runs: 0,
             sends: 0,
             missed: false,
+            taken: self.now,
+            waits_since: self.now,
             ends_by,
             end: None,
         });
@@ -294,6 +312,7 @@ impl World {
             None => require(self, Property::P2, false, "a miss of a call that is owed is no news"),
             Some(Missed::Kept) => {
                 self.truth.calls[owed.caller].missed = true;
+                self.truth.calls[owed.caller].waits_since = self.now;
                 self.reach(Goal::MissedAndKept);
             }
             Some(Missed::Over(ended)) => {
@@ -352,6 +371,9 @@ impl World {
     fn settle(&mut self, epoch: Epoch) {
         let greeted = self.truth.account.was_ready;
         let over = self.ledger.settle(self.now, epoch, self.read_of(epoch), greeted);
+        for owed in self.truth.owed.iter().filter(|owed| owed.epoch == epoch) {
+            self.truth.calls[owed.caller].waits_since = self.now;
+        }
         self.truth.owed.retain(|owed| owed.epoch != epoch);
         if over.iter().any(|ended| ended.refused) {
             self.reach(Goal::MethodNotKnown);

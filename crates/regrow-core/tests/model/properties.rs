@@ -115,6 +115,9 @@ goals! {
     HandshakeWaits,
     FirstStartFailed,
     ExitsWhileAskedForItsEra,
+    Patient,
+    PatientWhileParked,
+    PatienceOver,
 }
 
 /// Notes that this does not hold, if it is the first thing that does not.
@@ -293,21 +296,23 @@ pub(crate) fn judge_step(
         world.truth.charges.push(now);
     }
     if matches!(before, State::Connecting { .. }) && !faults.is_empty() {
-        let may_wait = faults.iter().all(|fault| world.truth.first.may_wait(world.now, fault, policy));
-        let patient = |nature| nature == Nature::Stream || (nature == Nature::Greeting && may_wait);
-        let greets = |&caller: &Caller| world.truth.calls[caller].nature == Nature::Greeting;
-        let handshake_waits =
-            world.ledger.iter().any(|(_, caller)| greets(caller) && world.is_waiting(*caller));
-        let left = world
-            .ledger
-            .iter()
-            .any(|(_, &caller)| world.is_waiting(caller) && !patient(world.truth.calls[caller].nature));
+        let fault = faults[0].clone();
+        let may_wait = world.truth.first.may_wait(world.now, &fault, policy);
+        let waiting = || world.ledger.iter().map(|(_, &caller)| caller).filter(|&c| world.is_waiting(c));
+        let left = waiting().any(|caller| !waits_on(world, scope, caller, &fault));
+        let nature = |caller: Caller| world.truth.calls[caller].nature;
+        let patient = waiting().any(|caller| is_impatient(nature(caller)));
+        let handshake_waits = waiting().any(|caller| nature(caller) == Nature::Greeting);
         if handshake_waits {
             world.reach(Goal::HandshakeWaits);
         } else if !may_wait {
             world.reach(Goal::FirstStartFailed);
         }
         require(world, Property::P8, !left, "a call waits on after the attempt it waited for has failed");
+        if patient {
+            let parked = world.truth.parked.is_some();
+            world.reach(if parked { Goal::PatientWhileParked } else { Goal::Patient });
+        }
     }
     if matches!(before, State::Closing { .. }) && matches!(world.lifecycle.state(), State::Backoff { .. }) {
         over_budget_it_parks(world, before, policy);
@@ -317,6 +322,41 @@ pub(crate) fn judge_step(
         Event::Rest(..) => nobody_loses_by_a_rest(world, before),
         _ => {}
     }
+}
+
+/// Whether such calls fail with an attempt that fails, unless they have patience.
+fn is_impatient(nature: Nature) -> bool {
+    !matches!(nature, Nature::Greeting | Nature::Stream)
+}
+
+/// Whether a call may wait for the next attempt after one has failed so.
+fn waits_on(world: &World, scope: &Scope, caller: Caller, fault: &Fault) -> bool {
+    let (truth, policy) = (&world.truth, &scope.policy);
+    let call = &truth.calls[caller];
+    let healthy = truth.healthy.is_some_and(|ended| world.now - ended <= policy.healthy_within);
+    let soon = !fault.is_permanent() && !matches!(fault, Fault::Deferred { .. });
+    let before_it_parked = truth.parked.is_none_or(|parked| call.taken < parked);
+    let left = policy.patience.is_some_and(|patience| world.now < call.waits_since + patience);
+    let patient = call.runs == 0 && healthy && soon && before_it_parked && left;
+    let goes_on = truth.first.may_wait(world.now, fault, policy);
+    match call.nature {
+        Nature::Stream => true,
+        Nature::Greeting => goes_on || patient,
+        _ => patient,
+    }
+}
+
+/// The calls that must wait for the next attempt after one has failed so: those that no session ever had.
+pub(crate) fn surely_patient(world: &World, scope: &Scope, fault: &Fault) -> Vec<Caller> {
+    let calls = world.truth.calls.iter().enumerate();
+    let waiting = calls.filter(|&(caller, call)| call.sends == 0 && world.is_waiting(caller));
+    waiting.map(|(caller, _)| caller).filter(|&c| waits_on(world, scope, c, fault)).collect()
+}
+
+/// An attempt has failed, and calls with it.
+pub(crate) fn judge_patience(world: &mut World, patient: &[Caller]) {
+    let failed = patient.iter().any(|&caller| world.truth.calls[caller].end.is_some());
+    require(world, Property::P2, !failed, "a call fails though it has patience left");
 }
 
 /// P2: what a session has in flight, or a client listens to, is no reason to end it but one to keep it.
@@ -536,6 +576,19 @@ fn forget_the_past(world: &mut World, policy: &Policy) {
         world.truth.account.hurried = false;
     }
     world.truth.deferred_until = world.truth.deferred_until.filter(|&until| now < until);
+    match policy.patience {
+        // Of an end that was longer ago, only that it was matters.
+        Some(_) => world.truth.healthy = world.truth.healthy.map(|ended| ended.max(horizon)),
+        None => {
+            (world.truth.healthy, world.truth.parked) = (None, None);
+            for call in &mut world.truth.calls {
+                (call.taken, call.waits_since) = (Time::ZERO, Time::ZERO);
+            }
+        }
+    }
+    for call in world.truth.calls.iter_mut().filter(|call| call.end.is_some()) {
+        (call.taken, call.waits_since) = (Time::ZERO, Time::ZERO);
+    }
 }
 
 fn reach_state(world: &mut World) {

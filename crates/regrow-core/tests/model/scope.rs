@@ -82,6 +82,7 @@ pub(crate) fn usual() -> Vec<Scope> {
         deferred(),
         mended(),
         operator(),
+        patience(),
     ]
 }
 
@@ -105,6 +106,7 @@ pub(crate) fn full() -> Vec<Scope> {
         deferred(),
         mended(),
         Scope { orders: 1, manners: &[Manner::Told], ..operator() },
+        Scope { natures: &[Nature::Effect, Nature::Read], faults: vec![death(), permanent()], ..patience() },
         everything(),
     ]
 }
@@ -306,6 +308,25 @@ fn operator() -> Scope {
     }
 }
 
+/// A server that was healthy and cannot start for a while, with calls that wait through its failing attempts.
+fn patience() -> Scope {
+    let small = small_policy();
+    Scope {
+        policy: Policy {
+            idle_probe: None,
+            patience: Some(units(4)),
+            healthy_within: units(5),
+            call_timeout: Some(units(6)),
+            call_limit: units(6),
+            ..small
+        },
+        epochs: 3,
+        calls: 1,
+        natures: &[Nature::Read],
+        ..quiet("patience")
+    }
+}
+
 fn gone() -> Fault {
     Fault::Unreachable { address: String::new(), reason: String::new() }
 }
@@ -333,6 +354,8 @@ pub(crate) fn small_policy() -> Policy {
         doubt_silence: units(2),
         doubt_patience: units(1),
         probe_while_busy: false,
+        patience: None,
+        healthy_within: units(4),
         budget: BudgetPolicy { charges: 1, window: units(5) },
         backoff: BackoffPolicy { first: units(1), cap: units(2), jitter_percent: 0, proven: units(2) },
         attempt_floor: units(1),

@@ -48,6 +48,10 @@ pub(crate) struct Truth {
     pub(crate) orders: u8,
     pub(crate) mends: u8,
     pub(crate) operated: u8,
+    /// When the last session that was ready ended. Not kept where nobody has patience.
+    pub(crate) healthy: Option<Time>,
+    /// When it parked because of its faults, if there was no session since. Not kept where nobody has patience.
+    pub(crate) parked: Option<Time>,
     /// When a server that asked for it may be asked again.
     pub(crate) deferred_until: Option<Time>,
     pub(crate) broken: Option<Broken>,
@@ -61,6 +65,9 @@ pub(crate) struct Call {
     pub(crate) sends: u8,
     /// Its exchange ended once without an answer, but it did not.
     pub(crate) missed: bool,
+    pub(crate) taken: Time,
+    /// Since when no session has it. Not kept where nobody has patience.
+    pub(crate) waits_since: Time,
     /// When it must have ended; none once it has.
     pub(crate) ends_by: Option<Time>,
     pub(crate) end: Option<End>,

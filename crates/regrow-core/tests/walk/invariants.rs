@@ -184,7 +184,8 @@ pub(crate) fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
     }
 }
 
-/// P8: calls that wait for an attempt fail with it, but for streams, and a handshake while the first start goes on.
+/// P8: calls that wait for an attempt fail with it, except streams, a handshake while the first start goes on, and calls that
+/// have patience left.
 pub(crate) fn p8_calls_fail_with_the_attempt_they_waited_for(walk: &mut Walk, fault: &Fault) {
     let may_wait = walk.first.may_wait(walk.now, fault, &walk.policy);
     let is_open = |truth: &Truth| truth.ended.is_none() && truth.nature == Nature::Greeting;
@@ -194,10 +195,13 @@ pub(crate) fn p8_calls_fail_with_the_attempt_they_waited_for(walk: &mut Walk, fa
         (_, false) => Some("first start failed"),
         _ => None,
     });
-    let patient = |truth: &Truth| match truth.nature {
-        Nature::Stream => true,
-        Nature::Greeting => truth.own || may_wait,
-        _ => truth.own,
+    let patient = |truth: &Truth| {
+        let goes_on = truth.nature == Nature::Greeting && may_wait;
+        let did_not_run = truth.runs == 0;
+        truth.own
+            || truth.nature == Nature::Stream
+            || goes_on
+            || did_not_run && walk.has_patience(truth, fault)
     };
     let left = walk.calls.iter().find(|(_, truth)| truth.ended.is_none() && !patient(truth));
     assert!(left.is_none(), "P8: call {:?} waits on", left.map(|(caller, _)| caller));

@@ -93,8 +93,8 @@ pub(crate) struct World {
     pipes: bool,
     /// From the hangup to the end; none: it never ends.
     gone: Option<Duration>,
-    /// Attempts that start before this time end with that fault, after so long.
-    broken: Option<(Time, Fault, Duration)>,
+    /// Attempts that start between these times end with that fault, after so long.
+    broken: Option<(Time, Time, Fault, Duration)>,
     /// Every session ends so after it became ready.
     fragile: Option<(Duration, Fault)>,
     /// Exits with code 0 after so many answers.
@@ -166,8 +166,12 @@ impl World {
         self
     }
 
-    pub(crate) fn broken_until(mut self, seconds: f64, fault: Fault, after: f64) -> World {
-        self.broken = Some((at(seconds), fault, secs(after)));
+    pub(crate) fn broken_until(self, seconds: f64, fault: Fault, after: f64) -> World {
+        self.broken_from(0.0, seconds, fault, after)
+    }
+
+    pub(crate) fn broken_from(mut self, from: f64, until: f64, fault: Fault, after: f64) -> World {
+        self.broken = Some((at(from), at(until), fault, secs(after)));
         self
     }
 
@@ -246,6 +250,7 @@ impl World {
         }
         run.run();
         run.life.state = run.owner.lifecycle.state().clone().name();
+        run.life.attempts = std::mem::take(&mut run.owner.attempts);
         run.life.budget_left = run.owner.lifecycle.budget_left(run.now);
         run.life
     }
@@ -260,6 +265,8 @@ pub(crate) struct Life {
     pub(crate) notices: Vec<(Time, Notice)>,
     pub(crate) fates: BTreeMap<Caller, (Time, Fate)>,
     pub(crate) sends: BTreeMap<Caller, u32>,
+    /// How many attempts failed while a call that failed waited.
+    pub(crate) attempts: BTreeMap<Caller, u32>,
     pub(crate) probes: Vec<Time>,
     pub(crate) state: &'static str,
     pub(crate) budget_left: u32,
@@ -269,6 +276,14 @@ impl Life {
     pub(crate) fn charges(&self) -> usize {
         let charged = |(_, n): &&(Time, Notice)| matches!(n, Notice::Fault(..) | Notice::Late(..));
         self.notices.iter().filter(charged).count()
+    }
+
+    /// How many faults there were between these times.
+    pub(crate) fn failed_between(&self, from: f64, until: f64) -> u32 {
+        let failed = |(time, n): &&(Time, Notice)| {
+            matches!(n, Notice::Fault(..)) && (at(from)..=at(until)).contains(time)
+        };
+        self.notices.iter().filter(failed).count() as u32
     }
 
     pub(crate) fn parked(&self) -> Vec<Time> {
@@ -607,7 +622,7 @@ impl Run<'_> {
             return self.later(now, Happening::Fails(epoch, fault));
         }
         match &self.world.broken {
-            Some((until, fault, after)) if now < *until => {
+            Some((from, until, fault, after)) if (*from..*until).contains(&now) => {
                 self.later(now + *after, Happening::Fails(epoch, fault.clone()));
             }
             // Then the answer to the client's handshake makes it a session.

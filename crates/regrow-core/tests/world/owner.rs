@@ -54,6 +54,8 @@ pub(crate) struct Owner {
     pub(crate) heard: Time,
     /// How much of its input each session can have read; without an entry, all of it.
     pub(crate) read: BTreeMap<Epoch, u64>,
+    /// How many attempts failed while a call that failed waited.
+    pub(crate) attempts: BTreeMap<Caller, u32>,
     /// The newest session that shook hands.
     greeted: Epoch,
     calls: Caller,
@@ -67,6 +69,7 @@ impl Owner {
             told: vec![],
             heard: Time::ZERO,
             read: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             greeted: Epoch(0),
             calls: 0,
         }
@@ -254,6 +257,10 @@ impl Owner {
                 let over = self.ledger.fail_calls();
                 self.fail(over, &fault);
             }
+            Effect::FailAttempt(fault, patience) => {
+                let over = self.ledger.fail_attempt(now, &fault, patience);
+                self.fail(over, &fault);
+            }
             Effect::Notice(notice) => {
                 let ready = matches!(notice, Notice::Ready(_));
                 self.told.push(Told::Notice(notice));
@@ -281,7 +288,8 @@ impl Owner {
     }
 
     fn fail(&mut self, over: Vec<Ended<Caller>>, fault: &Fault) {
-        for Ended { reply, delivery, refused, .. } in over {
+        for Ended { reply, delivery, refused, attempts, .. } in over {
+            self.attempts.insert(reply, attempts);
             let fate = if refused { Fate::NotKnown } else { Fate::Failed(delivery, fault.clone()) };
             self.told.push(Told::Ended(reply, fate));
         }

@@ -28,6 +28,7 @@ pub(super) const KEY: &str = "regrow";
 pub struct Options {
     pub call_timeout: Option<Duration>,
     pub connect_timeout: Duration,
+    pub patience: Option<Duration>,
     pub idle_probe: Option<Duration>,
     pub budget: (u32, Duration),
     pub replay: Replay,
@@ -80,6 +81,7 @@ impl Default for Options {
         Options {
             call_timeout: policy.call_timeout,
             connect_timeout: policy.connect_timeout,
+            patience: policy.patience,
             idle_probe: policy.idle_probe,
             budget: (policy.budget.charges, policy.budget.window),
             replay: policy.replay,

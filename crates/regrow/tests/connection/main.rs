@@ -10,6 +10,7 @@ mod hours;
 mod lists;
 mod orders;
 mod panics;
+mod patience;
 mod pipelining;
 mod pressure;
 mod process;

@@ -42,6 +42,44 @@ async fn a_call_to_a_server_that_is_down_is_told_at_once_and_did_not_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_made_while_a_healthy_server_is_down_for_3_s_waits_for_it() {
+    for server in [Remote::legacy(), Remote::modern()] {
+        let connection = to(&server).era(Era::Auto).build();
+        start(&connection).await;
+        work(&connection, json!({})).await.unwrap();
+        server.kill();
+        let early = begin(&connection, json!({ "effect": "early" }));
+        sleep(secs(2)).await;
+        let late = begin(&connection, json!({ "effect": "late" }));
+        sleep(secs(1)).await;
+        server.revive();
+        let back = Instant::now();
+        early.await.unwrap().unwrap();
+        late.await.unwrap().unwrap();
+        assert!(back.elapsed() <= secs(2), "{:?}", back.elapsed());
+        assert_eq!((server.effects("early"), server.effects("late")), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_to_a_healthy_server_that_does_not_come_back_fails_after_its_patience() {
+    let server = Remote::legacy();
+    let connection = ready(&server).await;
+    work(&connection, json!({})).await.unwrap();
+    server.kill();
+    let before = Instant::now();
+    let error = work(&connection, json!({ "effect": "x" })).await.unwrap_err();
+    assert!((secs(10)..=secs(12)).contains(&before.elapsed()), "{:?}", before.elapsed());
+    assert_eq!((error.kind, error.delivery), (ErrorKind::Unavailable, Delivery::NotSent));
+    assert_eq!(error.fault.as_deref(), Some(&unreachable()));
+    assert!((10..=16).contains(&error.attempts), "{error}");
+    let before = Instant::now();
+    let error = work(&connection, json!({ "effect": "x" })).await.unwrap_err();
+    assert!(before.elapsed() <= secs(2), "parked, it fails fast: {:?}", before.elapsed());
+    assert_eq!((error.attempts, server.effects("x")), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_is_killed_while_idle_is_missed_with_no_call_made() {
     let server = Remote::legacy();
     let connection = ready(&server).await;

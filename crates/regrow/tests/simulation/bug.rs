@@ -37,6 +37,8 @@ pub enum Bug {
     HidesChanges,
     /// A connection that never comes back.
     StaysDown,
+    /// A call fails because its server is away for a moment.
+    HasNoPatience,
     /// None: all passes as it is, but through the same hands.
     Harmless,
     /// Somebody throws real dice.
@@ -45,7 +47,7 @@ pub enum Bug {
 
 impl Bug {
     /// All that break a promise.
-    pub const ALL: [Bug; 17] = [
+    pub const ALL: [Bug; 18] = [
         Bug::AnswersCross,
         Bug::CallsTwice,
         Bug::SubscribesTwice,
@@ -63,6 +65,7 @@ impl Bug {
         Bug::Disorders,
         Bug::HidesChanges,
         Bug::StaysDown,
+        Bug::HasNoPatience,
     ];
 
     /// Whether it sits between the engine and the server.
@@ -97,6 +100,7 @@ impl Bug {
             Bug::Disorders => "order",
             Bug::HidesChanges => "lists",
             Bug::StaysDown => "recovery",
+            Bug::HasNoPatience => "patience",
             Bug::Harmless | Bug::ThrowsDice => "nothing",
         }
     }

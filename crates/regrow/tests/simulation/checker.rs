@@ -18,6 +18,7 @@ pub fn check(history: &History) -> Vec<String> {
         runs_at_most_once(*key, call, history, &mut broken);
         is_answered_as_itself(*key, call, history, &mut broken);
     }
+    calls_wait_for_a_server_that_was_healthy(&calls, history, &mut broken);
     one_process_at_a_time(history, &mut broken);
     every_charge_is_told(history, &mut broken);
     closes_and_leaves_nothing(history, &mut broken);
@@ -129,6 +130,38 @@ fn is_answered_as_itself(key: Key, call: &Call, _: &History, broken: &mut Vec<St
                 broken.push(format!("P14: {key} got the answer to {of}"));
             }
             End::Answered(Some(of)) if *of != key => broken.push(format!("P7: {key} got the answer to {of}")),
+            _ => {}
+        }
+    }
+}
+
+/// Patience: while a server that was healthy within the last minute cannot be reached, calls wait, unless it was parked before.
+fn calls_wait_for_a_server_that_was_healthy(
+    calls: &BTreeMap<Key, Call>,
+    history: &History,
+    broken: &mut Vec<String>,
+) {
+    let policy = Policy::default();
+    let (patience, recent) = (policy.patience.unwrap_or_default(), policy.healthy_within);
+    // When the last session that was ready ended, and when the connection parked after that.
+    let (mut serves, mut ended, mut parked) = (false, None, None);
+    let mut slept = None;
+    for (at, event) in &history.events {
+        match event {
+            Event::Notice(notice) if notice.ready => (serves, parked) = (true, None),
+            Event::Notice(notice) if notice.ends && serves => (serves, ended) = (false, Some(*at)),
+            Event::Notice(notice) if notice.parks => parked = parked.or(Some(*at)),
+            Event::Jumps(length) => slept = Some(*at + *length),
+            Event::NoSession(key, attempts) => {
+                let Some(call) = calls.get(key) else { continue };
+                let healthy = ended.is_some_and(|ended| *at - ended <= recent);
+                let fails_fast = parked.is_some_and(|parked| parked <= call.begun);
+                let waited = *at - call.begun;
+                let slept = slept.is_some_and(|slept| slept >= call.begun);
+                if healthy && !fails_fast && !slept && waited < patience {
+                    broken.push(format!("patience: {key} failed after {waited:?} and {attempts} attempts"));
+                }
+            }
             _ => {}
         }
     }

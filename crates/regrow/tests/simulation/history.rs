@@ -27,6 +27,8 @@ pub enum Event {
     /// A client calls, and expects the end within this time.
     Begins(Key, Duration),
     Ends(Key, End),
+    /// A call is about to end because there is no session and so many attempts have failed, none of them for good.
+    NoSession(Key, u32),
     /// A client does not want the answer any more.
     GivesUp(Key),
     /// A client goes, and hears nothing from here on.
@@ -66,6 +68,12 @@ pub struct Notice {
     pub text: String,
     /// The session or attempt that it is about, if it begins one.
     pub begins: Option<Epoch>,
+    /// Whether it tells that a session serves calls.
+    pub ready: bool,
+    /// Whether it tells that a session or an attempt has ended.
+    pub ends: bool,
+    /// Whether it tells that faults have parked the connection.
+    pub parks: bool,
     /// Whether it tells of a fault.
     pub fault: bool,
     /// Whether it tells that a process could not be ended in time.

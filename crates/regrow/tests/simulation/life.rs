@@ -268,7 +268,11 @@ fn observe(connection: &Connection, recorder: &Recorder, bug: Option<Bug>) {
             let is_fault = matches!(notice.what, What::Fault(..) | What::Late(..));
             let fault = is_fault && bug != Some(Bug::HidesFaults);
             let abandons = matches!(notice.what, What::Abandoned(_));
-            written.note(Event::Notice(Notice { text: notice.text(), begins, fault, abandons }));
+            let ready = matches!(notice.what, What::Ready(_));
+            let ends = is_fault || matches!(notice.what, What::Retired(..) | What::Planned(..));
+            let parks = matches!(notice.what, What::Parked(_));
+            let text = notice.text();
+            written.note(Event::Notice(Notice { text, begins, ready, ends, parks, fault, abandons }));
         }
     });
     let (mut status, written) = (connection.status(), recorder.clone());

@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use regrow::core::Delivery;
-use regrow::{Answer, CallError, Connection, Incoming, IncomingMessages};
+use regrow::core::{Delivery, Fault};
+use regrow::{Answer, CallError, Connection, ErrorKind, Incoming, IncomingMessages};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -68,9 +68,20 @@ impl Program {
 
     pub async fn call(self, key: Key, params: Value, deadline: Duration, gives_up: Option<Duration>) {
         self.recorder.note(Event::Begins(key, deadline));
+        if self.bug == Some(Bug::HasNoPatience) && !self.connection.status().borrow().is_ready() {
+            self.recorder.note(Event::NoSession(key, 1));
+            return self.recorder.note(Event::Ends(key, End::NotRun("unavailable".into())));
+        }
         let call = self.connection.request_within("tools/call", Some(params), Some(deadline));
         match timeout(gives_up.unwrap_or(secs(100_000)), call).await {
-            Ok(end) => self.report(key, deadline, of(&end)).await,
+            Ok(end) => {
+                if let Err(error) = &end
+                    && is_without_a_session(error)
+                {
+                    self.recorder.note(Event::NoSession(key, error.attempts));
+                }
+                self.report(key, deadline, of(&end)).await;
+            }
             Err(_) => self.recorder.note(Event::GivesUp(key)),
         }
     }
@@ -138,6 +149,15 @@ impl Program {
 pub fn thought(nonce: &str) -> Option<Duration> {
     let number: u64 = nonce.bytes().fold(7, |sum, byte| sum * 31 % 100_003 + u64::from(byte));
     (!number.is_multiple_of(8)).then(|| millis(number % 3000))
+}
+
+/// Whether a call failed with an attempt that might as well have succeeded.
+fn is_without_a_session(error: &CallError) -> bool {
+    let passing = |fault: &Fault| {
+        !fault.is_permanent() && !matches!(fault, Fault::Deferred { .. } | Fault::Parked | Fault::Closed)
+    };
+    let fault = error.fault.as_deref();
+    error.kind == ErrorKind::Unavailable && error.delivery == Delivery::NotSent && fault.is_some_and(passing)
 }
 
 fn of(end: &Result<Answer, CallError>) -> End {

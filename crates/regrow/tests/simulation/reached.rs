@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::history::{End, Event, Heard, History};
 
 /// What all lives together must have reached.
-pub const WANTED: [&str; 26] = [
+pub const WANTED: [&str; 27] = [
     "a process",
     "a network",
     "a relay",
@@ -32,6 +32,7 @@ pub const WANTED: [&str; 26] = [
     "doubted",
     "slept",
     "restored",
+    "patient",
 ];
 
 pub fn reached(history: &History) -> BTreeSet<&'static str> {
@@ -56,6 +57,7 @@ fn of(event: &Event) -> Option<&'static str> {
         Event::Ends(_, End::Answered(None)) => "an error",
         Event::Ends(_, End::NotRun(_)) => "not run",
         Event::Ends(_, End::Unknown(_)) => "may have run",
+        Event::NoSession(_, 2..) => "patient",
         Event::GivesUp(_) => "given up",
         Event::Leaves(_) => "left",
         Event::Asked(_) => "asked",

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{AT_ONCE, PATIENCE, PLENTY, SOON};
+use super::{AT_ONCE, AWAY, PATIENCE, PLENTY, SOON, WAITS};
 use crate::suite::driver::Task;
 use crate::suite::process::{is_dead, signal};
 use crate::suite::stage::{Stage, Step, short};
@@ -63,6 +63,20 @@ pub(crate) fn dead_on_arrival(stage: &mut Stage<'_>) -> Step {
     let ticket = stage.call("count", json!({ "key": "first" }), SOON);
     stage.succeeds(Group::Recovers, ticket, SOON, "the first call after a death succeeds");
     stage.ran_once("count", "first");
+    Ok(())
+}
+
+pub(crate) fn away(stage: &mut Stage<'_>) -> Step {
+    stage.connect()?;
+    let ticket = stage.call("echo", json!({ "text": "well" }), PLENTY);
+    stage.succeeds(Group::Answers, ticket, PLENTY, "a call to a server that is well succeeds");
+    stage.control("exit-at-start=1")?;
+    kill_server(stage);
+    let ticket = stage.call("count", json!({ "key": "patient" }), SOON);
+    std::thread::sleep(AWAY);
+    stage.control("")?;
+    stage.succeeds(Group::Recovers, ticket, SOON, WAITS);
+    stage.ran_once("count", "patient");
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{AT_ONCE, LATER, PATIENCE, PLENTY, SOON};
+use super::{AT_ONCE, AWAY, LATER, PATIENCE, PLENTY, SOON, WAITS};
 use crate::proxy::Fault;
 use crate::suite::driver::Task;
 use crate::suite::stage::judge::{LATE, LOST};
@@ -95,6 +95,18 @@ pub(crate) fn killed_in_call(stage: &mut Stage<'_>) -> Step {
     start(stage)?;
     stage.recovers(SOON);
     stage.ran_once("slow", "lost");
+    Ok(())
+}
+
+pub(crate) fn away(stage: &mut Stage<'_>) -> Step {
+    stage.connect()?;
+    well(stage);
+    kill(stage);
+    let ticket = stage.call("count", json!({ "key": "patient" }), SOON);
+    std::thread::sleep(AWAY);
+    start(stage)?;
+    stage.succeeds(Group::Recovers, ticket, SOON, WAITS);
+    stage.ran_once("count", "patient");
     Ok(())
 }
 

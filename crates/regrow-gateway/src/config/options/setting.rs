@@ -28,6 +28,12 @@ impl Setting<'_> {
         units::limit(text).map(|limit| limit.0)
     }
 
+    /// What a time of zero turns off, too.
+    pub(super) fn limit_or_off(&self) -> Meaning<Option<Duration>> {
+        let text = self.text().ok_or("write it in quotes with a unit, such as \"10s\", or \"none\"")?;
+        units::limit_or_off(text).map(|limit| limit.0)
+    }
+
     pub(super) fn size(&self) -> Meaning<usize> {
         units::size(self.text().ok_or("write it in quotes with a unit, such as \"64MiB\"")?)
     }

@@ -62,6 +62,13 @@ pub const OPTIONS: &[Described] = &[
         set: |options, it| it.duration().map(|it| options.connect_timeout = it),
     },
     Described {
+        name: "patience",
+        kind: Kind::Limit,
+        default: Some("\"10s\""),
+        meaning: "How long a call that did not run waits through failing attempts, if the server was healthy within the last minute.",
+        set: |options, it| it.limit_or_off().map(|it| options.patience = it),
+    },
+    Described {
         name: "idleProbe",
         kind: Kind::Limit,
         default: Some("\"60s\""),

@@ -138,6 +138,7 @@ fn refused(scope: &Scope, kind: ErrorKind, outlook: Outlook) -> CallError {
         fault: None,
         outlook,
         repeatable: true,
+        attempts: 0,
         tool: None,
         stderr: vec![],
     }
