@@ -48,7 +48,7 @@ pub(crate) enum Command {
     /// Connect to every server of a configuration and show which work
     ///
     /// Reads the files that hosts have: mcpServers, or servers with inputs. Without a name it takes .mcp.json here, or the
-    /// file of a host that you have, and says which. Exits 1 if a server is broken, 64 if the configuration is.
+    /// file of a host that you have, and says which. Exits 1 if a server is broken, 64 if the whole configuration is.
     Check(Check),
 
     /// Put the servers of a host's configuration behind `regrow wrap`

@@ -45,6 +45,7 @@ async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level:
             "there are no servers in the configuration; add one, it is read again when it changes"
         );
     }
+    say_broken(&config);
     let traces = traces()?;
     let settings = settings(options, files.as_ref(), set_level, traces.clone())?;
     let config_files = settings.config_files.clone();
@@ -113,6 +114,7 @@ fn settings(
 fn address(server: &Server) -> String {
     match &server.reach {
         Reach::Remote(remote) => remote.url.reveal().to_owned(),
+        Reach::Broken(_) => String::new(),
         Reach::Process(process) => {
             let args: Vec<&str> = process.args.iter().map(Secret::reveal).collect();
             format!("{:?}", (&process.program, args))
@@ -183,12 +185,30 @@ impl Overseer {
     fn reload(&self, gateway: &Gateway) {
         let Some(files) = &self.files else { return };
         match files.read() {
-            Ok(config) => tell(&gateway.reload(config)),
+            Ok(config) => {
+                say_broken(&config);
+                tell(&gateway.reload(config));
+            }
             Err(problems) => {
                 eprintln!("{problems}");
                 tracing::warn!("the configuration has problems; everything goes on as before");
             }
         }
+    }
+}
+
+/// Says which servers cannot be served, and what to do about it. The others are served.
+fn say_broken(config: &Config) {
+    for (server, problems) in config.broken() {
+        for problem in &problems.0 {
+            tracing::error!(server = &*server.name, "it is not served: {problem}");
+        }
+    }
+    let (all, broken) = (config.servers.len(), config.broken().count());
+    if broken > 0 {
+        tracing::warn!(
+            "{broken} of {all} servers in the configuration cannot be served; fix the file, it is read again"
+        );
     }
 }
 

@@ -125,23 +125,42 @@ fn a_machine_gets_json_and_an_exit_code() {
 }
 
 #[test]
-fn a_bad_configuration_is_told_as_a_whole_and_nothing_is_started() {
+fn a_broken_entry_is_shown_and_the_other_servers_are_checked() {
     let stage = Stage::new();
     let mut wrong = stage.server("");
     wrong["regrow"] = json!({ "callTimeuot": "5s", "era": "s3cr3t" });
     stage.write(json!({ "fine": stage.server(""), "wrong": wrong, "empty": {} }));
     let output = stage.check(&["--json"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(64));
-    let said = text(&output.stderr);
-    assert!(
-        said.contains("field \"regrow.callTimeuot\": there is no such option; did you mean \"callTimeout\"?")
-    );
-    assert!(said.contains("server \"empty\": it has neither"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(found["problems"].as_array().unwrap().len(), 3, "{found}");
-    assert_eq!(found["problems"][1]["server"], "wrong");
-    assert!(found["problems"][1]["line"].as_u64() > Some(1));
+    let server = |name: &str| {
+        let mut servers = found["servers"].as_array().unwrap().iter();
+        servers.find(|server| server["name"] == name).unwrap_or_else(|| panic!("{name}: {found}")).clone()
+    };
+    assert_eq!(server("fine")["state"], "ok", "{found}");
+    let wrong = server("wrong");
+    assert_eq!((&wrong["state"], wrong["problems"].as_array().unwrap().len()), (&json!("broken"), 2));
+    assert_eq!(wrong["problems"][0]["field"], "regrow.callTimeuot");
+    assert!(wrong["problems"][0]["line"].as_u64() > Some(1));
     assert!(!found.to_string().contains("s3cr3t"));
+    let table = text(&stage.check(&[]).output().unwrap().stdout);
+    assert!(
+        table
+            .contains("field \"regrow.callTimeuot\": there is no such option; did you mean \"callTimeout\"?"),
+        "{table}"
+    );
+    assert!(table.contains("server \"empty\": it has neither"), "{table}");
+
+    // What concerns all servers is refused as a whole, with everything else that is wrong.
+    let file = stage.folder.path().join(".mcp.json");
+    std::fs::write(&file, r#"{ "sessions": "private", "mcpServers": { "a": { "command": "x" }, "b": {} } }"#)
+        .unwrap();
+    let output = stage.check(&["--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["problems"].as_array().unwrap().len(), 2, "{found}");
+    assert_eq!(found["problems"][0]["field"], "sessions");
+    stage.nothing_left();
 
     let empty = TempDir::new().unwrap();
     let output = stage.check(&[]).current_dir(empty.path()).env("HOME", empty.path()).output().unwrap();

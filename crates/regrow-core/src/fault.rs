@@ -99,6 +99,12 @@ pub enum Fault {
         /// What the operating system says.
         reason: String,
     },
+    /// What the operator wrote about the server makes no sense, so it was not even tried.
+    #[error("the configuration of this server has a problem: {reason}")]
+    Misconfigured {
+        /// Where, and what to do.
+        reason: String,
+    },
     /// Nobody answers at the server's address, or no connection was made in time.
     #[error("{address} cannot be reached: {reason}")]
     Unreachable {
@@ -261,7 +267,8 @@ impl Fault {
         use Fault::*;
         !matches!(
             self,
-            Unreachable { .. }
+            Misconfigured { .. }
+                | Unreachable { .. }
                 | UnknownHost { .. }
                 | Untrusted { .. }
                 | Unauthorized { .. }
@@ -281,7 +288,7 @@ impl Fault {
             Deferred { after, .. } => Again::After(*after),
             // The same request would get the same answer.
             Status { code: ..500, .. } | NotMcp { .. } | Redirected { .. } => Again::Never,
-            Untrusted { .. } | Unauthorized { .. } => Again::Never,
+            Untrusted { .. } | Unauthorized { .. } | Misconfigured { .. } => Again::Never,
             _ => Again::Soon,
         }
     }
@@ -358,6 +365,7 @@ impl Fault {
             InputClosed => "input-closed",
             Silent { .. } => "silent",
             Broken { .. } => "broken",
+            Misconfigured { .. } => "misconfigured",
             Unreachable { .. } => "unreachable",
             UnknownHost { .. } => "unknown-host",
             Untrusted { .. } => "untrusted",
@@ -384,6 +392,7 @@ impl Fault {
             | BadDirectory { .. }
             | VersionChanged { .. }
             | CapabilityLost { .. }
+            | Misconfigured { .. }
             | Untrusted { .. }
             | Unauthorized { .. }
             | Redirected { .. }
@@ -584,6 +593,8 @@ mod tests {
                 "localhost:80 cannot be reached: refused", PASSES, Doubt, Soon, false),
             Row(UnknownHost { host: host.clone(), reason: reason.clone() }, "unknown-host",
                 "the host \"acme\" was not found: refused", PASSES, Doubt, Soon, false),
+            Row(Misconfigured { reason: reason.clone() }, "misconfigured",
+                "the configuration of this server has a problem: refused", PARKS, Doubt, Never, false),
             Row(Untrusted { host, reason }, "untrusted",
                 "no secure connection to \"acme\": refused", PARKS, Doubt, Never, false),
             Row(Unauthorized { code: 401 }, "unauthorized",

@@ -15,6 +15,7 @@ mod options;
 mod reach;
 mod reading;
 mod secret;
+mod strays;
 mod surroundings;
 
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ const MAX_SERVERS: usize = 1000;
 /// What the files say together.
 #[derive(Debug)]
 pub struct Config {
-    /// The servers that are wanted, in the order of the files.
+    /// The servers that are wanted, in the order of the files; also those whose entry is broken ([`Reach::Broken`]).
     pub servers: Vec<Server>,
     /// The servers that are switched off.
     pub disabled: Vec<String>,
@@ -57,10 +58,21 @@ pub struct Server {
     pub options: Options,
 }
 
+impl Server {
+    /// What is wrong with its entry, if something is. Then it cannot be served.
+    pub fn problems(&self) -> Option<&Problems> {
+        match &self.reach {
+            Reach::Broken(problems) => Some(problems),
+            Reach::Process(_) | Reach::Remote(_) => None,
+        }
+    }
+}
+
 impl Config {
     /// Reads these files. Where two name the same server, the later file wins, and a remark says so.
     ///
-    /// Every problem of every file is told in one go.
+    /// A server whose entry has problems is broken, and the others are not concerned. What concerns a whole file is refused, and then
+    /// every problem of every file is told in one go.
     pub fn read(paths: &[impl AsRef<Path>], surroundings: &Surroundings) -> Result<Config, Problems> {
         let mut config = Config { servers: vec![], disabled: vec![], remarks: vec![] };
         let mut problems = vec![];
@@ -74,11 +86,20 @@ impl Config {
             let text = format!("there are more than {MAX_SERVERS} servers; leave some out");
             problems.push(Message::at(server.place.clone(), text));
         }
-        if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
+        if problems.is_empty() {
+            return Ok(config);
+        }
+        problems.extend(config.broken().flat_map(|(_, problems)| problems.0.iter().cloned()));
+        Err(Problems(problems))
+    }
+
+    /// The servers whose entry has problems, and these.
+    pub fn broken(&self) -> impl Iterator<Item = (&Server, &Problems)> {
+        self.servers.iter().filter_map(|server| Some((server, server.problems()?)))
     }
 
     fn add(&mut self, document: &Document, surroundings: &Surroundings, problems: &mut Vec<Message>) {
-        let entries = Reading::new(document, surroundings, problems).entries();
+        let entries = Reading::new(document, surroundings, problems, &mut self.remarks).entries();
         for entry in entries {
             let mut names = self.servers.iter().map(|server| &server.name).chain(&self.disabled);
             if names.any(|name| *name == entry.name) {

@@ -11,12 +11,23 @@ use regrow::transport::stdio::{Guard, Stderr, Stdio, environment};
 use regrow::{Builder, Connection, Mask};
 use wildmatch::WildMatch;
 
-use crate::config::{Options, Process, Reach, Remote, Secret, Server};
+use crate::config::{Options, Problems, Process, Reach, Remote, Secret, Server};
+
+/// Why there can be no connection with a server as it is described.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Its entry in the configuration has problems.
+    #[error("{}", .0.brief())]
+    Broken(Problems),
+    /// A file that it needs, or the like, cannot be used.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+}
 
 /// A connection as the server's description wants it, to be built or refined.
 ///
 /// The guard ends a server that we started if we are killed. Lines of its standard error go to `stderr`.
-pub fn connect(server: &Server, guard: Option<Arc<Guard>>, stderr: Stderr) -> Result<Builder, SetupError> {
+pub fn connect(server: &Server, guard: Option<Arc<Guard>>, stderr: Stderr) -> Result<Builder, ConnectError> {
     // It stands in logs and in texts for models, so it must forge no line there.
     let name: Arc<str> = server.name.escape_debug().to_string().into();
     let builder = match &server.reach {
@@ -30,6 +41,7 @@ pub fn connect(server: &Server, guard: Option<Arc<Guard>>, stderr: Stderr) -> Re
             let mask = Mask::new(http.secrets());
             builder(name, http, mask, &server.options)
         }
+        Reach::Broken(problems) => return Err(ConnectError::Broken(problems.clone())),
     };
     Ok(builder)
 }

@@ -29,6 +29,6 @@ pub mod units;
 mod usage;
 mod workshop;
 
-pub use connect::connect;
+pub use connect::{ConnectError, connect};
 pub use gateway::{Changes, Gateway};
 pub use workshop::{Clients, Connect, Settings};

@@ -7,11 +7,11 @@ mod turns;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use regrow::core::{Fault, Manner, State as Lifecycle};
 use regrow::frame::{self, Frame, RawId};
-use regrow::{Builder, CallError, Connection, Era, ErrorKind, Inbox, Status};
+use regrow::{Builder, CallError, Connection, Era, ErrorKind, Inbox, Outlook, Status};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -62,6 +62,8 @@ pub(crate) struct Server {
     waits: watch::Sender<bool>,
     /// Whether nothing is left of it.
     is_gone: watch::Sender<bool>,
+    /// Why no connection could be made the last time, if so. Not a part of the state: connections are made under its lock.
+    refused: Mutex<Option<String>>,
     state: Mutex<State>,
 }
 
@@ -106,6 +108,7 @@ impl Server {
             awaited: OnceLock::new(),
             waits: watch::Sender::new(waits),
             is_gone: watch::Sender::new(false),
+            refused: Mutex::default(),
             state: Mutex::default(),
         })
     }
@@ -276,7 +279,14 @@ impl Server {
 
     fn builder(&self) -> Result<Builder, Box<CallError>> {
         let made = (self.workshop.settings.connect)(&self.config, self.stats.stderr());
-        made.map_err(|error| self.unavailable(&error.to_string()))
+        let refused = made.as_ref().err().map(ToString::to_string);
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
+        made.map_err(|error| self.misconfigured(&error.to_string()))
+    }
+
+    /// Why it could not even be tried, if so.
+    fn refused(&self) -> Option<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether this describes the same.
@@ -322,6 +332,12 @@ impl Server {
     fn unavailable(&self, reason: &str) -> Box<CallError> {
         let fault = Fault::Broken { reason: reason.into() };
         Box::new(CallError { fault: Some(Arc::new(fault)), ..*self.error(ErrorKind::Unavailable) })
+    }
+
+    fn misconfigured(&self, reason: &str) -> Box<CallError> {
+        let fault = Fault::Misconfigured { reason: reason.into() };
+        let outlook = Outlook::NeedsMending(Duration::ZERO);
+        Box::new(CallError { fault: Some(Arc::new(fault)), outlook, ..*self.error(ErrorKind::Unavailable) })
     }
 
     fn error(&self, kind: ErrorKind) -> Box<CallError> {

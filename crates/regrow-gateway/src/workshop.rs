@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use regrow::Builder;
-use regrow::transport::http::SetupError;
 use regrow::transport::stdio::Stderr;
 use tokio::sync::Notify;
 
 use crate::catalog::{Store, StoreKey};
 use crate::config::{Reach, Server};
+use crate::connect::ConnectError;
 use crate::operate::LogLevel;
 use crate::operate::traces::Traces;
 
@@ -22,7 +22,7 @@ pub enum Clients {
 }
 
 /// Makes a connection of a server as it is described, to be built. Lines of its standard error go where the second argument says.
-pub type Connect = Box<dyn Fn(&Server, Stderr) -> Result<Builder, SetupError> + Send + Sync>;
+pub type Connect = Box<dyn Fn(&Server, Stderr) -> Result<Builder, ConnectError> + Send + Sync>;
 
 /// How a gateway is set up.
 pub struct Settings {
@@ -63,6 +63,8 @@ pub(crate) fn store_key(server: &Server) -> StoreKey {
             let headers: Vec<_> = remote.headers.iter().map(|(name, value)| (name, value.reveal())).collect();
             format!("{:?}", (&server.name, remote.url.reveal(), headers))
         }
+        // It is never reached, so nothing is ever kept of it.
+        Reach::Broken(_) => format!("{:?}", (&server.name, "broken")),
     };
     StoreKey::of(identity.as_bytes())
 }

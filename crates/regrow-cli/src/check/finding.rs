@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regrow_gateway::config::Message;
+use regrow_gateway::config::{Message, Problems};
 use serde_json::{Value, json};
 
 /// What is known of a server now. Everything in it is safe to print, but for the name.
@@ -34,6 +34,15 @@ pub(super) struct Problem {
     pub(super) fault: Option<&'static str>,
     /// The last lines of its standard error.
     pub(super) stderr: Vec<String>,
+    /// What is wrong with its entry in the configuration.
+    pub(super) entry: Vec<Message>,
+}
+
+impl Problem {
+    /// The entry has these problems, so the server was not visited.
+    pub(super) fn of_entry(problems: &Problems) -> Problem {
+        Problem { text: problems.to_string(), fault: None, stderr: vec![], entry: problems.0.clone() }
+    }
 }
 
 impl State {
@@ -69,6 +78,9 @@ impl Finding {
             put("stderr", problem.stderr.clone().into());
             if let Some(fault) = problem.fault {
                 put("fault", fault.into());
+            }
+            if !problem.entry.is_empty() {
+                put("problems", problem.entry.iter().map(problem_json).collect());
             }
         }
         finding

@@ -17,7 +17,7 @@ pub(super) fn text(findings: &[Finding], colour: bool) -> String {
     for (line, finding) in lines.zip(findings) {
         text.push_str(&if colour { paint(finding.state, &line) } else { line });
         if let Some(problem) = &finding.problem {
-            text.push_str(&format!("  {}\n", problem.text));
+            problem.text.lines().for_each(|line| text.push_str(&format!("  {line}\n")));
             problem.stderr.iter().for_each(|line| text.push_str(&format!("  | {line}\n")));
         }
     }
@@ -64,7 +64,12 @@ mod tests {
             problem: None,
         };
         let stderr = vec!["Error: no token".to_owned()];
-        let problem = Problem { text: "the server process exited with code 1".into(), fault: None, stderr };
+        let problem = Problem {
+            text: "the server process exited with code 1".into(),
+            fault: None,
+            stderr,
+            entry: vec![],
+        };
         let broken = Finding {
             name: "git\n\x1b[2J".into(),
             state: State::Broken,

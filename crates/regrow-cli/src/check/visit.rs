@@ -29,6 +29,10 @@ pub(super) async fn visit(
     timeout: Duration,
     mut stopped: watch::Receiver<bool>,
 ) -> Finding {
+    if let Some(problems) = server.problems() {
+        let problem = Some(Problem::of_entry(problems));
+        return Finding { state: State::Broken, problem, ..Finding::disabled(server.name.clone()) };
+    }
     let mut server = server.clone();
     server.options.connect_timeout = server.options.connect_timeout.min(timeout);
     let stderr = Tail::default();
@@ -36,7 +40,8 @@ pub(super) async fn visit(
     let connection = match connect(&server, guard, stderr.sink()) {
         Ok(builder) => builder.build(),
         Err(error) => {
-            finding.problem = Some(Problem { text: error.to_string(), fault: None, stderr: vec![] });
+            finding.problem =
+                Some(Problem { text: error.to_string(), fault: None, stderr: vec![], entry: vec![] });
             return finding;
         }
     };
@@ -55,7 +60,8 @@ pub(super) async fn visit(
         Err(failure) => {
             let text = failure.text(timeout, finding.start.is_some());
             let fault = if let Failure::Fault(fault) = &failure { Some(fault.name()) } else { None };
-            finding.problem = Some(Problem { text: printable(&text), fault, stderr: stderr.lines() });
+            finding.problem =
+                Some(Problem { text: printable(&text), fault, stderr: stderr.lines(), entry: vec![] });
         }
     }
     finding

@@ -7,7 +7,7 @@ use crate::client::PATIENCE;
 use crate::client::text;
 use crate::evidence::{assert_gone, is_running};
 use crate::guest::{Era, Guest};
-use crate::house::{Place, chaos};
+use crate::house::{Place, chaos, done};
 
 #[test]
 fn a_file_that_changes_is_read_again_and_only_what_changed_is_touched() {
@@ -52,8 +52,8 @@ fn a_bad_file_changes_nothing_and_is_said() {
     let mut guest = Guest::of(&house, Era::Legacy);
     let bad = [
         "{ \"mcpServers\": { ",
-        r#"{ "mcpServers": { "one": { "command": "x", "regrow": { "callTimeout": "soon" } } } }"#,
-        r#"{ "mcpServers": { "one": { } } }"#,
+        r#"{ "mcpServers": { "one": { "command": "x" } }, "regrow": { "callTimeout": "soon" } }"#,
+        r#"{ "mcpServers": { "one": { "command": "x" } }, "sessions": "private" }"#,
         "",
     ];
     for text in bad {
@@ -70,6 +70,49 @@ fn a_bad_file_changes_nothing_and_is_said() {
     place.configure([("one", chaos(""))]);
     house.wait_for_log_after(from, "nothing has changed");
     assert_eq!(place.pid("one"), pid);
+}
+
+#[test]
+fn scenario_56_a_server_with_a_broken_entry_is_shown_and_the_others_are_served() {
+    let unset = || chaos("").variable("TOKEN", "${NOT_SET_ANYWHERE}");
+    let place = Place::new([("one", chaos("")), ("broken", unset()), ("two", chaos(""))]);
+    let house = place.start();
+    let line = house.wait_for_log("broken: it is not served: ");
+    assert!(line.contains("servers.json:1:") && line.contains("field \"env.TOKEN\""), "{line}");
+    let pids = ["one", "two"].map(|name| {
+        house.wait_for_tools(name);
+        place.pid(name)
+    });
+    let shown = house.server("broken");
+    let why = "the variable NOT_SET_ANYWHERE is not set; set it";
+    assert!(shown["state"] == "broken" && shown["problems"][0].as_str().unwrap().contains(why), "{shown}");
+    for era in [Era::Legacy, Era::Modern] {
+        let mut guest = Guest::of(&house, era);
+        assert_eq!(guest.call("two__echo", json!({ "text": "on" })), "on");
+        let (said, fault) = guest.failing_call("broken__echo", json!({ "text": "x" }));
+        assert!(
+            said.contains(why) && said.contains("line 1, field") && said.contains("It did not run"),
+            "{said}"
+        );
+        assert!(!said.contains("servers.json"), "a client learns nothing of our files: {said}");
+        assert_eq!((&fault["cause"], &fault["delivery"]), (&json!("misconfigured"), &json!("not-sent")));
+    }
+    let (code, table, _) = done(&mut place.command(&["status"]));
+    assert!(code == 1 && table.contains("\nbroken  broken") && table.contains(why), "{code} {table}");
+    let (code, _, said) = done(&mut place.command(&["wake", "broken"]));
+    assert!(code == 1 && said.contains(why), "{code} {said}");
+
+    // It is fixed, and another is broken: an option of ours that would not hold where it stands.
+    let misplaced = chaos("").member("sessions", "private");
+    place.configure([("one", misplaced), ("broken", chaos("")), ("two", chaos(""))]);
+    house.wait_for_tools("broken");
+    let shown = house.wait_for_state("one", "broken");
+    assert!(shown["problems"][0].as_str().unwrap().contains("move it into \"regrow\""), "{shown}");
+    assert_gone(&pids[..1], PATIENCE);
+    assert_eq!(place.pid("two"), pids[1], "what did not change is not touched");
+    place.configure([("one", chaos("")), ("broken", chaos("")), ("two", chaos(""))]);
+    house.wait_for_tools("one");
+    house.end();
 }
 
 #[test]

@@ -46,6 +46,16 @@ impl Message {
     }
 }
 
+impl Message {
+    /// Without file and server: for clients, who know which server they called and should not learn of our files.
+    pub fn brief(&self) -> String {
+        match &self.field {
+            Some(field) => format!("line {}, field \"{field}\": {}", self.place.line, self.text),
+            None => format!("line {}: {}", self.place.line, self.text),
+        }
+    }
+}
+
 /// `file:line:column: server "x", field "y": text`.
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,6 +82,18 @@ impl fmt::Display for Place {
 /// Everything that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Message>);
+
+impl Problems {
+    /// The first of them in a few words, and how many more there are.
+    pub fn brief(&self) -> String {
+        let first = self.0.first().map(Message::brief).unwrap_or_default();
+        match self.0.len() {
+            0 | 1 => first,
+            2 => format!("{first}; and another problem"),
+            many => format!("{first}; and {} more problems", many - 1),
+        }
+    }
+}
 
 /// A line for each.
 impl fmt::Display for Problems {

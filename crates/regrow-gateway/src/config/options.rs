@@ -9,9 +9,8 @@ use regrow::Era;
 use regrow::core::{Policy, Replay};
 
 use super::members::{self, Member};
-use super::message::printable;
-use super::names::nearest;
 use super::reading::Reading;
+use super::strays::unknown_option;
 
 mod setting;
 mod table;
@@ -128,7 +127,8 @@ pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>, option
         }
         seen.push(option.name);
         let Some(described) = OPTIONS.iter().find(|described| described.name == option.name) else {
-            reading.problem(option.at, &field, unknown(option.name));
+            let text = unknown_option(option.name, reading.is_in_server());
+            reading.problem(option.at, &field, text);
             continue;
         };
         let setting = match described.kind {
@@ -149,11 +149,9 @@ pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>, option
     }
 }
 
-fn unknown(name: &str) -> String {
-    match nearest(name, OPTIONS.iter().map(|described| described.name)) {
-        Some(meant) => format!("there is no such option; did you mean \"{}\"?", printable(meant)),
-        None => "there is no such option; docs/configuration.md lists all".into(),
-    }
+/// Whether this is a value that the option can have.
+pub(super) fn accepts(option: &Described, value: &Value<'_>) -> bool {
+    (option.set)(&mut Options::default(), &Setting::Value(value)).is_ok()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use regrow::transport::http::{Headers, Http};
 
 use super::env_file;
 use super::members::{self, Member};
+use super::message::Problems;
 use super::reading::Reading;
 use super::secret::Secret;
 
@@ -19,6 +20,8 @@ pub enum Reach {
     Process(Process),
     /// It runs elsewhere.
     Remote(Remote),
+    /// Not at all: its entry has these problems.
+    Broken(Problems),
 }
 
 /// A server that we start.

@@ -9,17 +9,23 @@ use super::document::Document;
 use super::expansion::Scope;
 use super::inputs::Inputs;
 use super::members::{self, Member};
-use super::message::{Message, Place};
+use super::message::{Message, Place, Problems};
 use super::options::{self, Options};
+use super::reach::{self, Reach};
+use super::strays;
 use super::surroundings::Surroundings;
-use super::{MAX_SERVERS, Server, reach, workspace_of};
+use super::{MAX_SERVERS, Server, workspace_of};
 
 /// The members that hold servers.
-const SECTIONS: [&str; 2] = ["mcpServers", "servers"];
+pub(super) const SECTIONS: [&str; 2] = ["mcpServers", "servers"];
 /// Longer names fit in no list of tools.
 const MAX_NAME: usize = 128;
-/// Nobody mends more than these at once.
+/// Nobody fixes more than these at once.
 const MAX_PROBLEMS: usize = 1000;
+/// Nor more than these in one server.
+const MAX_PROBLEMS_OF_SERVER: usize = 50;
+/// More is not said that is no problem.
+const MAX_REMARKS: usize = 100;
 
 /// A file while it is read.
 pub(super) struct Reading<'a> {
@@ -27,9 +33,18 @@ pub(super) struct Reading<'a> {
     surroundings: &'a Surroundings,
     workspace: PathBuf,
     inputs: Inputs,
+    /// What is wrong with the file as a whole.
     problems: &'a mut Vec<Message>,
-    /// Whose entry is being read.
-    server: Option<String>,
+    remarks: &'a mut Vec<Message>,
+    /// Whose entry is being read, and what is wrong with it.
+    server: Option<(String, Vec<Message>)>,
+}
+
+/// What an entry says.
+enum Described {
+    Disabled,
+    /// How it is reached, if that can be told.
+    Wanted(Option<Reach>, Box<Options>),
 }
 
 /// A server of a file; none if it is switched off.
@@ -44,9 +59,11 @@ impl<'a> Reading<'a> {
         document: &'a Document,
         surroundings: &'a Surroundings,
         problems: &'a mut Vec<Message>,
+        remarks: &'a mut Vec<Message>,
     ) -> Reading<'a> {
         let workspace = workspace_of(&document.path, surroundings);
-        Reading { document, surroundings, workspace, inputs: Inputs::default(), problems, server: None }
+        let inputs = Inputs::default();
+        Reading { document, surroundings, workspace, inputs, problems, remarks, server: None }
     }
 
     /// All servers of the file that can be made out.
@@ -62,12 +79,21 @@ impl<'a> Reading<'a> {
         self.inputs = Inputs::read(&mut self, inputs);
         let mut defaults = Options::default();
         options::read(&mut self, ours, &mut defaults);
+        strays::in_file(&mut self, &root);
 
         let sections = members::known(&mut self, &root, SECTIONS);
         if sections.iter().all(Option::is_none) {
-            let text =
-                "there are no servers in this file; add \"mcpServers\": { \"name\": { \"command\": ... } }";
-            self.problem(root.range, "", text);
+            let none = "there are no servers in this file";
+            match strays::section_meant(&root) {
+                Some((member, meant)) => {
+                    let text = format!("{none}; did you mean \"{meant}\"?");
+                    self.problem(member.at, member.name, text);
+                }
+                None => {
+                    let text = format!("{none}; add \"mcpServers\": {{ \"name\": {{ \"command\": ... }} }}");
+                    self.problem(root.range, "", text);
+                }
+            }
         }
         let mut entries: Vec<Entry> = vec![];
         for section in sections.into_iter().flatten() {
@@ -80,41 +106,71 @@ impl<'a> Reading<'a> {
                 if entries.len() > MAX_SERVERS {
                     return entries; // Its reader says so.
                 }
-                self.server = Some(member.name.to_owned());
-                if entries.iter().any(|entry| entry.name == member.name) {
-                    self.problem(
-                        member.at,
-                        "",
-                        "this file has a server of this name already; rename one of them",
-                    );
+                if strays::among_servers(&mut self, &member) {
+                    continue;
                 }
-                entries.extend(self.entry(member, &defaults));
-                self.server = None;
+                let again = entries.iter().position(|entry| entry.name == member.name);
+                let before = again.map(|again| entries.remove(again));
+                let at = again.unwrap_or(entries.len());
+                entries.insert(at, self.entry(member, &defaults, before));
             }
         }
         entries
     }
 
-    fn entry(&mut self, member: Member<'_>, defaults: &Options) -> Option<Entry> {
+    /// An entry with any problem is broken, whatever else could be made out: it must not run otherwise than its file says.
+    fn entry(&mut self, member: Member<'_>, defaults: &Options, before: Option<Entry>) -> Entry {
         let name = member.name.to_owned();
         let place = self.document.place(member.at.start);
-        if name.trim().is_empty() || name.chars().count() > MAX_NAME {
+        self.server = Some((name.clone(), vec![]));
+        if let Some(before) = before {
+            let said = before.server.and_then(|server| server.problems().cloned());
+            self.server
+                .iter_mut()
+                .for_each(|(_, problems)| problems.extend(said.clone().into_iter().flat_map(|said| said.0)));
+            self.problem(member.at, "", "this file has a server of this name already; rename one of them");
+        }
+        let described = self.described(member, defaults);
+        let mut problems = self.server.take().map(|(_, problems)| problems).unwrap_or_default();
+        let (reach, options) = match (described, problems.is_empty()) {
+            (Described::Disabled, true) => return Entry { name, place, server: None },
+            (Described::Wanted(Some(reach), options), true) => (reach, options),
+            (described, is_unexplained) => {
+                if is_unexplained {
+                    let text = "how it is reached cannot be made out; give it a \"command\" or a \"url\"";
+                    problems.push(Message::at(place.clone(), text).of_server(&name));
+                }
+                let options = match described {
+                    Described::Wanted(_, options) => options,
+                    Described::Disabled => Box::new(defaults.clone()),
+                };
+                (Reach::Broken(Problems(problems)), options)
+            }
+        };
+        let server = Server { name: name.clone(), place: place.clone(), reach, options: *options };
+        Entry { name, place, server: Some(server) }
+    }
+
+    fn described(&mut self, member: Member<'_>, defaults: &Options) -> Described {
+        let mut options = Box::new(defaults.clone());
+        if member.name.trim().is_empty() || member.name.chars().count() > MAX_NAME {
             let text = format!("a server needs a name of at most {MAX_NAME} characters; give it one");
             self.problem(member.at, "", text);
         }
         let Value::Object(entry) = member.value else {
             self.problem(member.value.range(), "", "it must be an object; write { \"command\": ... }");
-            return None;
+            return Described::Wanted(None, options);
         };
         if self.is_disabled(entry) {
-            return Some(Entry { name, place, server: None });
+            return Described::Disabled;
         }
-        let mut options = defaults.clone();
         let [ours] = members::known(self, entry, [options::KEY]);
         options::read(self, ours, &mut options);
-        let reach = reach::read(self, entry)?;
-        let server = Server { name: name.clone(), place: place.clone(), reach, options };
-        Some(Entry { name, place, server: Some(server) })
+        let reach = match strays::in_server(self, entry) {
+            true => None,
+            false => reach::read(self, entry),
+        };
+        Described::Wanted(reach, options)
     }
 
     fn is_disabled(&mut self, entry: &Object<'_>) -> bool {
@@ -165,18 +221,40 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Whether the entry of a server is being read.
+    pub(super) fn is_in_server(&self) -> bool {
+        self.server.is_some()
+    }
+
     /// Notes a problem. An empty field is the server, or the file, as a whole.
     pub(super) fn problem(&mut self, at: Range, field: &str, text: impl Into<String>) {
+        let message = self.message(at, field, text);
+        let (problems, most) = match &mut self.server {
+            Some((_, problems)) => (problems, MAX_PROBLEMS_OF_SERVER),
+            None => (&mut *self.problems, MAX_PROBLEMS),
+        };
+        if problems.len() < most {
+            problems.push(message);
+        }
+    }
+
+    /// Notes what is no problem.
+    pub(super) fn remark(&mut self, at: Range, field: &str, text: impl Into<String>) {
+        let message = self.message(at, field, text);
+        if self.remarks.len() < MAX_REMARKS {
+            self.remarks.push(message);
+        }
+    }
+
+    fn message(&self, at: Range, field: &str, text: impl Into<String>) -> Message {
         let mut message = Message::at(self.document.place(at.start), text);
-        if let Some(server) = &self.server {
+        if let Some((server, _)) = &self.server {
             message = message.of_server(server);
         }
         if !field.is_empty() {
             message = message.of_field(field);
         }
-        if self.problems.len() < MAX_PROBLEMS {
-            self.problems.push(message);
-        }
+        message
     }
 }
 

@@ -31,9 +31,13 @@ impl Folder {
         Config::read(&[self.write(".mcp.json", text)], &self.surroundings)
     }
 
-    /// The problems with the name of the folder taken out, a line each.
+    /// The problems with the name of the folder taken out, a line each; of the file, or of its servers.
     fn problems(&self, text: &str) -> Vec<String> {
-        let problems = self.read(text).unwrap_err().to_string();
+        let problems = match self.read(text) {
+            Err(problems) => problems,
+            Ok(config) => Problems(config.broken().flat_map(|(_, problems)| problems.0.clone()).collect()),
+        };
+        let problems = problems.to_string();
         let folder = format!("{}/", self.folder.path().display());
         problems.lines().map(|line| line.replace(&folder, "")).collect()
     }
@@ -42,14 +46,14 @@ impl Folder {
 fn process(server: &Server) -> &Process {
     match &server.reach {
         Reach::Process(process) => process,
-        Reach::Remote(_) => panic!("{} is a remote one", server.name),
+        other => panic!("{} is {other:?}", server.name),
     }
 }
 
 fn remote(server: &Server) -> &Remote {
     match &server.reach {
         Reach::Remote(remote) => remote,
-        Reach::Process(_) => panic!("{} is a process", server.name),
+        other => panic!("{} is {other:?}", server.name),
     }
 }
 
@@ -157,6 +161,7 @@ fn every_problem_is_told_in_one_go_with_place_server_field_and_next_step() {
         r#".mcp.json:4:100: server "one", field "regrow.era": write one of "auto", "legacy", "modern""#,
         r#".mcp.json:4:41: server "one", field "args[0]": the variable NOT_SET is not set; set it, or give it a default: ${NOT_SET:-...}"#,
         r#".mcp.json:4:55: server "one", field "args[1]": it must be a text; write it in quotes"#,
+        r#".mcp.json:13:5: server "one": this file has a server of this name already; rename one of them"#,
         r#".mcp.json:5:32: server "two", field "url": it has a "command" as well; keep the one that is meant"#,
         r#".mcp.json:6:24: server "three", field "type": it must be one of "stdio", "http" (or "streamable-http") and "sse""#,
         r#".mcp.json:6:38: server "three", field "url": the address of the server must begin with http:// or https://, not ftp:; write it as https://host/path"#,
@@ -171,7 +176,6 @@ fn every_problem_is_told_in_one_go_with_place_server_field_and_next_step() {
         r#"server "seven", field "envFile": the file "#,
         r#"server "eight": it must be an object"#,
         r#"server "nine\u{1b}[31m", field "regrow.colour": there is no such option; docs/configuration.md lists all"#,
-        r#".mcp.json:13:5: server "one": this file has a server of this name already"#,
     ] {
         assert!(rest.contains(part), "{part}\nin\n{rest}");
     }
@@ -272,4 +276,190 @@ fn no_file_makes_us_stumble() {
         let read = std::panic::catch_unwind(|| Config::read(&[&path], &folder.surroundings).map(drop));
         assert!(read.is_ok(), "seed {seed}: {}", String::from_utf8_lossy(&bytes));
     }
+}
+
+#[test]
+fn one_broken_server_does_not_concern_the_others() {
+    let folder = Folder::new();
+    let config = folder.read(
+        r#"{
+  "inputs": [{ "id": "key", "password": true }],
+  "servers": {
+    "good": { "command": "good" },
+    "unset": { "command": "x", "env": { "TOKEN": "${NOT_SET}" } },
+    "asks": { "command": "x", "args": ["${input:key}"] },
+    "typo": { "command": "x", "regrow": { "callTimeout": 30 } },
+    "twice": { "command": "x" },
+    "twice": { "command": "y" },
+    "word": "s3cr3t",
+    "off": { "disabled": true, "env": { "TOKEN": "${NOT_SET}" } },
+    "fine": { "url": "https://h/mcp" }
+  }
+}"#,
+    );
+    let config = config.unwrap();
+    let names: Vec<_> = config.servers.iter().map(|server| &*server.name).collect();
+    assert_eq!(names, ["good", "unset", "asks", "typo", "twice", "word", "fine"], "in the order of the file");
+    let broken: Vec<_> = config.broken().map(|(server, _)| &*server.name).collect();
+    assert_eq!(broken, ["unset", "asks", "typo", "twice", "word"]);
+    assert_eq!(config.disabled, ["off"]);
+    let unset = config.servers[1].problems().unwrap();
+    assert_eq!(
+        unset.brief(),
+        "line 5, field \"env.TOKEN\": the variable NOT_SET is not set; set it, or give it a default: ${NOT_SET:-...}"
+    );
+    assert!(!format!("{config:?}").contains("s3cr3t"));
+
+    // What stands in a later file counts, broken or not.
+    let [first, second] = [("a.json", "${NOT_SET}"), ("b.json", "x")].map(|(name, command)| {
+        folder.write(name, &format!(r#"{{ "mcpServers": {{ "s": {{ "command": "{command}" }} }} }}"#))
+    });
+    let broken = |paths: [&PathBuf; 2]| Config::read(&paths, &folder.surroundings).unwrap().broken().count();
+    assert_eq!((broken([&first, &second]), broken([&second, &first])), (0, 1));
+}
+
+#[test]
+fn an_option_of_ours_that_is_elsewhere_never_silently_does_not_hold() {
+    let of_server = |member: &str| {
+        let text = format!(
+            r#"{{ "mcpServers": {{ "a": {{ "command": "a", {member} }}, "b": {{ "command": "b" }} }} }}"#
+        );
+        let config = Folder::new().read(&text).unwrap();
+        let broken: Vec<_> =
+            config.broken().map(|(server, problems)| (server.name.clone(), problems.brief())).collect();
+        assert_eq!(broken.len(), 1, "{member}: {broken:?}");
+        assert_eq!(broken[0].0, "a");
+        broken[0].1.clone()
+    };
+    for option in OPTIONS {
+        let told = of_server(&format!("\"{}\": \"x\"", option.name));
+        let wanted = format!(
+            "field \"{0}\": this is an option of Regrow; move it into \"regrow\": {{ \"{0}\": ... }}",
+            option.name
+        );
+        assert!(told.ends_with(&wanted), "{told}");
+    }
+    for (member, told) in [
+        (r#""call_timeout": "5s""#, "\"callTimeout\": ... }"),
+        (r#""session": "private""#, "did you mean the option \"sessions\"?"),
+        (r#""Regrow": { "sessions": "private" }"#, "did you mean \"regrow\"?"),
+        (r#""regow": {}"#, "did you mean \"regrow\"?"),
+        (r#""regrow": { "env": {} }"#, "move it out of \"regrow\""),
+        (r#""regrow": { "disabled": true }"#, "move it out of \"regrow\""),
+        (r#""regrow": { "session": "private" }"#, "did you mean \"sessions\"?"),
+    ] {
+        assert!(of_server(member).contains(told), "{member}: {}", of_server(member));
+    }
+    // For all servers: then none is served.
+    let servers = r#""mcpServers": { "a": { "command": "a" } }"#;
+    for file in [
+        format!(r#"{{ "sessions": "private", {servers} }}"#),
+        format!(r#"{{ "max_sessions": 3, {servers} }}"#),
+        format!(r#"{{ "Regrow": {{ "sessions": "private" }}, {servers} }}"#),
+        format!(r#"{{ "regrow": {{ "headers": {{}} }}, {servers} }}"#),
+        r#"{ "mcpServers": { "sessions": "private", "a": { "command": "a" } } }"#.to_owned(),
+        r#"{ "mcpServers": { "regrow": { "sessions": "private" }, "a": { "command": "a" } } }"#.to_owned(),
+    ] {
+        assert!(Folder::new().read(&file).is_err(), "{file}");
+    }
+}
+
+#[test]
+fn a_slip_of_the_pen_is_told_with_what_was_meant() {
+    for (entry, told) in [
+        (
+            r#"{ "comand": "x" }"#,
+            r#"field "comand": Regrow does not know this member; did you mean "command"?"#,
+        ),
+        (r#"{ "cmd": "x" }"#, r#"did you mean "command"?"#),
+        (r#"{ "URL": "https://h" }"#, r#"did you mean "url"?"#),
+        (r#"{ "httpURL": "https://h" }"#, r#"did you mean "httpUrl"?"#),
+    ] {
+        let problems = Folder::new().problems(&format!(r#"{{ "mcpServers": {{ "a": {entry} }} }}"#));
+        assert!(problems.len() == 1 && problems[0].contains(told), "{problems:?}");
+    }
+    // It may be another program's, and the server works without it.
+    let read = |entry: &str| {
+        let config = Folder::new().read(&format!(r#"{{ "mcpServers": {{ "a": {entry} }} }}"#)).unwrap();
+        assert_eq!(config.broken().count(), 0, "{entry}");
+        config.remarks.iter().map(|remark| remark.text.clone()).collect::<Vec<_>>().join("\n")
+    };
+    for (member, meant) in [
+        ("evn", "env"),
+        ("environment", "env"),
+        ("arg", "args"),
+        ("disable", "disabled"),
+        ("header", "headers"),
+    ] {
+        let told = read(&format!(r#"{{ "command": "x", "{member}": {{}} }}"#));
+        assert!(told.contains(&format!("did you mean \"{meant}\"?")), "{member}: {told}");
+    }
+    // Members that hosts have: nothing is said about them.
+    for member in [
+        "name",
+        "description",
+        "timeout",
+        "initTimeout",
+        "toolTimeout",
+        "startup_timeout_sec",
+        "tool_timeout_sec",
+        "alwaysAllow",
+        "autoApprove",
+        "trust",
+        "tools",
+        "includeTools",
+        "excludeTools",
+        "disabledTools",
+        "enabledTools",
+        "dev",
+        "oauth",
+        "auth",
+        "authProviderType",
+        "icon",
+        "icons",
+        "version",
+        "gallery",
+        "sandbox",
+        "sandboxEnabled",
+        "envVars",
+        "env_vars",
+        "headersHelper",
+        "bearer_token_env_var",
+        "scopes",
+        "required",
+        "note",
+        "comment",
+        "id",
+        "key",
+        "tags",
+        "group",
+        "category",
+        "restart",
+        "mode",
+        "model",
+        "retry",
+        "cache",
+        "priority",
+        "x",
+        "$comment",
+        "//",
+    ] {
+        for value in ["{}", "\"text\"", "30000", "true", "[\"a\"]"] {
+            assert_eq!(
+                read(&format!(r#"{{ "command": "x", "{member}": {value} }}"#)),
+                "",
+                "{member}: {value}"
+            );
+        }
+    }
+    let problems = Folder::new().problems(r#"{ "mcpservers": { "a": { "command": "a" } } }"#);
+    assert_eq!(
+        problems,
+        [
+            r#".mcp.json:1:3: field "mcpservers": there are no servers in this file; did you mean "mcpServers"?"#
+        ]
+    );
+    // What hosts keep in the same file is theirs.
+    let host = r#"{ "numStartups": 7, "sessions": { "x": 1 }, "projects": {}, "start": 3, "queue": [], "rate": {}, "mcpServers": {} }"#;
+    assert!(Folder::new().read(host).is_ok());
 }

@@ -20,6 +20,9 @@ impl ServerReport {
             ServerState::Backoff => "it waits for the next attempt",
             ServerState::Parked => "it is parked",
             ServerState::Closed => "it is closed",
+            ServerState::Broken => {
+                return Some(format!("its configuration is broken: {}", self.problems.join("; ")));
+            }
         };
         let fault = self.last_fault.as_ref().map(|fault| format!(": {}", fault.text));
         Some(format!("{standing}{}", fault.unwrap_or_default()))
@@ -39,7 +42,8 @@ impl ServerReport {
 
     /// Whether it has failed and is not serving, rather than being on its way.
     pub fn is_broken(&self) -> bool {
-        !self.stopped && matches!(self.state, ServerState::Backoff | ServerState::Parked)
+        !self.stopped
+            && matches!(self.state, ServerState::Backoff | ServerState::Parked | ServerState::Broken)
     }
 }
 

@@ -74,6 +74,9 @@ pub struct ServerReport {
     /// Why the last session or attempt failed, if one ever did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_fault: Option<FaultReport>,
+    /// What is wrong with its entry in the configuration, where something is: where, and what to do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
     /// The last lines of its standard error.
     pub stderr: Vec<String>,
     /// How often it was started again, by reason.
@@ -125,6 +128,8 @@ pub enum ServerState {
     Parked,
     /// Over.
     Closed,
+    /// Never tried: its entry in the configuration has problems.
+    Broken,
 }
 
 /// What a server calls itself.

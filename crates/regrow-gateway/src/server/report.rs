@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::Server;
 use crate::catalog::List;
 use crate::config::Start;
-use crate::operate::{CatalogReport, ListReport, Order, OrderError, ServerReport};
+use crate::operate::{CatalogReport, ListReport, Order, OrderError, ServerReport, ServerState};
 
 fn name(list: List) -> &'static str {
     match list {
@@ -32,7 +32,15 @@ impl Server {
         report.private_sessions = private as u64;
         // A call is timed from when it came; in flight it is when it was let through.
         report.in_flight = report.in_flight.saturating_sub(report.queue);
-        let Some((connection, watcher)) = home else { return report };
+        if let Some(problems) = self.config.problems() {
+            return report.broken(problems);
+        }
+        let Some((connection, watcher)) = home else {
+            return match self.refused() {
+                Some(why) => ServerReport { state: ServerState::Broken, problems: vec![why], ..report },
+                None => report,
+            };
+        };
         let status = connection.status().borrow().clone();
         report.stopped =
             status.state.is_parked_by_order() || (status.state == State::Idle && status.sessions > 0);
@@ -79,6 +87,9 @@ impl Server {
 
     /// Where it stands, in a few words for people and models.
     pub(crate) fn state_text(&self) -> String {
+        if let Some(problems) = self.config.problems() {
+            return format!("broken: {}", problems.brief());
+        }
         let Some(connection) = self.connection() else { return "not started yet".to_owned() };
         let status = connection.status().borrow().clone();
         match (&status.state, &status.last_fault) {
@@ -91,6 +102,10 @@ impl Server {
 
     /// Does what an operator wants.
     pub(crate) fn obey(&self, order: Order) -> Result<(), OrderError> {
+        if let Some(problems) = self.config.problems() {
+            let text = format!("its configuration has a problem: {problems}");
+            return Err(OrderError::Impossible(text));
+        }
         if self.connection().is_none() {
             self.start();
         }

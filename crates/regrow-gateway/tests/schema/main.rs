@@ -59,7 +59,13 @@ fn verdicts(config: &Value) -> (Result<(), String>, Result<(), String>) {
     let path = folder.path().join(".mcp.json");
     fs::write(&path, config.to_string()).unwrap();
     let surroundings = Surroundings { directory: folder.path().to_owned(), ..Surroundings::default() };
-    let read = Config::read(&[path], &surroundings).map(drop).map_err(|problems| problems.to_string());
+    let read = match Config::read(&[path], &surroundings) {
+        Ok(config) => match config.broken().next() {
+            Some((_, problems)) => Err(problems.to_string()),
+            None => Ok(()),
+        },
+        Err(problems) => Err(problems.to_string()),
+    };
     (read, validity::check(&schema(), config))
 }
 

@@ -8,6 +8,7 @@ use regrow::{Oddities, Status, Welcome};
 use serde_json::Value;
 
 use super::{CallReport, FaultReport, OddityReport, ServerInfo, ServerReport, ServerState, Spread};
+use crate::config::Problems;
 use crate::stats::{Buckets, Stats};
 
 /// What servers say of themselves is cut.
@@ -36,6 +37,12 @@ impl ServerReport {
             recovery_buckets: recovery,
             ..ServerReport::default()
         }
+    }
+
+    /// The same of a server whose entry in the configuration has problems.
+    pub fn broken(self, problems: &Problems) -> ServerReport {
+        let problems = problems.0.iter().map(ToString::to_string).collect();
+        ServerReport { state: ServerState::Broken, problems, ..self }
     }
 
     /// The same with where its connection stands, and for how long it has been there.
@@ -86,9 +93,9 @@ impl Spread {
 
 impl ServerState {
     /// All of them.
-    pub const ALL: [ServerState; 8] = {
+    pub const ALL: [ServerState; 9] = {
         use ServerState::*;
-        [Idle, Connecting, Ready, Draining, Closing, Backoff, Parked, Closed]
+        [Idle, Connecting, Ready, Draining, Closing, Backoff, Parked, Closed, Broken]
     };
 
     /// Its name, for logs, status and metrics.
@@ -102,6 +109,7 @@ impl ServerState {
             ServerState::Backoff => "backoff",
             ServerState::Parked => "parked",
             ServerState::Closed => "closed",
+            ServerState::Broken => "broken",
         }
     }
 }
