@@ -12,15 +12,12 @@ use regrow::core::{BudgetPolicy, Manner, Orderer, Policy};
 use regrow::transport::Transport;
 use regrow::{Builder, Connection, ErrorStyle, Mask, Port, Upstream, relay};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::timeout;
 use wildmatch::WildMatch;
 
 use crate::arguments::{self, Wrap};
 use crate::watch::Watch;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, client, log};
 
-/// How long the calls of a client that has left may wait for the server to be started.
-const LAST_CALLS: Duration = Duration::from_millis(300);
 /// How long the client may take to read our last words.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
@@ -85,6 +82,7 @@ async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) 
     };
     client::say_what_is_awaited();
     let port = Port::new(name.clone(), output, style, options.max_line);
+    client::watch_output(&port);
     let Connected { connection, upstream } = match server {
         Server::Process(process) => process.connect(&options, name, port.clone())?,
         Server::Remote(remote) => remote.connect(&options, name, port.clone()),
@@ -111,23 +109,15 @@ async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) 
         }
     };
     tokio::select! {
-        _ = part(&connection, manner) => {}
+        _ = connection.close_in(manner) => {}
         () = told_to_end.recv() => {
             connection.close_in(Manner::Told).await;
         }
     }
     port.finish(LAST_WORDS).await;
     let status = connection.status().borrow().clone();
-    Ok(if status.sessions == 0 && status.last_fault.is_some() { SERVER_FAILED } else { DONE })
-}
-
-/// Ends the connection. What a client wrote before it left, such as a file on our input, is handed over first.
-async fn part(connection: &Connection, manner: Manner) {
-    if manner == Manner::ClientLeft {
-        // What waits for longer never runs, and nobody is left to be told.
-        let _ = timeout(LAST_CALLS, connection.all_handed_over()).await;
-    }
-    connection.close_in(manner).await;
+    let served = status.sessions > 0 || status.last_fault.is_none();
+    Ok(if served && port.has_answered_all() { DONE } else { SERVER_FAILED })
 }
 
 /// What is the same for every kind of server.

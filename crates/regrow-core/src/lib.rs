@@ -7,6 +7,7 @@
 
 mod backoff;
 mod budget;
+mod client;
 mod event;
 mod fault;
 mod grace;
@@ -21,6 +22,7 @@ mod watch;
 
 pub use backoff::Backoff;
 pub use budget::Budget;
+pub use client::{ClientStreams, Relaying};
 pub use event::{Effect, Event, Notice, Orderer, Patience, Pulse, Ties};
 pub use fault::{Again, Fault, Phase, Reach, Remedy, Verdict, seconds, signal_name};
 pub use grace::Grace;

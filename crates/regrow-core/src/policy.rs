@@ -179,7 +179,7 @@ pub enum Replay {
 pub enum Manner {
     /// We meant it: a reconnect, or a close by the program that holds the connection.
     Planned,
-    /// Our client has gone.
+    /// Our client has left: it writes no more and waits for nothing, or does not read.
     ClientLeft,
     /// We were told to end.
     Told,
@@ -192,6 +192,12 @@ impl Manner {
     /// its process is gone: only so can be told what it never read.
     pub fn closes_input(self) -> bool {
         self != Manner::Failed
+    }
+
+    /// Whether what is already on its way to the server is written before its input is closed: what a client wrote before it left
+    /// must arrive complete. The ladder is no slower for that.
+    pub fn writes_out(self) -> bool {
+        self == Manner::ClientLeft
     }
 }
 
@@ -255,5 +261,11 @@ mod tests {
     fn only_a_failed_session_keeps_its_input_so_that_it_can_be_told_what_was_never_read() {
         let manners = [Manner::Planned, Manner::ClientLeft, Manner::Told, Manner::Failed];
         assert_eq!(manners.map(Manner::closes_input), [true, true, true, false]);
+    }
+
+    #[test]
+    fn only_what_a_client_wrote_before_it_left_is_written_to_a_session_that_ends() {
+        let manners = [Manner::Planned, Manner::ClientLeft, Manner::Told, Manner::Failed];
+        assert_eq!(manners.map(Manner::writes_out), [false, true, false, false]);
     }
 }

@@ -7,7 +7,7 @@ mod reload;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use regrow::Inbox;
 use regrow::core::Manner;
@@ -104,17 +104,6 @@ impl Gateway {
                 tell(&name, ends.len());
             }
         }
-    }
-
-    /// Resolves when every call that clients have written was handed to a server, or will not be.
-    pub async fn all_handed_over(&self, limit: Duration) {
-        let waiting = async {
-            for server in self.0.servers().iter() {
-                server.all_handed_over().await;
-            }
-        };
-        // Who waits for longer never runs, and nobody is left to be told.
-        let _ = tokio::time::timeout(limit, waiting).await;
     }
 }
 

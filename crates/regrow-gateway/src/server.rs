@@ -322,13 +322,6 @@ impl Server {
         home.chain(others).chain(state.own.iter().cloned()).collect()
     }
 
-    /// Resolves when every call was handed to a server.
-    pub(crate) async fn all_handed_over(&self) {
-        for connection in self.connections() {
-            connection.all_handed_over().await;
-        }
-    }
-
     fn unavailable(&self, reason: &str) -> Box<CallError> {
         let fault = Fault::Broken { reason: reason.into() };
         Box::new(CallError { fault: Some(Arc::new(fault)), ..*self.error(ErrorKind::Unavailable) })

@@ -496,13 +496,6 @@ impl Connection {
         self.shared.tell(News::ResetBudget);
     }
 
-    /// Waits until every call has been handed to a server. They may wait for one in vain: the caller sets the limit.
-    pub async fn all_handed_over(&self) {
-        let mut status = self.status();
-        // The state changes with each session that opens, and when the connection is over.
-        while self.shared.desk().ledger.waiting() > 0 && status.changed().await.is_ok() {}
-    }
-
     /// Takes no new calls, lets those in flight finish within the drain's limit, and closes.
     pub async fn drain(&self) -> Farewell {
         self.shared.tell(News::Drain);

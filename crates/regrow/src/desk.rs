@@ -81,6 +81,8 @@ pub(crate) struct Session {
     pub(crate) tasks: Vec<JoinHandle<()>>,
     /// We are ending it: its end is no news.
     pub(crate) hung_up: bool,
+    /// Its input is closed when what is queued has been written.
+    pub(crate) writes_out: bool,
     /// Between asking its helpers to end and killing them; shorter when we are in a hurry.
     pub(crate) grace: Duration,
     /// The fault was told.
@@ -128,6 +130,11 @@ impl Session {
     /// What can be written to: none once we are ending it, though its input may stay open to tell what was never read.
     pub(crate) fn input(&mut self) -> Option<&mut Way> {
         self.way.as_mut().filter(|_| !self.hung_up)
+    }
+
+    /// What the pump writes to: also what is written out while we are ending it.
+    pub(crate) fn outlet(&mut self) -> Option<&mut Way> {
+        self.way.as_mut().filter(|_| !self.hung_up || self.writes_out)
     }
 }
 
@@ -290,15 +297,26 @@ impl Desk {
         manner: Manner,
         ladder: Ladder,
     ) -> Option<(Arc<dyn Process>, Arc<Signals>)> {
-        if manner.closes_input() {
+        let queued =
+            |session: &mut Session| matches!(&session.way, Some(Way::Pipe(writer)) if writer.queued() > 0);
+        let writes_out = manner.writes_out() && self.session_of(epoch).is_some_and(queued);
+        if manner.closes_input() && !writes_out {
             self.close_input(epoch);
         }
         self.forget_questions(now);
         self.session_of(epoch).map(|session| {
             session.hung_up = true;
+            session.writes_out = writes_out;
             session.grace = session.grace.min(ladder.kill_after);
             (session.process.clone(), session.signals.clone())
         })
+    }
+
+    /// The pump has written all there was, to a session that may be waiting for that.
+    pub(crate) fn written_out(&mut self, epoch: Epoch) {
+        if self.session_of(epoch).is_some_and(|session| session.writes_out) {
+            self.close_input(epoch);
+        }
     }
 
     /// Closes the server's input, and keeps in mind what it can have read.

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use bytes::Bytes;
 use regrow_core::Epoch;
 
-use crate::frame::RawId;
+use crate::error::ErrorKind;
+use crate::frame::{self, RawId};
 
 /// More unanswered requests of a server to the client than this are refused.
 const MAX_OPEN: usize = 4096;
@@ -13,8 +15,43 @@ const MAX_OPEN: usize = 4096;
 /// client must never mix them up.
 #[derive(Debug, Default)]
 pub struct Questions {
-    open: HashMap<u64, (Epoch, RawId)>,
+    open: HashMap<u64, Question>,
     last: u64,
+}
+
+#[derive(Debug)]
+struct Question {
+    epoch: Epoch,
+    id: RawId,
+    /// What the server gets if the client cannot answer any more.
+    otherwise: Otherwise,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Otherwise {
+    Pong,
+    Cancel,
+    Refuse,
+}
+
+impl Otherwise {
+    fn of(method: &str) -> Otherwise {
+        match method {
+            "ping" => Otherwise::Pong,
+            "elicitation/create" => Otherwise::Cancel,
+            _ => Otherwise::Refuse,
+        }
+    }
+
+    fn line(self, id: &RawId) -> Bytes {
+        match self {
+            Otherwise::Pong => frame::response(id, b"{}"),
+            Otherwise::Cancel => frame::response(id, br#"{"action":"cancel"}"#),
+            Otherwise::Refuse => {
+                frame::error(Some(id), ErrorKind::Closed.code(), "the client has closed its input", None)
+            }
+        }
+    }
 }
 
 impl Questions {
@@ -23,22 +60,32 @@ impl Questions {
         self.open.len() >= MAX_OPEN
     }
 
-    /// A server asks, in this session and by this id. Gives the id that the client knows it by.
-    pub fn ask(&mut self, epoch: Epoch, id: RawId) -> RawId {
+    /// A server asks, in this session, by this id and with this method. Gives the id that the client knows it by.
+    pub fn ask(&mut self, epoch: Epoch, id: RawId, method: &str) -> RawId {
         self.last += 1;
-        self.open.insert(self.last, (epoch, id));
+        self.open.insert(self.last, Question { epoch, id, otherwise: Otherwise::of(method) });
         RawId::from(self.last)
     }
 
     /// The client answered. Gives the session and the id of what it was asked, if it was.
     pub fn answer(&mut self, ours: &RawId) -> Option<(Epoch, RawId)> {
-        self.open.remove(&ours.as_number()?)
+        self.open.remove(&ours.as_number()?).map(|question| (question.epoch, question.id))
+    }
+
+    /// The client can answer nothing any more. Gives the answers that end what it was asked: session, id and line of each.
+    pub fn give_up(&mut self) -> Vec<(Epoch, RawId, Bytes)> {
+        let open = std::mem::take(&mut self.open).into_values();
+        open.map(|question| {
+            let line = question.otherwise.line(&question.id);
+            (question.epoch, question.id, line)
+        })
+        .collect()
     }
 
     /// The server does not want to know any more. Gives the id that the client knows it by.
     pub fn withdraw(&mut self, epoch: Epoch, id: &RawId) -> Option<RawId> {
-        let is_it = |(of, raw): &(Epoch, RawId)| *of == epoch && raw == id;
-        let ours = self.open.iter().find(|(_, asked)| is_it(asked)).map(|(&ours, _)| ours)?;
+        let is_it = |question: &Question| question.epoch == epoch && question.id == *id;
+        let ours = self.open.iter().find(|(_, question)| is_it(question)).map(|(&ours, _)| ours)?;
         self.open.remove(&ours);
         Some(RawId::from(ours))
     }
@@ -46,9 +93,9 @@ impl Questions {
     /// The session is lost. Gives what the client need not answer any more, oldest first.
     pub fn lose(&mut self, epoch: Epoch) -> Vec<RawId> {
         let mut over: Vec<u64> =
-            self.open.iter().filter(|(_, (of, _))| *of == epoch).map(|(&ours, _)| ours).collect();
+            self.open.iter().filter(|(_, asked)| asked.epoch == epoch).map(|(&ours, _)| ours).collect();
         over.sort_unstable();
-        self.open.retain(|_, (of, _)| *of != epoch);
+        self.open.retain(|_, asked| asked.epoch != epoch);
         over.into_iter().map(RawId::from).collect()
     }
 }

@@ -1,16 +1,18 @@
 //! The client's side of `wrap`: one client on two streams, one connection behind it.
 
+mod owed;
+
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{Delivery, Epoch};
+use regrow_core::{ClientStreams, Delivery, Epoch, Nature, Relaying, Replay, ToolSafety};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::call::{Outcome, Reply, Request};
 use crate::connection::Connection;
@@ -21,6 +23,7 @@ use crate::lines::{Line, LineReader};
 use crate::questions::Questions;
 use crate::transport::BoxFuture;
 use crate::writer::Writer;
+use owed::Owed;
 
 /// While more than this waits for the client to read it, the server is not read.
 const ROOM: usize = 8 << 20;
@@ -46,14 +49,21 @@ pub struct Port {
     pump: Notify,
     /// Something was taken by the client.
     moved: Notify,
+    /// The relay has to look at its client again.
+    changed: Notify,
 }
 
 struct Out {
     writer: Writer<Box<dyn AsyncWrite + Send + Unpin>, ()>,
     /// Writing failed: the client does not listen any more.
     broken: bool,
-    /// The client writes no more: it is leaving.
-    leaving: bool,
+    /// The client writes no more. It may still read.
+    input_closed: bool,
+    /// The relay has ended.
+    over: bool,
+    owed: Owed,
+    /// When the client last took something, or had taken everything.
+    moved_at: Instant,
     questions: Questions,
     /// How much memory refusals of ours were given since the client last had room.
     refused: usize,
@@ -71,7 +81,10 @@ impl Port {
         let out = Out {
             writer: Writer::new(Box::new(output)),
             broken: false,
-            leaving: false,
+            input_closed: false,
+            over: false,
+            owed: Owed::default(),
+            moved_at: Instant::now(),
             questions: Questions::default(),
             refused: 0,
             pump: None,
@@ -83,6 +96,7 @@ impl Port {
             out: Mutex::new(out),
             pump: Notify::new(),
             moved: Notify::new(),
+            changed: Notify::new(),
         });
         let pump = tokio::spawn(port.clone().pump());
         port.out().pump = Some(pump);
@@ -99,23 +113,51 @@ impl Port {
         timeout(limit, self.flush()).await.is_ok() && !self.out().broken
     }
 
+    /// Nobody can read the output any more: the relay ends.
+    pub fn nobody_reads(&self) {
+        self.fail(&mut self.out());
+    }
+
+    /// Whether every request so far was answered, and its response has left. What the client cancelled needs none.
+    pub fn has_answered_all(&self) -> bool {
+        let out = self.out();
+        out.owed.is_paid(out.writer.flushed())
+    }
+
+    fn fail(&self, out: &mut Out) {
+        out.broken = true;
+        self.moved.notify_waiters();
+        self.changed.notify_waiters();
+    }
+
     fn out(&self) -> MutexGuard<'_, Out> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Writes the response to a request.
     fn send(&self, line: Bytes) {
-        let mut out = self.out();
-        self.push(&mut out, line);
+        self.respond(&mut self.out(), line);
+    }
+
+    fn respond(&self, out: &mut Out, line: Bytes) {
+        if out.broken {
+            return out.owed.miss();
+        }
+        self.push(out, line);
+        out.owed.responded(out.writer.accepted() + out.writer.queued() as u64);
     }
 
     fn push(&self, out: &mut Out, line: Bytes) {
         if out.broken {
-            return; // Nobody listens, and the end of the client's input will end us.
+            return; // Nobody listens, and the relay ends.
+        }
+        if out.writer.queued() == 0 {
+            out.moved_at = Instant::now();
         }
         match out.writer.push((), line, |(), _| {}) {
             Ok(false) => {}
             Ok(true) => self.pump.notify_one(),
-            Err(_) => out.broken = true,
+            Err(_) => self.fail(out),
         }
     }
 
@@ -123,7 +165,7 @@ impl Port {
     fn refuse(&self, line: Bytes) {
         let mut out = self.out();
         let before = out.writer.held();
-        self.push(&mut out, line);
+        self.respond(&mut out, line);
         out.refused += out.writer.held().saturating_sub(before);
     }
 
@@ -132,6 +174,28 @@ impl Port {
         if self.out().refused > ROOM {
             self.clone().room().await;
             self.out().refused = 0;
+        }
+    }
+
+    /// Resolves when there is nothing left to do for the client.
+    async fn relayed(&self) {
+        loop {
+            let changed = self.changed.notified();
+            let streams = {
+                let out = self.out();
+                let unread = out.writer.flushed() < out.writer.accepted() + out.writer.queued() as u64;
+                ClientStreams {
+                    input_open: !out.input_closed,
+                    output_open: !out.broken,
+                    unanswered: out.owed.left(out.writer.flushed()),
+                    unread_for: unread.then(|| out.moved_at.elapsed()),
+                }
+            };
+            match streams.next() {
+                Relaying::Ends => return,
+                Relaying::Continues(None) => changed.await,
+                Relaying::Continues(Some(limit)) => drop(timeout(limit, changed).await),
+            }
         }
     }
 
@@ -152,12 +216,15 @@ impl Port {
                 false => out.writer.poll_flush(cx, |(), _| {}),
             };
             if out.writer.queued() < before {
+                out.moved_at = Instant::now();
                 self.moved.notify_waiters();
+            }
+            if out.input_closed {
+                self.changed.notify_waiters(); // The last response may have left.
             }
             match flushed {
                 Poll::Ready(Err(_)) => {
-                    out.broken = true;
-                    self.moved.notify_waiters();
+                    self.fail(&mut out);
                     Poll::Ready(())
                 }
                 Poll::Ready(Ok(())) => Poll::Ready(()),
@@ -173,7 +240,14 @@ impl Inbox for Port {
         let Incoming { epoch, frame, .. } = incoming;
         let mut out = self.out();
         let line = match frame.kind() {
-            Kind::Request { id, .. } => frame.with_id(&out.questions.ask(epoch, id)),
+            Kind::Request { id, method } => {
+                let ours = out.questions.ask(epoch, id, method);
+                if out.input_closed {
+                    self.changed.notify_waiters(); // The client cannot answer it; the relay does.
+                    return true;
+                }
+                frame.with_id(&ours)
+            }
             Kind::Notification { method: "notifications/cancelled" } => {
                 let ours = frame.request_id().and_then(|id| out.questions.withdraw(epoch, &id));
                 let Some(ours) = ours else { return false };
@@ -250,13 +324,39 @@ struct ToClient {
     port: Arc<Port>,
     asked: Asked,
     batch: Option<Arc<Batch>>,
+    /// Dropped last: when it is, the response is in the output. None for a stream, which nobody waits for.
+    _open: Option<Open>,
+}
+
+/// A request of the client that is not answered.
+struct Open(Arc<Port>);
+
+impl Open {
+    fn new(port: &Arc<Port>) -> Open {
+        port.out().owed.begin();
+        Open(port.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut out = self.0.out();
+        out.owed.finish();
+        if out.input_closed {
+            self.0.changed.notify_waiters();
+        }
+    }
 }
 
 impl Reply for ToClient {
     fn end(self: Box<Self>, outcome: Outcome) {
         let failed_as = |kind| matches!(&outcome, Outcome::Failed(error) if error.kind == kind);
-        if failed_as(ErrorKind::Closed) && self.port.out().leaving {
-            return; // It knows that, having closed it; and some clients stumble over what they read while they close.
+        if failed_as(ErrorKind::Closed) {
+            let mut out = self.port.out();
+            if out.input_closed && out.over {
+                // It is leaving, and some clients stumble over what they read while they close.
+                return out.owed.miss();
+            }
         }
         let line = self.asked.answer(&outcome, self.port.style);
         let is_refused = failed_as(ErrorKind::Overloaded);
@@ -340,8 +440,63 @@ impl Upstream for Connection {
     }
 }
 
-/// Hands on what the client writes, until it writes no more. The client is never kept waiting.
+/// Hands on what the client writes until it writes no more and its requests are answered, or until nobody reads the responses.
+/// The client is never kept waiting. When this ends, or is dropped, the client gets no answers any more that only say so.
 pub async fn relay(
+    upstream: &(impl Upstream + ?Sized),
+    port: &Arc<Port>,
+    input: impl AsyncRead + Unpin,
+) -> io::Result<()> {
+    let _over = Over(port);
+    let read = {
+        let read = std::pin::pin!(read(upstream, port, input));
+        let gone = std::pin::pin!(port.relayed());
+        tokio::select! {
+            biased; // One who writes and writes, and reads nothing, must not be served for ever.
+            () = gone => return Ok(()),
+            read = read => read,
+        }
+    };
+    let unanswered = {
+        let mut out = port.out();
+        out.input_closed = true;
+        out.owed.left(out.writer.flushed())
+    };
+    if unanswered > 0 {
+        tracing::info!(
+            server = &*port.name,
+            "the client has closed its input; {unanswered} requests are not answered yet"
+        );
+    }
+    // The client cannot answer what servers ask from now on, and its calls must not wait for that.
+    let refusing = async {
+        loop {
+            let changed = port.changed.notified();
+            let unanswered = port.out().questions.give_up();
+            for (epoch, server_id, line) in unanswered {
+                upstream.hand_over(epoch, &server_id, line);
+            }
+            changed.await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = refusing => {}
+        () = port.relayed() => {}
+    }
+    read
+}
+
+/// Marks the end of a relay, however it ends.
+struct Over<'a>(&'a Port);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.out().over = true;
+    }
+}
+
+async fn read(
     upstream: &(impl Upstream + ?Sized),
     port: &Arc<Port>,
     mut input: impl AsyncRead + Unpin,
@@ -355,7 +510,6 @@ pub async fn relay(
     if let Some(line) = lines.finish() {
         take_line(upstream, port, line);
     }
-    port.out().leaving = true;
     Ok(())
 }
 
@@ -406,7 +560,10 @@ fn take(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, mut frame: Frame,
     match frame.kind() {
         Kind::Request { id, .. } => {
             let asked = Asked::of(&frame, id.clone());
-            let reply = ToClient { port: port.clone(), asked, batch: batch.cloned() };
+            let method = frame.method().unwrap_or_default();
+            let is_stream = Nature::of(method, ToolSafety::Unknown, Replay::Never) == Nature::Stream;
+            let open = (!is_stream).then(|| Open::new(port));
+            let reply = ToClient { port: port.clone(), asked, batch: batch.cloned(), _open: open };
             upstream.submit(Request::new(frame, id, Box::new(reply)));
         }
         Kind::Notification { method: "notifications/cancelled" } => {

@@ -44,6 +44,7 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
         reader: None,
         tasks: vec![],
         hung_up: false,
+        writes_out: false,
         grace: Duration::MAX,
         lost: false,
         greeted_by_client,
@@ -101,15 +102,16 @@ async fn pump(shared: Arc<Shared>, epoch: Epoch, signals: Arc<Signals>) {
         let flushed = std::future::poll_fn(|cx| {
             let desk = &mut *shared.desk();
             let (ledger, session) = (&mut desk.ledger, desk.session.as_mut());
-            match session.filter(|session| session.epoch == epoch).and_then(|session| session.input()) {
+            match session.filter(|session| session.epoch == epoch).and_then(|session| session.outlet()) {
                 Some(Way::Pipe(writer)) => {
                     writer.poll_flush(cx, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at)))
                 }
                 _ => Poll::Ready(Ok(())), // We are ending it.
             }
         });
-        if flushed.await.is_err() {
-            signals.broken.notify_one();
+        match flushed.await {
+            Ok(()) => shared.desk().written_out(epoch),
+            Err(_) => signals.broken.notify_one(),
         }
     }
 }

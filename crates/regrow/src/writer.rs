@@ -14,13 +14,15 @@ pub(crate) struct Writer<S, K> {
     queue: VecDeque<(K, Bytes, bool)>,
     queued: usize,
     accepted: u64,
+    /// How many of those have left the stream's own buffer, where it has one.
+    flushed: u64,
     /// The pump waits for the stream, or has been told to. Only one can wait for a stream, so nobody else may ask it.
     pumping: bool,
 }
 
 impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> Writer<S, K> {
     pub(crate) fn new(stream: S) -> Writer<S, K> {
-        Writer { stream, queue: VecDeque::new(), queued: 0, accepted: 0, pumping: false }
+        Writer { stream, queue: VecDeque::new(), queued: 0, accepted: 0, flushed: 0, pumping: false }
     }
 
     /// The stream itself.
@@ -31,6 +33,11 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> Writer<S, K> {
     /// How many bytes the stream has taken.
     pub(crate) fn accepted(&self) -> u64 {
         self.accepted
+    }
+
+    /// How many bytes have left through the stream.
+    pub(crate) fn flushed(&self) -> u64 {
+        self.flushed
     }
 
     /// How many bytes it has not taken yet.
@@ -83,7 +90,13 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> Writer<S, K> {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(taken)) => taken,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    // It is full. What it has taken before may have left all the same.
+                    if Pin::new(&mut self.stream).poll_flush(cx)?.is_ready() {
+                        self.flushed = self.accepted;
+                    }
+                    return Poll::Pending;
+                }
             };
             if !*has_begun {
                 *has_begun = true;
@@ -98,6 +111,9 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> Writer<S, K> {
         }
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         self.pumping &= flushed.is_pending();
+        if let Poll::Ready(Ok(())) = flushed {
+            self.flushed = self.accepted;
+        }
         flushed
     }
 }

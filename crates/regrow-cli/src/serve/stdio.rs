@@ -11,16 +11,15 @@ use regrow_gateway::admit::{Admit, Principal, Scope};
 
 use super::{Overseer, style};
 use crate::arguments::Serve;
-use crate::{DONE, client};
+use crate::{DONE, SERVER_FAILED, client};
 
-/// How long the calls of a client that has left may wait for a server to be started.
-const LAST_CALLS: Duration = Duration::from_millis(300);
 /// How long the client may take to read our last words.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 pub(super) async fn serve(options: &Serve, gateway: Gateway, mut overseer: Overseer) -> io::Result<u8> {
     client::say_what_is_awaited();
     let port = Port::new("regrow", client::output()?, style(options), options.max_line);
+    client::watch_output(&port);
     let inbox: Arc<dyn Inbox> = port.clone();
     let guest = gateway.admit(&Scope::All, Principal::default(), inbox).map_err(io::Error::other)?;
     let manner = tokio::select! {
@@ -32,13 +31,10 @@ pub(super) async fn serve(options: &Serve, gateway: Gateway, mut overseer: Overs
         }
         () = overseer.oversee(&gateway) => Manner::Told,
     };
-    if manner == Manner::ClientLeft {
-        gateway.all_handed_over(LAST_CALLS).await;
-    }
     tokio::select! {
         () = gateway.shutdown(manner, |_, _| {}) => {}
         () = overseer.told_again() => gateway.shutdown(Manner::Told, |_, _| {}).await,
     }
     port.finish(LAST_WORDS).await;
-    Ok(DONE)
+    Ok(if port.has_answered_all() { DONE } else { SERVER_FAILED })
 }

@@ -170,3 +170,60 @@ fn told_to_end_a_host_on_standard_streams_is_left_within_its_patience() {
     assert!(took < Duration::from_secs(6) + slack(), "{took:?}");
     place.marked().assert_none_left(Duration::from_secs(5));
 }
+
+/// A host that writes all of this and closes our input; how we end, and the responses by id.
+fn script(place: &Place, lines: &[String]) -> (Option<i32>, Vec<Value>) {
+    let mut host = Host::of(place);
+    let mut stdin = host.stdin.take().unwrap();
+    stdin.write_all(lines.join("\n").as_bytes()).unwrap();
+    drop(stdin);
+    let (code, _) = host.wait_for_exit();
+    let mut responses: Vec<Value> =
+        host.lines.iter().filter(|message| message.get("method").is_none()).collect();
+    responses.sort_by_key(|response| response["id"].as_u64());
+    (code, responses)
+}
+
+fn hello() -> String {
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "host", "version": "1" } });
+    json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }).to_string()
+}
+
+fn call(id: u64, tool: &str, arguments: Value) -> String {
+    let params = json!({ "name": tool, "arguments": arguments });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string()
+}
+
+#[test]
+fn scenario_47_what_a_host_wrote_before_the_end_of_its_input_is_answered() {
+    for plan in ["refuse-discover", "refuse-discover slow-start=3s"] {
+        let place = Place::new([("one", chaos(plan))]);
+        let mut lines = vec![hello()];
+        lines.extend((1..=500).map(|id| call(id, "count", json!({ "key": "k" }))));
+        lines.push(call(501, "echo", json!({ "text": "x".repeat(1 << 20) })));
+        let (code, responses) = script(&place, &lines);
+        assert_eq!(code, Some(0), "{plan}");
+        let ids: Vec<_> = responses.iter().filter_map(|response| response["id"].as_u64()).collect();
+        assert!(ids.into_iter().eq(0..=501), "{plan}: {} responses", responses.len());
+        assert_eq!(text(&responses[501]).len(), 1 << 20);
+        assert_eq!(place.journal("one").runs("count"), 500, "{plan}");
+        place.marked().assert_none_left(Duration::from_secs(5));
+    }
+}
+
+#[test]
+fn scenario_49_a_host_that_closes_only_its_reading_end_is_noticed() {
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let mut command = place.serve();
+    command.args(["--transport", "stdio"]).stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "{}", hello()).unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("protocolVersion"), "{line}");
+    // Its output is closed now. Nothing is unanswered.
+    let mut host = Host { child, stdin: Some(input), lines: channel().1, seen: vec![], next_id: 0 };
+    assert_eq!(host.wait_for_exit().0, Some(0));
+    place.marked().assert_none_left(Duration::from_secs(5));
+}

@@ -488,10 +488,32 @@ impl Client {
         assert!(unclaimed.is_empty(), "answers that nobody asked for: {unclaimed:?}");
     }
 
-    /// Leaves as a host does: closes our input. Returns the exit code and how long it took.
+    /// Closes our input, and reads on. Returns the exit code and how long it took.
     pub fn leave(&mut self) -> (Option<i32>, Duration) {
-        drop(self.stdin.take());
+        self.close_input();
         self.wait_for_exit()
+    }
+
+    /// Closes our input.
+    pub fn close_input(&mut self) {
+        drop(self.stdin.take());
+    }
+
+    /// Leaves as hosts do, though a request is not answered: closes our input, and after two seconds tells us to end. Returns the exit
+    /// code and how long it took.
+    pub fn leave_as_hosts_do(&mut self) -> (Option<i32>, Duration) {
+        let began = Instant::now();
+        self.close_input();
+        while began.elapsed() < Duration::from_secs(2) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status.code(), began.elapsed());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.wait_for_log(0, "the client has closed its input");
+        kill(self.pid(), Signal::TERM);
+        let (code, _) = self.wait_for_exit();
+        (code, began.elapsed())
     }
 
     /// Waits until `regrow wrap` has ended. Returns the exit code and how long it took.

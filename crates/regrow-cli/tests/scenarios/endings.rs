@@ -127,14 +127,27 @@ fn scenario_17_what_a_client_wrote_before_it_left_at_once_is_answered() {
 }
 
 #[test]
-fn scenario_17_a_client_that_leaves_while_there_is_no_server_is_not_kept() {
-    let mut client = Setup::plan("exit-at-start").options(&["--budget", "50/180"]).start();
+fn scenario_17_a_client_that_leaves_while_there_is_no_server_is_told_so_and_not_kept() {
+    let options = ["--budget", "50/180", "--connect-timeout", "3s"];
+    let mut client = Setup::plan("exit-at-start").options(&options).start();
     client.wait_for_log(0, "next attempt in");
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {} });
-    client.ask("initialize", params);
-    let (_, took) = client.leave();
-    assert!(took < ours(), "{took:?}");
-    assert_eq!(client.seen().len(), 0, "no answer is made up for one who leaves");
+    let hello = client.ask("initialize", params);
+    let (code, _) = client.leave();
+    assert_eq!(code, Some(1), "the server never served");
+    assert!(client.answer(hello)["error"]["message"].is_string());
+    client.marked.assert_none_left(LEFT);
+}
+
+#[test]
+fn scenario_17_a_call_that_hangs_does_not_keep_us_when_the_host_is_done_with_us() {
+    let mut client = Setup::plan("").connect();
+    client.begin_call("hang", json!({ "key": "last" }));
+    assert!(client.journal.wait(LEFT, |journal| journal.runs_with("hang", "last") == 1));
+    let (code, took) = client.leave_as_hosts_do();
+    assert_eq!(code, Some(1), "a call was not answered");
+    assert!(took < Duration::from_secs(2) + ours(), "{took:?}");
+    assert_eq!(client.unclaimed_answers().len(), 0, "no answer is made up for one who has left");
     client.marked.assert_none_left(LEFT);
 }
 

@@ -8,6 +8,7 @@ mod bad_input;
 mod client;
 mod crash_loops;
 mod deaths;
+mod end_of_input;
 mod endings;
 mod eras;
 #[path = "../harness/evidence.rs"]

@@ -16,6 +16,7 @@ mod signal;
 mod world;
 
 mod client;
+mod end_of_input;
 mod ends;
 mod greeting;
 mod inputs;

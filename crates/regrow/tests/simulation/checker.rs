@@ -37,7 +37,7 @@ struct Call {
     begun: Duration,
     within: Duration,
     ends: Vec<(Duration, End)>,
-    /// Its client gave it up, or left.
+    /// Its client gave it up. One that only left still waits for it.
     given_up: Option<Duration>,
 }
 
@@ -51,10 +51,6 @@ fn calls(history: &History) -> BTreeMap<Key, Call> {
             Event::Ends(key, end) => calls.entry(*key).or_default().ends.push((*at, end.clone())),
             Event::GivesUp(key) => {
                 calls.entry(*key).or_default().given_up.get_or_insert(*at);
-            }
-            Event::Leaves(client) => {
-                let theirs = calls.iter_mut().filter(|(key, _)| key.client == *client);
-                theirs.for_each(|(_, call)| call.given_up = call.given_up.or(Some(*at)));
             }
             _ => {}
         }

@@ -3,11 +3,15 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::exchange::{INITIALIZED, answer_of, request_of};
 use super::{Answer, Driver, Outcome, Task, Ticket, end_of};
-use crate::suite::process::Process;
+use crate::suite::process::{self, Process};
+
+/// Hosts tell a program to end when it still runs so long after the end of its input.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
 
 /// A proxy that speaks MCP on its pipes.
 pub(crate) struct Pipe {
@@ -88,8 +92,12 @@ impl Driver for Pipe {
         self.process.write(line.to_string());
     }
 
+    /// As the protocol describes it: ends its input, and tells a program to end that goes on, since a request may be unanswered.
     fn leave(&mut self) {
         self.process.close_input();
+        if self.process.exit_within(TOLD_AFTER).is_none() {
+            process::signal(self.process.pid(), Signal::TERM);
+        }
     }
 
     fn process(&mut self) -> &mut Process {

@@ -40,7 +40,9 @@ impl Inbox for Session {
             return false;
         };
         let (line, weight) = match frame.kind() {
-            Kind::Request { id, .. } => (frame.with_id(&state.questions.ask(epoch, id)), Weight::Needed),
+            Kind::Request { id, method } => {
+                (frame.with_id(&state.questions.ask(epoch, id, method)), Weight::Needed)
+            }
             Kind::Notification { method: "notifications/cancelled" } => {
                 let ours = frame.request_id().and_then(|id| state.questions.withdraw(epoch, &id));
                 let Some(ours) = ours else { return false };
