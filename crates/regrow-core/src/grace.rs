@@ -19,7 +19,7 @@ pub struct Grace {
 }
 
 impl Grace {
-    /// Whether deadlines may be judged now. `due` is the earliest one that has not been.
+    /// Whether deadlines may be judged now. `due` is when the earliest that has not been should have been noticed.
     pub fn is_over(&mut self, now: Time, due: Option<Time>) -> bool {
         match (self.until, due) {
             (Some(until), _) if now < until => false,

@@ -56,7 +56,9 @@ pub(crate) struct Owner {
     sessions: u64,
     /// A pause began, and observers have not been told how long it is.
     pausing: bool,
-    /// Whether we were late ourselves.
+    /// When we meant to wake at the latest. A deadline that was over before we knew of it is not late.
+    awaited: Option<Time>,
+    /// Whether we woke too late.
     grace: Grace,
     bye: Farewell,
 }
@@ -84,6 +86,7 @@ impl Owner {
             last_words: vec![],
             sessions: 0,
             pausing: false,
+            awaited: None,
             grace: Grace::default(),
             bye: Farewell::default(),
         }
@@ -111,12 +114,14 @@ impl Owner {
     /// Waits until there is news, or a deadline has come.
     async fn next(&mut self) {
         let deadline = {
+            let now = self.shared.now();
             let mut desk = self.shared.desk();
+            let deadlines = [self.lifecycle.deadline(), desk.ledger.deadline(), desk.ledger.pause_ends()];
+            desk.armed = deadlines.into_iter().flatten().min().max(self.grace.until());
+            self.awaited = desk.armed.map(|armed| armed.max(now));
             if !desk.news.is_empty() {
                 return;
             }
-            let deadlines = [self.lifecycle.deadline(), desk.ledger.deadline(), desk.ledger.pause_ends()];
-            desk.armed = deadlines.into_iter().flatten().min().max(self.grace.until());
             desk.armed
         };
         match deadline {
@@ -200,10 +205,8 @@ impl Owner {
     /// What follows from the time and from the ledger, rather than from news.
     fn look(&mut self) {
         let now = self.shared.now();
-        let due =
-            [self.lifecycle.deadline(), self.shared.desk().ledger.deadline()].into_iter().flatten().min();
         // Nobody is told that nothing came before what came is read.
-        if self.grace.is_over(now, due) {
+        if self.grace.is_over(now, self.awaited) {
             if self.lifecycle.deadline().is_some_and(|deadline| deadline <= now) {
                 let pulse = self.shared.pulse(self.lifecycle.epoch());
                 self.step(Event::Tick(pulse));

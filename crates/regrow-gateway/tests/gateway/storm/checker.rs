@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::history::{End, Event, History, Key, called};
 use super::{CALL_TIMEOUT, WAITS};
 
+/// After the machine has slept, what has arrived is read for so long before deadlines count.
+const ROUND: Duration = Duration::from_millis(100);
+
 /// What is broken, each as a sentence that begins with the promise.
 pub fn check(history: &History) -> Vec<String> {
     let mut broken = vec![];
@@ -74,7 +77,7 @@ fn stood_still(history: &History, from: Duration, to: Duration) -> Duration {
     for (at, event) in history.events.iter().take_while(|(at, _)| *at <= to) {
         let was_asked = !asked.is_empty();
         match event {
-            Event::Jumps(length) if *at + *length >= from => stood += *length,
+            Event::Jumps(length) if *at + *length >= from => stood += *length + ROUND,
             Event::Asked(client, text) => drop(asked.insert((*client, text))),
             Event::Replied(client, text) => drop(asked.remove(&(*client, text))),
             Event::Leaves(client) => asked.retain(|(of, _)| of != client),
