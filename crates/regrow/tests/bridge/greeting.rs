@@ -127,7 +127,7 @@ async fn a_server_that_cannot_start_fails_all_that_wait_and_the_next_request_ask
 #[tokio::test(start_paused = true)]
 async fn while_a_server_fails_to_start_calls_are_told_so_and_the_greeting_waits_on() {
     let server = Server::new(|start| match start {
-        ..4 => Plan { cannot_start: Some(Fault::Exited { code: 1 }), ..modern_server() },
+        ..3 => Plan { cannot_start: Some(Fault::Exited { code: 1 }), ..modern_server() },
         _ => modern_server(),
     });
     let mut client = Client::of(&server);
@@ -142,6 +142,20 @@ async fn while_a_server_fails_to_start_calls_are_told_so_and_the_greeting_waits_
     assert_eq!((&greeting["id"], &greeting["result"]["protocolVersion"]), (&json!(1), &json!("2025-11-25")));
     let meta = &server.heard_of("server/discover")[0].message["params"]["_meta"];
     assert_eq!(meta[INFO]["name"], "old", "greeted in the client's name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_start_that_fails_three_times_is_told_to_the_greeting() {
+    let server = Server::always(Plan { cannot_start: Some(Fault::Exited { code: 1 }), ..modern_server() });
+    for handshake in [initialize(1, "2025-11-25"), modern(1, "server/discover", json!({}))] {
+        let before = server.starts().len();
+        let mut client = Client::of(&server);
+        client.send(handshake).await;
+        let answer = client.next().await;
+        let told = fault(&answer);
+        assert_eq!((&told["kind"], &told["exitCode"]), (&json!("unavailable"), &json!(1)), "{answer}");
+        assert_eq!(server.starts().len() - before, 3);
+    }
 }
 
 #[tokio::test(start_paused = true)]
