@@ -15,7 +15,8 @@ const fn millis(millis: u64) -> Duration {
 pub struct Policy {
     /// How long a server may take from its start to the end of the handshake.
     pub connect_timeout: Duration,
-    /// How long it may take of that to say which era it speaks, where we ask; then it is taken for a legacy one.
+    /// How long it may take of that to say which era it speaks, where we ask. After a quarter of it we ask again; a server that
+    /// is silent all the time is greeted as a legacy one, until it says otherwise.
     pub discover_timeout: Duration,
     /// How long a server that has never been ready is tried before its client is told why it does not start.
     pub first_start: FirstStartPolicy,
@@ -88,7 +89,7 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             connect_timeout: secs(60),
-            discover_timeout: secs(20),
+            discover_timeout: secs(30),
             first_start: FirstStartPolicy { starts: 3, within: secs(5), unreachable_for: secs(10) },
             call_timeout: Some(secs(300)),
             call_limit: secs(3600),

@@ -65,7 +65,7 @@ fn policy(options: &Options) -> Policy {
         // A server that must start fast has to leave time for the other era, too.
         discover_timeout: usual
             .discover_timeout
-            .min(options.connect_timeout / 3)
+            .min(options.connect_timeout / 2)
             .max(Duration::from_millis(1)),
         call_timeout: options.call_timeout,
         patience: options.patience,

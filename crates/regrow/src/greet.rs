@@ -1,8 +1,13 @@
 //! Greeting a server in its own era: finding that out, shaking hands, and checking that it is still what it was.
 
+use std::pin::pin;
+use std::time::Duration;
+
 use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Step};
 use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::call::Outcome;
 use crate::desk::News;
@@ -12,6 +17,9 @@ use crate::frame::{self, Frame};
 use crate::memory::{Agreed, Greeting, Hello, MODERN, Welcome};
 use crate::shared::Shared;
 use crate::within::within;
+
+/// A server that has just shaken hands gets at least this long to say its era.
+const VERIFY_AT_LEAST: Duration = Duration::from_secs(1);
 
 /// What went wrong; none where the session's reader knows better.
 pub(crate) type Greeted = Result<(), Option<Fault>>;
@@ -25,14 +33,22 @@ pub(crate) fn guess_era(shared: &Shared) {
 
 /// Greets the server of this session.
 pub(crate) async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greeted {
-    let greeted = match greeting {
-        Greeting::Unknown(hello) => find_era(shared, epoch, hello).await,
+    let known = match greeting {
+        Greeting::Unknown(hello) => return look_again(shared, find_era(shared, epoch, hello).await),
         // It was asked and did not live to answer.
         Greeting::Asked(hello) => {
-            shared.memory().greeting = hello.legacy();
-            shake_hands(shared, epoch, hello.legacy()).await
+            let legacy = hello.legacy();
+            let mut memory = shared.memory();
+            memory.assume_legacy(hello, false);
+            memory.count_try();
+            legacy
         }
-        known => shake_hands(shared, epoch, known).await,
+        known => known,
+    };
+    let began = Instant::now();
+    let greeted = match shake_hands(shared, epoch, known).await {
+        Ok(()) => verify(shared, epoch, began.elapsed()).await,
+        failed => failed,
     };
     look_again(shared, greeted)
 }
@@ -64,7 +80,7 @@ fn look_again(shared: &Shared, greeted: Greeted) -> Greeted {
         return Err(Some(WrongEra));
     }
     if greeted.is_ok() {
-        let found_out = !memory.is_guess();
+        let found_out = !memory.is_guess() && !memory.is_provisional();
         memory.era_is_known();
         drop(memory);
         if let Some((file, address)) = shared.settings.era_file.as_ref().filter(|_| found_out) {
@@ -149,32 +165,101 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Greeted {
     let Greeting::Modern { meta } = hello.modern() else { return Ok(()) };
     shared.memory().greeting = Greeting::Asked(hello.clone());
     shared.tell(News::Begun(epoch, Step::Discovering));
-    let policy = &shared.settings.policy;
-    let limit = policy.discover_timeout.min(policy.connect_timeout / 2);
-    let params = enveloped(&meta);
-    let asked = discover(shared, epoch, &params);
-    let era = match within(limit, asked).await.ok_or(()) {
+    let era = match ask_twice(shared, epoch, &enveloped(&meta)).await {
         // Whoever knows only the legacy era need not know what a message of the other is.
-        Ok(Err(Some(Fault::Status { code: ..500, .. }))) => hello.legacy(),
-        Ok(Err(fault)) => {
+        Some(Err(Some(Fault::Status { code: ..500, .. }))) => hello.legacy(),
+        Some(Err(fault)) => {
             // A process that dies of the question tells its era. An exchange that fails tells nothing.
             if shared.desk().exchanger(epoch).is_some() {
                 shared.memory().forget_question();
             }
             return Err(fault);
         }
-        Ok(Ok(answer)) => match speaks_modern(&answer) {
+        Some(Ok(answer)) => match speaks_modern(&answer) {
             true => {
                 shared.memory().welcome = welcome(&answer, true);
                 hello.modern()
             }
             false => hello.legacy(),
         },
-        Err(_silence) => hello.legacy(),
+        // Silence is no answer: it is greeted as a legacy server, and asked again when it has shaken hands.
+        None => {
+            shared.memory().assume_legacy(hello, true);
+            return Err(Some(Fault::WrongEra));
+        }
     };
     let modern = matches!(era, Greeting::Modern { .. });
     shared.memory().greeting = era;
     if modern { Ok(()) } else { Err(Some(Fault::WrongEra)) }
+}
+
+/// Asks for the era, and again after a quarter of the time; whichever question is answered first counts. None: silence.
+async fn ask_twice(shared: &Shared, epoch: Epoch, params: &Bytes) -> Option<Result<Frame, Option<Fault>>> {
+    let limit = question_limit(shared);
+    let mut first = pin!(discover(shared, epoch, params));
+    if let Some(answer) = within(limit / 4, &mut first).await {
+        return Some(answer);
+    }
+    let either = async {
+        tokio::select! {
+            answer = first => answer,
+            answer = discover(shared, epoch, params) => answer,
+        }
+    };
+    within(limit - limit / 4, either).await
+}
+
+/// How long a server may take to say which era it speaks. The rest of the time is for the handshake of the other one.
+fn question_limit(shared: &Shared) -> Duration {
+    let policy = &shared.settings.policy;
+    policy.discover_timeout.min(policy.connect_timeout / 2)
+}
+
+/// A silent server has shaken hands as a legacy one. Under load a modern server may do that, too; now it is awake, so it is
+/// asked once more, before any client relies on its era.
+async fn verify(shared: &Shared, epoch: Epoch, handshake_took: Duration) -> Greeted {
+    let Some(hello) = shared.memory().take_assumed() else { return Ok(()) };
+    let Greeting::Modern { meta } = hello.modern() else { return Ok(()) };
+    shared.tell(News::Begun(epoch, Step::Discovering));
+    let policy = &shared.settings.policy;
+    let most = question_limit(shared) / 4;
+    let wait = handshake_took.clamp(VERIFY_AT_LEAST.min(most), most);
+    let mut asked =
+        shared.own_call(epoch, "server/discover", Some(&enveloped(&meta)), policy.connect_timeout * 2);
+    let answered = within(wait, &mut asked).await;
+    shared.tell(News::Begun(epoch, Step::Greeting));
+    match answered {
+        Some(Ok(Outcome::Answered(answer))) if speaks_modern(&answer) => {
+            shared.memory().become_modern(&hello);
+            return Err(Some(Fault::WrongEra));
+        }
+        // So it is a legacy server, whatever it says.
+        Some(Ok(Outcome::Answered(_) | Outcome::Refused)) => {}
+        Some(Ok(Outcome::Failed(error))) => match error.fault.as_deref() {
+            Some(Fault::Status { code: ..500, .. }) => {}
+            // An exchange that fails tells nothing. A process that dies does, and its reader knows why.
+            _ if shared.desk().exchanger(epoch).is_some() => shared.memory().stay_provisional(),
+            _ => return Err(None),
+        },
+        Some(Err(_)) => return Err(None),
+        None => {
+            shared.memory().stay_provisional();
+            remember_late_answer(shared, asked);
+        }
+    }
+    Ok(())
+}
+
+/// A modern answer that comes too late for this connection is remembered for the next one.
+fn remember_late_answer(shared: &Shared, asked: oneshot::Receiver<Outcome>) {
+    let Some((file, address)) = shared.settings.era_file.clone() else { return };
+    tokio::spawn(async move {
+        if let Ok(Outcome::Answered(answer)) = asked.await
+            && speaks_modern(&answer)
+        {
+            file.remember(&address, true);
+        }
+    });
 }
 
 /// Asks who is there; once more where our revision is refused in favour of itself.
@@ -219,7 +304,7 @@ fn is_modern_error(answer: &Frame) -> bool {
 /// Where we greet ourselves: the server refused the legacy handshake in words of the modern era.
 fn become_modern(shared: &Shared, params: &[u8]) -> bool {
     let Some(hello) = hello(shared, params) else { return false };
-    shared.memory().greeting = hello.modern();
+    shared.memory().become_modern(&hello);
     true
 }
 

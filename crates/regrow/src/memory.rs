@@ -194,6 +194,25 @@ enum Guess {
     Over,
 }
 
+/// What the legacy era of a server rests on, where the server has not said so itself.
+#[derive(Debug)]
+enum Assumed {
+    /// Nothing: the era is known, or was not asked for yet.
+    No,
+    /// The server exited when it was asked for its era, or was silent.
+    Legacy {
+        hello: Hello,
+        was_silent: bool,
+        /// How many legacy handshakes were tried since.
+        tries: u8,
+    },
+    /// It shook hands as a legacy server, but never said that it is one.
+    Provisional,
+}
+
+/// A server that fails this many legacy handshakes is asked for its era again.
+const ASSUMED_TRIES: u8 = 2;
+
 /// What is remembered over sessions.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -201,6 +220,7 @@ pub(crate) struct Memory {
     /// What the server said when we last greeted it ourselves.
     pub(crate) welcome: Option<Welcome>,
     guess: Guess,
+    assumed: Assumed,
     log_level: Option<Bytes>,
     subscriptions: BTreeMap<String, Bytes>,
     /// What these hold together.
@@ -222,6 +242,7 @@ impl Memory {
             greeting,
             welcome: None,
             guess: Guess::Untried,
+            assumed: Assumed::No,
             log_level: None,
             subscriptions: BTreeMap::new(),
             subscribed_bytes: 0,
@@ -234,6 +255,9 @@ impl Memory {
     pub(crate) fn greet_as(&mut self, hello: Hello) {
         if let Guess::Tried(guessed) = &mut self.guess {
             *guessed = hello.clone();
+        }
+        if let Assumed::Legacy { hello: assumed, .. } = &mut self.assumed {
+            *assumed = hello.clone();
         }
         self.greeting = match &self.greeting {
             Greeting::Unknown(_) => Greeting::Unknown(hello),
@@ -279,8 +303,55 @@ impl Memory {
     pub(crate) fn ask_again(&mut self, hello: Hello) {
         if !self.is_guess() {
             self.guess = Guess::Over;
+            self.assumed = Assumed::No;
             self.greeting = Greeting::Unknown(hello);
         }
+    }
+
+    /// The server exited when it was asked for its era, or was silent: it is greeted as a legacy one, until it says otherwise.
+    pub(crate) fn assume_legacy(&mut self, hello: Hello, was_silent: bool) {
+        self.greeting = hello.legacy();
+        self.assumed = Assumed::Legacy { hello, was_silent, tries: 0 };
+    }
+
+    /// Before an attempt: a server that keeps failing the legacy handshake is asked for its era again. It may fail for
+    /// another reason than the question.
+    pub(crate) fn count_try(&mut self) {
+        let Assumed::Legacy { hello, tries, .. } = &mut self.assumed else { return };
+        *tries += 1;
+        if *tries > ASSUMED_TRIES {
+            self.greeting = Greeting::Unknown(hello.clone());
+            self.assumed = Assumed::No;
+        }
+    }
+
+    /// The server has shaken hands as a legacy one. Gives who greets, if that is to be verified.
+    pub(crate) fn take_assumed(&mut self) -> Option<Hello> {
+        match std::mem::replace(&mut self.assumed, Assumed::No) {
+            Assumed::Legacy { hello, was_silent: true, .. } => Some(hello),
+            Assumed::Provisional => {
+                self.assumed = Assumed::Provisional;
+                None
+            }
+            Assumed::Legacy { .. } | Assumed::No => None,
+        }
+    }
+
+    /// The server was silent again.
+    pub(crate) fn stay_provisional(&mut self) {
+        self.assumed = Assumed::Provisional;
+    }
+
+    /// Whether the era of the server is served, but not known.
+    pub(crate) fn is_provisional(&self) -> bool {
+        matches!(self.assumed, Assumed::Provisional)
+    }
+
+    /// The server has said that it is a modern one, before anybody relied on anything else.
+    pub(crate) fn become_modern(&mut self, hello: &Hello) {
+        self.greeting = hello.modern();
+        self.assumed = Assumed::No;
+        self.welcome = None;
     }
 
     /// The era is known: by a guess that was right, or by an answer.

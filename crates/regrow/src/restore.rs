@@ -22,6 +22,7 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         Err(fault) => return shared.tell(News::Lost(epoch, fault)),
     };
     guess_era(&shared);
+    shared.memory().count_try();
     let greeting = shared.memory().greeting.clone();
     session::start(&shared, epoch, link, &greeting);
     let seen = shared.memory().seen();

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use regrow::core::{Fault, Orderer};
-use regrow::{Connection, Era, Hello};
-use serde_json::json;
+use regrow::{Connection, Era, EraFile, Hello};
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::server::{Act, Plan, Server, Speaks, answer};
 use crate::world::*;
@@ -126,9 +127,9 @@ async fn a_server_that_says_nothing_to_the_question_is_a_legacy_one() {
     let server = Server::always(speaks(Speaks::LegacySilentOnDiscover));
     let connection = finding_out(&server);
     work(&connection, json!({})).await.unwrap();
-    assert_eq!(server.told(1), ["server/discover"]);
-    assert_eq!(server.told(2), [&HANDSHAKE[..], &["tools/call"]].concat());
-    assert_eq!(server.starts()[1].as_secs(), 20, "a third of the connect timeout");
+    assert_eq!(server.told(1), ["server/discover", "server/discover"], "silence is no answer");
+    assert_eq!(server.told(2), [&HANDSHAKE[..], &["server/discover", "tools/call"]].concat());
+    assert_eq!(server.starts()[1].as_secs(), 30, "half of the connect timeout");
     assert_eq!(connection.status().borrow().budget_left, 5);
 }
 
@@ -140,14 +141,102 @@ async fn a_slow_start_of_15_s_is_ready_in_both_eras() {
         let connection = finding_out(&server);
         work(&connection, json!({})).await.unwrap();
         assert_eq!(connection.is_modern(), era == Speaks::Modern, "{era:?}");
-        assert!(server.heard().last().unwrap().at < secs(36), "{era:?}");
+        let silent = era == Speaks::LegacySilentOnDiscover;
+        assert!(server.heard().last().unwrap().at < secs(if silent { 54 } else { 36 }), "{era:?}");
         assert_eq!(connection.status().borrow().budget_left, 5, "{era:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
+async fn scenario_53_a_modern_server_that_takes_25_s_is_not_taken_for_a_legacy_one() {
+    for era in [Speaks::Modern, Speaks::Both] {
+        let slow = |question: &Value| {
+            let found = json!({ "supportedVersions": ["2026-07-28"], "capabilities": {} });
+            vec![Act::Wait(secs(25)), Act::Say(answer(&question["id"], found))]
+        };
+        for plan in [Plan { start_delay: secs(25), ..speaks(era) }, speaks(era).on("server/discover", slow)] {
+            let server = Server::always(plan);
+            let connection = finding_out(&server);
+            work(&connection, json!({})).await.unwrap();
+            assert!(connection.is_modern());
+            assert_eq!(server.starts().len(), 1);
+            let told = server.told(1);
+            assert_eq!(
+                told,
+                ["server/discover", "server/discover", "tools/call"],
+                "asked again on the same session"
+            );
+        }
+    }
+}
+
+/// Where an earlier start has written down what it found.
+fn remembering(server: &Server, folder: &TempDir) -> Connection {
+    let file = EraFile::at(folder.path().join("eras.json"));
+    to(server).era(Era::Auto).era_file(file, "fake").build()
+}
+
+fn remembered(folder: &TempDir) -> String {
+    std::fs::read_to_string(folder.path().join("eras.json")).unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn scenario_53_a_first_start_slower_than_all_questions_does_not_decide_the_era() {
+    let folder = TempDir::new().unwrap();
+    let server = Server::new(|start| match start {
+        1 => Plan { start_delay: secs(50), ..speaks(Speaks::Both) },
+        _ => Plan { start_delay: secs(5), ..speaks(Speaks::Both) },
+    });
+    let connection = remembering(&server, &folder);
+    work(&connection, json!({})).await.unwrap();
+    assert!(connection.is_modern(), "asked again when it had shaken hands as a legacy server");
+    assert_eq!(server.told(2), [&HANDSHAKE[..], &["server/discover"]].concat());
+    assert_eq!(server.told(3), ["server/discover", "tools/call"]);
+    assert_eq!(connection.status().borrow().budget_left, 5);
+    assert!(remembered(&folder).contains("modern"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn scenario_53_an_answer_that_comes_later_than_everything_is_no_error_and_fixes_no_era() {
+    let folder = TempDir::new().unwrap();
+    let server = Server::always(speaks(Speaks::Both).on("server/discover", |question| {
+        let found = json!({ "supportedVersions": ["2026-07-28"], "capabilities": {} });
+        vec![Act::Wait(secs(40)), Act::Say(answer(&question["id"], found))]
+    }));
+    let connection = remembering(&server, &folder);
+    work(&connection, json!({})).await.unwrap();
+    assert!(!connection.is_modern(), "served as a legacy server, provisionally");
+    assert_eq!(remembered(&folder), "", "and nobody remembers that");
+    tokio::time::sleep(secs(60)).await;
+    work(&connection, json!({})).await.unwrap();
+    let status = connection.status().borrow().clone();
+    assert_eq!((status.budget_left, status.sessions, status.oddities.stray), (5, 1, 0));
+    assert!(remembered(&folder).contains("modern"), "the late answer counts for the next start");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_server_that_was_slow_says_so_when_it_is_asked_again() {
+    let folder = TempDir::new().unwrap();
+    for era in [Speaks::Legacy, Speaks::LegacyDiesOfDiscover] {
+        let server = Server::new(move |start| match start {
+            1 => Plan { start_delay: secs(50), ..speaks(era) },
+            _ => speaks(era),
+        });
+        let connection = remembering(&server, &folder);
+        work(&connection, json!({})).await.unwrap();
+        assert!(!connection.is_modern());
+        assert_eq!(connection.status().borrow().budget_left, 5, "{era:?}");
+        assert!(remembered(&folder).contains("legacy"), "{era:?}");
+        std::fs::remove_file(folder.path().join("eras.json")).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_modern_server_that_starts_slower_than_the_question_waits_is_found_all_the_same() {
-    let server = Server::always(Plan { start_delay: secs(25), ..speaks(Speaks::Modern) });
+    let server = Server::new(|start| match start {
+        1 => Plan { start_delay: secs(50), ..speaks(Speaks::Modern) },
+        _ => Plan { start_delay: secs(25), ..speaks(Speaks::Modern) },
+    });
     let connection = finding_out(&server);
     work(&connection, json!({})).await.unwrap();
     assert!(connection.is_modern());
@@ -180,7 +269,7 @@ async fn the_era_is_remembered() {
 async fn a_late_answer_to_the_question_is_no_error() {
     let server = Server::always(speaks(Speaks::Legacy).on("server/discover", |message| {
         let id = message["id"].clone();
-        vec![Act::Wait(secs(20)), Act::Say(crate::server::answer(&id, json!({ "supportedVersions": [] })))]
+        vec![Act::Wait(secs(40)), Act::Say(crate::server::answer(&id, json!({ "supportedVersions": [] })))]
     }));
     let connection = finding_out(&server);
     work(&connection, json!({})).await.unwrap();
@@ -197,8 +286,8 @@ async fn a_server_that_crashes_whatever_it_is_asked_parks() {
     let connection = finding_out(&server);
     connection.start();
     until(&connection, |status| status.state.name() == "parked").await;
-    assert_eq!(server.starts().len(), 7, "one question, and six handshakes");
-    assert_eq!(server.heard_of("server/discover").len(), 1);
+    assert_eq!(server.starts().len(), 7, "the first question is free, and six faults are charged");
+    assert_eq!(server.heard_of("server/discover").len(), 3, "its exit need not be due to the question");
 }
 
 #[tokio::test(start_paused = true)]
