@@ -390,11 +390,11 @@ pub(crate) struct Wrap {
     #[arg(long, value_enum, default_value_t = Errors::Tool, env = "REGROW_ERRORS")]
     pub(crate) errors: Errors,
 
-    /// Put the last lines of the server's stderr into every error, not only into those of a failed start
+    /// Put the first and last lines of the server's stderr into every error, not only into those of a failed start
     #[arg(help_heading = COMMANDS, long, env = "REGROW_STDERR_IN_ERRORS")]
     pub(crate) stderr_in_errors: bool,
 
-    /// What becomes of the server's stderr: passed on to ours, or only its last lines kept
+    /// What becomes of the server's stderr: passed on to ours, or only its first and last lines kept
     #[arg(help_heading = COMMANDS, long, value_enum, default_value_t = Stderr::Pass, env = "REGROW_STDERR")]
     pub(crate) stderr: Stderr,
 

@@ -101,6 +101,28 @@ fn a_person_sees_which_servers_work_and_why_others_do_not() {
 }
 
 #[test]
+fn an_error_that_stands_before_a_long_usage_is_shown() {
+    let stage = Stage::new();
+    let script = "echo 'error: TOKEN missing' >&2; i=0; while [ $i -lt 200 ]; do i=$((i+1)); echo usage $i >&2; done; exit 2";
+    stage.write(json!({ "wordy": { "command": "sh", "args": ["-c", script] } }));
+    let output = stage.check(&["--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let wordy = &found["servers"][0];
+    assert_eq!(
+        (&wordy["fault"], &wordy["problem"]),
+        (&json!("exited"), &json!("the server process exited with code 2"))
+    );
+    let stderr: Vec<&str> =
+        wordy["stderr"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert_eq!(
+        (stderr[0], stderr[5], stderr[13]),
+        ("error: TOKEN missing", "... (188 lines left out)", "usage 200")
+    );
+    assert_eq!(stderr.len(), 14, "{stderr:?}");
+}
+
+#[test]
 fn a_machine_gets_json_and_an_exit_code() {
     let stage = Stage::new();
     stage.write(json!({ "good": stage.server("tools=echo|pid"), "bad": stage.server("exit-at-start") }));

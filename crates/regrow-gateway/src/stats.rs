@@ -55,7 +55,7 @@ impl Stats {
     /// Where the lines of the server's standard error go, to be kept: they are masked and escaped already.
     pub fn stderr(self: &Arc<Self>) -> Stderr {
         let stats = self.clone();
-        Stderr::Latest(Arc::new(move |line| stats.journal().stderr(SystemTime::now(), line)))
+        Stderr::Latest(Arc::new(move |said| stats.journal().stderr(SystemTime::now(), said)))
     }
 
     /// Keeps a log message of the server's own that is for no client in particular.
@@ -98,7 +98,7 @@ impl Stats {
         self.journal().lines()
     }
 
-    /// The last lines of standard error, also of a process that is gone.
+    /// The first and the last lines of standard error since the newest start, also of a process that is gone.
     pub fn stderr_tail(&self) -> Vec<String> {
         self.journal().stderr_tail()
     }

@@ -148,7 +148,7 @@ impl Builder {
         self
     }
 
-    /// Lets the last lines of the server's stderr into every error, not only into those of a failed start.
+    /// Lets the first and last lines of the server's stderr into every error, not only into those of a failed start.
     pub fn stderr_in_errors(mut self, allowed: bool) -> Builder {
         self.last_words = if allowed { LastWords::Always } else { LastWords::AtStart };
         self
@@ -443,11 +443,12 @@ impl Connection {
         self.shared.settings.mask.apply(text)
     }
 
-    /// The last lines of the server's standard error, without the secrets that we know.
+    /// The first and the last lines of the server's standard error, without the secrets that we know. A line between them says how
+    /// many were left out.
     pub fn stderr_tail(&self) -> Vec<String> {
         let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
-        let lines = process.map(|process| process.stderr_tail()).unwrap_or_default();
-        lines.iter().map(|line| self.masked(line)).collect()
+        let said = process.map(|process| process.stderr());
+        said.map(|said| said.map(|line| self.masked(line)).lines()).unwrap_or_default()
     }
 
     /// Says who greets from now on, where we greet the server ourselves. Later sessions than the first keep to who greeted that.

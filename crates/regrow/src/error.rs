@@ -34,7 +34,7 @@ pub struct CallError {
     pub attempts: u32,
     /// The tool that was called, if one was.
     pub tool: Option<Arc<str>>,
-    /// The last lines of the server's standard error, where the contract lets them out.
+    /// The first and the last lines of the server's standard error, where the contract lets them out.
     pub stderr: Vec<String>,
 }
 
@@ -288,7 +288,7 @@ impl fmt::Display for CallError {
             write!(f, " {next}")?;
         }
         if !self.stderr.is_empty() {
-            write!(f, " The last lines of its stderr:")?;
+            write!(f, " Its stderr:")?;
             for line in &self.stderr {
                 write!(f, "\n{line}")?;
             }

@@ -21,7 +21,9 @@ use crate::restore;
 use crate::shared::{LastWords, Shared};
 use crate::transport::{self, Transport};
 
-/// The lines of stderr that an error carries at most.
+/// The lines of stderr that an error carries at most: of the first,
+const FIRST_LINES: usize = 5;
+/// and of the last.
 const LAST_LINES: usize = 10;
 /// What the helpers of a stubborn server get to end by themselves.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -397,10 +399,9 @@ impl Owner {
         };
         if are_told {
             let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
-            let lines = process.map(|process| process.stderr_tail()).unwrap_or_default();
-            let skip = lines.len().saturating_sub(LAST_LINES);
-            self.last_words =
-                lines.iter().skip(skip).map(|line| self.shared.settings.mask.apply(line)).collect();
+            let said = process.map(|process| process.stderr().cut(FIRST_LINES, LAST_LINES));
+            let mask = &self.shared.settings.mask;
+            self.last_words = said.map(|said| said.map(|line| mask.apply(line)).lines()).unwrap_or_default();
         }
     }
 

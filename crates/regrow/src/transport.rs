@@ -11,6 +11,7 @@ use std::time::Duration;
 use regrow_core::{Epoch, Fault, Ladder};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, WriteHalf};
 
+use crate::excerpt::Excerpt;
 use crate::frame::Frame;
 use crate::lines::Line;
 
@@ -169,8 +170,8 @@ pub trait Process: Send + Sync {
         Box::pin(std::future::ready(0))
     }
 
-    /// The last lines of its standard error, escaped. Complete up to the exit once [`Process::exited`] has resolved.
-    fn stderr_tail(&self) -> Vec<String>;
+    /// The first and the last lines of its standard error, escaped. Complete up to the exit once [`Process::exited`] has resolved.
+    fn stderr(&self) -> Excerpt;
 
     /// The leader's process id.
     fn pid(&self) -> Option<u32>;

@@ -32,7 +32,7 @@ pub(super) struct Problem {
     pub(super) text: String,
     /// The fault's name for machines, where it is one.
     pub(super) fault: Option<&'static str>,
-    /// The last lines of its standard error.
+    /// The first and the last lines of its standard error.
     pub(super) stderr: Vec<String>,
     /// What is wrong with its entry in the configuration.
     pub(super) entry: Vec<Message>,

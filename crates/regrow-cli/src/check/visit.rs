@@ -1,12 +1,11 @@
 //! A visit to one server: start it, shake hands, count its tools, end it.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use regrow::core::{Fault, Manner, Notice, seconds};
 use regrow::transport::stdio::{Guard, Stderr};
-use regrow::{Connection, Notices};
+use regrow::{Connection, Excerpt, Notices, Said};
 use regrow_gateway::config::Server;
 use regrow_gateway::connect;
 use serde_json::{Value, json};
@@ -15,8 +14,12 @@ use tokio::time::{Instant, sleep_until};
 
 use super::finding::{Finding, Problem, State};
 
-/// So many lines of a server's stderr are kept.
-const STDERR_LINES: usize = 8;
+/// The lines of a server's stderr that are shown: of the first,
+const FIRST_LINES: usize = 5;
+/// and of the last.
+const LAST_LINES: usize = 8;
+/// Longer lines are cut.
+const LONGEST_LINE: usize = 300;
 /// A server that has more pages of tools lists them without end.
 const MAX_PAGES: usize = 100;
 /// A handshake that is given up at its limit gets so long to say so itself.
@@ -35,7 +38,7 @@ pub(super) async fn visit(
     }
     let mut server = server.clone();
     server.options.connect_timeout = server.options.connect_timeout.min(timeout);
-    let stderr = Tail::default();
+    let stderr = Tail::new();
     let mut finding = Finding { state: State::Broken, ..Finding::disabled(server.name.clone()) };
     let connection = match connect(&server, guard, stderr.sink()) {
         Ok(builder) => builder.build(),
@@ -184,27 +187,32 @@ fn printable(text: &str) -> String {
     shown
 }
 
-/// The last lines of a server's standard error, already escaped.
-#[derive(Clone, Default)]
-struct Tail(Arc<Mutex<VecDeque<String>>>);
+/// What a server wrote on its standard error, already escaped.
+#[derive(Clone)]
+struct Tail(Arc<Mutex<Excerpt>>);
 
 impl Tail {
+    fn new() -> Tail {
+        Tail(Arc::new(Mutex::new(Excerpt::new(FIRST_LINES, LAST_LINES))))
+    }
+
     fn sink(&self) -> Stderr {
-        let lines = self.0.clone();
-        Stderr::Latest(Arc::new(move |line| {
-            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-            if lines.len() == STDERR_LINES {
-                lines.pop_front();
-            }
-            lines.push_back(line.chars().take(300).collect());
+        let tail = self.clone();
+        Stderr::Latest(Arc::new(move |said| match said {
+            Said::Line(line) => tail.lock().push(line.chars().take(LONGEST_LINE).collect()),
+            Said::LeftOut(lines) => tail.lock().leave_out(lines),
         }))
     }
 
     fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.lock() = Excerpt::new(FIRST_LINES, LAST_LINES);
     }
 
     fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.lock().lines()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Excerpt> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

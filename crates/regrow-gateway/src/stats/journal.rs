@@ -3,21 +3,29 @@
 use std::collections::VecDeque;
 use std::time::SystemTime;
 
+use regrow::{Excerpt, Said};
+
 use super::stamp::stamp;
 
 /// So many notices are kept, and so many of what the server says, on standard error or as log messages: if it says much, that
 /// drives no notice out.
 const NOTICES: usize = 200;
 const SAID: usize = 100;
-/// So many lines of standard error are a part of the status.
+/// The lines of standard error that are a part of the status: of the first since the server was started,
+const HEAD: usize = 5;
+/// and of the last.
 const TAIL: usize = 8;
 /// Longer lines are cut.
 const LONGEST: usize = 300;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Journal {
     notices: VecDeque<Entry>,
     stderr: VecDeque<Entry>,
+    /// What the newest process said on standard error.
+    said: Excerpt,
+    /// A process was started, and has said nothing yet.
+    is_new: bool,
     logged: VecDeque<Entry>,
     /// How many there ever were, so that they can be told in one order although clocks may jump.
     entries: u64,
@@ -30,15 +38,46 @@ struct Entry {
     text: String,
 }
 
+impl Default for Journal {
+    fn default() -> Journal {
+        Journal {
+            notices: VecDeque::new(),
+            stderr: VecDeque::new(),
+            said: Excerpt::new(HEAD, TAIL),
+            is_new: false,
+            logged: VecDeque::new(),
+            entries: 0,
+        }
+    }
+}
+
 impl Journal {
+    /// A process is started. What the last one said is kept until this one says something.
+    pub(super) fn started(&mut self) {
+        self.is_new = true;
+    }
+
     pub(super) fn notice(&mut self, at: SystemTime, text: &str) {
         let entry = self.entry(at, text);
         push(&mut self.notices, NOTICES, entry);
     }
 
-    pub(super) fn stderr(&mut self, at: SystemTime, line: &str) {
-        let entry = self.entry(at, line);
-        push(&mut self.stderr, SAID, entry);
+    pub(super) fn stderr(&mut self, at: SystemTime, said: Said<'_>) {
+        if std::mem::take(&mut self.is_new) {
+            self.said = Excerpt::new(HEAD, TAIL);
+        }
+        match said {
+            Said::Line(line) => {
+                let entry = self.entry(at, line);
+                self.said.push(entry.text.clone());
+                push(&mut self.stderr, SAID, entry);
+            }
+            Said::LeftOut(lines) => {
+                self.said.leave_out(lines);
+                let entry = self.entry(at, &format!("... ({lines} lines left out)"));
+                push(&mut self.stderr, SAID, entry);
+            }
+        }
     }
 
     pub(super) fn logged(&mut self, at: SystemTime, message: &str) {
@@ -54,8 +93,7 @@ impl Journal {
     }
 
     pub(super) fn stderr_tail(&self) -> Vec<String> {
-        let skipped = self.stderr.len().saturating_sub(TAIL);
-        self.stderr.iter().skip(skipped).map(|entry| entry.text.clone()).collect()
+        self.said.lines()
     }
 
     fn entry(&mut self, at: SystemTime, text: &str) -> Entry {
@@ -82,7 +120,8 @@ mod tests {
         journal.notice(SystemTime::UNIX_EPOCH, "starting the server");
         for number in 0..1000 {
             journal.logged(SystemTime::UNIX_EPOCH, &format!("message {number}"));
-            journal.stderr(SystemTime::UNIX_EPOCH, &format!("line {number}{}", "x".repeat(1000)));
+            let line = format!("line {number}{}", "x".repeat(1000));
+            journal.stderr(SystemTime::UNIX_EPOCH, Said::Line(&line));
         }
         journal.notice(SystemTime::UNIX_EPOCH, "ready");
         let lines = journal.lines();
@@ -91,7 +130,23 @@ mod tests {
         assert_eq!(lines[1], "1970-01-01T00:00:00.000Z message 900");
         assert!(lines[2].starts_with("1970-01-01T00:00:00.000Z | line 900xx"));
         assert!(lines[2 * SAID + 1].ends_with(" ready"));
-        assert_eq!(journal.stderr_tail().len(), TAIL);
-        assert!(journal.stderr_tail().iter().all(|line| line.len() == LONGEST));
+        let mut tail = journal.stderr_tail();
+        assert_eq!(tail.remove(HEAD), "... (987 lines left out)");
+        assert_eq!(tail.len(), HEAD + TAIL);
+        assert!(tail.iter().all(|line| line.len() == LONGEST));
+        assert!(tail[0].starts_with("line 0x") && tail[HEAD + TAIL - 1].starts_with("line 999x"));
+    }
+
+    #[test]
+    fn the_status_shows_what_the_newest_process_said() {
+        let mut journal = Journal::default();
+        let say = |journal: &mut Journal, line| journal.stderr(SystemTime::UNIX_EPOCH, Said::Line(line));
+        journal.started();
+        say(&mut journal, "error: no such option");
+        (0..200).for_each(|_| say(&mut journal, "usage"));
+        journal.started();
+        assert_eq!(journal.stderr_tail()[0], "error: no such option", "until the next one says something");
+        say(&mut journal, "listening");
+        assert_eq!(journal.stderr_tail(), ["listening"]);
     }
 }

@@ -65,6 +65,7 @@ impl Life {
     fn hear(&mut self, notice: &Notice, stats: &Stats) {
         match &notice.what {
             What::Connecting(_) => {
+                stats.journal().started();
                 if let Some(reason) = self.ended.take() {
                     stats.restarted(reason);
                 }

@@ -521,8 +521,8 @@ impl Process for Body {
         Box::pin(std::future::ready(Ended { fault: self.0.value(), ..Ended::default() }))
     }
 
-    fn stderr_tail(&self) -> Vec<String> {
-        vec![]
+    fn stderr(&self) -> regrow::Excerpt {
+        std::iter::empty().collect()
     }
 
     fn pid(&self) -> Option<u32> {

@@ -91,8 +91,8 @@ impl Process for Running {
         Box::pin(async move { Ended { fault: Some(running.death().await), ..Ended::default() } })
     }
 
-    fn stderr_tail(&self) -> Vec<String> {
-        vec![]
+    fn stderr(&self) -> regrow::Excerpt {
+        std::iter::empty().collect()
     }
 
     fn pid(&self) -> Option<u32> {

@@ -15,6 +15,7 @@ use self::process::Server;
 use self::spawn::Spawned;
 use self::stderr::Drain;
 use super::{BoxFuture, Link, Pipes, Transport};
+use crate::excerpt::Said;
 use crate::mask::Mask;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
@@ -61,7 +62,7 @@ pub struct Stdio {
     guard: Option<Arc<Guard>>,
 }
 
-/// What becomes of a server's standard error, besides that its last lines are kept.
+/// What becomes of a server's standard error, besides that its first and last lines are kept.
 #[derive(Clone, Default)]
 pub enum Stderr {
     /// Nothing.
@@ -71,9 +72,9 @@ pub enum Stderr {
     Pass,
     /// Every line is handed to this function, escaped. It must not block.
     Call(Arc<dyn Fn(&str) + Send + Sync>),
-    /// The same for who keeps the last lines, a hundred at most: those of a flood that would be forgotten at once are left out, and
-    /// it is read more slowly, so that other servers do not notice it.
-    Latest(Arc<dyn Fn(&str) + Send + Sync>),
+    /// The same for who keeps the first lines, twenty at most, and the last, a hundred at most: those of a flood that would be
+    /// forgotten at once are only counted, and it is read more slowly, so that other servers do not notice it.
+    Latest(Arc<dyn Fn(Said<'_>) + Send + Sync>),
 }
 
 impl Stdio {

@@ -138,8 +138,8 @@ impl Process for Handle {
         Box::pin(std::future::ready(self.0.helpers))
     }
 
-    fn stderr_tail(&self) -> Vec<String> {
-        self.0.stderr.lock().unwrap().clone()
+    fn stderr(&self) -> regrow::Excerpt {
+        self.0.stderr.lock().unwrap().iter().cloned().collect()
     }
 
     fn pid(&self) -> Option<u32> {

@@ -299,8 +299,8 @@ impl Process for FarEnd {
         })
     }
 
-    fn stderr_tail(&self) -> Vec<String> {
-        vec![]
+    fn stderr(&self) -> regrow::Excerpt {
+        std::iter::empty().collect()
     }
 
     fn pid(&self) -> Option<u32> {

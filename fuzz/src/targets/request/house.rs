@@ -154,8 +154,8 @@ impl Process for Lasting {
         Box::pin(std::future::ready(Ended::default()))
     }
 
-    fn stderr_tail(&self) -> Vec<String> {
-        vec![]
+    fn stderr(&self) -> regrow::Excerpt {
+        std::iter::empty().collect()
     }
 
     fn pid(&self) -> Option<u32> {

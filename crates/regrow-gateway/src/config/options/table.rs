@@ -127,7 +127,7 @@ pub const OPTIONS: &[Described] = &[
         name: "stderrInErrors",
         kind: Kind::Flag,
         default: Some("false"),
-        meaning: "Put the last lines of the server's stderr into every error, not only into those of a failed start. Never on shared sessions.",
+        meaning: "Put the first and last lines of the server's stderr into every error, not only into those of a failed start. Never on shared sessions.",
         set: |options, it| it.flag().map(|it| options.stderr_in_errors = it),
     },
     Described {

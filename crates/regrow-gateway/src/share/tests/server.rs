@@ -208,8 +208,8 @@ impl Process for Body {
         Box::pin(std::future::ready(Ended { fault, ..Ended::default() }))
     }
 
-    fn stderr_tail(&self) -> Vec<String> {
-        vec![]
+    fn stderr(&self) -> regrow::Excerpt {
+        std::iter::empty().collect()
     }
 
     fn pid(&self) -> Option<u32> {

@@ -64,8 +64,8 @@ impl Process for Ending {
         })
     }
 
-    fn stderr_tail(&self) -> Vec<String> {
-        vec![]
+    fn stderr(&self) -> crate::excerpt::Excerpt {
+        std::iter::empty().collect()
     }
 
     fn pid(&self) -> Option<u32> {

@@ -14,7 +14,8 @@ use super::ending::{self, Times};
 use super::group::{self, Group, Leader};
 use super::pace::{PORTION, Pace};
 use super::pipes::Reader;
-use super::stderr::{Drain, Tail};
+use super::stderr::{Drain, Tail, Wanted};
+use crate::excerpt::Excerpt;
 use crate::pace::TURN;
 use crate::transport::{BoxFuture, Ended, Process};
 
@@ -113,8 +114,8 @@ impl Process for Server {
         Box::pin(std::future::ready(0))
     }
 
-    fn stderr_tail(&self) -> Vec<String> {
-        self.tail.texts()
+    fn stderr(&self) -> Excerpt {
+        self.tail.excerpt()
     }
 
     fn pid(&self) -> Option<u32> {
@@ -201,10 +202,14 @@ async fn attend(
             read = read_from(pace.next(), &stderr, &mut buffer), if is_open => match read {
                 Ok(0) | Err(_) => is_open = false, // A pipe that cannot be read has nothing more to say.
                 Ok(count) => {
-                    for piece in drain.wanted(&buffer[..count]).chunks(TURN) {
-                        drain.feed(piece);
-                        // A server that floods takes turns with everybody else, after each piece.
-                        tokio::task::yield_now().await;
+                    let Wanted { first, left_out, last } = drain.wanted(&buffer[..count]);
+                    for (part, then_left_out) in [(first, left_out), (last, 0)] {
+                        for piece in part.chunks(TURN) {
+                            drain.feed(piece);
+                            // A server that floods takes turns with everybody else, after each piece.
+                            tokio::task::yield_now().await;
+                        }
+                        drain.leave_out(then_left_out);
                     }
                     pace.count(count, Instant::now());
                     if count == buffer.len() {
@@ -231,7 +236,7 @@ fn read_rest(stderr: &Reader, drain: &Drain, buffer: &mut [u8]) {
     let mut total = 0;
     while total < LAST_WORDS {
         let Ok(count @ 1..) = stderr.try_read(buffer) else { return };
-        drain.feed(drain.wanted(&buffer[..count]));
+        drain.take(&buffer[..count]);
         total += count;
     }
 }

@@ -1,4 +1,4 @@
-//! A server's standard error: always drained, its last lines kept, every line passed on if wanted.
+//! A server's standard error: always drained, its first and last lines kept, every line passed on if wanted.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,11 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::terminal::Hint;
 use super::text::escape;
 use super::{Stderr, pass};
+use crate::excerpt::{Excerpt, Said};
 use crate::mask::Mask;
 
 /// Of a longer line the beginning is kept.
 const LINE_LIMIT: usize = 4 * 1024;
-/// So many lines are kept,
+/// The first lines are kept, as many as these,
+const HEAD_LINES: usize = 20;
+/// and as many bytes;
+const HEAD_BYTES: usize = 16 * 1024;
+/// and of the rest the last lines,
 const TAIL_LINES: usize = 100;
 /// and so many bytes.
 const TAIL_BYTES: usize = 64 * 1024;
@@ -24,7 +29,7 @@ pub(super) struct Drain {
     terminal: Hint,
 }
 
-/// The last lines.
+/// The first and the last lines.
 #[derive(Default)]
 pub(super) struct Tail(Mutex<Lines>);
 
@@ -42,18 +47,50 @@ impl Drain {
         matches!(self.stderr, Stderr::Latest(_))
     }
 
-    /// What is to be fed of something that was read: not the lines that the rest of it would drive out of the tail, where nobody
-    /// wants them.
-    pub(super) fn wanted<'a>(&self, read: &'a [u8]) -> &'a [u8] {
+    /// What is to be taken of something that was read: not the lines that the rest of it would drive out of the tail, where
+    /// nobody wants them.
+    pub(super) fn wanted<'a>(&self, read: &'a [u8]) -> Wanted<'a> {
+        let all = Wanted { first: read, left_out: 0, last: &[] };
         if let Stderr::Pass | Stderr::Call(_) = self.stderr {
-            return read;
+            return all;
         }
-        match memchr::memrchr_iter(b'\n', read).nth(TAIL_LINES) {
-            None => read,
+        let head_room = self.tail.0.lock().unwrap_or_else(PoisonError::into_inner).head_room();
+        let mut ends = memchr::memchr_iter(b'\n', read);
+        let head = match head_room {
+            0 => 0,
+            lines => ends.nth(lines - 1).map_or(read.len(), |end| end + 1),
+        };
+        let (first, rest) = read.split_at(head);
+        match memchr::memrchr_iter(b'\n', rest).nth(TAIL_LINES) {
+            None => all,
             Some(end) => {
-                self.tail.0.lock().unwrap_or_else(PoisonError::into_inner).unfinished.clear();
-                &read[end + 1..]
+                let (skipped, last) = rest.split_at(end + 1);
+                let left_out = memchr::memchr_iter(b'\n', skipped).count() as u64;
+                Wanted { first, left_out, last }
             }
+        }
+    }
+
+    /// Takes all that is wanted of this at once.
+    pub(super) fn take(&self, read: &[u8]) {
+        let Wanted { first, left_out, last } = self.wanted(read);
+        self.feed(first);
+        self.leave_out(left_out);
+        self.feed(last);
+    }
+
+    /// This many lines are skipped, and with them what was read of the first one.
+    pub(super) fn leave_out(&self, lines: u64) {
+        if lines == 0 {
+            return;
+        }
+        {
+            let mut kept = self.tail.0.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.unfinished.clear();
+            kept.left_out = kept.left_out.saturating_add(lines);
+        }
+        if let Stderr::Latest(function) = &self.stderr {
+            function(Said::LeftOut(lines));
         }
     }
 
@@ -67,14 +104,18 @@ impl Drain {
                 pass::on(&self.name, &self.mask.apply(&line.text()));
                 look(line);
             }),
-            Stderr::Call(function) | Stderr::Latest(function) => {
+            Stderr::Call(_) | Stderr::Latest(_) => {
                 let mut texts = vec![];
                 lines.feed(piece, |line| {
                     texts.push(self.mask.apply(&line.text()));
                     look(line);
                 });
                 drop(lines); // The function may ask for the tail.
-                texts.iter().for_each(|text| function(text));
+                texts.iter().for_each(|text| match &self.stderr {
+                    Stderr::Call(function) => function(text),
+                    Stderr::Latest(function) => function(Said::Line(text)),
+                    Stderr::Keep | Stderr::Pass => {}
+                });
             }
         }
     }
@@ -89,19 +130,37 @@ impl Drain {
     }
 }
 
+/// The parts of something that was read.
+pub(super) struct Wanted<'a> {
+    pub(super) first: &'a [u8],
+    /// How many lines are skipped between them.
+    pub(super) left_out: u64,
+    pub(super) last: &'a [u8],
+}
+
 impl Tail {
     /// The kept lines, escaped; the last may be unfinished.
-    pub(super) fn texts(&self) -> Vec<String> {
+    pub(super) fn excerpt(&self) -> Excerpt {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let unfinished = (!lines.unfinished.is_empty()).then_some(&lines.unfinished);
-        lines.finished.iter().chain(unfinished).map(Line::text).collect()
+        let mut excerpt = Excerpt::new(lines.head.len(), TAIL_LINES + 1);
+        lines.head.iter().for_each(|line| excerpt.push(line.text()));
+        excerpt.leave_out(lines.left_out);
+        lines.finished.iter().chain(unfinished).for_each(|line| excerpt.push(line.text()));
+        excerpt
     }
 }
 
 #[derive(Default)]
 struct Lines {
+    head: Vec<Line>,
+    /// In all lines of the head.
+    head_bytes: usize,
+    /// How many lines between the head and the tail are forgotten.
+    left_out: u64,
+    /// The tail.
     finished: VecDeque<Line>,
-    /// In all finished lines.
+    /// In all lines of the tail.
     bytes: usize,
     unfinished: Line,
 }
@@ -118,13 +177,24 @@ impl Lines {
         self.unfinished.push(rest);
     }
 
+    /// How many more lines the head takes at most.
+    fn head_room(&self) -> usize {
+        let is_open = self.finished.is_empty() && self.left_out == 0 && self.head_bytes < HEAD_BYTES;
+        if is_open { HEAD_LINES - self.head.len() } else { 0 }
+    }
+
     fn finish_line(&mut self) {
+        if self.head_room() > 0 {
+            self.head_bytes += self.unfinished.bytes.len();
+            return self.head.push(std::mem::take(&mut self.unfinished));
+        }
         // The room of a forgotten line serves the next one: a flood allocates nothing.
         let mut room = Line::default();
         self.bytes += self.unfinished.bytes.len();
         while self.finished.len() >= TAIL_LINES || self.bytes > TAIL_BYTES {
             let Some(oldest) = self.finished.pop_front() else { break };
             self.bytes -= oldest.bytes.len();
+            self.left_out = self.left_out.saturating_add(1);
             room = oldest;
         }
         room.clear();
@@ -180,23 +250,29 @@ mod tests {
         Arc::new(move |line| told.lock().unwrap().push(line.to_owned()))
     }
 
+    fn texts(drain: &Drain) -> Vec<String> {
+        drain.tail().excerpt().lines()
+    }
+
     #[test]
     fn lines_are_put_together_from_pieces_and_the_last_may_be_unfinished() {
         let drain = drain();
         for piece in ["one\ntw", "o\r\n", "\nth", "ree"] {
             drain.feed(piece.as_bytes());
         }
-        assert_eq!(drain.tail().texts(), ["one", "two", "", "three"]);
+        assert_eq!(texts(&drain), ["one", "two", "", "three"]);
     }
 
     #[test]
-    fn only_the_last_hundred_lines_are_kept() {
+    fn the_first_twenty_and_the_last_hundred_lines_are_kept() {
         let drain = drain();
         for number in 0..1000 {
             drain.feed(format!("{number}\n").as_bytes());
         }
-        let texts = drain.tail().texts();
-        assert_eq!((texts.len(), texts[0].as_str(), texts[99].as_str()), (100, "900", "999"));
+        let texts = texts(&drain);
+        assert_eq!((texts.len(), texts[0].as_str(), texts[19].as_str()), (121, "0", "19"));
+        assert_eq!(texts[20], "... (880 lines left out)");
+        assert_eq!((texts[21].as_str(), texts[120].as_str()), ("900", "999"));
     }
 
     #[test]
@@ -205,10 +281,12 @@ mod tests {
         let flood = flood + "unfin";
         for size in [1, 7, 100, 1000, 10_000, flood.len()] {
             let drain = drain();
-            flood.as_bytes().chunks(size).for_each(|read| drain.feed(drain.wanted(read)));
-            let texts = drain.tail().texts();
-            let ends = (texts.len(), texts[0].as_str(), texts[99].as_str(), texts[100].as_str());
-            assert_eq!(ends, (101, "line 4900", "line 4999", "unfin"), "in pieces of {size}");
+            flood.as_bytes().chunks(size).for_each(|read| drain.take(read));
+            let texts = texts(&drain);
+            let starts = (texts[0].as_str(), texts[19].as_str(), texts[20].as_str());
+            assert_eq!(starts, ("line 0", "line 19", "... (4880 lines left out)"), "in pieces of {size}");
+            let ends = (texts.len(), texts[21].as_str(), texts[120].as_str(), texts[121].as_str());
+            assert_eq!(ends, (122, "line 4900", "line 4999", "unfin"), "in pieces of {size}");
         }
     }
 
@@ -220,7 +298,7 @@ mod tests {
             drain.feed(&[b'x'; 64 * 1024]);
         }
         drain.feed(b"\nafter\n");
-        let texts = drain.tail().texts();
+        let texts = texts(&drain);
         assert_eq!((texts[0].as_str(), texts[2].as_str()), ("before", "after"));
         assert_eq!(texts[1].len(), LINE_LIMIT + " ... (cut)".len());
     }
@@ -232,20 +310,25 @@ mod tests {
             drain.feed(&[b'x'; LINE_LIMIT]);
             drain.feed(b"\n");
         }
-        let kept: usize = drain.tail().texts().iter().map(String::len).sum();
-        assert_eq!(kept, TAIL_BYTES);
+        let kept: usize = texts(&drain).iter().filter(|line| line.starts_with('x')).map(String::len).sum();
+        assert_eq!(kept, HEAD_BYTES + TAIL_BYTES);
     }
 
     #[test]
-    fn who_keeps_the_last_lines_is_not_told_those_that_a_flood_drives_out() {
-        let heard = Told::default();
-        let drain = Drain::new("test".into(), Stderr::Latest(tell(&heard)), Mask::default());
-        drain.feed(drain.wanted(b"before\nunfin"));
+    fn who_keeps_an_excerpt_is_told_how_many_lines_a_flood_has_driven_out() {
+        let heard = Arc::new(Mutex::new(Excerpt::new(HEAD_LINES, TAIL_LINES + 1)));
+        let hears = heard.clone();
+        let hear: Arc<dyn Fn(Said<'_>) + Send + Sync> =
+            Arc::new(move |said| hears.lock().unwrap().take(said));
+        let drain = Drain::new("test".into(), Stderr::Latest(hear), Mask::default());
+        drain.take(b"before\nunfin");
         let flood: String = (0..5000).map(|number| format!("line {number}\n")).collect();
-        drain.feed(drain.wanted(flood.as_bytes()));
-        let heard = heard.lock().unwrap();
-        assert_eq!((heard.len(), heard[0].as_str(), heard[1].as_str()), (101, "before", "line 4900"));
-        assert_eq!(drain.tail().texts(), heard[1..]);
+        drain.take(flood.as_bytes());
+        let heard = heard.lock().unwrap().lines();
+        assert_eq!((heard[0].as_str(), heard[1].as_str()), ("before", "unfinline 0"));
+        assert_eq!(heard[20], "... (4881 lines left out)");
+        assert_eq!((heard[21].as_str(), heard.last().unwrap().as_str()), ("line 4900", "line 4999"));
+        assert_eq!(texts(&drain), heard);
     }
 
     #[test]
@@ -257,6 +340,6 @@ mod tests {
         drain.finish();
         drain.finish();
         assert_eq!(*heard.lock().unwrap(), ["one", "two\\u{1b}", "three"]);
-        assert_eq!(drain.tail().texts().len(), 3);
+        assert_eq!(texts(&drain).len(), 3);
     }
 }
