@@ -36,9 +36,10 @@ impl FirstStart {
 }
 
 impl Lifecycle {
-    /// Whether the client is told of this failed attempt, rather than kept waiting for the next one.
+    /// Whether a client that greets is told of this failed attempt, rather than kept waiting for the next one. A server that
+    /// was ready before is waited for as long as a handshake may take.
     pub(super) fn is_first_start_over(&self, now: Time, fault: &Fault) -> bool {
-        let Some(first) = &self.first else { return true };
+        let Some(first) = &self.first else { return fault.is_permanent() };
         let limits = self.policy.first_start;
         let tried_for = |limit| first.began.is_some_and(|began| now - began >= limit);
         fault.is_permanent()

@@ -59,8 +59,8 @@ impl FirstStart {
     pub(crate) fn may_wait(&self, now: Time, fault: &Fault, policy: &Policy) -> bool {
         let limits = policy.first_start;
         let passed = self.began.map_or(limits.within, |began| now - began);
-        !self.is_done
-            && match fault {
+        self.is_done
+            || match fault {
                 Fault::HandshakeTimeout { .. } | Fault::WrongEra | Fault::Deferred { .. } => true,
                 fault if counts(fault) => !self.has_used_up_starts(policy) && passed < limits.within,
                 _ => passed < limits.unreachable_for,

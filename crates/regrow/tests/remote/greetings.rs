@@ -81,10 +81,10 @@ async fn a_client_that_greets_a_server_which_is_down_waits_for_it() {
     server.set_path(Path::Down);
     let connection = bridged(&server);
     let greeting = ask(&connection, 1, "initialize", &hello());
-    sleep(secs(20)).await;
+    sleep(secs(9)).await;
     server.revive();
     assert_eq!(answered(greeting.await.unwrap())["protocolVersion"], "2025-11-25");
-    assert!(server.elapsed() <= secs(60));
+    assert!(server.elapsed() <= secs(11));
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +94,8 @@ async fn a_greeting_of_a_server_that_does_not_come_up_fails_in_time_and_says_why
     let connection = bridged(&server);
     let before = Instant::now();
     let error = failed(ask(&connection, 1, "initialize", &hello()).await.unwrap());
-    assert_eq!((error.kind, before.elapsed()), (ErrorKind::Timeout, secs(60)));
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!((secs(10)..secs(12)).contains(&before.elapsed()), "{:?}", before.elapsed());
     assert_eq!(error.fault.as_deref(), Some(&unreachable()));
     let error = failed(ask(&connection, 2, "server/discover", &json!({})).await.unwrap());
     assert_eq!(error.kind, ErrorKind::Unavailable);
