@@ -1,32 +1,23 @@
 //! The client's side of `wrap`: one client on two streams, one connection behind it.
 
 mod owed;
+mod port;
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use regrow_core::{ClientStreams, Delivery, Epoch, Nature, Relaying, Replay, ToolSafety};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Notify;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use regrow_core::{Delivery, Epoch, Nature, Replay, ToolSafety};
+use tokio::io::AsyncRead;
 
 use crate::call::{Outcome, Reply, Request};
 use crate::connection::Connection;
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
-use crate::inbox::{Inbox, Incoming, Unasked};
 use crate::lines::{Line, LineReader};
-use crate::questions::Questions;
-use crate::transport::BoxFuture;
-use crate::writer::Writer;
-use owed::Owed;
 
-/// While more than this waits for the client to read it, the server is not read.
-const ROOM: usize = 8 << 20;
+pub use port::Port;
+
 /// A call may wait for long. A shorter one than this must not keep the buffer alive that it was read into.
 const SHORT: usize = 64 << 10;
 
@@ -38,255 +29,6 @@ pub enum ErrorStyle {
     Tool,
     /// As a JSON-RPC error.
     Protocol,
-}
-
-/// Where everything goes that the client is told, in order.
-pub struct Port {
-    name: Arc<str>,
-    style: ErrorStyle,
-    max_line: usize,
-    out: Mutex<Out>,
-    pump: Notify,
-    /// Something was taken by the client.
-    moved: Notify,
-    /// The relay has to look at its client again.
-    changed: Notify,
-}
-
-struct Out {
-    writer: Writer<Box<dyn AsyncWrite + Send + Unpin>, ()>,
-    /// Writing failed: the client does not listen any more.
-    broken: bool,
-    /// The client writes no more. It may still read.
-    input_closed: bool,
-    /// The relay has ended.
-    over: bool,
-    owed: Owed,
-    /// When the client last took something, or had taken everything.
-    moved_at: Instant,
-    questions: Questions,
-    /// How much memory refusals of ours were given since the client last had room.
-    refused: usize,
-    pump: Option<JoinHandle<()>>,
-}
-
-impl Port {
-    /// A client of the server `name` that reads `output`.
-    pub fn new(
-        name: impl Into<Arc<str>>,
-        output: impl AsyncWrite + Send + Unpin + 'static,
-        style: ErrorStyle,
-        max_line: usize,
-    ) -> Arc<Port> {
-        let out = Out {
-            writer: Writer::new(Box::new(output)),
-            broken: false,
-            input_closed: false,
-            over: false,
-            owed: Owed::default(),
-            moved_at: Instant::now(),
-            questions: Questions::default(),
-            refused: 0,
-            pump: None,
-        };
-        let port = Arc::new(Port {
-            name: name.into(),
-            style,
-            max_line,
-            out: Mutex::new(out),
-            pump: Notify::new(),
-            moved: Notify::new(),
-            changed: Notify::new(),
-        });
-        let pump = tokio::spawn(port.clone().pump());
-        port.out().pump = Some(pump);
-        port
-    }
-
-    /// Gives the client this long to take what is left, and ends. Says whether it took all.
-    pub async fn finish(&self, limit: Duration) -> bool {
-        let pump = self.out().pump.take();
-        if let Some(pump) = pump {
-            pump.abort();
-            let _ = pump.await; // Two tasks must not wait for the same stream.
-        }
-        timeout(limit, self.flush()).await.is_ok() && !self.out().broken
-    }
-
-    /// Nobody can read the output any more: the relay ends.
-    pub fn nobody_reads(&self) {
-        self.fail(&mut self.out());
-    }
-
-    /// Whether every request so far was answered, and its response has left. What the client cancelled needs none.
-    pub fn has_answered_all(&self) -> bool {
-        let out = self.out();
-        out.owed.is_paid(out.writer.flushed())
-    }
-
-    fn fail(&self, out: &mut Out) {
-        out.broken = true;
-        self.moved.notify_waiters();
-        self.changed.notify_waiters();
-    }
-
-    fn out(&self) -> MutexGuard<'_, Out> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes the response to a request.
-    fn send(&self, line: Bytes) {
-        self.respond(&mut self.out(), line);
-    }
-
-    fn respond(&self, out: &mut Out, line: Bytes) {
-        if out.broken {
-            return out.owed.miss();
-        }
-        self.push(out, line);
-        out.owed.responded(out.writer.accepted() + out.writer.queued() as u64);
-    }
-
-    fn push(&self, out: &mut Out, line: Bytes) {
-        if out.broken {
-            return; // Nobody listens, and the relay ends.
-        }
-        if out.writer.queued() == 0 {
-            out.moved_at = Instant::now();
-        }
-        match out.writer.push((), line, |(), _| {}) {
-            Ok(false) => {}
-            Ok(true) => self.pump.notify_one(),
-            Err(_) => self.fail(out),
-        }
-    }
-
-    /// Tells the client that we do not take what it sent.
-    fn refuse(&self, line: Bytes) {
-        let mut out = self.out();
-        let before = out.writer.held();
-        self.respond(&mut out, line);
-        out.refused += out.writer.held().saturating_sub(before);
-    }
-
-    /// We never stop reading the client, except one that sends what we refuse and does not read that we do.
-    async fn bear(self: &Arc<Port>) {
-        if self.out().refused > ROOM {
-            self.clone().room().await;
-            self.out().refused = 0;
-        }
-    }
-
-    /// Resolves when there is nothing left to do for the client.
-    async fn relayed(&self) {
-        loop {
-            let changed = self.changed.notified();
-            let streams = {
-                let out = self.out();
-                let unread = out.writer.flushed() < out.writer.accepted() + out.writer.queued() as u64;
-                ClientStreams {
-                    input_open: !out.input_closed,
-                    output_open: !out.broken,
-                    unanswered: out.owed.left(out.writer.flushed()),
-                    unread_for: unread.then(|| out.moved_at.elapsed()),
-                }
-            };
-            match streams.next() {
-                Relaying::Ends => return,
-                Relaying::Continues(None) => changed.await,
-                Relaying::Continues(Some(limit)) => drop(timeout(limit, changed).await),
-            }
-        }
-    }
-
-    /// Writes what the client did not take at once.
-    async fn pump(self: Arc<Port>) {
-        loop {
-            self.pump.notified().await;
-            self.flush().await;
-        }
-    }
-
-    async fn flush(&self) {
-        std::future::poll_fn(|cx| {
-            let mut out = self.out();
-            let before = out.writer.queued();
-            let flushed = match out.broken {
-                true => Poll::Ready(Ok(())),
-                false => out.writer.poll_flush(cx, |(), _| {}),
-            };
-            if out.writer.queued() < before {
-                out.moved_at = Instant::now();
-                self.moved.notify_waiters();
-            }
-            if out.input_closed {
-                self.changed.notify_waiters(); // The last response may have left.
-            }
-            match flushed {
-                Poll::Ready(Err(_)) => {
-                    self.fail(&mut out);
-                    Poll::Ready(())
-                }
-                Poll::Ready(Ok(())) => Poll::Ready(()),
-                Poll::Pending => Poll::Pending,
-            }
-        })
-        .await;
-    }
-}
-
-impl Inbox for Port {
-    fn take(&self, incoming: Incoming) -> bool {
-        let Incoming { epoch, frame, .. } = incoming;
-        let mut out = self.out();
-        let line = match frame.kind() {
-            Kind::Request { id, method } => {
-                let ours = out.questions.ask(epoch, id, method);
-                if out.input_closed {
-                    self.changed.notify_waiters(); // The client cannot answer it; the relay does.
-                    return true;
-                }
-                frame.with_id(&ours)
-            }
-            Kind::Notification { method: "notifications/cancelled" } => {
-                let ours = frame.request_id().and_then(|id| out.questions.withdraw(epoch, &id));
-                let Some(ours) = ours else { return false };
-                frame.with_request_id(&ours)
-            }
-            _ => frame.to_line(),
-        };
-        self.push(&mut out, line);
-        true
-    }
-
-    fn unasked(&self, _method: &str) -> Option<Unasked> {
-        self.out().questions.is_full().then_some(Unasked::TooMany)
-    }
-
-    fn has_room(&self) -> bool {
-        let out = self.out();
-        out.broken || out.writer.held() <= ROOM
-    }
-
-    fn room(self: Arc<Self>) -> BoxFuture<()> {
-        Box::pin(async move {
-            loop {
-                let moved = self.moved.notified();
-                if self.has_room() {
-                    return;
-                }
-                moved.await;
-            }
-        })
-    }
-
-    fn lost(&self, epoch: Epoch) {
-        let mut out = self.out();
-        for ours in out.questions.lose(epoch) {
-            let params = format!("{{\"requestId\":{ours},\"reason\":\"the server is gone\"}}");
-            self.push(&mut out, frame::notification("notifications/cancelled", Some(params.as_bytes())));
-        }
-    }
 }
 
 /// What is needed to answer a request of a client.
