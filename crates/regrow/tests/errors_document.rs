@@ -130,6 +130,7 @@ fn every_kind_and_cause_is_in_the_document_with_its_code() {
         Fault::InputClosed,
         Fault::Silent { after: Duration::ZERO },
         Fault::Broken { reason: text() },
+        Fault::Misconfigured { reason: text() },
         Fault::Unreachable { address: text(), reason: text() },
         Fault::UnknownHost { host: text(), reason: text() },
         Fault::Untrusted { host: text(), reason: text() },
