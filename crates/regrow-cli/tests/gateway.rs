@@ -27,6 +27,8 @@ mod oddities;
 mod orders;
 #[path = "gateway/recorder.rs"]
 mod recorder;
+#[path = "gateway/refusals.rs"]
+mod refusals;
 #[path = "gateway/reloading.rs"]
 mod reloading;
 #[path = "gateway/resting.rs"]
@@ -35,6 +37,9 @@ mod resting;
 mod secrets;
 #[path = "gateway/sessions.rs"]
 mod sessions;
+#[path = "remote/site.rs"]
+#[allow(dead_code)] // Its clients are not ours.
+mod site;
 #[path = "gateway/soak.rs"]
 mod soak;
 #[path = "gateway/standard_streams.rs"]

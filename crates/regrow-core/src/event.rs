@@ -114,6 +114,11 @@ pub enum Effect {
     Hold(Epoch),
     /// Decide, by the ledger, what becomes of the calls on this session.
     Settle(Epoch, Fault),
+    /// The server has forgotten this session. Calls keep their exchange until it ends; decide, by the ledger, what becomes of those
+    /// that have none.
+    Retire(Epoch, Fault),
+    /// Fail whatever is still in flight, on any session.
+    EndAll(Fault),
     /// Fail the calls that wait for a session.
     FailWaiting(Fault),
     /// The same, except for the client's first handshake, which waits for the next attempt.

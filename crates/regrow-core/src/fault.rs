@@ -153,6 +153,17 @@ pub enum Fault {
         /// Whether the request that told us may have run all the same.
         ran: bool,
     },
+    /// The server answered as one that does not know the session. The ledger decides what that means ([`crate::Ledger::rule`]): the
+    /// session has expired ([`Fault::as_expiry`]), or this is the server's answer to that one call ([`Fault::as_answer`]).
+    #[error("the server no longer knows the session")]
+    NoSession {
+        /// The HTTP status.
+        code: u16,
+        /// Empty, or what it says, escaped and cut, after a colon.
+        said: String,
+        /// What makes us think so.
+        evidence: Evidence,
+    },
     /// The server asks to come back later.
     #[error("the server answered HTTP {code} and asks to wait for {}", seconds(*.after))]
     Deferred {
@@ -193,6 +204,17 @@ pub enum Fault {
     /// The connection was closed.
     #[error("the connection was closed")]
     Closed,
+}
+
+/// What tells that a server has forgotten a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Evidence {
+    /// It refused the request and says that there is no such session: the request did not run.
+    Words,
+    /// It refused the request with a status that means so in the protocol, but that a tool may have caused as well.
+    Status,
+    /// It says so in an ordinary response, so that the request may have run.
+    Response,
 }
 
 /// What a session was doing when it ended.
@@ -274,9 +296,11 @@ impl Fault {
                 | Unauthorized { .. }
                 | Redirected { .. }
                 | SessionExpired { ran: false }
+                | NoSession { evidence: Evidence::Words, .. }
                 | Deferred { .. }
                 | Unprocessed { .. }
-                | Status { code: 400..=407 | 410..=431, .. } // But not a timeout, a conflict, or a client that left.
+                // Only what refuses a message as such. A tool that ran can answer with 400, 404, 409, 410 or 422.
+                | Status { code: 401..=403 | 405..=407 | 411..=415 | 417 | 421 | 426 | 431, .. }
         )
     }
 
@@ -284,7 +308,7 @@ impl Fault {
     pub fn again(&self) -> Again {
         use Fault::*;
         match self {
-            SessionExpired { .. } => Again::NextSession,
+            SessionExpired { .. } | NoSession { .. } => Again::NextSession,
             Deferred { after, .. } => Again::After(*after),
             // The same request would get the same answer.
             Status { code: ..500, .. } | NotMcp { .. } | Redirected { .. } => Again::Never,
@@ -300,8 +324,24 @@ impl Fault {
             Status { .. } | Deferred { .. } | NotMcp { .. } | Redirected { .. } | Unprocessed { .. } => {
                 Reach::Call
             }
-            SessionExpired { .. } => Reach::Session,
+            SessionExpired { .. } | NoSession { .. } => Reach::Session,
             _ => Reach::Doubt,
+        }
+    }
+
+    /// What ended the session, if the server has forgotten it.
+    pub fn as_expiry(&self) -> Fault {
+        match self {
+            Fault::NoSession { evidence, .. } => Fault::SessionExpired { ran: *evidence != Evidence::Words },
+            fault => fault.clone(),
+        }
+    }
+
+    /// What the server answered to the call, if it has not.
+    pub fn as_answer(&self) -> Fault {
+        match self {
+            Fault::NoSession { code, said, .. } => Fault::Status { code: *code, said: said.clone() },
+            fault => fault.clone(),
         }
     }
 
@@ -372,7 +412,7 @@ impl Fault {
             Unauthorized { .. } => "unauthorized",
             Redirected { .. } => "redirected",
             NotMcp { .. } => "not-mcp",
-            SessionExpired { .. } => "session-expired",
+            SessionExpired { .. } | NoSession { .. } => "session-expired",
             Deferred { .. } => "deferred",
             Status { .. } => "status",
             Unprocessed { .. } => "unprocessed",
@@ -398,7 +438,7 @@ impl Fault {
             | Redirected { .. }
             | NotMcp { .. } => Class::Permanent,
             WrongEra => Class::OtherEra,
-            SessionExpired { .. } => Class::Expired,
+            SessionExpired { .. } | NoSession { .. } => Class::Expired,
             Deferred { .. } => Class::Deferred,
             Exited { code: 0 } => Class::Orderly,
             Exited { .. } | Killed { .. } => Class::Death,
@@ -607,10 +647,14 @@ mod tests {
                 "the server no longer knows the session", EXPIRES, Session, NextSession, false),
             Row(SessionExpired { ran: true }, "session-expired",
                 "the server no longer knows the session", EXPIRES, Session, NextSession, true),
+            Row(NoSession { code: 404, said: said.clone(), evidence: Evidence::Words }, "session-expired",
+                "the server no longer knows the session", EXPIRES, Session, NextSession, false),
+            Row(NoSession { code: 404, said: said.clone(), evidence: Evidence::Status }, "session-expired",
+                "the server no longer knows the session", EXPIRES, Session, NextSession, true),
             Row(Deferred { code: 429, after }, "deferred",
                 "the server answered HTTP 429 and asks to wait for 2 s", WAITS, Call, After(after), false),
             Row(Status { code: 404, said }, "status",
-                "the server answered HTTP 404: gone", PASSES, Call, Never, false),
+                "the server answered HTTP 404: gone", PASSES, Call, Never, true),
             Row(Status { code: 502, said: String::new() }, "status",
                 "the server answered HTTP 502", PASSES, Call, Soon, true),
             Row(Unprocessed { how: "REFUSED_STREAM" }, "unprocessed",
@@ -654,10 +698,24 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_in_a_session_is_an_expiry_or_an_answer() {
+        let refusal = |evidence| Fault::NoSession { code: 404, said: ": gone".into(), evidence };
+        let ran = [Evidence::Words, Evidence::Status, Evidence::Response].map(|e| refusal(e).as_expiry());
+        assert_eq!(ran, [false, true, true].map(|ran| Fault::SessionExpired { ran }));
+        let answer = refusal(Evidence::Words).as_answer();
+        assert_eq!(answer, Fault::Status { code: 404, said: ": gone".into() });
+        assert!(answer.may_have_run(), "nobody can tell what the server did before it answered");
+        assert_eq!(
+            (Fault::AnswerCut.as_expiry(), Fault::AnswerCut.as_answer()),
+            (Fault::AnswerCut, Fault::AnswerCut)
+        );
+    }
+
+    #[test]
     fn only_what_reaches_the_server_may_have_run() {
         let codes = |code| Fault::Status { code, said: String::new() }.may_have_run();
-        assert!([200, 302, 408, 409, 499, 500, 502, 503, 504, 599].into_iter().all(codes));
-        assert!(![400, 404, 405, 413, 422].into_iter().any(codes));
+        assert!([200, 302, 400, 404, 408, 409, 422, 499, 500, 502, 503, 504, 599].into_iter().all(codes));
+        assert!(![401, 405, 406, 411, 413, 415, 431].into_iter().any(codes));
         // What ends a process may have run whatever it had read.
         assert!(
             Fault::Killed { signal: 9 }.may_have_run()

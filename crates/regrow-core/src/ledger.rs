@@ -1,6 +1,7 @@
 //! The calls in flight on a connection, how far each got, and what becomes of each when a session is lost.
 
-use crate::{Again, Epoch, Fault, Nature, Patience, Policy, Reach, Time};
+use crate::expiry::{Refusals, Ruling};
+use crate::{Again, Epoch, Evidence, Fault, Nature, Patience, Policy, Reach, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -79,6 +80,10 @@ struct Call<R> {
     place: Place,
     /// How often it was given to a session, save where that provably never read it.
     sends: u8,
+    /// How often it was written to a server at all, whatever became of that.
+    written: u8,
+    /// Whether a session was given up because it was refused there.
+    refused: bool,
     /// Whether its id was given to a session.
     used: bool,
     bytes: usize,
@@ -147,6 +152,7 @@ pub struct Ledger<R> {
     stopped: Option<Time>,
     /// How many calls pause.
     pauses: usize,
+    refusals: Refusals,
 }
 
 impl<R> Ledger<R> {
@@ -165,6 +171,7 @@ impl<R> Ledger<R> {
             last: 0,
             stopped: None,
             pauses: 0,
+            refusals: Refusals::default(),
         }
     }
 
@@ -236,6 +243,8 @@ impl<R> Ledger<R> {
                 own,
                 place,
                 sends,
+                written: 0,
+                refused: false,
                 used,
                 bytes,
                 arrival: id.0,
@@ -358,8 +367,9 @@ impl<R> Ledger<R> {
 
     /// The OS accepted the first byte of this call, which lies at this position of the session's input.
     pub fn sent(&mut self, id: CallId, position: u64) {
-        if let Some(Call { place: Place::On(_, start @ None), .. }) = self.calls.get_mut(&id) {
-            *start = Some(position);
+        if let Some(Call { place: Place::On(_, start), written, .. }) = self.calls.get_mut(&id) {
+            start.get_or_insert(position);
+            *written = written.saturating_add(1);
         }
     }
 
@@ -383,7 +393,8 @@ impl<R> Ledger<R> {
             return None;
         }
         if good && !call.own && !call.nature.is_handshake() {
-            self.answered = Some(epoch);
+            self.answered = self.answered.max(Some(epoch));
+            self.refusals.answered();
         }
         self.remove(id).map(|call| call.reply)
     }
@@ -404,6 +415,40 @@ impl<R> Ledger<R> {
         call.deadline = Some(new);
     }
 
+    /// What it means that this session refused a request with [`Fault::NoSession`]; none: a message that wants no answer. To be
+    /// asked before [`Ledger::miss`], which takes [`Fault::as_answer`] where that is the ruling.
+    pub fn rule(&mut self, epoch: Epoch, id: Option<CallId>) -> Ruling {
+        let call = id.and_then(|id| self.calls.get(&id));
+        match call {
+            Some(call) if call.refused => self.refusals.request(true),
+            _ if epoch <= self.held => Ruling::Expired, // It is being replaced already.
+            Some(call) if !call.own => self.refusals.request(false),
+            None if self.live != Some(epoch) => Ruling::Expired, // The handshake has failed.
+            // It is not sent again, so that nothing would be learnt from that.
+            Some(_) | None => Ruling::Ask,
+        }
+    }
+
+    /// The same where our own ping was refused.
+    pub fn rule_ping(&mut self, epoch: Epoch) -> Ruling {
+        if epoch <= self.held { Ruling::Expired } else { self.refusals.ping() }
+    }
+
+    /// Our own ping was answered.
+    pub fn ping_answered(&mut self) {
+        self.refusals.ping_answered();
+    }
+
+    /// The same, of one that followed from [`Ruling::Ask`].
+    pub fn session_is_known(&mut self) {
+        self.refusals.session_is_known();
+    }
+
+    /// Whether a new session is to be pinged: the last one was left because it refused a ping, as every session of this server may.
+    pub fn doubts_pings(&self) -> bool {
+        self.refusals.doubts_pings()
+    }
+
     /// The exchange of this one call has ended without an answer, for this reason. It may be sent again, on this session or on the
     /// next; or it ends here.
     pub fn miss(&mut self, now: Time, epoch: Epoch, id: CallId, fault: &Fault) -> Option<Missed<R>> {
@@ -414,9 +459,19 @@ impl<R> Ledger<R> {
         if fault.reach() == Reach::Session && self.live == Some(epoch) {
             self.hold(epoch); // Its owner hears of that, too; until then calls would go where nobody knows us.
         }
+        let evidence = match fault {
+            Fault::NoSession { evidence, .. } => Some(*evidence),
+            _ => None,
+        };
+        if evidence == Some(Evidence::Response) {
+            self.refusals.believed_a_response();
+        }
         let clock = self.clock(now);
         let call = self.calls.get_mut(&id)?;
         let arrived = start.is_some() && fault.may_have_run();
+        // A status that means expiry in the protocol is believed once, though the call may have caused it.
+        let may_repeat = !arrived || evidence == Some(Evidence::Status);
+        let refused_again = evidence.is_some() && std::mem::replace(&mut call.refused, true);
         if !arrived {
             call.sends = call.sends.saturating_sub(1);
         }
@@ -432,7 +487,8 @@ impl<R> Ledger<R> {
             (Place::Paused(until, _), Some(deadline)) => *until < deadline + (now - clock),
             _ => true,
         };
-        match place.filter(in_time).filter(|_| !self.closed && call.may_move(clock, arrived, &self.policy)) {
+        let may_move = !self.closed && !refused_again && call.may_move(clock, !may_repeat, &self.policy);
+        match place.filter(in_time).filter(|_| may_move) {
             Some(place) => {
                 call.place = place;
                 call.wait_from(now, &self.policy);
@@ -453,13 +509,46 @@ impl<R> Ledger<R> {
     /// The session is lost. Of its input the server can have read `read` bytes, no more. Calls that may be sent again
     /// wait for the next session, in the order in which they arrived; the others end here.
     pub fn settle(&mut self, now: Time, epoch: Epoch, read: u64, greeted: bool) -> Vec<Ended<R>> {
-        if self.live == Some(epoch) {
+        self.settle_calls(now, read, greeted, |on, _, _| on == epoch, Some(epoch))
+    }
+
+    /// The server has forgotten the session. Calls whose exchange is open keep it, for their answer may come yet; the others are
+    /// settled.
+    pub fn retire(
+        &mut self,
+        now: Time,
+        epoch: Epoch,
+        has_exchange: impl Fn(CallId) -> bool,
+    ) -> Vec<Ended<R>> {
+        let lost = |on: Epoch, id: CallId, call: &Call<R>| {
+            let is_call = !call.own && call.nature != Nature::Stream && !call.nature.is_handshake();
+            let keeps = is_call && matches!(call.place, Place::On(_, Some(_))) && has_exchange(id);
+            on == epoch && !keeps
+        };
+        self.settle_calls(now, u64::MAX, true, lost, Some(epoch))
+    }
+
+    /// Whatever is in flight on any session is settled: nobody will hear an answer.
+    pub fn end_all(&mut self, now: Time) -> Vec<Ended<R>> {
+        let live = self.live;
+        self.settle_calls(now, u64::MAX, true, |_, _, _| true, live)
+    }
+
+    fn settle_calls(
+        &mut self,
+        now: Time,
+        read: u64,
+        greeted: bool,
+        is_lost: impl Fn(Epoch, CallId, &Call<R>) -> bool,
+        session: Option<Epoch>,
+    ) -> Vec<Ended<R>> {
+        if self.live == session {
             self.live = None;
         }
         let lost: Vec<CallId> = self
             .calls
             .iter()
-            .filter(|(_, call)| matches!(call.place, Place::On(on, _) if on == epoch))
+            .filter(|(id, call)| matches!(call.place, Place::On(on, _) if is_lost(on, **id, call)))
             .map(|(&id, _)| id)
             .collect();
         let clock = self.clock(now);
@@ -599,7 +688,12 @@ impl<R> Ledger<R> {
         self.count(|call| matches!(call.place, Place::On(on, _) if on == epoch))
     }
 
-    /// How many of them the server may have seen, if it read so many bytes of its input.
+    /// The same, on every session: also on those that their servers have forgotten.
+    pub fn in_flight_anywhere(&self) -> usize {
+        self.count(|call| matches!(call.place, Place::On(..)))
+    }
+
+    /// How many of those on this session the server may have seen, if it read so many bytes of its input.
     pub fn seen(&self, epoch: Epoch, read: u64) -> usize {
         self.count(|call| matches!(call.place, Place::On(on, Some(start)) if on == epoch && start < read))
     }
@@ -698,9 +792,10 @@ impl<R> Call<R> {
             return false;
         }
         match self.nature {
-            _ if !arrived => true,
             Nature::Greeting | Nature::Stream => true,
-            Nature::Read | Nature::Discovery => self.sends < policy.max_sends,
+            _ if self.written >= policy.max_sends => false, // Whatever became of them.
+            _ if !arrived => true,
+            Nature::Read | Nature::Discovery => true,
             Nature::Effect => false,
         }
     }

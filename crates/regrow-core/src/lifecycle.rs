@@ -203,6 +203,10 @@ impl Lifecycle {
                 let then = *then;
                 self.hangup(now, Manner::Planned, then)
             }
+            // It is being left anyway, as soon as its calls have ended.
+            (S::Draining { .. }, E::Lost(_, fault, _)) if fault.reach() == Reach::Session => {
+                vec![Effect::Retire(self.epoch, fault)]
+            }
             (S::Draining { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
             (S::Draining { deadline, then }, E::Tick(_)) if now >= *deadline => {
                 let then = *then;
@@ -311,11 +315,13 @@ impl Lifecycle {
         let mut effects: Vec<Effect> = notice.map(Effect::Notice).into_iter().collect();
         // What a living process has not read, it may still read: that is known when it is gone. A handshake is sent
         // again in any case, and fails with its attempt.
-        let settles = was_connecting || fault.ends_process();
-        let expired = fault.reach() == Reach::Session;
+        let retires = fault.reach() == Reach::Session;
+        let settles = !retires && (was_connecting || fault.ends_process());
         let too_long = matches!(fault.again(), Again::After(wait) if wait > self.policy.defer_limit);
         if settles {
             effects.push(Effect::Settle(self.epoch, fault.clone()));
+        } else if retires {
+            effects.push(Effect::Retire(self.epoch, fault.clone()));
         }
         if was_connecting && (verdict.charged || too_long) {
             let patience = match self.is_first_start_over(now, &fault) {
@@ -327,9 +333,9 @@ impl Lifecycle {
         effects.extend(self.enter_closing(now, Manner::Failed, then, Some(fault)));
         if let State::Closing { settle_at, deadline, .. } = &mut self.state
             && !settles
+            && !retires
         {
-            let wait = if expired { self.policy.expired_settle_after } else { self.policy.settle_after };
-            let proven = now + self.policy.ladders.failed.length() + wait;
+            let proven = now + self.policy.ladders.failed.length() + self.policy.settle_after;
             *settle_at = Some(proven.min(*deadline));
         }
         effects
@@ -351,7 +357,11 @@ impl Lifecycle {
     fn settle(&mut self) -> Vec<Effect> {
         let State::Closing { settle_at, then, fault, .. } = &mut self.state else { return vec![] };
         *settle_at = None;
-        vec![Effect::Settle(self.epoch, fault.clone().unwrap_or(meant(*then)))]
+        let fault = fault.clone().unwrap_or(meant(*then));
+        vec![match fault.reach() {
+            Reach::Session => Effect::Retire(self.epoch, fault),
+            Reach::Call | Reach::Doubt => Effect::Settle(self.epoch, fault),
+        }]
     }
 
     /// A fault that happened before our hangup reached the session, but was told after. It counts, even when
@@ -654,7 +664,11 @@ impl Lifecycle {
 
     fn closed(&mut self) -> Vec<Effect> {
         self.state = State::Closed;
-        vec![Effect::FailWaiting(Fault::Closed), Effect::Notice(Notice::Closed)]
+        vec![
+            Effect::FailWaiting(Fault::Closed),
+            Effect::EndAll(Fault::Closed),
+            Effect::Notice(Notice::Closed),
+        ]
     }
 
     /// A call got no answer: is the server still there?

@@ -69,8 +69,6 @@ pub struct Policy {
     pub abandon_after: Duration,
     /// How long after SIGKILL the calls on a failed session wait to learn that the server never read them.
     pub settle_after: Duration,
-    /// The same where the server has forgotten the session: when one call was told so, those under way are about to be.
-    pub expired_settle_after: Duration,
     /// Which calls of unknown delivery may be sent again.
     pub replay: Replay,
     /// How often a call is sent at most.
@@ -120,7 +118,6 @@ impl Default for Policy {
             ladders: Ladders::default(),
             abandon_after: secs(2),
             settle_after: millis(100),
-            expired_settle_after: secs(1),
             replay: Replay::Safe,
             max_sends: 3,
             resend_pause: millis(250),

@@ -16,8 +16,8 @@ use first::FirstStart;
 use invariants::*;
 use owner::{Caller, Fate, Owner, Told};
 use regrow_core::{
-    CallId, Delivery, Epoch, Event, Fault, Intent, Manner, Nature, Notice, Orderer, Policy, Pulse, Reach,
-    Refusal, State, Step, Time, Watch,
+    CallId, Delivery, Epoch, Event, Evidence, Fault, Intent, Manner, Nature, Notice, Orderer, Policy, Pulse,
+    Reach, Refusal, State, Step, Time, Watch,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -65,7 +65,7 @@ fn equal_seeds_live_equal_lives() {
 }
 
 /// What all lives together must have reached.
-const WANTED: [&str; 71] = [
+const WANTED: [&str; 74] = [
     "idle",
     "connecting",
     "ready",
@@ -122,6 +122,9 @@ const WANTED: [&str; 71] = [
     "forgotten and free",
     "forgotten and charged",
     "forgotten too often",
+    "forgotten while drained",
+    "answered on a forgotten session",
+    "refused again",
     "deferred",
     "deferred with calls waiting",
     "mended while parked",
@@ -148,6 +151,12 @@ struct Truth {
     /// How often the server has run it.
     runs: u32,
     sends: u32,
+    /// How often it was written to a server.
+    written: u32,
+    /// A session was left because it was refused there, and it may have run.
+    refused: bool,
+    /// Where that was.
+    refused_on: Option<Epoch>,
     /// Its exchange ended once without an answer, but it did not.
     missed: bool,
     taken: Time,
@@ -405,6 +414,9 @@ impl Walk {
             ends_by,
             runs: 0,
             sends: 0,
+            written: 0,
+            refused: false,
+            refused_on: None,
             missed: false,
             taken: self.now,
             waits_since: self.now,
@@ -443,6 +455,9 @@ impl Walk {
                 ends_by,
                 runs: 0,
                 sends: 0,
+                written: 0,
+                refused: false,
+                refused_on: None,
                 missed: false,
                 taken: self.now,
                 waits_since: self.now,
@@ -469,6 +484,9 @@ impl Walk {
                 process.pipe.insert(position, (id, caller));
                 self.owner.ledger.sent(id, if self.exchanges { 0 } else { position });
                 self.answerable.push((epoch, id));
+                let truth = self.calls.get_mut(&caller).expect("only known calls are written");
+                truth.written += 1;
+                p3_a_call_is_sent_at_most_three_times(caller, truth, &self.policy);
                 self.say(|_| format!("call {caller} is written to {epoch} at {position}"));
             }
         }
@@ -491,8 +509,14 @@ impl Walk {
     /// The server answers a call that it has run.
     fn answer(&mut self) {
         let Some(&(epoch, id)) = pick(&mut self.rng, &self.answerable) else { return };
-        let Some(process) = self.processes.get(&epoch) else { return };
         let owed = self.outstanding.get(&(epoch, id)).copied();
+        let Some(process) = self.processes.get(&epoch) else {
+            if owed.is_some() {
+                self.seen.insert("answered on a forgotten session");
+                self.deliver(epoch, id);
+            }
+            return;
+        };
         if process.dead || (owed.is_some() && process.pipe.values().any(|&(unread, _)| unread == id)) {
             return;
         }
@@ -551,17 +575,21 @@ impl Walk {
         let outstanding: Vec<_> = self.outstanding.keys().copied().collect();
         let Some(&(epoch, id)) = pick(&mut self.rng, &outstanding) else { return };
         let fault = self.some_fault();
-        let Some(process) = self.processes.get_mut(&epoch) else { return };
-        let unread = process.pipe.iter().find(|(_, (of, _))| *of == id).map(|(&at, _)| at);
+        let process = self.processes.get_mut(&epoch);
+        let pipe = process.as_ref().map(|process| &process.pipe).into_iter().flatten();
+        let unread = pipe.into_iter().find(|(_, (of, _))| *of == id).map(|(&at, _)| at);
         let ran = unread.is_none() && self.answerable.contains(&(epoch, id));
         if ran && !may_have_run(&fault) {
             return; // Nobody tells lies about that.
         }
+        let ends = process.as_ref().is_none_or(|process| process.told_to_end);
         // What may have run may also run later; what cannot have run never does.
-        if let Some(unread) = unread.filter(|_| !may_have_run(&fault) || self.rng.bool()) {
+        if let (Some(unread), Some(process)) =
+            (unread.filter(|_| !may_have_run(&fault) || self.rng.bool()), process)
+        {
             process.pipe.remove(&unread);
         }
-        let ends = process.told_to_end;
+        let fault = self.rule(epoch, id, fault);
         self.say(|_| format!("{id:?} is missed: {fault}"));
         assert!(self.owner.miss(self.now, epoch, id, &fault), "P2: a miss of an outstanding call is news");
         self.judge();
@@ -569,6 +597,27 @@ impl Walk {
             self.owner.concern(self.now, epoch, &fault);
             self.judge();
         }
+    }
+
+    /// What a refusal means that may tell of a forgotten session.
+    fn rule(&mut self, epoch: Epoch, id: CallId, fault: Fault) -> Fault {
+        let forgotten = self.rng.bool();
+        let Fault::NoSession { evidence, .. } = fault else { return fault };
+        let caller = self.outstanding[&(epoch, id)];
+        let truth = self.calls.get_mut(&caller).expect("it is outstanding");
+        let before = truth.refused_on.replace(epoch);
+        let ruled = self.owner.judge(epoch, id, fault, forgotten);
+        let expired = ruled.reach() == Reach::Session;
+        if before.is_some_and(|before| before != epoch) {
+            assert!(!expired, "P3: a call that is refused again is no reason to leave a session");
+            self.seen.insert("refused again");
+        }
+        if !expired {
+            truth.refused_on = before;
+        } else {
+            truth.refused |= evidence == Evidence::Status;
+        }
+        ruled
     }
 
     fn cancel(&mut self) {
@@ -678,7 +727,7 @@ impl Walk {
         let told_to_end = process.told_to_end;
         self.learn_what_was_read(epoch);
         if !told_to_end || self.rng.u32(0..3) == 0 {
-            let (fault, pulse) = (self.some_fault(), self.owner.pulse());
+            let (fault, pulse) = (self.some_fault().as_expiry(), self.owner.pulse());
             self.event(Event::Lost(epoch, fault, pulse));
         }
     }
@@ -702,7 +751,7 @@ impl Walk {
 
     /// More causes of an end that was told already, or of none.
     fn lose_by_chance(&mut self) {
-        let (fault, pulse) = (self.some_fault(), self.owner.pulse());
+        let (fault, pulse) = (self.some_fault().as_expiry(), self.owner.pulse());
         self.event(Event::Lost(self.owner.epoch(), fault, pulse));
     }
 
@@ -715,7 +764,10 @@ impl Walk {
             return;
         }
         self.learn_what_was_read(epoch);
-        self.processes.remove(&epoch);
+        if let Some(process) = self.processes.remove(&epoch) {
+            let unread: Vec<CallId> = process.pipe.values().map(|&(id, _)| id).collect();
+            self.answerable.retain(|(_, id)| !unread.contains(id));
+        }
         let crash = Fault::Killed { signal: 11 };
         let crash = (self.rng.u32(0..3) == 0).then_some(crash);
         self.event(Event::Gone(epoch, crash));
@@ -792,9 +844,10 @@ impl Walk {
 
     fn some_fault_of_an_exchange(&mut self) -> Fault {
         let (reason, after) = (String::new(), Duration::from_millis(self.rng.u64(0..20_000)));
+        let evidence = [Evidence::Words, Evidence::Status, Evidence::Response][self.rng.usize(0..3)];
         let faults = [
             Fault::Unreachable { address: reason.clone(), reason: reason.clone() },
-            Fault::SessionExpired { ran: self.rng.bool() },
+            Fault::NoSession { code: 404, said: reason.clone(), evidence },
             Fault::Deferred { code: 429, after: if self.rng.bool() { after } else { after * 10 } },
             Fault::Status { code: self.rng.u16(400..600), said: reason.clone() },
             Fault::AnswerCut,
@@ -831,11 +884,9 @@ impl Walk {
                             self.owner.lifecycle.state(),
                             State::Closing { fault: Some(Fault::SessionExpired { .. }), .. }
                         );
-                        let wait = match expired {
-                            true => self.policy.expired_settle_after,
-                            false => self.policy.settle_after,
-                        };
-                        process.settled_by = Some(self.now + self.policy.ladders.failed.length() + wait);
+                        let settled_by =
+                            self.now + self.policy.ladders.failed.length() + self.policy.settle_after;
+                        process.settled_by = (!expired).then_some(settled_by);
                     }
                     process.patience = Some(process.patience.map_or(until, |sooner| until.min(sooner)));
                 }
@@ -852,6 +903,17 @@ impl Walk {
                         self.calls.get_mut(caller).expect("only known calls are sent").waits_since = self.now;
                     }
                     self.outstanding.retain(|&(on, _), _| on != epoch);
+                }
+                Told::Retired(epoch) => {
+                    let ledger = &self.owner.ledger;
+                    let left = self
+                        .outstanding
+                        .iter()
+                        .filter(|((on, id), _)| *on == epoch && !ledger.is_on(*on, *id));
+                    for (_, caller) in left {
+                        self.calls.get_mut(caller).expect("only known calls are sent").waits_since = self.now;
+                    }
+                    self.outstanding.retain(|&(on, id), _| on != epoch || ledger.is_on(on, id));
                 }
                 Told::Send(epoch, id, caller) => self.judge_send(epoch, id, caller),
                 Told::Kept(caller) => {
@@ -962,6 +1024,11 @@ impl Walk {
     /// P4, as DESIGN.md puts it: planned and retired ends cost nothing, all others are charged once.
     fn ends_in_a_fault(&mut self, state: &State, event: &Event) -> bool {
         match (state, event) {
+            // It is being left, and that is all.
+            (State::Draining { .. }, Event::Lost(_, Fault::SessionExpired { .. }, _)) => {
+                self.seen.insert("forgotten while drained");
+                false
+            }
             (
                 State::Connecting { .. } | State::Ready { .. } | State::Draining { .. },
                 Event::Lost(epoch, fault, pulse),
@@ -1239,8 +1306,8 @@ fn pick<'a, T>(rng: &mut Rng, from: &'a [T]) -> Option<&'a T> {
 /// Whether a server that has a call may run it, or may have, although its exchange ended so. The walk knows that by itself.
 fn may_have_run(fault: &Fault) -> bool {
     match fault {
-        Fault::SessionExpired { ran } => *ran,
-        Fault::Status { code, .. } => *code >= 500,
+        Fault::NoSession { evidence, .. } => *evidence != Evidence::Words,
+        Fault::Status { code, .. } => matches!(code, 400 | 404 | 408..=410 | 422 | 500..),
         Fault::Unreachable { .. } | Fault::UnknownHost { .. } | Fault::Untrusted { .. } => false,
         Fault::Unauthorized { .. } | Fault::Redirected { .. } | Fault::Deferred { .. } => false,
         _ => true,

@@ -24,6 +24,9 @@ pub(crate) struct Desk {
     pub(crate) session: Option<Session>,
     /// Notifications of the client that wait for a session.
     pub(crate) notes: Notes<Bytes>,
+    /// Sessions that their server has forgotten, and whose last exchanges go on. Each has a call in flight, so there are no more of
+    /// them than of those.
+    old: Vec<OldSession>,
     pub(crate) news: VecDeque<News>,
     /// When the owner wakes by itself.
     pub(crate) armed: Option<Time>,
@@ -87,12 +90,22 @@ pub(crate) struct Session {
     pub(crate) grace: Duration,
     /// The fault was told.
     pub(crate) lost: bool,
+    /// The server has forgotten it: its calls keep their exchanges.
+    pub(crate) forgotten: bool,
     /// The client itself shook hands with it.
     pub(crate) greeted_by_client: bool,
     /// Lists are being compared with what the client has seen: changes that the server tells meanwhile are kept back.
     pub(crate) kept_back: Option<BTreeSet<String>>,
     /// What was logged about its messages.
     pub(crate) logged: BTreeSet<&'static str>,
+}
+
+/// What is left of a session that its server has forgotten.
+pub(crate) struct OldSession {
+    epoch: Epoch,
+    exchanger: Exchanger,
+    /// What carries the exchanges; they end with it.
+    _process: Arc<dyn Process>,
 }
 
 /// How messages get to the server.
@@ -156,6 +169,7 @@ impl Desk {
             ledger: Ledger::new(policy),
             session: None,
             notes: Notes::default(),
+            old: vec![],
             news: VecDeque::new(),
             armed: None,
             shown: 0,
@@ -237,11 +251,16 @@ impl Desk {
         }
     }
 
-    /// The exchanges of the session of this epoch, where it has some.
+    /// The exchanges of the session of this epoch, where it has some, or had.
     pub(crate) fn exchanger(&mut self, epoch: Epoch) -> Option<&mut Exchanger> {
-        match self.session_of(epoch)?.way.as_mut()? {
-            Way::Exchanges(exchanger) => Some(exchanger),
-            Way::Pipe(_) => None,
+        let session = self.session.as_mut().filter(|session| session.epoch == epoch);
+        match session.and_then(|session| session.way.as_mut()) {
+            Some(Way::Exchanges(exchanger)) => Some(exchanger),
+            Some(Way::Pipe(_)) => None,
+            None => {
+                let old = self.old.iter_mut().find(|old| old.epoch == epoch);
+                old.map(|old| &mut old.exchanger)
+            }
         }
     }
 
@@ -254,6 +273,35 @@ impl Desk {
             tasks.append(&mut session.tasks);
         }
         tasks
+    }
+
+    /// The server has forgotten this session, and calls of it are in flight: their exchanges go on beside the next session. Gives what
+    /// must have ended before all else of it has; none where nothing goes on.
+    pub(crate) fn leave_exchanges(&mut self, now: Time, epoch: Epoch) -> Option<Vec<JoinHandle<()>>> {
+        let Desk { ledger, session, old, .. } = self;
+        let session = session.as_mut().filter(|session| session.epoch == epoch && session.forgotten)?;
+        if ledger.in_flight(epoch) == 0 {
+            return None;
+        }
+        let Some(Way::Exchanges(mut exchanger)) = session.way.take() else { return None };
+        let mut tasks = exchanger.retire(|call| ledger.is_on(epoch, call));
+        session.tasks.iter().for_each(JoinHandle::abort);
+        tasks.append(&mut session.tasks);
+        old.push(OldSession { epoch, exchanger, _process: session.process.clone() });
+        self.session = None;
+        self.unblock(now);
+        Some(tasks)
+    }
+
+    /// What is left of sessions whose last exchange has ended, to be dropped when the desk is free again.
+    #[must_use]
+    pub(crate) fn take_ended(&mut self) -> Vec<OldSession> {
+        self.old.extract_if(.., |old| old.exchanger.is_over()).collect()
+    }
+
+    /// Stops what goes on of sessions that were left. Gives what must have ended before it has.
+    pub(crate) fn stop_old(&mut self) -> Vec<JoinHandle<()>> {
+        self.old.drain(..).flat_map(|mut old| old.exchanger.stop()).collect()
     }
 
     /// When the oldest call was taken whose answer this session may still bring. One that comes on no exchange of its own, but
@@ -332,6 +380,9 @@ impl Desk {
 
     /// A call has ended without an answer: the server is told to stop, or never told to start.
     pub(crate) fn withdraw(&mut self, ended: &Ended<Pending>, notification: Option<&Frame>, reason: &str) {
+        if let Some(old) = self.old.iter_mut().find(|old| ended.epoch == Some(old.epoch)) {
+            return old.exchanger.abort(ended.id); // Nobody knows its session who could be told more.
+        }
         if ended.delivery == Delivery::NotSent {
             // Also where we are ending the session: its exchanges go on for a moment, and this one must not leave.
             match self.session.as_mut().and_then(|session| session.way.as_mut()) {

@@ -1,11 +1,12 @@
 //! A session of exchanges: each message is carried by a task of its own, and none waits for another.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use regrow_core::{Backoff, CallId, Epoch, Fault, Reach};
-use tokio::sync::{Notify, oneshot};
+use regrow_core::{Backoff, CallId, Epoch, Fault, Reach, Ruling};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -15,6 +16,7 @@ use crate::frame::Frame;
 use crate::lines::Line;
 use crate::messages::{Messages, Taken, panicked};
 use crate::pace::{Flow, Next};
+use crate::probe;
 use crate::shared::Shared;
 use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt, no_stream};
 
@@ -36,6 +38,10 @@ pub(crate) struct Exchanger {
     streamless: bool,
     /// An exchange has ended.
     ended: Arc<Notify>,
+    /// Whether the server still knows the session is being asked; becomes the answer.
+    pub(crate) asking: Option<watch::Receiver<Option<bool>>>,
+    /// Whether what is heard is a sign of life of the server that we have: not once it has forgotten the session.
+    counts: Arc<AtomicBool>,
 }
 
 impl Exchanger {
@@ -51,6 +57,8 @@ impl Exchanger {
             queued: 0,
             streamless: false,
             ended: Arc::default(),
+            asking: None,
+            counts: Arc::new(AtomicBool::new(true)),
         }
     }
 
@@ -100,10 +108,11 @@ impl Exchanger {
             self.last_note
         });
         let Ok(message) = Frame::parse(line) else { return }; // We have parsed or written it before.
-        let ear = Arc::new(SessionEar::new(self.shared.clone(), self.epoch, call));
+        let ear = Arc::new(SessionEar::new(self.shared.clone(), self.epoch, call, self.counts.clone()));
         let exchanges = self.exchanges.clone();
         let task = tokio::spawn(async move {
             let carried = exchanges.carry(message, ear.clone()).await;
+            let carried = ear.judge(carried).await;
             ear.finish(note, &carried);
             if let Some(done) = done {
                 let _ = done.send(carried); // Nobody need wait.
@@ -127,6 +136,22 @@ impl Exchanger {
             self.stopping.retain(|task| !task.is_finished());
             self.stopping.push(task);
         }
+    }
+
+    /// The server has forgotten the session: only the exchanges of these calls go on. Gives what must have ended before the others
+    /// have.
+    pub(crate) fn retire(&mut self, keeps: impl Fn(CallId) -> bool) -> Vec<JoinHandle<()>> {
+        self.counts.store(false, Ordering::Relaxed);
+        let (kept, left): (HashMap<_, _>, HashMap<_, _>) = self.calls.drain().partition(|(id, _)| keeps(*id));
+        self.calls = left;
+        let tasks = self.stop();
+        self.calls = kept;
+        tasks
+    }
+
+    /// Whether nothing of it runs any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.calls.is_empty() && self.stopping.iter().all(JoinHandle::is_finished)
     }
 
     fn forget(&mut self, call: Option<CallId>, note: Option<u64>) {
@@ -157,16 +182,34 @@ struct SessionEar {
     call: Option<CallId>,
     messages: Messages,
     flow: Mutex<Flow>,
+    counts: Arc<AtomicBool>,
 }
 
 impl SessionEar {
-    fn new(shared: Arc<Shared>, epoch: Epoch, call: Option<CallId>) -> SessionEar {
+    fn new(shared: Arc<Shared>, epoch: Epoch, call: Option<CallId>, counts: Arc<AtomicBool>) -> SessionEar {
         let messages = Messages::of(shared.clone(), epoch, call);
-        SessionEar { messages, shared, epoch, call, flow: Mutex::new(Flow::new()) }
+        SessionEar { messages, shared, epoch, call, flow: Mutex::new(Flow::new()), counts }
+    }
+
+    fn hear(&self) {
+        if self.counts.load(Ordering::Relaxed) {
+            self.shared.hear();
+        }
     }
 
     fn flow(&self) -> MutexGuard<'_, Flow> {
         self.flow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a refusal may tell of a forgotten session: what the core takes it for.
+    async fn judge(&self, carried: Carried) -> Carried {
+        let Err(fault @ Fault::NoSession { .. }) = carried else { return carried };
+        let expired = match self.shared.rule(self.epoch, self.call) {
+            Ruling::Expired => true,
+            Ruling::Answer => false,
+            Ruling::Ask => probe::is_forgotten(&self.shared, self.epoch).await,
+        };
+        Err(if expired { fault } else { fault.as_answer() })
     }
 
     /// The exchange is over.
@@ -180,6 +223,9 @@ impl SessionEar {
         }
         if let Some(exchanger) = self.shared.desk().exchanger(self.epoch) {
             exchanger.forget(self.call, note);
+        }
+        if !self.counts.load(Ordering::Relaxed) {
+            self.shared.wake.notify_one(); // It may have been the last of its session.
         }
     }
 
@@ -233,11 +279,11 @@ impl Ear for SessionEar {
     }
 
     fn heard(&self) {
-        self.shared.hear();
+        self.hear();
     }
 
     fn take(&self, message: Line) -> bool {
-        self.shared.hear();
+        self.hear();
         let bytes = message.bytes();
         match self.messages.take_line(message) {
             Some(taken) => self.flow().count(bytes, taken == Taken::ByItself),
@@ -287,7 +333,7 @@ impl Drop for Blocked {
 
 /// Listens to what the server says by itself, for as long as the session lasts.
 pub(crate) async fn listen(shared: Arc<Shared>, epoch: Epoch, exchanges: Arc<dyn Exchanges>) {
-    let ear = Arc::new(SessionEar::new(shared.clone(), epoch, None));
+    let ear = Arc::new(SessionEar::new(shared.clone(), epoch, None, Arc::new(AtomicBool::new(true))));
     let mut backoff = Backoff::new(shared.settings.policy.backoff, epoch.0);
     backoff.pause(); // The first is none, and some servers end a stream as soon as it is open.
     loop {
@@ -350,7 +396,12 @@ impl Shared {
         match fault.reach() {
             Reach::Call => {}
             Reach::Doubt => self.tell(News::Doubted(epoch)),
-            Reach::Session => self.lost(epoch, fault.clone()),
+            Reach::Session => {
+                if let Some(exchanger) = self.desk().exchanger(epoch) {
+                    exchanger.exchanges.forgotten();
+                }
+                self.lost(epoch, fault.as_expiry());
+            }
         }
     }
 }

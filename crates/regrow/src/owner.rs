@@ -1,11 +1,12 @@
 //! Drives a lifecycle: reports what happened, starts what must be done, and awaits in one place.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use regrow_core::{
-    Again, Effect, Ended, Epoch, Event, Fault, Grace, Ladder, Lifecycle, Manner, Nature, Notice as What,
-    State, Time,
+    Again, CallId, Effect, Ended, Epoch, Event, Fault, Grace, Ladder, Lifecycle, Manner, Nature,
+    Notice as What, State, Time,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -109,6 +110,10 @@ impl Owner {
             self.publish();
         }
         mending.abort();
+        let old = self.shared.desk().stop_old();
+        for task in old {
+            let _ = task.await; // Stopped, or done; either way nothing of it runs.
+        }
         shielded(|| self.shared.inbox.over());
         self.farewell.send_replace(Some(self.bye.clone()));
     }
@@ -219,7 +224,11 @@ impl Owner {
         self.shared.end_pauses(epoch);
         let (waiting, in_flight) = {
             let desk = self.shared.desk();
-            (desk.ledger.waiting(), desk.ledger.in_flight(epoch))
+            let in_flight = match self.lifecycle.is_closing() {
+                true => desk.ledger.in_flight_anywhere(),
+                false => desk.ledger.in_flight(epoch), // What runs on sessions before it runs on.
+            };
+            (desk.ledger.waiting(), in_flight)
         };
         if waiting > 0 && self.lifecycle.heeds_demand() {
             self.step(Event::Demand);
@@ -292,6 +301,11 @@ impl Owner {
                 let ended = self.shared.desk().ledger.fail_attempt(now, &fault, patience);
                 self.fail_all(ended, fault);
             }
+            Effect::Retire(epoch, fault) => self.retire(now, epoch, fault),
+            Effect::EndAll(fault) => {
+                let ended = self.shared.desk().ledger.end_all(now);
+                self.fail_in_flight(ended, fault);
+            }
             Effect::Hangup(epoch, manner) => self.hang_up(epoch, manner),
             Effect::Abandon(epoch) => self.abandon(epoch),
             Effect::Notice(What::Backoff(_)) => self.pausing = true,
@@ -329,6 +343,26 @@ impl Owner {
             ended
         };
         shielded(|| self.shared.inbox.lost(epoch));
+        self.fail_in_flight(ended, fault);
+    }
+
+    /// The server has forgotten the session. What it works on it may still answer, each call on its own exchange.
+    fn retire(&mut self, now: Time, epoch: Epoch, fault: Fault) {
+        let ended = {
+            let mut desk = self.shared.desk();
+            desk.forget_questions(now);
+            let carried: HashSet<CallId> =
+                desk.exchanger(epoch).map(|exchanger| exchanger.calls().collect()).unwrap_or_default();
+            if let Some(session) = desk.session_of(epoch) {
+                session.forgotten = true;
+            }
+            desk.ledger.retire(now, epoch, |id| carried.contains(&id))
+        };
+        shielded(|| self.shared.inbox.lost(epoch));
+        self.fail_in_flight(ended, fault);
+    }
+
+    fn fail_in_flight(&mut self, ended: Vec<Ended<Pending>>, fault: Fault) {
         let kind = match fault {
             Fault::Closed => ErrorKind::Closed,
             Fault::HandshakeTimeout { .. } => ErrorKind::Timeout,
@@ -455,6 +489,8 @@ impl Owner {
     }
 
     fn publish(&self) {
+        let ended = self.shared.desk().take_ended();
+        drop(ended); // Not under the lock.
         let (pending, pid, oddities) = {
             let mut desk = self.shared.desk();
             desk.shown = desk.ledger.len();
@@ -493,6 +529,13 @@ async fn hang_up(
     }
     // Again: the attempt may have put its session there since we were told to.
     let session = shared.desk().hang_up(shared.now(), epoch, manner, ladder);
+    let left = shared.desk().leave_exchanges(shared.now(), epoch);
+    if let Some(tasks) = left {
+        for task in tasks {
+            let _ = task.await; // Stopped, or done; either way nothing of it runs.
+        }
+        return shared.tell(News::Gone(epoch, None, 0));
+    }
     // What one exchange has found out, the others are about to; and a client that left may still read.
     let patience = match manner {
         Manner::Failed => shared.settings.policy.abandon_after, // Or until their calls are settled.

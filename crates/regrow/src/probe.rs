@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Reach};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::call::Outcome;
@@ -66,6 +67,7 @@ async fn ask(shared: &Shared, epoch: Epoch) -> Option<Fault> {
     let end = shared.own_call(epoch, method, Some(&params), limit).await;
     match end {
         Ok(Outcome::Answered(answer)) => {
+            shared.desk().ledger.ping_answered();
             // Where there is a knock, silence to both tells enough.
             if is_unknown_method(&answer) && shared.desk().exchanger(epoch).is_none() {
                 shared.tell(News::ProbeRefused(epoch));
@@ -79,6 +81,39 @@ async fn ask(shared: &Shared, epoch: Epoch) -> Option<Fault> {
         }
         Ok(Outcome::Failed(error)) => error.fault.map(|fault| (*fault).clone()),
         Ok(Outcome::Refused) | Err(_) => None,
+    }
+}
+
+/// How long a server may take to say whether it knows the session. A call waits for that, which it has refused already.
+const ASKED: Duration = Duration::from_secs(3);
+
+/// Asks the server on this session whether it has forgotten it. All who want to know at the same time share one question.
+pub(crate) async fn is_forgotten(shared: &Arc<Shared>, epoch: Epoch) -> bool {
+    let mut answer = {
+        let mut desk = shared.desk();
+        let live = desk.is_live(epoch);
+        let Some(exchanger) = desk.exchanger(epoch).filter(|_| live) else { return true };
+        let running = exchanger.asking.clone().filter(|asking| asking.has_changed().is_ok());
+        running.unwrap_or_else(|| {
+            let (tell, answer) = watch::channel(None);
+            exchanger.asking = Some(answer.clone());
+            let shared = shared.clone();
+            tokio::spawn(async move { tell.send_replace(Some(ask_for_session(&shared, epoch).await)) });
+            answer
+        })
+    };
+    // Where nobody answers, nothing speaks against what the server has said to the call.
+    answer.wait_for(Option::is_some).await.is_ok_and(|answer| *answer == Some(true))
+}
+
+async fn ask_for_session(shared: &Shared, epoch: Epoch) -> bool {
+    match shared.own_call(epoch, "ping", Some(b"{}"), ASKED).await {
+        Ok(Outcome::Answered(_)) => {
+            shared.desk().ledger.session_is_known();
+            false
+        }
+        Ok(Outcome::Failed(CallError { fault: Some(fault), .. })) => fault.reach() == Reach::Session,
+        Ok(Outcome::Failed(_) | Outcome::Refused) | Err(_) => false,
     }
 }
 

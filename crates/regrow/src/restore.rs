@@ -10,6 +10,7 @@ use crate::compare::{compare, keep_changes_back};
 use crate::desk::News;
 use crate::greet::{greet, guess_era};
 use crate::memory::Greeting;
+use crate::probe;
 use crate::session;
 use crate::shared::Shared;
 use crate::transport::Transport;
@@ -42,6 +43,10 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
     retell(&shared, epoch).await;
     shared.tell(News::Connected(epoch));
     shared.open(epoch);
+    let doubts_pings = shared.desk().ledger.doubts_pings();
+    if doubts_pings {
+        probe::is_forgotten(&shared, epoch).await; // Only to learn whether the server answers pings at all.
+    }
     if !seen.is_empty() {
         compare(shared, epoch, seen).await;
     }

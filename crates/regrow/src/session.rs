@@ -47,6 +47,7 @@ pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &G
         writes_out: false,
         grace: Duration::MAX,
         lost: false,
+        forgotten: false,
         greeted_by_client,
         kept_back: None,
         logged: BTreeSet::new(),

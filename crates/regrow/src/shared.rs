@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{
-    Admission, Again, CallId, Delivery, Epoch, Fault, Missed, Nature, Policy, Pulse, Refusal, Time,
+    Admission, Again, CallId, Delivery, Epoch, Fault, Missed, Nature, Policy, Pulse, Refusal, Ruling, Time,
     ToolSafety, timeout_of,
 };
 use tokio::sync::{Notify, oneshot};
@@ -305,11 +305,28 @@ impl Shared {
         answered.into_iter().for_each(tell_answer);
     }
 
+    /// What it means that a message was refused as if the server did not know the session.
+    pub(crate) fn rule(&self, epoch: Epoch, call: Option<CallId>) -> Ruling {
+        let ledger = &mut self.desk().ledger;
+        let is_ping = |call: &Pending| call.caller == Caller::Own && call.request.method() == Some("ping");
+        match call.and_then(|id| ledger.reply(id)).is_some_and(is_ping) {
+            true => ledger.rule_ping(epoch),
+            false => ledger.rule(epoch, call),
+        }
+    }
+
     /// The exchange of this call ended without an answer.
     pub(crate) fn missed(&self, epoch: Epoch, id: CallId, fault: &Fault) {
-        let missed = self.desk().ledger.miss(self.now(), epoch, id, fault);
+        let mut desk = self.desk();
+        let missed = desk.ledger.miss(self.now(), epoch, id, fault);
+        match desk.session.as_ref().map(|session| session.epoch) {
+            // An exchange of an earlier session: the next one is there already.
+            Some(live) if desk.ledger.is_open() && live != epoch => self.dispatch(desk, live),
+            _ => drop(desk),
+        }
         self.wake.notify_one(); // A pause ends some time, or a drain waits for this call.
         if let Some(Missed::Over(ended)) = missed {
+            let fault = &fault.as_expiry();
             let kind = match fault.http_status() {
                 Some(_) => ErrorKind::Refused,
                 None if matches!(fault, Fault::Unprocessed { .. }) => ErrorKind::Interrupted,

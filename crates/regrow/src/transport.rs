@@ -89,6 +89,9 @@ pub trait Exchanges: Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
+    /// The server has forgotten the session, as a refusal showed: it needs no farewell.
+    fn forgotten(&self) {}
+
     /// Asks for a sign of life below the protocol: any answer at all.
     fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>>;
 }

@@ -1,6 +1,6 @@
-//! Scenarios 29 and 38: the server has forgotten the session.
+//! Scenarios 29, 38 and 44 to 46: the server has forgotten the session, or refuses as if it had.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -109,25 +109,122 @@ fn scenario_29_calls_at_once_on_a_forgotten_session_share_one_handshake() {
 }
 
 #[test]
-fn scenario_29_a_call_in_flight_when_the_session_is_forgotten_is_told_why() {
+fn scenario_46_a_call_in_flight_when_the_session_is_forgotten_is_answered() {
     for plan in ["", "answer=sse"] {
         let site = Site::new(Era::Legacy, plan);
         let mut peer = site.connect();
         peer.call("echo", json!({ "text": "the session is good" }));
         assert!(site.journal.wait(PATIENCE, |journal| journal.gets() == 1));
-        let id = peer.begin_call("slow", json!({ "ms": 60_000, "key": "a" }));
+        let id = peer.begin_call("slow", json!({ "ms": 4000, "key": "a" }));
         assert!(site.journal.wait(PATIENCE, |journal| journal.runs("slow") == 1));
         site.end_session();
-        let (text, told) = peer.client.failure(id);
-        assert_eq!(
-            (&told["kind"], &told["cause"]),
-            (&json!("interrupted"), &json!("session-expired")),
-            "{told}"
-        );
-        assert_eq!(told["delivery"], "unknown");
-        assert!(text.contains("may have run"), "{text}");
         assert_eq!(peer.call("count", json!({})), "1");
+        assert_eq!(site.journal.requests("initialize"), 2, "the next session is there already");
+        assert_eq!(peer.result(id), "slow");
         assert_eq!((site.journal.runs("slow"), site.journal.requests("initialize")), (1, 2));
+        peer.assert_nothing_charged();
+        peer.leave();
+    }
+}
+
+#[test]
+fn scenario_46_a_call_on_a_forgotten_session_can_be_cancelled_and_ends_with_its_client() {
+    let site = Site::new(Era::Legacy, "no-get");
+    let mut peer = site.connect_with(&["--call-timeout", "6s"]);
+    peer.call("echo", json!({ "text": "the session is good" }));
+    let calls: Vec<u64> =
+        ["a", "b"].iter().map(|key| peer.begin_call("slow", json!({ "ms": 60_000, "key": key }))).collect();
+    assert!(site.journal.wait(PATIENCE, |journal| journal.runs("slow") == 2));
+    forget(&site, 1, "404");
+    assert_eq!(peer.call("count", json!({})), "1");
+    peer.client.notify("notifications/cancelled", json!({ "requestId": calls[0] }));
+    let (_, told) = peer.client.failure(calls[1]);
+    assert_eq!((&told["kind"], &told["delivery"]), (&json!("timeout"), &json!("unknown")), "{told}");
+    assert_eq!(peer.call("count", json!({})), "2");
+    peer.begin_call("slow", json!({ "ms": 60_000, "key": "c" }));
+    assert!(site.journal.wait(PATIENCE, |journal| journal.runs("slow") == 3));
+    forget(&site, 2, "404");
+    assert_eq!(peer.call("count", json!({})), "3");
+    let (code, _) = peer.client.leave();
+    assert!(code.is_some(), "{}", peer.log());
+    peer.client.marked.assert_none_left(Duration::from_secs(5));
+}
+
+/// Every way in which a tool can be refused as if the session were gone.
+const REFUSALS: [(u16, &str); 5] =
+    [(404, "text"), (404, "json"), (404, "empty"), (404, "rpc-null"), (400, "rpc-null")];
+
+#[test]
+fn scenario_44_one_tool_that_is_refused_is_sent_twice_at_most_and_nobody_else_notices() {
+    for (status, body) in REFUSALS {
+        let site = Site::new(Era::Legacy, "");
+        let mut peer = site.connect();
+        assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
+        let slow = peer.begin_call("slow", json!({ "ms": 3000, "key": "b" }));
+        assert!(site.journal.wait(PATIENCE, |journal| journal.runs("slow") == 1));
+        site.control(&format!("status={status} body={body} on=tools/call:echo"));
+        for round in 1..=4 {
+            let begun = Instant::now();
+            let (text, told) = peer.failing_call("echo", json!({ "text": "x" }));
+            assert!(begun.elapsed() < Duration::from_secs(5) + slack(), "{:?}", begun.elapsed());
+            assert_eq!((&told["kind"], &told["httpStatus"]), (&json!("refused"), &json!(status)), "{told}");
+            assert_eq!(told["delivery"], "unknown", "{told}");
+            assert!(text.contains("may have run") && text.contains(&status.to_string()), "{text}");
+            assert_eq!(site.journal.refused(status).len(), round + 1, "{status} {body}: sent twice once");
+            assert_eq!(peer.call("count", json!({ "key": "a" })), (round + 1).to_string());
+        }
+        assert_eq!(peer.result(slow), "slow", "{status} {body}");
+        assert_eq!(site.journal.requests("initialize"), 2, "{status} {body}");
+        peer.assert_nothing_charged();
+        peer.leave();
+    }
+}
+
+#[test]
+fn scenario_44_where_a_refusal_proves_nothing_a_forgotten_session_is_found_out_all_the_same() {
+    let site = Site::new(Era::Legacy, "no-get");
+    let mut peer = site.connect();
+    peer.call("count", json!({ "key": "a" }));
+    site.control("no-get status=404 on=tools/call:echo");
+    peer.failing_call("echo", json!({ "text": "x" }));
+    for round in 1..=2 {
+        forget(&site, round, "404-text");
+        assert_eq!(peer.call("count", json!({ "key": "a" })), (round + 1).to_string());
+        assert_eq!(site.journal.requests("initialize"), round + 2);
+    }
+    peer.assert_nothing_charged();
+    peer.leave();
+}
+
+#[test]
+fn scenario_44_without_a_session_id_no_status_is_an_expiry() {
+    let site = Site::new(Era::Legacy, "stateless");
+    let mut peer = site.connect();
+    peer.call("count", json!({ "key": "a" }));
+    for (status, body) in REFUSALS.into_iter().filter(|(_, body)| *body != "rpc-null") {
+        site.control(&format!("stateless status={status} body={body} on=tools/call:echo"));
+        let refused = site.journal.refused(status).len();
+        let (text, told) = peer.failing_call("echo", json!({ "text": "x" }));
+        assert_eq!((&told["httpStatus"], &told["delivery"]), (&json!(status), &json!("unknown")), "{told}");
+        assert!(text.contains("may have run"), "{text}");
+        assert_eq!(site.journal.refused(status).len(), refused + 1, "{status} {body}");
+    }
+    assert_eq!((peer.sessions(), site.journal.requests("initialize")), (1, 1));
+    peer.leave();
+}
+
+#[test]
+fn scenario_45_a_server_that_refuses_the_stream_has_none_and_keeps_its_session() {
+    for status in [404, 400, 401, 403, 410] {
+        let site = Site::new(Era::Legacy, &format!("status={status} on=GET"));
+        let mut peer = site.connect();
+        assert!(site.journal.wait(PATIENCE, |journal| !journal.refused(status).is_empty()));
+        for number in 1..=8 {
+            assert_eq!(peer.call("count", json!({ "key": "a" })), number.to_string(), "{status}");
+        }
+        assert_eq!((site.journal.requests("initialize"), site.journal.sessions().len()), (1, 1), "{status}");
+        assert_eq!(peer.sessions(), 1);
+        peer.assert_nothing_charged();
         peer.leave();
     }
 }

@@ -135,6 +135,29 @@ fn a_send_that_never_arrived_is_not_counted() {
 }
 
 #[test]
+fn no_call_is_written_more_than_three_times_whatever_became_of_it() {
+    for nature in [Effect, Read, Discovery] {
+        // On a pipe whose server never reads, and on exchanges that the server puts off.
+        let mut piped = open();
+        let mut put_off = open();
+        let mut ids = [call(&mut piped, nature, "a"), call(&mut put_off, nature, "a")];
+        for epoch in 1..=2 {
+            piped.sent(ids[0], 0);
+            put_off.sent(ids[1], 0);
+            assert_eq!(piped.settle(at(1), Epoch(epoch), 0, true), []);
+            assert_eq!(put_off.miss(at(epoch * 10), Epoch(1), ids[1], &deferred(1)), KEPT);
+            ids[0] = dispatch(&mut piped, epoch + 1)[0].1;
+            ids[1] = resumed(&mut put_off, at(epoch * 10 + 9), 1)[0].1;
+        }
+        piped.sent(ids[0], 0);
+        put_off.sent(ids[1], 0);
+        assert_eq!(fates(&piped.settle(at(1), Epoch(3), 0, true)), [("a", Delivery::NotSent)]);
+        let over = fate(put_off.miss(at(30), Epoch(1), ids[1], &deferred(1)));
+        assert_eq!(over, Some((Delivery::NotSent, Some(Epoch(1)))));
+    }
+}
+
+#[test]
 fn one_deadline_holds_over_all_sends() {
     let mut ledger = open();
     let id = call(&mut ledger, Read, "a");
@@ -641,7 +664,8 @@ fn a_call_that_provably_did_not_run_is_sent_again_whatever_it_is() {
 #[test]
 fn what_would_be_refused_again_is_not_sent_again() {
     let refusals = [
-        (status(404), Delivery::NotSent),
+        (status(404), Delivery::Unknown),
+        (status(405), Delivery::NotSent),
         (Fault::Unauthorized { code: 401 }, Delivery::NotSent),
         (Fault::Redirected { to: "https://elsewhere".into() }, Delivery::NotSent),
         (Fault::Untrusted { host: "h".into(), reason: "expired".into() }, Delivery::NotSent),
@@ -851,6 +875,90 @@ fn a_session_that_forgot_us_after_all_did_not_run_an_unsafe_call_twice() {
     };
     assert_eq!(expired(false), None);
     assert_eq!(expired(true), Some((Delivery::Unknown, Some(Epoch(1)))));
+}
+
+fn no_session(evidence: Evidence) -> Fault {
+    Fault::NoSession { code: 404, said: String::new(), evidence }
+}
+
+#[test]
+fn a_call_that_is_refused_on_two_sessions_has_its_answer() {
+    for evidence in [Evidence::Words, Evidence::Status] {
+        let mut ledger = open();
+        let id = sent(&mut ledger, Effect, "a");
+        assert_eq!(ledger.rule(Epoch(1), Some(id)), Ruling::Expired);
+        assert_eq!(ledger.miss(at(1), Epoch(1), id, &no_session(evidence)), KEPT);
+        assert!(!ledger.is_open());
+        let id = dispatch(&mut ledger, 2)[0].1;
+        ledger.sent(id, 0);
+        assert_eq!(ledger.rule(Epoch(2), Some(id)), Ruling::Answer);
+        let answer = no_session(evidence).as_answer();
+        assert_eq!(
+            fate(ledger.miss(at(1), Epoch(2), id, &answer)),
+            Some((Delivery::Unknown, Some(Epoch(2))))
+        );
+        assert!(ledger.is_open(), "the session lives");
+    }
+}
+
+#[test]
+fn a_refused_call_that_ends_before_it_is_sent_again_may_have_run_unless_the_server_says_otherwise() {
+    let delivery = |evidence| {
+        let mut ledger = open();
+        let id = sent(&mut ledger, Effect, "a");
+        ledger.miss(at(1), Epoch(1), id, &no_session(evidence));
+        fates(&ledger.fail_waiting(&unreachable()))
+    };
+    assert_eq!(delivery(Evidence::Words), [("a", Delivery::NotSent)]);
+    assert_eq!(delivery(Evidence::Status), [("a", Delivery::Unknown)]);
+}
+
+#[test]
+fn what_is_not_sent_again_is_no_proof_and_a_session_that_is_over_needs_none() {
+    let mut ledger = open();
+    let own = ledger.admit_own(at(0), Epoch(1), Duration::from_secs(1), "own");
+    assert_eq!([ledger.rule(Epoch(1), Some(own)), ledger.rule(Epoch(1), None)], [Ruling::Ask; 2]);
+    assert_eq!(ledger.rule(Epoch(2), None), Ruling::Expired, "in the handshake");
+    let id = sent(&mut ledger, Effect, "a");
+    ledger.hold(Epoch(1));
+    let rulings = [Some(own), Some(id), None].map(|id| ledger.rule(Epoch(1), id));
+    assert_eq!(rulings, [Ruling::Expired; 3]);
+    assert_eq!([ledger.rule_ping(Epoch(1)), ledger.rule_ping(Epoch(2))], [Ruling::Expired; 2]);
+    assert_eq!(ledger.rule_ping(Epoch(3)), Ruling::Answer);
+    ledger.ping_answered();
+    assert_eq!(ledger.rule_ping(Epoch(3)), Ruling::Expired);
+}
+
+#[test]
+fn calls_keep_their_exchange_when_their_session_is_forgotten() {
+    let mut ledger = open();
+    let [carried, elsewhere] = ["carried", "elsewhere"].map(|name| sent(&mut ledger, Effect, name));
+    let stream = sent(&mut ledger, Stream, "stream");
+    let unsent = call(&mut ledger, Effect, "unsent");
+    let own = ledger.admit_own(at(0), Epoch(1), Duration::from_secs(1), "own");
+    ledger.sent(own, 0);
+    let over = ledger.retire(at(1), Epoch(1), |id| id != elsewhere);
+    assert_eq!(fates(&over), [("elsewhere", Delivery::Unknown), ("own", Delivery::Unknown)]);
+    assert_eq!(names(&dispatch(&mut ledger, 2)), ["stream", "unsent"]);
+    assert!(ledger.is_on(Epoch(1), carried) && !ledger.is_on(Epoch(1), stream));
+    assert!(!ledger.is_on(Epoch(1), unsent));
+    let next = sent(&mut ledger, Read, "next");
+    assert_eq!(ledger.answer(Epoch(2), next, true), Some("next"));
+    assert_eq!(ledger.answer(Epoch(1), carried, true), Some("carried"));
+    assert!(ledger.has_answered(Epoch(2)), "what an older session answers does not undo that");
+}
+
+#[test]
+fn whatever_is_in_flight_on_any_session_ends_with_the_connection() {
+    let mut ledger = open();
+    sent(&mut ledger, Read, "old");
+    ledger.retire(at(1), Epoch(1), |_| true);
+    ledger.open(Epoch(2));
+    sent(&mut ledger, Read, "new");
+    assert_eq!((ledger.in_flight(Epoch(2)), ledger.in_flight_anywhere()), (1, 2));
+    ledger.close();
+    assert_eq!(fates(&ledger.end_all(at(2))), [("old", Delivery::Unknown), ("new", Delivery::Unknown)]);
+    assert!(ledger.is_empty());
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{count, gaps};
 use crate::world::owner::{Fate, Owner, Told};
-use crate::world::{Happening, World, at, check, exact, secs};
-use regrow_core::{Delivery, Event, Fault, Nature, Notice, Orderer, Policy, Pulse};
+use crate::world::{Happening, World, at, check, exact, no_session, secs};
+use regrow_core::{Delivery, Event, Evidence, Fault, Nature, Notice, Orderer, Policy, Pulse};
 
 fn unreachable() -> Fault {
     Fault::Unreachable { address: "localhost:80".into(), reason: "connection refused".into() }
@@ -140,12 +140,50 @@ fn a_session_that_is_forgotten_fifty_times_costs_nothing_and_loses_no_call() {
 
 #[test]
 fn sessions_that_are_forgotten_without_an_answer_are_bounded() {
-    let world = read(web(20.0).start(0.0).forgets_after(0), 1.0);
+    let world = (1..=30).fold(web(20.0).start(0.0).forgets_after(0), |world, n| read(world, f64::from(n)));
     let life = world.until(60.0).live(&exact());
-    assert!(life.charges() >= 6 && !life.parked().is_empty(), "{}", life.log);
-    let (paced, starts) = (gaps(&life), life.starts.len());
-    assert!(paced[9..].iter().all(|&gap| gap >= 1.0), "once a second for the call that waits: {paced:?}");
-    assert!(starts <= 10 + 60, "{starts}");
+    assert!(life.sends.values().all(|&sends| sends <= 2), "{:?}", life.sends);
+    assert!(life.starts.len() <= 10 + 60, "{}", life.starts.len());
+}
+
+#[test]
+fn a_call_that_is_refused_on_two_sessions_has_its_answer_and_the_session_stays() {
+    let refused = || Happening::Cuts(no_session(Evidence::Status));
+    let life = check(
+        &exact(),
+        web(20.0).start(0.0).call(1.0).call(2.0).then(2.05, refused()).then(2.2, refused()).call(3.0),
+        "
+        0.0s idle -> connecting
+        0.1s connecting -> ready
+        1.1s call 1: answered
+        2.05s ready -> closing: the server no longer knows the session, free
+        2.05s closing -> connecting
+        2.15s connecting -> ready
+        2.2s call 2: failed, unknown: the server answered HTTP 404
+        3.1s call 3: answered
+        ",
+    );
+    assert_eq!((life.charges(), life.sends[&2]), (0, 2));
+}
+
+#[test]
+fn a_call_that_runs_while_its_session_is_forgotten_is_answered_on_its_own_exchange() {
+    let world = web(10.0).start(0.0).call(1.0).call(2.0).then(2.02, Happening::Forgets).call(2.05);
+    let life = check(
+        &exact(),
+        world,
+        "
+        0.0s idle -> connecting
+        0.1s connecting -> ready
+        1.1s call 1: answered
+        2.05s ready -> closing: the server no longer knows the session, free
+        2.05s closing -> connecting
+        2.1s call 2: answered
+        2.15s connecting -> ready
+        2.25s call 3: answered
+        ",
+    );
+    assert_eq!((life.charges(), life.sends[&2], life.sends[&3]), (0, 1, 2));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::properties::{self, Goal, Property, require};
 use crate::scope::{Scope, death, units};
 use crate::world::{Caller, World};
-use regrow_core::{CallId, Epoch, Event, Fault, Manner, Nature, Orderer, State, Step, Watch};
+use regrow_core::{CallId, Epoch, Event, Evidence, Fault, Manner, Nature, Orderer, State, Step, Watch};
 
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +101,8 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
         if !owed.written && takes_input {
             moves.push(Move::Write(owed.caller));
         }
-        if process.is_some_and(|process| !process.abandoned) {
+        // Without a process it is on an exchange that goes on.
+        if process.is_none_or(|process| !process.abandoned) {
             let told = |fault: &&Fault| !owed.ran || may_have_run(fault);
             let misses = scope.misses.iter().filter(told);
             moves.extend(misses.map(|fault| Move::Miss(owed.epoch, owed.id, fault.clone())));
@@ -221,7 +222,10 @@ fn late_news(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
 
 /// Whether a server that has a call may run it, or may have, although its exchange ended so. The world knows that by itself.
 pub(crate) fn may_have_run(fault: &Fault) -> bool {
-    matches!(fault, Fault::AnswerCut | Fault::SessionExpired { ran: true })
+    match fault {
+        Fault::NoSession { evidence, .. } => *evidence != Evidence::Words,
+        fault => *fault == Fault::AnswerCut,
+    }
 }
 
 /// Whether the process lives on with this fault.
@@ -258,7 +262,7 @@ impl World {
             Move::Start => self.step(scope, Event::Start),
             Move::Call(nature) => self.call(scope, nature),
             Move::Cancel(caller) => self.cancel(scope, caller),
-            Move::Write(caller) => self.write(caller),
+            Move::Write(caller) => self.write(scope, caller),
             Move::Run(epoch, nth) => self.run(scope, epoch, nth),
             Move::Answer(epoch, id, good) => self.answer(scope, epoch, id, good),
             Move::Miss(epoch, id, fault) => self.miss(scope, epoch, id, &fault),
@@ -357,10 +361,12 @@ impl World {
         }
     }
 
-    pub(crate) fn write(&mut self, caller: Caller) {
+    pub(crate) fn write(&mut self, scope: &Scope, caller: Caller) {
         let Some(owed) = self.truth.owed.iter_mut().find(|owed| owed.caller == caller) else { return };
         owed.written = true;
         let (epoch, id) = (owed.epoch, owed.id);
+        self.truth.calls[caller].written += 1;
+        properties::judge_write(self, scope, caller);
         let Some(process) = self.process_mut(epoch) else { return };
         let position = process.written;
         process.written += 1;

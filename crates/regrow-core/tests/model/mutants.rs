@@ -28,7 +28,7 @@ const fn mutant(
     Mutant { bug, file, line, becomes, scope, breaks }
 }
 
-const MUTANTS: [Mutant; 46] = [
+const MUTANTS: [Mutant; 49] = [
     mutant(
         "no epoch check",
         "lifecycle.rs",
@@ -64,8 +64,8 @@ const MUTANTS: [Mutant; 46] = [
     mutant(
         "a safe call is replayed without a limit",
         "ledger.rs",
-        "Nature::Read | Nature::Discovery => self.sends < policy.max_sends,",
-        "Nature::Read | Nature::Discovery => true,",
+        "_ if self.written >= policy.max_sends => false, // Whatever became of them.",
+        "",
         "one call",
         "P3",
     ),
@@ -193,8 +193,8 @@ const MUTANTS: [Mutant; 46] = [
     mutant(
         "an unsafe call whose exchange failed is sent again",
         "ledger.rs",
-        ".filter(|_| !self.closed && call.may_move(clock, arrived, &self.policy))",
-        ".filter(|_| !self.closed)",
+        "let may_move = !self.closed && !refused_again && call.may_move(clock, !may_repeat, &self.policy);",
+        "let may_move = !self.closed && !refused_again;",
         "exchange",
         "P3",
     ),
@@ -221,6 +221,30 @@ const MUTANTS: [Mutant; 46] = [
         "if false {",
         "exchanges",
         "P7",
+    ),
+    mutant(
+        "a call that is refused again ends the next session, too",
+        "ledger.rs",
+        "Some(call) if call.refused => self.refusals.request(true),",
+        "",
+        "refused",
+        "P3",
+    ),
+    mutant(
+        "a call loses its exchange with a forgotten session",
+        "lifecycle.rs",
+        "Reach::Session => Effect::Retire(self.epoch, fault),",
+        "Reach::Session => Effect::Settle(self.epoch, fault),",
+        "refused",
+        "P2",
+    ),
+    mutant(
+        "a call on a forgotten session outlives the connection",
+        "lifecycle.rs",
+        "Effect::EndAll(Fault::Closed),",
+        "",
+        "refused",
+        "P6",
     ),
     mutant(
         "a failed probe ends a session under older calls",

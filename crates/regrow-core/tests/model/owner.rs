@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::moves::may_have_run;
 use crate::properties::{self, Goal, Property, require};
 use crate::scope::Scope;
-use crate::world::{Account, Caller, End, Owed, Process, World};
+use crate::world::{Account, Caller, End, Owed, Process, Truth, World};
 use regrow_core::{
-    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Fault, Missed, Nature, Notice, Pulse, Reach,
-    State, Step, Ties,
+    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Evidence, Fault, Missed, Nature, Notice, Pulse,
+    Reach, Ruling, State, Step, Ties,
 };
 
 impl World {
@@ -82,7 +82,18 @@ impl World {
                 self.reach(Goal::Probed);
             }
             Effect::Hold(epoch) => self.ledger.hold(epoch),
-            Effect::Settle(epoch, _) => self.settle(epoch),
+            Effect::Settle(epoch, fault) => {
+                let runs = self.truth.owed.iter().any(|owed| owed.epoch == epoch && owed.written);
+                let forgotten = matches!(fault, Fault::SessionExpired { .. }) && runs;
+                require(self, Property::P2, !forgotten, "a call loses its exchange with a forgotten session");
+                self.settle(epoch);
+            }
+            Effect::Retire(epoch, _) => self.retire(epoch),
+            Effect::EndAll(_) => {
+                let over = self.ledger.end_all(self.now);
+                self.truth.owed.clear();
+                self.fail(over);
+            }
             Effect::FailWaiting(fault) => {
                 let over = self.ledger.fail_waiting(&fault);
                 self.fail(over);
@@ -182,7 +193,11 @@ impl World {
         if self.lifecycle.heeds_demand() && self.ledger.waiting() > 0 {
             self.step(scope, Event::Demand);
         }
-        if matches!(self.lifecycle.state(), State::Draining { .. }) && self.ledger.in_flight(epoch) == 0 {
+        let in_flight = match self.lifecycle.is_closing() {
+            true => self.ledger.in_flight_anywhere(),
+            false => self.ledger.in_flight(epoch),
+        };
+        if matches!(self.lifecycle.state(), State::Draining { .. }) && in_flight == 0 {
             self.step(scope, Event::Drained(epoch));
         }
     }
@@ -198,6 +213,8 @@ impl World {
             nature,
             runs: 0,
             sends: 0,
+            written: 0,
+            refused: None,
             missed: false,
             taken: self.now,
             waits_since: self.now,
@@ -239,7 +256,7 @@ impl World {
             self.truth.account.last_sent = Some(caller);
         }
         if !scope.slow_writes && self.process(epoch).is_some_and(|process| process.alive) {
-            self.write(caller);
+            self.write(scope, caller);
         }
         if self.truth.greeting_open {
             let news = match self.truth.calls[caller].nature {
@@ -300,12 +317,18 @@ impl World {
         if fault.http_status().is_some() {
             self.truth.heard = self.now;
         }
-        let Some(process) = self.process_mut(epoch) else { return };
         // What may have run may yet run; what is said not to have run never does.
-        process.pipe.retain(|&(unread, _)| unread != id || may_have_run(fault));
-        let kept = process.patience.is_none();
-        if kept && fault.reach() == Reach::Session && process.causes.is_empty() {
-            process.causes.push(fault.clone());
+        if let Some(process) = self.process_mut(epoch) {
+            process.pipe.retain(|&(unread, _)| unread != id || may_have_run(fault));
+        }
+        let fault = &self.rule(epoch, id, owed.caller, fault);
+        let kept = self.process(epoch).is_some_and(|process| process.patience.is_none());
+        if let Some(process) = self.process_mut(epoch)
+            && kept
+            && fault.reach() == Reach::Session
+            && process.causes.is_empty()
+        {
+            process.causes.push(fault.as_expiry());
         }
         self.truth.owed.retain(|owed| owed.id != id);
         match self.ledger.miss(self.now, epoch, id, fault) {
@@ -320,10 +343,31 @@ impl World {
                 self.reach(Goal::MissedAndOver);
             }
         }
+        if epoch != self.epoch() && self.ledger.is_open() {
+            self.dispatch(scope, self.epoch()); // The next session is there already.
+        }
         if kept && fault.reach() == Reach::Doubt {
             let pulse = self.pulse(epoch);
             self.step(scope, Event::Doubted(epoch, pulse));
         }
+    }
+
+    /// What a refusal means that may tell of a forgotten session. A server that says so in words has forgotten it, and says so again
+    /// if it is asked; one that only answers with a status knows it.
+    fn rule(&mut self, epoch: Epoch, id: CallId, caller: Caller, fault: &Fault) -> Fault {
+        let Fault::NoSession { evidence, .. } = fault else { return fault.clone() };
+        let expired = match self.ledger.rule(epoch, Some(id)) {
+            Ruling::Expired => true,
+            Ruling::Answer => false,
+            Ruling::Ask => *evidence != Evidence::Status,
+        };
+        let again = self.truth.calls[caller].refused.is_some();
+        require(self, Property::P3, !(again && expired), "a call that is refused again ends a session");
+        if !expired {
+            return fault.as_answer();
+        }
+        self.truth.calls[caller].refused = Some(*evidence);
+        fault.clone()
     }
 
     /// Calls whose pause is over leave, if there is a session to go to.
@@ -378,6 +422,16 @@ impl World {
         if over.iter().any(|ended| ended.refused) {
             self.reach(Goal::MethodNotKnown);
         }
+        self.fail(over);
+    }
+
+    /// The session was forgotten: calls that the server works on keep their exchange.
+    fn retire(&mut self, epoch: Epoch) {
+        let Truth { owed, .. } = &self.truth;
+        let has_exchange = |id| owed.iter().any(|owed| owed.id == id && owed.written);
+        let over = self.ledger.retire(self.now, epoch, has_exchange);
+        let ledger = &self.ledger;
+        self.truth.owed.retain(|owed| owed.epoch != epoch || ledger.is_on(epoch, owed.id));
         self.fail(over);
     }
 

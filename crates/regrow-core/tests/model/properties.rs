@@ -4,7 +4,7 @@
 use crate::scope::{HORIZON, Scope};
 use crate::world::{Caller, End, World};
 use regrow_core::{
-    CallId, Epoch, Event, Fault, Intent, Nature, Notice, Orderer, Policy, State, Step, Time, Watch,
+    CallId, Epoch, Event, Evidence, Fault, Intent, Nature, Notice, Orderer, Policy, State, Step, Time, Watch,
 };
 use std::time::Duration;
 
@@ -148,6 +148,8 @@ pub(crate) fn expected_charge(world: &mut World, scope: &Scope, before: &State, 
     let answered = world.truth.account.answered;
     let spent = !answered && world.truth.free_in_a_row >= policy.free_reconnects;
     let due = match (before, event) {
+        // It is being left, and that is all.
+        (State::Draining { .. }, Event::Lost(_, Fault::SessionExpired { .. }, _)) => false,
         (
             State::Connecting { .. } | State::Ready { .. } | State::Draining { .. },
             Event::Lost(epoch, fault, _),
@@ -530,13 +532,22 @@ pub(crate) fn judge_send(world: &mut World, epoch: Epoch, caller: Caller) {
 pub(crate) fn judge_run(world: &mut World, scope: &Scope, caller: Caller) {
     let call = &world.truth.calls[caller];
     let most = match call.nature {
-        Nature::Effect => 1,
+        // What the protocol takes for a forgotten session is believed once.
+        Nature::Effect => 1 + u8::from(call.refused == Some(Evidence::Status)),
         Nature::Read | Nature::Discovery => scope.policy.max_sends,
         Nature::Greeting | Nature::Stream => u8::MAX,
     };
     let (runs, end) = (call.runs, call.end);
     require(world, Property::P3, runs <= most, "a call runs too often");
     require(world, Property::P3, end != Some(End::ToldNotSent), "a call runs that was said to be not sent");
+}
+
+/// P3: and it is never sent more often than that, whatever the reason.
+pub(crate) fn judge_write(world: &mut World, scope: &Scope, caller: Caller) {
+    let call = &world.truth.calls[caller];
+    let exempt = matches!(call.nature, Nature::Greeting | Nature::Stream);
+    let often = call.written > scope.policy.max_sends && !exempt;
+    require(world, Property::P3, !often, "a call is sent too often");
 }
 
 /// After every move.

@@ -1,8 +1,8 @@
 //! How far a model goes: its numbers, and what may happen in it.
 
 use regrow_core::{
-    BackoffPolicy, BudgetPolicy, Fault, FirstStartPolicy, Ladder, Ladders, Manner, Nature, Orderer, Policy,
-    Time,
+    BackoffPolicy, BudgetPolicy, Evidence, Fault, FirstStartPolicy, Ladder, Ladders, Manner, Nature, Orderer,
+    Policy, Time,
 };
 use std::time::Duration;
 
@@ -79,6 +79,7 @@ pub(crate) fn usual() -> Vec<Scope> {
         relay(),
         exchange(),
         exchanges(),
+        refused(),
         deferred(),
         mended(),
         operator(),
@@ -103,6 +104,7 @@ pub(crate) fn full() -> Vec<Scope> {
         relay,
         Scope { epochs: 3, ..exchange() },
         exchanges(),
+        Scope { natures: &[Nature::Effect, Nature::Read], drains: true, ..refused() },
         deferred(),
         mended(),
         Scope { orders: 1, manners: &[Manner::Told], ..operator() },
@@ -250,7 +252,13 @@ fn exchange() -> Scope {
     Scope {
         calls: 1,
         faults: vec![],
-        misses: vec![gone(), Fault::AnswerCut, forgotten(false), forgotten(true), later(2)],
+        misses: vec![
+            gone(),
+            Fault::AnswerCut,
+            forgotten(Evidence::Status),
+            forgotten(Evidence::Response),
+            later(2),
+        ],
         probe_faults: vec![gone()],
         orders: 1,
         orderers: &[Orderer::Person],
@@ -268,9 +276,22 @@ fn exchanges() -> Scope {
         calls: 2,
         natures: &[Nature::Read],
         faults: vec![],
-        misses: vec![Fault::AnswerCut, forgotten(false)],
+        misses: vec![Fault::AnswerCut, forgotten(Evidence::Words)],
         probe_faults: vec![gone()],
         ..quiet("exchanges")
+    }
+}
+
+/// Calls that are refused as if the session were gone, some of them whatever the session, while others run on.
+fn refused() -> Scope {
+    Scope {
+        epochs: 2,
+        calls: 2,
+        natures: &[Nature::Effect],
+        faults: vec![],
+        misses: vec![forgotten(Evidence::Words), forgotten(Evidence::Status)],
+        manners: &[Manner::Told],
+        ..quiet("refused")
     }
 }
 
@@ -331,8 +352,8 @@ fn gone() -> Fault {
     Fault::Unreachable { address: String::new(), reason: String::new() }
 }
 
-fn forgotten(ran: bool) -> Fault {
-    Fault::SessionExpired { ran }
+fn forgotten(evidence: Evidence) -> Fault {
+    Fault::NoSession { code: 404, said: String::new(), evidence }
 }
 
 fn later(number: u64) -> Fault {
@@ -374,7 +395,6 @@ pub(crate) fn small_policy() -> Policy {
         },
         abandon_after: units(1),
         settle_after: units(1),
-        expired_settle_after: units(1),
         max_sends: 2,
         resend_pause: units(1),
         defer_limit: units(3),

@@ -3,7 +3,7 @@
 use crate::first::FirstStart;
 use crate::properties::{Broken, Goal};
 use crate::scope::{BIRTH, HORIZON, Scope};
-use regrow_core::{CallId, Epoch, Fault, Ledger, Lifecycle, Nature, Time};
+use regrow_core::{CallId, Epoch, Evidence, Fault, Ledger, Lifecycle, Nature, Time};
 use std::hash::{Hash, Hasher};
 
 /// A call as its caller knows it: an index into [`Truth::calls`].
@@ -63,6 +63,10 @@ pub(crate) struct Call {
     /// How often a server has run it.
     pub(crate) runs: u8,
     pub(crate) sends: u8,
+    /// How often it was written to a server.
+    pub(crate) written: u8,
+    /// A session was left because it was refused there.
+    pub(crate) refused: Option<Evidence>,
     /// Its exchange ended once without an answer, but it did not.
     pub(crate) missed: bool,
     pub(crate) taken: Time,

@@ -38,11 +38,19 @@ pub(crate) fn p2_the_calls_of_a_failed_session_end_soon(walk: &Walk) {
 /// stream is no call.
 pub(crate) fn p3_a_call_runs_at_most_once_unless_safe(caller: Caller, truth: &Truth, policy: &Policy) {
     let most = match truth.nature {
-        Nature::Effect => 1,
+        // What the protocol takes for a forgotten session is believed once.
+        Nature::Effect => 1 + u32::from(truth.refused),
         Nature::Read | Nature::Discovery => u32::from(policy.max_sends),
         Nature::Greeting | Nature::Stream => return,
     };
     assert!(truth.runs <= most, "P3: call {caller} ran {} times", truth.runs);
+}
+
+/// P3: and never sent more than three times, whatever the reason.
+pub(crate) fn p3_a_call_is_sent_at_most_three_times(caller: Caller, truth: &Truth, policy: &Policy) {
+    let exempt = matches!(truth.nature, Nature::Greeting | Nature::Stream);
+    let sends = truth.written;
+    assert!(exempt || sends <= u32::from(policy.max_sends), "P3: call {caller} was sent {sends} times");
 }
 
 /// The other half of P3: whoever is told "not sent" may send again, so it must be true, then and later.
@@ -203,7 +211,10 @@ pub(crate) fn p8_calls_fail_with_the_attempt_they_waited_for(walk: &mut Walk, fa
             || goes_on
             || did_not_run && walk.has_patience(truth, fault)
     };
-    let left = walk.calls.iter().find(|(_, truth)| truth.ended.is_none() && !patient(truth));
+    // Those of earlier sessions do not wait: their exchanges go on.
+    let placed: BTreeSet<Caller> = walk.outstanding.values().copied().collect();
+    let waits = |caller: &Caller, truth: &Truth| truth.ended.is_none() && !placed.contains(caller);
+    let left = walk.calls.iter().find(|(caller, truth)| waits(caller, truth) && !patient(truth));
     assert!(left.is_none(), "P8: call {:?} waits on", left.map(|(caller, _)| caller));
 }
 

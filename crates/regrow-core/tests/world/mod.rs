@@ -4,7 +4,7 @@ pub(crate) mod owner;
 
 use owner::{Caller, Fate, Owner, Told};
 use regrow_core::{
-    CallId, Epoch, Event, Fault, Manner, Nature, Notice, Orderer, Policy, Reach, State, Step, Time,
+    CallId, Epoch, Event, Evidence, Fault, Manner, Nature, Notice, Orderer, Policy, Reach, State, Step, Time,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -434,8 +434,13 @@ impl Run<'_> {
                 }
             }
             Happening::Answers(epoch, id) => {
-                let Some(session) = self.session.as_mut().filter(live) else { return };
-                if session.epoch != epoch {
+                let Some(session) = self.session.as_mut().filter(|s| s.epoch == epoch) else {
+                    if !self.world.pipes {
+                        owner.answer(now, epoch, id, true); // On an exchange that goes on.
+                    }
+                    return;
+                };
+                if !live(&session) {
                     return;
                 }
                 session.answers += 1;
@@ -462,6 +467,8 @@ impl Run<'_> {
                 if fault.http_status().is_some() {
                     owner.heard = now;
                 }
+                let forgotten = self.session.as_ref().is_some_and(|session| session.forgotten);
+                let fault = owner.judge(epoch, id, fault, forgotten);
                 if owner.miss(now, epoch, id, &fault) {
                     owner.concern(now, epoch, &fault);
                 }
@@ -516,7 +523,7 @@ impl Run<'_> {
         let now = self.now;
         for told in std::mem::take(&mut self.owner.told) {
             match told {
-                Told::Step(..) | Told::Settled(_) | Told::Kept(_) => {}
+                Told::Step(..) | Told::Settled(_) | Told::Retired(_) | Told::Kept(_) => {}
                 Told::Connect(epoch) => self.connect(epoch),
                 Told::Probe(epoch) => {
                     self.life.probes.push(now);
@@ -573,7 +580,7 @@ impl Run<'_> {
         let forgotten = self.session.as_ref().is_some_and(|session| session.forgotten);
         match down {
             Some((_, _, fault)) => Some(fault.clone()),
-            None => forgotten.then_some(Fault::SessionExpired { ran: false }),
+            None => forgotten.then(|| no_session(Evidence::Words)),
         }
     }
 
@@ -642,6 +649,11 @@ impl Run<'_> {
             None => {}
         }
     }
+}
+
+/// The server answers as one that does not know the session.
+pub(crate) fn no_session(evidence: Evidence) -> Fault {
+    Fault::NoSession { code: 404, said: String::new(), evidence }
 }
 
 /// Whether this life in this world reads like that log.

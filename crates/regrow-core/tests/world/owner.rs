@@ -4,7 +4,7 @@
 
 use regrow_core::{
     Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Fault, Ledger, Lifecycle, Missed, Nature,
-    Notice, Orderer, Policy, Pulse, Reach, Refusal, State, Ties, Time,
+    Notice, Orderer, Policy, Pulse, Reach, Refusal, Ruling, State, Ties, Time,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub(crate) enum Told {
     Step(State, Event),
     /// It was decided what becomes of the calls on this session.
     Settled(Epoch),
+    /// The same, but calls keep their exchange.
+    Retired(Epoch),
     /// The state has another name than before.
     Moved(&'static str, &'static str),
     /// Bytes of this call go to this session.
@@ -148,13 +150,36 @@ impl Owner {
         Some(caller)
     }
 
+    /// What the exchange of a call has ended with, where a refusal may tell of a forgotten session. `forgotten`: what the server says if
+    /// it is asked for that.
+    pub(crate) fn judge(&mut self, epoch: Epoch, id: CallId, fault: Fault, forgotten: bool) -> Fault {
+        if !matches!(fault, Fault::NoSession { .. }) {
+            return fault;
+        }
+        let expired = match self.ledger.rule(epoch, Some(id)) {
+            Ruling::Expired => true,
+            Ruling::Answer => false,
+            Ruling::Ask => {
+                if !forgotten {
+                    self.ledger.session_is_known();
+                }
+                forgotten
+            }
+        };
+        if expired { fault } else { fault.as_answer() }
+    }
+
     /// The exchange of a call ended without an answer. Says whether that was news.
     pub(crate) fn miss(&mut self, now: Time, epoch: Epoch, id: CallId, fault: &Fault) -> bool {
         let caller = self.ledger.reply(id).copied();
         let Some(missed) = self.ledger.miss(now, epoch, id, fault) else { return false };
         match missed {
             Missed::Kept => self.told.extend(caller.map(Told::Kept)),
-            Missed::Over(ended) => self.fail(vec![ended], fault),
+            Missed::Over(ended) => self.fail(vec![ended], &fault.as_expiry()),
+        }
+        let live = self.epoch();
+        if epoch != live && self.ledger.is_open() {
+            while self.dispatch(live) {} // The next session is there already.
         }
         self.follow(now);
         true
@@ -166,7 +191,7 @@ impl Owner {
         match fault.reach() {
             Reach::Call => {}
             Reach::Doubt => self.event(now, Event::Doubted(epoch, pulse)),
-            Reach::Session => self.event(now, Event::Lost(epoch, fault.clone(), pulse)),
+            Reach::Session => self.event(now, Event::Lost(epoch, fault.as_expiry(), pulse)),
         }
     }
 
@@ -215,7 +240,11 @@ impl Owner {
     /// What an owner reports by itself: calls that wait, and a drain that is done.
     fn follow(&mut self, now: Time) {
         let epoch = self.epoch();
-        if matches!(self.lifecycle.state(), State::Draining { .. }) && self.ledger.in_flight(epoch) == 0 {
+        let in_flight = match self.lifecycle.is_closing() {
+            true => self.ledger.in_flight_anywhere(),
+            false => self.ledger.in_flight(epoch),
+        };
+        if matches!(self.lifecycle.state(), State::Draining { .. }) && in_flight == 0 {
             self.step(now, Event::Drained(epoch));
         }
         if self.lifecycle.heeds_demand() && self.ledger.waiting() > 0 {
@@ -247,6 +276,15 @@ impl Owner {
                 self.told.push(Told::Settled(epoch));
                 let read = self.read.get(&epoch).copied().unwrap_or(u64::MAX);
                 let over = self.ledger.settle(now, epoch, read, self.greeted == epoch);
+                self.fail(over, &fault);
+            }
+            Effect::Retire(epoch, fault) => {
+                self.told.push(Told::Retired(epoch));
+                let over = self.ledger.retire(now, epoch, |_| true);
+                self.fail(over, &fault);
+            }
+            Effect::EndAll(fault) => {
+                let over = self.ledger.end_all(now);
                 self.fail(over, &fault);
             }
             Effect::FailWaiting(fault) => {

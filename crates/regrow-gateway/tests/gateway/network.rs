@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use regrow::core::Fault;
+use regrow::core::{Evidence, Fault};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::fake::{Fake, SUBSCRIPTION, Session, Way};
-use crate::remote::{Act, Path, Remote, Speaks, deferred, status};
+use crate::remote::{Act, Path, Remote, Speaks, deferred, no_session, status};
 
 /// What the network is like now.
 #[derive(Default)]
@@ -109,7 +109,7 @@ fn before(random: &mut Rng) -> Vec<Act> {
         3 => vec![Act::Fail(Fault::AnswerCut)],
         4 => vec![Act::Stay],
         5 => vec![Act::Wait(Duration::from_millis(random.u64(..5000))), Act::Fail(status(504))],
-        6 => vec![Act::Forget, Act::Fail(Fault::SessionExpired { ran: false })],
+        6 => vec![Act::Forget, Act::Fail(no_session(Evidence::Words))],
         7 => vec![Act::Fail(Fault::Unauthorized { code: 401 })],
         _ => vec![Act::Fail(Fault::Broken { reason: "reset".into() })],
     }
@@ -120,7 +120,7 @@ fn after(random: &mut Rng, done: Value) -> Vec<Act> {
     match random.u8(..5) {
         0 => vec![Act::Fail(Fault::AnswerCut)],
         1 => vec![Act::Fail(status(502))],
-        2 => vec![Act::Forget, Act::Fail(Fault::SessionExpired { ran: true })],
+        2 => vec![Act::Forget, Act::Fail(no_session(Evidence::Response))],
         3 => vec![Act::Elsewhere, Act::SayElsewhere(done)],
         _ => vec![Act::Say(json!("rubbish")), Act::Say(done)],
     }

@@ -73,7 +73,7 @@ async fn it_is_heard_through_streams_that_come_and_go() {
 
 #[tokio::test]
 async fn a_server_without_such_a_stream_is_left_in_peace() {
-    for status in [405, 501, 400, 406] {
+    for status in [405, 501, 400, 401, 403, 404, 406, 410, 422] {
         let (server, link) = greeted(move |_, _, talk| talk.reply(status, "", "")).await;
         assert_eq!(end(listen(&link).0).await, Deaf::NoStream, "{status}");
         assert_eq!(server.requests().len(), 3);
@@ -84,12 +84,25 @@ async fn a_server_without_such_a_stream_is_left_in_peace() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_forgotten_is_told() {
-    let (server, link) = greeted(|_, _, talk| talk.reply(404, "", "")).await;
-    let expired = Fault::SessionExpired { ran: false };
-    assert_eq!(end(listen(&link).0).await, Deaf::Over(expired));
-    link.process.end(crate::ends::LADDER).await;
-    assert_eq!(server.requests().len(), 3, "nobody takes leave");
+async fn a_stream_that_is_refused_after_it_was_open_is_a_reason_to_doubt() {
+    for status in [404, 400] {
+        let (_server, link) = greeted(move |count, _, talk| {
+            if count == 0 {
+                talk.events("");
+                talk.event(CHANGED);
+                talk.done();
+            } else {
+                talk.reply(status, "", "");
+            }
+        })
+        .await;
+        let (listening, ear) = listen(&link);
+        ear.until(1).await;
+        let end = end(listening).await;
+        assert!(matches!(end, Deaf::Lost(Fault::Broken { .. })), "{end:?}");
+        let (mut listening, _) = listen(&link);
+        assert!(goes_on(&mut listening).await, "{status}: now it has none");
+    }
 }
 
 #[tokio::test]

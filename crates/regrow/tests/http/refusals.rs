@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use regrow::core::Fault;
+use regrow::core::{Evidence, Fault};
 
 use crate::carry::legacy;
 use crate::ear::{ANSWER, CALL, Carried, http, open};
@@ -159,8 +159,12 @@ async fn a_session_is_forgotten_in_many_words() {
         });
         let link = open(&http(&server.url())).await;
         link.greet().await;
-        assert_eq!(link.carry(CALL).await.fault(), Fault::SessionExpired { ran: false }, "{status} {body}");
+        let fault = link.carry(CALL).await.fault();
+        let Fault::NoSession { code, evidence, .. } = fault else { panic!("{status} {body}: {fault:?}") };
+        let words = body.to_lowercase().contains("session");
+        assert_eq!((code, evidence), (status, if words { Evidence::Words } else { Evidence::Status }));
         // Nobody takes leave of a session that is forgotten.
+        link.exchanges.forgotten();
         link.process.end(crate::ends::LADDER).await;
         assert_eq!(server.requests().len(), 3);
     }
@@ -169,7 +173,7 @@ async fn a_session_is_forgotten_in_many_words() {
         let link = open(&http(&server.url())).await;
         link.greet().await;
         let carried = link.carry(CALL).await;
-        let expired = matches!(carried.receipt, Err(Fault::SessionExpired { .. }));
+        let expired = matches!(carried.receipt, Err(Fault::SessionExpired { .. } | Fault::NoSession { .. }));
         assert!(!expired, "{status} {body}");
     }
 }
@@ -178,7 +182,10 @@ async fn a_session_is_forgotten_in_many_words() {
 async fn without_a_session_none_can_be_forgotten() {
     for (status, body) in EXPIRED {
         let carried = answered(status, "", body).await;
-        assert!(!matches!(carried.receipt, Err(Fault::SessionExpired { .. })), "{status} {body}");
+        assert!(
+            !matches!(carried.receipt, Err(Fault::SessionExpired { .. } | Fault::NoSession { .. })),
+            "{status} {body}"
+        );
     }
 }
 
@@ -198,7 +205,8 @@ async fn a_session_forgotten_inside_a_good_answer_may_have_run() {
         let link = open(&http(&server.url())).await;
         link.greet().await;
         let carried = link.carry(CALL).await;
-        assert_eq!(carried.fault(), Fault::SessionExpired { ran: true });
+        let said = ": Session not found".into();
+        assert_eq!(carried.fault(), Fault::NoSession { code: 200, said, evidence: Evidence::Response });
         assert_eq!(carried.ear.texts(), [""; 0]);
     }
     assert_eq!(answered(200, JSON, lost).await.texts(), [lost]);
@@ -210,5 +218,6 @@ async fn notifications_are_refused_in_the_same_words() {
     let link = open(&http(&server.url())).await;
     link.greet().await;
     let told = link.carry(r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#).await;
-    assert_eq!(told.fault(), Fault::SessionExpired { ran: false });
+    let (said, evidence) = (String::new(), Evidence::Status);
+    assert_eq!(told.fault(), Fault::NoSession { code: 404, said, evidence });
 }

@@ -1,6 +1,6 @@
 //! One link to a remote server: the near end of its exchanges.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use regrow::core::{Fault, Ladder};
@@ -24,6 +24,7 @@ struct Inner {
     /// What the server knows us by; none before the handshake.
     session: Mutex<Option<usize>>,
     end: Signal<bool>,
+    left: AtomicBool,
     /// By when its end must be over.
     over_by: Signal<Option<Instant>>,
     ends: AtomicUsize,
@@ -32,6 +33,16 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if !self.end.value() {
+            self.remote.world().links -= 1;
+            self.leave();
+        }
+    }
+}
+
+impl Inner {
+    /// Nothing lives at the other end of it any more, or that is ended: what is still on its way may come to its end.
+    fn leave(&self) {
+        if !self.left.swap(true, Ordering::Relaxed) {
             self.remote.world().live -= 1;
         }
     }
@@ -58,6 +69,7 @@ impl FarEnd {
             number,
             session: Mutex::new(None),
             end: Signal::new(false),
+            left: AtomicBool::new(false),
             over_by: Signal::new(None),
             ends: AtomicUsize::new(0),
         }))
@@ -166,7 +178,7 @@ impl FarEnd {
             return Deaf::Lost(fault);
         }
         let Some(session) = self.known_session() else {
-            return Deaf::Over(Fault::SessionExpired { ran: false });
+            return std::future::pending().await; // No stream is given, and only a message tells why.
         };
         let mut path = remote.path_changes();
         loop {
@@ -238,6 +250,10 @@ impl Exchanges for FarEnd {
         })
     }
 
+    fn forgotten(&self) {
+        self.0.leave();
+    }
+
     fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
         Box::pin(async move {
             let remote = &self.0.remote;
@@ -268,11 +284,12 @@ impl Process for FarEnd {
             let at = remote.elapsed();
             let mut world = remote.world();
             if !again {
-                world.live -= 1;
+                world.links -= 1;
                 world.ended.push((at, self.0.number));
             }
             world.farewell
         };
+        self.0.leave();
         let session = self.session();
         let by = Instant::now() + ladder.length();
         self.0.over_by.change(|over| *over = Some(over.map_or(by, |over| over.min(by))));

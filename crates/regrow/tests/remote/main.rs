@@ -18,6 +18,7 @@ mod inbox;
 mod link;
 mod liveness;
 mod outages;
+mod refusals;
 mod remote;
 mod sessions;
 mod streams;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use regrow::core::{Epoch, Fault};
+use regrow::core::{Epoch, Evidence, Fault};
 use regrow::transport::{BoxFuture, Link, Transport};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
@@ -107,8 +107,11 @@ pub struct World {
     pub dropped: Vec<Value>,
     pub knocks: Vec<Duration>,
     pub listened: Vec<Duration>,
+    /// How many links are open.
+    pub links: usize,
+    /// How many of them have not been left because the server has forgotten their session.
     pub live: usize,
-    /// How many links were open at once at most.
+    /// How many that were at once at most.
     pub most_live: usize,
     /// What was begun on a link that had been ended.
     pub after_end: Vec<String>,
@@ -139,6 +142,7 @@ impl Remote {
                 dropped: vec![],
                 knocks: vec![],
                 listened: vec![],
+                links: 0,
                 live: 0,
                 most_live: 0,
                 after_end: vec![],
@@ -310,7 +314,7 @@ impl Remote {
             let is_legacy = world.speaks != Speaks::Modern && !is_modern(message);
             let is_known = session.is_some_and(|session| world.sessions.contains(&session));
             if is_legacy && message["method"] != "initialize" && !is_known {
-                return vec![Act::Fail(Fault::SessionExpired { ran: false })];
+                return vec![Act::Fail(no_session(Evidence::Words))];
             }
             world.habit.clone()
         };
@@ -326,6 +330,7 @@ impl Transport for Remote {
             if let Some(fault) = &world.closed {
                 return Box::pin(std::future::ready(Err(fault.clone())));
             }
+            world.links += 1;
             world.live += 1;
             world.most_live = world.most_live.max(world.live);
             world.opened.len()
@@ -389,7 +394,8 @@ fn usual(speaks: Speaks, message: &Value) -> Vec<Act> {
     }
 }
 
-/// What a tool call does is in its arguments: `effect`, `ms` before the answer, `status`, `cut`, `stays`, `dies`, `forgets`, `elsewhere`.
+/// What a tool call does is in its arguments: `effect`, `ms` before the answer, `status`, `cut`, `stays`, `dies`, `forgets`,
+/// `elsewhere`, `refused` (404, as if the session were gone).
 fn call(message: &Value) -> Vec<Act> {
     let arguments = &message["params"]["arguments"];
     let is = |name: &str| arguments[name] == true;
@@ -407,7 +413,10 @@ fn call(message: &Value) -> Vec<Act> {
         acts.push(Act::Fail(status(code as u16)));
     }
     if is("forgets") {
-        acts.extend([Act::Forget, Act::Fail(Fault::SessionExpired { ran: true })]);
+        acts.extend([Act::Forget, Act::Fail(no_session(Evidence::Response))]);
+    }
+    if is("refused") {
+        acts.push(Act::Fail(no_session(Evidence::Status)));
     }
     if is("dies") {
         acts.push(Act::Die);
@@ -433,6 +442,12 @@ pub fn refusal(id: &Value, code: i64, message: &str) -> Value {
 
 pub fn status(code: u16) -> Fault {
     Fault::Status { code, said: String::new() }
+}
+
+/// The server answers as one that does not know the session.
+pub fn no_session(evidence: Evidence) -> Fault {
+    let code = if evidence == Evidence::Response { 200 } else { 404 };
+    Fault::NoSession { code, said: ": not found".into(), evidence }
 }
 
 pub fn deferred(after: Duration) -> Fault {

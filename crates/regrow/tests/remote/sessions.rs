@@ -1,11 +1,11 @@
 //! Sessions that a server forgets: one new handshake for all, and nobody notices.
 
-use regrow::core::{Delivery, Fault, Orderer};
+use regrow::core::{Delivery, Evidence, Fault, Orderer};
 use regrow::{Connection, ErrorKind};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::remote::Remote;
+use crate::remote::{Act, Remote, no_session};
 use crate::world::*;
 
 const HANDSHAKE: [&str; 2] = ["initialize", "notifications/initialized"];
@@ -107,7 +107,7 @@ async fn an_expiry_after_which_the_call_may_have_run_is_repeated_for_safe_calls_
             let key = message["params"]["arguments"]["effect"].as_str()?.to_owned();
             first.then(|| {
                 use crate::remote::Act::*;
-                vec![Effect(key), Forget, Fail(Fault::SessionExpired { ran: true })]
+                vec![Effect(key), Forget, Fail(no_session(Evidence::Response))]
             })
         }
     });
@@ -143,15 +143,14 @@ async fn torn_down_every_three_calls_fifty_times_all_calls_succeed_and_nothing_i
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_forgotten_before_it_ever_served_is_a_fault_and_no_loop() {
-    let server = Remote::legacy().on("tools/call", |_| {
-        Some(vec![crate::remote::Act::Forget, crate::remote::Act::Fail(Fault::SessionExpired { ran: false })])
-    });
+    let server = Remote::legacy()
+        .on("tools/call", |_| Some(vec![Act::Forget, Act::Fail(no_session(Evidence::Words))]));
     let connection = to(&server).build();
     let call = connection.request_within("tools/call", Some(json!({ "name": "x" })), Some(secs(3600)));
-    let _ = tokio::time::timeout(secs(600), call).await;
-    let attempts = server.opened().len();
-    assert!(attempts <= 700, "{attempts} attempts in ten minutes"); // A call wakes once a second.
-    assert!(connection.status().borrow().budget_left < 5);
+    let error = call.await.unwrap_err();
+    assert_eq!((error.kind, error.delivery), (ErrorKind::Refused, Delivery::Unknown));
+    assert_eq!((server.count("initialize"), server.count("tools/call")), (2, 2));
+    assert_eq!(connection.status().borrow().budget_left, 4);
 }
 
 #[tokio::test(start_paused = true)]

@@ -112,6 +112,10 @@ fn runs_at_most_once(key: Key, call: &Call, history: &History, broken: &mut Vec<
     if runs > if key.safe { 3 } else { 1 } {
         broken.push(format!("P3: {key} ran {runs} times"));
     }
+    let sends = history.heard.iter().filter(|(_, _, heard)| *heard == Heard::Call(key)).count();
+    if sends > 3 {
+        broken.push(format!("P3: {key} was sent {sends} times"));
+    }
     for (_, end) in &call.ends {
         match end {
             End::NotRun(kind) if runs > 0 => {

@@ -107,7 +107,7 @@ impl Far {
                 history.starts = world.opened.clone();
                 let effects = world.effects.iter();
                 history.runs = effects.filter_map(|(key, runs)| Some((key.parse().ok()?, *runs))).collect();
-                history.left.processes = world.live;
+                history.left.processes = world.links;
                 history.left.most_processes = world.most_live;
                 history.left.after_end = world.after_end.clone();
             }

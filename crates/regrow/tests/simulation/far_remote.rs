@@ -3,19 +3,31 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use regrow::core::Fault;
+use regrow::core::{Evidence, Fault};
 use serde_json::{Value, json};
 
 use crate::chance::Chance;
 use crate::far::{Calm, is_modern};
 use crate::far_process::{numbered, question};
 use crate::history::Recorder;
-use crate::remote::{Act, Path, Remote, Speaks, answer, deferred, refusal, status};
+use crate::remote::{Act, Path, Remote, Speaks, answer, deferred, no_session, refusal, status};
 use crate::world::{millis, secs};
 
 /// What a call may ask of the server beside its work.
-pub const MISHAPS: [&str; 11] =
-    ["dies", "stays", "cut", "status", "forgets", "elsewhere", "asks", "error", "before", "twice", "garbage"];
+pub const MISHAPS: [&str; 12] = [
+    "dies",
+    "stays",
+    "cut",
+    "status",
+    "forgets",
+    "elsewhere",
+    "asks",
+    "error",
+    "before",
+    "twice",
+    "garbage",
+    "refused",
+];
 
 pub fn server(seed: u64, calm: &Calm) -> Remote {
     let chance = &mut Chance(seed.wrapping_mul(31));
@@ -45,7 +57,7 @@ pub fn server(seed: u64, calm: &Calm) -> Remote {
 
 /// What becomes of an exchange in bad weather. A server answers so only before it has run the call.
 fn mishap(chance: &mut Chance) -> Vec<Act> {
-    match chance.below(12) {
+    match chance.below(13) {
         0 => vec![Act::Fail(status(502))],
         1 => vec![Act::Fail(status(404))],
         2 => vec![Act::Fail(deferred(chance.length()))],
@@ -54,7 +66,8 @@ fn mishap(chance: &mut Chance) -> Vec<Act> {
         5 => vec![],
         6 => vec![Act::Stay],
         7 => vec![Act::Wait(chance.length()), Act::Fail(Fault::Stalled { after: secs(1) })],
-        8 => vec![Act::Forget, Act::Fail(Fault::SessionExpired { ran: false })],
+        8 => vec![Act::Forget, Act::Fail(no_session(Evidence::Words))],
+        12 => vec![Act::Fail(no_session(Evidence::Status))],
         9 => vec![Act::Die],
         10 => vec![Act::Fail(Fault::Unauthorized { code: 401 })],
         _ => vec![Act::Fail(Fault::Broken { reason: "reset".into() })],
@@ -69,6 +82,9 @@ fn work(asked: &AtomicU64, before: &mut Chance, message: &Value) -> Vec<Act> {
     let id = &message["id"];
     if mishap_of_call == "before" {
         return mishap(before);
+    }
+    if mishap_of_call == "refused" {
+        return vec![Act::Fail(no_session(Evidence::Status))]; // Whatever the session.
     }
     let mut acts = vec![Act::Effect(key.to_owned())];
     for n in 1..=arguments["says"].as_u64().unwrap_or(0) {
@@ -90,7 +106,7 @@ fn work(asked: &AtomicU64, before: &mut Chance, message: &Value) -> Vec<Act> {
         "stays" => acts.push(Act::Stay),
         "cut" => acts.push(Act::Fail(Fault::AnswerCut)),
         "status" => acts.push(Act::Fail(status(502))),
-        "forgets" => acts.extend([Act::Forget, Act::Fail(Fault::SessionExpired { ran: true })]),
+        "forgets" => acts.extend([Act::Forget, Act::Fail(no_session(Evidence::Response))]),
         "elsewhere" => acts.push(Act::SayElsewhere(done)),
         "error" => acts.push(Act::Say(refusal(id, -32000, "no such luck"))),
         "twice" => acts.extend([Act::SayElsewhere(done.clone()), Act::Say(done)]),

@@ -85,7 +85,11 @@ impl Server {
             let plain = Plain::text(401, "Unauthorized\n").with("WWW-Authenticate", challenge);
             return Response::new(socket.try_clone()?, &Shape::default()).plain(&plain).map(|()| true);
         }
-        let struck = http.strikes.strike(&orders, &name);
+        let tool = match &message {
+            Some(Message::Request(request)) if name == "tools/call" => request.params["name"].as_str(),
+            _ => None,
+        };
+        let struck = http.strikes.strike(&orders, &name, tool);
         let shape = Shape::new(&orders, struck);
         let exchange = Exchange { http, socket, incoming, orders, shape, name };
         if struck

@@ -137,9 +137,12 @@ pub(super) struct Strikes(Mutex<(Orders, u64)>);
 
 impl Strikes {
     /// Whether the faults of the plan are meant for a request of this name; counts it if they are.
-    pub(super) fn strike(&self, orders: &Orders, name: &str) -> bool {
+    /// `tool`: the tool that it calls, if it calls one.
+    pub(super) fn strike(&self, orders: &Orders, name: &str, tool: Option<&str>) -> bool {
         let meant = match orders.text("on") {
-            Some(names) => names.split('|').any(|known| known == name),
+            Some(names) => names.split('|').any(|known| {
+                known == name || known.strip_prefix("tools/call:").is_some_and(|known| Some(known) == tool)
+            }),
             None => !matches!(name, "GET" | "DELETE" | "OPTIONS") && !name.starts_with("notifications/"),
         };
         let mut counted = lock(&self.0);
@@ -187,11 +190,15 @@ mod tests {
         let orders = |text: &str| Plan::parse(text).unwrap().for_life(1);
         let plan = orders("status=503 on=tools/call|GET skip=1 times=2");
         let struck: Vec<bool> = ["tools/call", "tools/list", "GET", "tools/call", "tools/call"]
-            .map(|name| strikes.strike(&plan, name))
+            .map(|name| strikes.strike(&plan, name, None))
             .into();
         assert_eq!(struck, [false, false, true, true, false]);
-        assert!(strikes.strike(&orders("status=503"), "initialize"), "a new plan counts anew");
-        assert!(!strikes.strike(&orders("status=503"), "GET"));
+        assert!(strikes.strike(&orders("status=503"), "initialize", None), "a new plan counts anew");
+        assert!(!strikes.strike(&orders("status=503"), "GET", None));
+        let one_tool = orders("status=404 on=tools/call:pay");
+        let struck =
+            [Some("pay"), Some("echo"), None].map(|tool| strikes.strike(&one_tool, "tools/call", tool));
+        assert_eq!(struck, [true, false, false]);
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{Fault, waits_by_design};
+use regrow_core::{Evidence, Fault, waits_by_design};
 
 use super::link::HttpLink;
-use super::refusal::{error_message, tells_of_lost_session};
+use super::refusal::{error_message, excerpt, tells_of_lost_session};
 use crate::frame::{self, Frame, Kind, RawId};
 use crate::lines::Line;
 use crate::transport::Ear;
@@ -61,8 +61,8 @@ impl Errand {
         // An error without an id, in the answer to a request, is meant for that.
         let unaddressed = id.is_none() && self.request.is_some();
         if unaddressed || id == self.request {
-            if self.tells_of_expiry(&frame) {
-                return Err(Fault::SessionExpired { ran: true });
+            if let Some(said) = self.tells_of_expiry(&frame) {
+                return Err(Fault::NoSession { code: 200, said, evidence: Evidence::Response });
             }
             if let (Some(result), Some(id)) = (link.learn(self, &frame), &self.request) {
                 let line = frame::response(id, &result);
@@ -72,11 +72,13 @@ impl Errand {
         Ok(self.ear.take(if unaddressed { Line::Whole(self.addressed(&frame)) } else { line }))
     }
 
-    /// Some servers say it inside a good answer.
-    fn tells_of_expiry(&self, response: &Frame) -> bool {
-        self.in_session
-            && response.error_code() == Some(-32603)
-            && error_message(response).is_some_and(|message| tells_of_lost_session(&message))
+    /// Some servers say it inside a good answer. Gives what they say.
+    fn tells_of_expiry(&self, response: &Frame) -> Option<String> {
+        if !self.in_session || response.error_code() != Some(-32603) {
+            return None;
+        }
+        let message = error_message(response).filter(|message| tells_of_lost_session(message))?;
+        Some(excerpt(&message))
     }
 
     /// The response under the id of this request, whatever id it had.

@@ -35,7 +35,6 @@ impl Exchanges for HttpLink {
                     Some(older) => Deaf::Over(older.listen(ear).await),
                     None => match listen::listen(&self, &ear).await {
                         None => Deaf::NoStream,
-                        Some(fault @ Fault::SessionExpired { .. }) => Deaf::Over(fault),
                         Some(fault) => Deaf::Lost(fault),
                     },
                 }
@@ -46,6 +45,10 @@ impl Exchanges for HttpLink {
                 Deaf::NoStream => Deaf::NoStream,
             }
         })
+    }
+
+    fn forgotten(&self) {
+        self.expire();
     }
 
     fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {

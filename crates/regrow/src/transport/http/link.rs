@@ -121,6 +121,11 @@ impl HttpLink {
         self.known().version.clone()
     }
 
+    /// The server has forgotten the session: nothing more is sent in it, and nobody takes leave.
+    pub(super) fn expire(&self) {
+        self.known().session = Session::Expired;
+    }
+
     /// Whether the server has forgotten the session.
     pub(super) fn is_expired(&self) -> bool {
         matches!(self.known().session, Session::Expired)
@@ -194,10 +199,10 @@ impl HttpLink {
     pub(super) fn told(&self, mut fault: Fault) -> Fault {
         use Fault::*;
         if matches!(fault, SessionExpired { .. }) {
-            self.known().session = Session::Expired;
+            self.expire();
         }
         let words = match &mut fault {
-            Status { said, .. } => said,
+            Status { said, .. } | NoSession { said, .. } => said,
             NotMcp { found } => found,
             Redirected { to } => to,
             Broken { reason }

@@ -24,12 +24,10 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Option<Fault>
     }
     let mut bookmark = link.heard();
     let mut short = 0;
+    let mut had_stream = false;
     loop {
         let stream = match Box::pin(stream::open(link, bookmark.last.clone())).await {
             Ok(Reply::Good(response)) if answer::content(&response) == Ok(Content::Events) => Some(response),
-            Ok(Reply::Refused(refusal)) if refusal.code == 404 && link.session_id().is_some() => {
-                return Some(Fault::SessionExpired { ran: false });
-            }
             Ok(Reply::Refused(refusal)) if let Some(wait) = refusal.wait(SystemTime::now()) => {
                 tokio::time::sleep(wait.max(bookmark.retry)).await;
                 continue;
@@ -37,12 +35,19 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Option<Fault>
             Ok(Reply::Refused(refusal)) if refusal.code >= 500 && refusal.code != 501 => {
                 return Some(refusal.fault());
             }
-            // This server has no such stream; neither has one that sends us elsewhere.
+            // There was a stream, and now it is refused: the session may be gone. Only a POST tells, so the server is asked.
+            Ok(Reply::Refused(refusal)) if had_stream => {
+                let reason = format!("HTTP {} to a stream that was open", refusal.code);
+                return Some(Fault::Broken { reason });
+            }
+            // This server has no such stream; neither has one that sends us elsewhere. Many answer with 404 or 403 rather than 405.
             Ok(_) | Err(Fault::Redirected { .. } | Fault::Status { .. }) => None,
+            Err(Fault::Unauthorized { .. }) if !had_stream => None,
             Err(fault) => return Some(fault),
         };
         // Not within the match: what the server said would be kept for as long.
         let mut response = stream?;
+        had_stream = true;
         let opened = Instant::now();
         let mut spoke = false;
         let read = stream::until(link, ear, None, &mut response, &mut bookmark, |event| {

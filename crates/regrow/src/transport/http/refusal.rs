@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue};
-use regrow_core::Fault;
+use regrow_core::{Evidence, Fault};
 
 use super::errand::Errand;
 use crate::error::Plain;
@@ -67,8 +67,10 @@ impl Refusal {
             return Meaning::Fault(Fault::Deferred { code: self.code, after });
         }
         let response = self.response();
-        if errand.in_session && self.is_expiry(errand, response.as_ref()) {
-            return Meaning::Fault(Fault::SessionExpired { ran: false });
+        if errand.in_session
+            && let Some(evidence) = self.evidence(errand, response.as_ref())
+        {
+            return Meaning::Fault(Fault::NoSession { code: self.code, said: self.excerpt(), evidence });
         }
         match response {
             // Only one request can be meant, whatever id a server writes that could not read ours.
@@ -92,26 +94,33 @@ impl Refusal {
         }
     }
 
-    /// Whether the server no longer knows the session. Servers say so in several ways.
-    fn is_expiry(&self, errand: &Errand, response: Option<&Frame>) -> bool {
-        let message = response.and_then(error_message).unwrap_or_default();
-        match (self.code, response) {
-            (404, Some(response)) if response.id().is_some() && response.id() == errand.request => {
-                tells_of_lost_session(&message)
-            }
-            (404, _) => true,
-            (400, Some(response)) => {
-                // A server that does not know the session often has not read the message, and so knows no id.
-                let unread = response.id().is_none() && response.error_code() != Some(-32700);
-                let lost = tells_of_lost_session(&message) || tells_of_missing_session(&message);
-                lost || unread && !message.to_ascii_lowercase().contains("protocol version")
-            }
-            (400, None) => {
-                let text = String::from_utf8_lossy(&self.body);
-                tells_of_lost_session(&text) || tells_of_missing_session(&text)
-            }
-            _ => false,
+    /// What tells that the server no longer knows the session, if anything does. Servers say so in several ways.
+    fn evidence(&self, errand: &Errand, response: Option<&Frame>) -> Option<Evidence> {
+        let text = match response {
+            Some(response) => error_message(response).unwrap_or_default(),
+            None => String::from_utf8_lossy(&self.body).into_owned(),
+        };
+        let lost = tells_of_lost_session(&text);
+        let words = match self.code {
+            404 => lost,
+            400 => lost || tells_of_missing_session(&text),
+            _ => return None,
+        };
+        if words {
+            return Some(Evidence::Words);
         }
+        let alone = match (self.code, response) {
+            // The server has read the request and answers it.
+            (404, Some(response)) => response.id().is_none() || response.id() != errand.request,
+            (404, None) => true,
+            // A server that does not know the session often has not read the message, and so knows no id.
+            (_, Some(response)) => {
+                let version = text.to_ascii_lowercase().contains("protocol version");
+                response.id().is_none() && response.error_code() != Some(-32700) && !version
+            }
+            (_, None) => false,
+        };
+        alone.then_some(Evidence::Status)
     }
 
     /// `: text`, where the body is a short text for people.
@@ -127,10 +136,15 @@ impl Refusal {
         if !readable || text.is_empty() || text.starts_with('<') {
             return String::new();
         }
-        let cut: String = text.chars().take(MAX_EXCERPT).collect();
-        let more = if cut.len() < text.len() { "..." } else { "" };
-        format!(": {}{more}", Plain(&cut))
+        excerpt(&text)
     }
+}
+
+/// `: text`, escaped and cut.
+pub(super) fn excerpt(text: &str) -> String {
+    let cut: String = text.chars().take(MAX_EXCERPT).collect();
+    let more = if cut.len() < text.len() { "..." } else { "" };
+    format!(": {}{more}", Plain(&cut))
 }
 
 /// `error.message` of a response.
