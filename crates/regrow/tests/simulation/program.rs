@@ -156,8 +156,8 @@ fn is_without_a_session(error: &CallError) -> bool {
     let passing = |fault: &Fault| {
         !fault.is_permanent() && !matches!(fault, Fault::Deferred { .. } | Fault::Parked | Fault::Closed)
     };
-    let fault = error.fault.as_deref();
-    error.kind == ErrorKind::Unavailable && error.delivery == Delivery::NotSent && fault.is_some_and(passing)
+    let is_told = error.kind == ErrorKind::Unavailable && error.delivery == Delivery::NotSent;
+    is_told && error.attempts > 0 && error.fault.as_deref().is_some_and(passing)
 }
 
 fn of(end: &Result<Answer, CallError>) -> End {
