@@ -76,7 +76,7 @@
 //! | `foreign-endpoint=PORT` | the `endpoint` event of HTTP+SSE names this port |
 //!
 //! The following strike requests; on their own all but notifications, GET, DELETE and OPTIONS. `on=tools/call|GET` names those that
-//! they strike (`on=tools/call:pay`: calls of one tool), `skip=2` lets the first two of these pass, `times=3` strikes three; counted anew after each change of the plan.
+//! they strike (`on=tools/call#pay`: calls of one tool), `skip=2` lets the first two of these pass, `times=3` strikes three; counted anew after each change of the plan.
 //!
 //! | item (default value) | what happens |
 //! |---|---|

@@ -17,7 +17,7 @@ fn scenario_44_calls_of_other_clients_survive_that_one_tool_is_refused() {
     assert_eq!(first.call("count", json!({ "key": "a" })), "1");
     let mut slow = second.begin_call("slow", json!({ "ms": 3000, "key": "b" }));
     assert!(site.journal.wait(PATIENCE, |journal| journal.runs("slow") == 1));
-    site.control("status=404 on=tools/call:echo");
+    site.control("status=404 on=tools/call#echo");
     for _ in 0..8 {
         let (said, fault) = first.failing_call("echo", json!({ "text": "x" }));
         assert_eq!(

@@ -162,7 +162,7 @@ fn scenario_44_one_tool_that_is_refused_is_sent_twice_at_most_and_nobody_else_no
         assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
         let slow = peer.begin_call("slow", json!({ "ms": 3000, "key": "b" }));
         assert!(site.journal.wait(PATIENCE, |journal| journal.runs("slow") == 1));
-        site.control(&format!("status={status} body={body} on=tools/call:echo"));
+        site.control(&format!("status={status} body={body} on=tools/call#echo"));
         for round in 1..=4 {
             let begun = Instant::now();
             let (text, told) = peer.failing_call("echo", json!({ "text": "x" }));
@@ -185,7 +185,7 @@ fn scenario_44_where_a_refusal_proves_nothing_a_forgotten_session_is_found_out_a
     let site = Site::new(Era::Legacy, "no-get");
     let mut peer = site.connect();
     peer.call("count", json!({ "key": "a" }));
-    site.control("no-get status=404 on=tools/call:echo");
+    site.control("no-get status=404 on=tools/call#echo");
     peer.failing_call("echo", json!({ "text": "x" }));
     for round in 1..=2 {
         forget(&site, round, "404-text");
@@ -202,7 +202,7 @@ fn scenario_44_without_a_session_id_no_status_is_an_expiry() {
     let mut peer = site.connect();
     peer.call("count", json!({ "key": "a" }));
     for (status, body) in REFUSALS.into_iter().filter(|(_, body)| *body != "rpc-null") {
-        site.control(&format!("stateless status={status} body={body} on=tools/call:echo"));
+        site.control(&format!("stateless status={status} body={body} on=tools/call#echo"));
         let refused = site.journal.refused(status).len();
         let (text, told) = peer.failing_call("echo", json!({ "text": "x" }));
         assert_eq!((&told["httpStatus"], &told["delivery"]), (&json!(status), &json!("unknown")), "{told}");

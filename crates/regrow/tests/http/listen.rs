@@ -100,8 +100,7 @@ async fn a_stream_that_is_refused_after_it_was_open_is_a_reason_to_doubt() {
         ear.until(1).await;
         let end = end(listening).await;
         assert!(matches!(end, Deaf::Lost(Fault::Broken { .. })), "{end:?}");
-        let (mut listening, _) = listen(&link);
-        assert!(goes_on(&mut listening).await, "{status}: now it has none");
+        assert_eq!(self::end(listen(&link).0).await, Deaf::NoStream, "{status}: now it has none");
     }
 }
 

@@ -141,7 +141,7 @@ impl Strikes {
     pub(super) fn strike(&self, orders: &Orders, name: &str, tool: Option<&str>) -> bool {
         let meant = match orders.text("on") {
             Some(names) => names.split('|').any(|known| {
-                known == name || known.strip_prefix("tools/call:").is_some_and(|known| Some(known) == tool)
+                known == name || known.strip_prefix("tools/call#").is_some_and(|known| Some(known) == tool)
             }),
             None => !matches!(name, "GET" | "DELETE" | "OPTIONS") && !name.starts_with("notifications/"),
         };
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(struck, [false, false, true, true, false]);
         assert!(strikes.strike(&orders("status=503"), "initialize", None), "a new plan counts anew");
         assert!(!strikes.strike(&orders("status=503"), "GET", None));
-        let one_tool = orders("status=404 on=tools/call:pay");
+        let one_tool = orders("status=404 on=tools/call#pay");
         let struck =
             [Some("pay"), Some("echo"), None].map(|tool| strikes.strike(&one_tool, "tools/call", tool));
         assert_eq!(struck, [true, false, false]);
