@@ -95,8 +95,6 @@ pub struct Ties {
 pub enum Patience {
     /// None: the server was not healthy shortly before, or the next attempt would fail as well.
     None,
-    /// Only the client's first handshake, because the first start goes on.
-    Handshake,
     /// Those taken before this time, when the connection parked: later ones fail fast.
     TakenBefore(Time),
     /// All that did not run.
@@ -124,7 +122,14 @@ pub enum Effect {
     /// The same, except for the client's first handshake, which waits for the next attempt.
     FailCalls(Fault),
     /// The attempt that calls waited for has failed, for this reason. Fail those that may not wait for the next one.
-    FailAttempt(Fault, Patience),
+    FailAttempt {
+        /// Why.
+        fault: Fault,
+        /// Whether a client that greets waits for the next one.
+        handshakes_wait: bool,
+        /// Which calls do.
+        patience: Patience,
+    },
     /// End the session or attempt.
     Hangup(Epoch, Manner),
     /// Go on without waiting for the rest of this epoch.

@@ -586,7 +586,13 @@ impl<R> Ledger<R> {
 
     /// The attempt that these calls waited for has failed, for this reason. Those that may wait for the next one do, and so do
     /// streams; the others fail.
-    pub fn fail_attempt(&mut self, now: Time, fault: &Fault, patience: Patience) -> Vec<Ended<R>> {
+    pub fn fail_attempt(
+        &mut self,
+        now: Time,
+        fault: &Fault,
+        handshakes_wait: bool,
+        patience: Patience,
+    ) -> Vec<Ended<R>> {
         let waits = |call: &&mut Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
         for call in self.calls.values_mut().filter(waits) {
             call.attempts = call.attempts.saturating_add(1);
@@ -596,8 +602,8 @@ impl<R> Ledger<R> {
         self.fail_where(|call| {
             let may_wait = match patience {
                 _ if call.nature == Nature::Stream => return for_good,
+                _ if call.nature == Nature::Greeting && handshakes_wait => return for_good,
                 Patience::None => false,
-                Patience::Handshake => return for_good || call.nature != Nature::Greeting,
                 Patience::TakenBefore(parked) => call.taken < parked,
                 Patience::All => true,
             };

@@ -324,11 +324,9 @@ impl Lifecycle {
             effects.push(Effect::Retire(self.epoch, fault.clone()));
         }
         if was_connecting && (verdict.charged || too_long) {
-            let patience = match self.is_first_start_over(now, &fault) {
-                true => self.patience(now, &fault),
-                false => Patience::Handshake,
-            };
-            effects.push(Effect::FailAttempt(fault.clone(), patience));
+            let handshakes_wait = !self.is_first_start_over(now, &fault);
+            let patience = self.patience(now, &fault);
+            effects.push(Effect::FailAttempt { fault: fault.clone(), handshakes_wait, patience });
         }
         effects.extend(self.enter_closing(now, Manner::Failed, then, Some(fault)));
         if let State::Closing { settle_at, deadline, .. } = &mut self.state

@@ -297,8 +297,8 @@ impl Owner {
                 let ended = self.shared.desk().ledger.fail_calls();
                 self.fail_all(ended, fault);
             }
-            Effect::FailAttempt(fault, patience) => {
-                let ended = self.shared.desk().ledger.fail_attempt(now, &fault, patience);
+            Effect::FailAttempt { fault, handshakes_wait, patience } => {
+                let ended = self.shared.desk().ledger.fail_attempt(now, &fault, handshakes_wait, patience);
                 self.fail_all(ended, fault);
             }
             Effect::Retire(epoch, fault) => self.retire(now, epoch, fault),

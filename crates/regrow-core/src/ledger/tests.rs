@@ -323,7 +323,7 @@ fn when_an_attempt_fails_handshakes_and_streams_go_on_waiting_unless_it_is_for_g
     assert_eq!(fates(&over), [("hello", Delivery::NotSent)], "a first start that has failed");
     call(&mut ledger, Greeting, "again");
     call(&mut ledger, Effect, "c");
-    let over = ledger.fail_attempt(at(1), &Fault::Exited { code: 1 }, Patience::Handshake);
+    let over = ledger.fail_attempt(at(1), &Fault::Exited { code: 1 }, true, Patience::None);
     assert_eq!(fates(&over), [("c", Delivery::NotSent)], "a first start that goes on");
     ledger.cancel(ledger.find(|name| *name == "again").expect("it waits"));
     assert_eq!(ledger.fail_waiting(&Fault::NotFound { program: "x".into() }).len(), 2);
@@ -339,13 +339,13 @@ fn a_patient_call_waits_through_failing_attempts_and_ends_with_their_number() {
     for (nature, name) in [(Greeting, "hello"), (Stream, "stream"), (Effect, "a"), (Read, "b")] {
         call(&mut ledger, nature, name);
     }
-    assert_eq!(ledger.fail_attempt(at(1), &exited, Patience::All), []);
-    assert_eq!(ledger.fail_attempt(at(9), &exited, Patience::All), []);
-    let over = ledger.fail_attempt(at(10), &exited, Patience::All);
+    assert_eq!(ledger.fail_attempt(at(1), &exited, false, Patience::All), []);
+    assert_eq!(ledger.fail_attempt(at(9), &exited, false, Patience::All), []);
+    let over = ledger.fail_attempt(at(10), &exited, false, Patience::All);
     assert_eq!(fates(&over), ["hello", "a", "b"].map(|name| (name, Delivery::NotSent)));
     assert!(over.iter().all(|ended| ended.attempts == 3));
     let missing = Fault::NotFound { program: "x".into() };
-    assert_eq!(ledger.fail_attempt(at(10), &missing, Patience::All).len(), 1, "for good");
+    assert_eq!(ledger.fail_attempt(at(10), &missing, false, Patience::All).len(), 1, "for good");
 }
 
 #[test]
@@ -359,11 +359,11 @@ fn only_calls_taken_before_it_parked_and_that_did_not_run_are_patient() {
     ledger.settle(at(20), Epoch(1), 10, true);
     ledger.admit(at(21), AT_ONCE, Effect, MINUTE, 1, "early").expect("it is taken");
     ledger.admit(at(22), AT_ONCE, Effect, MINUTE, 1, "parked").expect("it is taken");
-    let over = ledger.fail_attempt(at(23), &exited, Patience::TakenBefore(at(22)));
+    let over = ledger.fail_attempt(at(23), &exited, false, Patience::TakenBefore(at(22)));
     assert_eq!(fates(&over), [("ran", Delivery::Unknown), ("parked", Delivery::NotSent)]);
-    let over = ledger.fail_attempt(at(30), &exited, Patience::All);
+    let over = ledger.fail_attempt(at(30), &exited, false, Patience::All);
     assert_eq!(fates(&over), [("unread", Delivery::NotSent)], "its patience starts when its session is lost");
-    let over = ledger.fail_attempt(at(30), &exited, Patience::None);
+    let over = ledger.fail_attempt(at(30), &exited, false, Patience::None);
     assert_eq!(fates(&over), [("early", Delivery::NotSent)]);
 }
 

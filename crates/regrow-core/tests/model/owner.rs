@@ -102,9 +102,9 @@ impl World {
                 let over = self.ledger.fail_calls();
                 self.fail(over);
             }
-            Effect::FailAttempt(fault, patience) => {
+            Effect::FailAttempt { fault, handshakes_wait, patience } => {
                 let patient = properties::surely_patient(self, scope, &fault);
-                let over = self.ledger.fail_attempt(self.now, &fault, patience);
+                let over = self.ledger.fail_attempt(self.now, &fault, handshakes_wait, patience);
                 if over.iter().any(|ended| ended.attempts > 1) {
                     self.reach(Goal::PatienceOver);
                 }

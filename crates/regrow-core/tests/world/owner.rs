@@ -295,8 +295,8 @@ impl Owner {
                 let over = self.ledger.fail_calls();
                 self.fail(over, &fault);
             }
-            Effect::FailAttempt(fault, patience) => {
-                let over = self.ledger.fail_attempt(now, &fault, patience);
+            Effect::FailAttempt { fault, handshakes_wait, patience } => {
+                let over = self.ledger.fail_attempt(now, &fault, handshakes_wait, patience);
                 self.fail(over, &fault);
             }
             Effect::Notice(notice) => {
