@@ -406,6 +406,11 @@ pub(crate) struct Wrap {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::limit, env = "REGROW_IDLE_PROBE")]
     pub(crate) idle_probe: Limit,
 
+    /// During a call, ask for a sign of life after this much silence; replace a server that has answered such a probe before and now
+    /// stays silent for as long again
+    #[arg(long, value_name = "TIME", default_value = "none", value_parser = units::limit_or_off, env = "REGROW_HANG_TIMEOUT")]
+    pub(crate) hang_timeout: Limit,
+
     /// The longest message that is handed on
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, env = "REGROW_MAX_LINE")]
     pub(crate) max_line: usize,

@@ -143,6 +143,7 @@ fn policy(options: &Wrap) -> Policy {
         call_timeout: options.call_timeout.0,
         patience: options.patience.0,
         idle_probe: options.idle_probe.0,
+        hang_timeout: options.hang_timeout.0,
         budget: BudgetPolicy { charges, window },
         replay: match options.replay {
             arguments::Replay::Never => regrow::core::Replay::Never,

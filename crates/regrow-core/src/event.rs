@@ -30,6 +30,8 @@ pub enum Event {
     Doubted(Epoch, Pulse),
     /// Asking for a sign of life failed, for this reason.
     ProbeFailed(Epoch, Fault, Pulse),
+    /// The server answered the probe that it was sent at this time.
+    ProbeAnswered(Epoch, Time, Pulse),
     /// The server does not know the probe (but answered, which is a sign of life).
     ProbeRefused(Epoch),
     /// Somebody wants a fresh session.
@@ -72,12 +74,19 @@ pub struct Pulse {
     pub eldest: Option<Time>,
     /// Whether a call of a client got a good answer in this epoch.
     pub answered: bool,
+    /// How many messages were read from the server so far.
+    pub read: u64,
 }
 
 impl Pulse {
     /// Clients often call again in the very millisecond in which a call of theirs has timed out: that is after.
     pub(crate) fn has_call_from_before(&self, time: Time) -> bool {
         self.eldest.is_some_and(|taken| taken < time)
+    }
+
+    /// Since when the server has been silent with a call in flight; `now` if none is.
+    pub(crate) fn silent_since(&self, now: Time) -> Time {
+        self.eldest.map_or(now, |eldest| eldest.max(self.heard))
     }
 }
 
@@ -182,7 +191,7 @@ impl Event {
                 Some(*epoch)
             }
             Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, ..) | ProbeRefused(epoch) => Some(*epoch),
-            Doubted(epoch, _) | ProbeFailed(epoch, ..) => Some(*epoch),
+            Doubted(epoch, _) | ProbeFailed(epoch, ..) | ProbeAnswered(epoch, ..) => Some(*epoch),
             Start | Demand | Reconnect(..) | Mended | Drain | Close(_) | Tick(_) => None,
             Rest(..) | Park(_) | Wake | ResetBudget => None,
         }

@@ -54,7 +54,7 @@ impl Lifecycle {
             state: State::Idle,
             epoch: Epoch(0),
             step: None,
-            trust: Trust::Answers,
+            trust: Trust { refused: false, answers_when_busy: false },
             charged: None,
             attempted: None,
             free_in_a_row: 0,
@@ -192,8 +192,12 @@ impl Lifecycle {
             {
                 self.doubt(now, pulse)
             }
+            (S::Ready { watch, .. }, E::ProbeAnswered(_, asked, pulse)) => {
+                self.trust.answers_when_busy |= watch.proves_answers_when_busy(asked, pulse);
+                vec![]
+            }
             (S::Ready { .. }, E::ProbeRefused(_)) => {
-                self.trust = Trust::Refused;
+                self.trust.refused = true;
                 vec![]
             }
             (S::Ready { .. }, E::Reconnect(orderer, pulse)) => self.reconnect(now, orderer, pulse),
@@ -286,10 +290,11 @@ impl Lifecycle {
     fn ready(&mut self, now: Time) -> Vec<Effect> {
         self.step = None;
         self.first = None;
-        self.trust = Trust::Answers;
+        self.trust.refused = false;
         self.probes = None;
         self.parked = None;
-        self.state = State::Ready { since: now, watch: Watch::calm(now, &self.policy) };
+        self.state =
+            State::Ready { since: now, watch: Watch::calm(now, now, Pulse::default(), &self.policy) };
         vec![Effect::Notice(Notice::Ready(self.epoch))]
     }
 

@@ -38,6 +38,9 @@ pub struct Policy {
     pub doubt_patience: Duration,
     /// Whether to probe while calls are in flight. Not on stdio: busy is not dead.
     pub probe_while_busy: bool,
+    /// During a call, ask for a sign of life after so long in which nothing was read; a server that has answered such a probe
+    /// before and now stays silent for as long again is replaced. `None`: never.
+    pub hang_timeout: Option<Duration>,
     /// How long a call that did not run waits through failing attempts, if the server was healthy shortly before.
     /// `None`: it fails with the first of them.
     pub patience: Option<Duration>,
@@ -98,6 +101,7 @@ impl Default for Policy {
             doubt_silence: secs(10),
             doubt_patience: secs(60),
             probe_while_busy: false,
+            hang_timeout: None,
             patience: Some(secs(10)),
             healthy_within: secs(60),
             budget: BudgetPolicy { charges: 5, window: secs(180) },

@@ -87,6 +87,22 @@ pub enum Watch {
         /// Whether a call that got no answer was the reason.
         doubt: bool,
     },
+    /// Asked beside a call, after it had been silent for the hang timeout.
+    Beside {
+        /// When it was asked.
+        since: Time,
+        /// When a server that has answered such a probe before is taken for hung.
+        deadline: Time,
+        /// How many messages had been read from it when it was asked.
+        read: u64,
+    },
+    /// Did not answer beside a call, and has never answered such a probe: busy is not dead. Left alone until it is heard.
+    LeftAlone {
+        /// When it was asked.
+        since: Time,
+        /// When to look again.
+        look_at: Time,
+    },
     /// Silent, but spared for calls inside their deadlines.
     Spared {
         /// When it was asked for a sign of life.
@@ -119,6 +135,8 @@ impl State {
             State::Connecting { deadline, .. } => deadline,
             State::Ready { watch: Watch::Calm { look_at }, .. } => look_at,
             State::Ready { watch: Watch::Probed { deadline, .. }, .. } => Some(deadline),
+            State::Ready { watch: Watch::Beside { deadline, .. }, .. } => Some(deadline),
+            State::Ready { watch: Watch::LeftAlone { look_at, .. }, .. } => Some(look_at),
             State::Ready { watch: Watch::Spared { look_at, .. }, .. } => Some(look_at),
             State::Draining { deadline, .. } => Some(deadline),
             State::Closing { deadline, settle_at, .. } => Some(settle_at.unwrap_or(deadline)),

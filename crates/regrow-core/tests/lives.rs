@@ -2,6 +2,8 @@
 
 #[path = "lives/exchanges.rs"]
 mod exchanges;
+#[path = "lives/hangs.rs"]
+mod hangs;
 #[path = "lives/orders.rs"]
 mod orders;
 #[path = "lives/patience.rs"]

@@ -65,7 +65,7 @@ fn equal_seeds_live_equal_lives() {
 }
 
 /// What all lives together must have reached.
-const WANTED: [&str; 74] = [
+const WANTED: [&str; 78] = [
     "idle",
     "connecting",
     "ready",
@@ -140,6 +140,10 @@ const WANTED: [&str; 74] = [
     "call patient through a failed attempt",
     "call patient while parked",
     "call whose patience is over",
+    "asked beside a call",
+    "left alone",
+    "answers when busy",
+    "hung",
 ];
 
 /// What the walk knows of a call.
@@ -224,6 +228,12 @@ struct Walk {
     deferred_until: Option<Time>,
     closing_since: Option<Time>,
     jumped: bool,
+    /// When it was last asked for a sign of life, and how many messages had been read then.
+    asked: Option<(Time, u64)>,
+    /// It has answered a probe during a call.
+    answers_when_busy: bool,
+    /// It refused a probe in this session.
+    refused: bool,
     /// Since when the clock of the calls stands still.
     stopped: Option<Time>,
     /// The step that is being looked at: the state before it, and its event.
@@ -266,6 +276,9 @@ impl Walk {
             deferred_until: None,
             closing_since: None,
             jumped: false,
+            asked: None,
+            answers_when_busy: false,
+            refused: false,
             stopped: None,
             step: None,
             expected_charge: false,
@@ -348,7 +361,10 @@ impl Walk {
             858..885 => self.reconnect(Orderer::Program),
             885..893 => self.event(Event::Start),
             893..905 => self.order(),
-            905..915 => self.event(Event::ProbeRefused(epoch)),
+            905..915 => {
+                self.refused = true;
+                self.event(Event::ProbeRefused(epoch));
+            }
             915..918 => {
                 let manner = self.some_manner();
                 self.event(Event::Close(manner));
@@ -714,9 +730,25 @@ impl Walk {
 
     /// Something is read from the server.
     fn hear(&mut self) {
-        if self.processes.get(&self.owner.epoch()).is_some_and(|process| !process.dead) {
-            self.owner.heard = self.now;
+        let epoch = self.owner.epoch();
+        if self.processes.get(&epoch).is_none_or(|process| process.dead) {
+            return;
         }
+        self.owner.heard = self.now;
+        self.owner.messages += 1;
+        let Some((at, read)) = self.asked.filter(|_| self.rng.bool()) else { return };
+        // It is the answer to a probe.
+        let from_before = |(&(on, _), caller): (&(Epoch, CallId), &Caller)| {
+            let truth = &self.calls[caller];
+            on == epoch && !truth.own && truth.nature != Nature::Stream && truth.taken < at
+        };
+        if self.owner.messages == read + 1 && self.outstanding.iter().any(from_before) {
+            self.answers_when_busy = true;
+            self.seen.insert("answers when busy");
+        }
+        self.asked = None;
+        let pulse = self.owner.pulse();
+        self.event(Event::ProbeAnswered(epoch, at, pulse));
     }
 
     /// The process ends by itself, and its owner hears of that.
@@ -925,7 +957,10 @@ impl Walk {
                 Told::Ended(caller, fate) => self.judge_end(caller, fate),
                 Told::Notice(notice) => self.judge_notice(notice),
                 Told::Moved(was, is) => self.judge_move(was, is),
-                Told::Probe(epoch) => assert_eq!(epoch, self.owner.epoch()),
+                Told::Probe(epoch, at) => {
+                    assert_eq!(epoch, self.owner.epoch());
+                    self.asked = Some((at, self.owner.messages));
+                }
             }
         }
         self.finish_step();
@@ -1210,6 +1245,7 @@ impl Walk {
                 self.first.ready();
                 self.slow = false;
                 self.parked = None;
+                self.refused = false;
             }
             Notice::Fault(epoch, fault, _) => {
                 assert_eq!(epoch, self.owner.epoch());
@@ -1259,6 +1295,8 @@ impl Walk {
             State::Ready { watch: Watch::Probed { doubt: true, .. }, .. } => "doubted",
             State::Ready { watch: Watch::Probed { .. }, .. } => "probed",
             State::Ready { watch: Watch::Spared { .. }, .. } => "spared",
+            State::Ready { watch: Watch::Beside { .. }, .. } => "asked beside a call",
+            State::Ready { watch: Watch::LeftAlone { .. }, .. } => "left alone",
             State::Connecting { step: Step::ClientsTurn, .. } => "clients turn",
             State::Connecting { step: Step::Discovering, .. } => "discovering",
             state => state.name(),
@@ -1344,6 +1382,7 @@ fn some_policy(rng: &mut Rng) -> Policy {
         policy.patience = (rng.u32(0..3) > 0).then(|| Duration::from_secs(rng.u64(0..20)));
         policy.healthy_within = Duration::from_secs(rng.u64(1..60));
     }
+    policy.hang_timeout = (rng.u32(0..3) == 0).then(|| Duration::from_secs(rng.u64(1..10)));
     if rng.u32(0..5) == 0 {
         policy.idle_probe = None;
     }

@@ -70,6 +70,7 @@ fn policy(options: &Options) -> Policy {
         call_timeout: options.call_timeout,
         patience: options.patience,
         idle_probe: options.idle_probe,
+        hang_timeout: options.hang_timeout,
         budget: BudgetPolicy { charges, window },
         replay: options.replay,
         max_calls: usize::try_from(options.queue).unwrap_or(usize::MAX),

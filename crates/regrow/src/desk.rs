@@ -62,6 +62,8 @@ pub(crate) enum News {
     ProbeFailed(Epoch, Fault),
     /// What the server said by itself may have been missed.
     Unheard(Epoch),
+    /// The server answered the probe that it was sent at this time.
+    ProbeAnswered(Epoch, Time),
     ProbeRefused(Epoch),
     Reconnect(Orderer),
     Mended,

@@ -106,6 +106,7 @@ impl Messages {
     }
 
     fn take(&self, frame: Frame) -> Taken {
+        self.shared.count_message();
         match frame.kind() {
             Kind::Response { id } => return self.response(id, &frame),
             Kind::Request { id, method } => match self.shared.inbox.unasked(method) {

@@ -166,6 +166,7 @@ impl Owner {
                 let pulse = self.shared.pulse(epoch);
                 Event::ProbeFailed(epoch, fault, pulse)
             }
+            News::ProbeAnswered(epoch, asked) => Event::ProbeAnswered(epoch, asked, self.shared.pulse(epoch)),
             News::ProbeRefused(epoch) => Event::ProbeRefused(epoch),
             News::Mended => Event::Mended,
             News::Reconnect(orderer) => Event::Reconnect(orderer, self.shared.pulse(self.lifecycle.epoch())),
@@ -285,7 +286,7 @@ impl Owner {
                 self.attempt = Some(tokio::spawn(attempt));
             }
             Effect::Probe(epoch) => {
-                tokio::spawn(probe::probe(self.shared.clone(), epoch));
+                tokio::spawn(probe::probe(self.shared.clone(), epoch, now));
             }
             Effect::Hold(epoch) => self.shared.desk().ledger.hold(epoch),
             Effect::Settle(epoch, fault) => self.settle(now, epoch, fault),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{Epoch, Fault, Reach};
+use regrow_core::{Epoch, Fault, Reach, Time};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -21,66 +21,89 @@ use crate::within::within;
 /// A server that does not answer the question may still show life below the protocol.
 const KNOCK_AFTER: Duration = Duration::from_secs(2);
 
-/// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it.
-pub(crate) async fn probe(shared: Arc<Shared>, epoch: Epoch) {
+/// How an attempt to get a sign of life ended.
+enum Heard {
+    Answer,
+    Refusal,
+    Nothing,
+    Fault(Fault),
+}
+
+/// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it. `now`: when this was decided.
+pub(crate) async fn probe(shared: Arc<Shared>, epoch: Epoch, now: Time) {
     let exchanges = shared.desk().exchanger(epoch).map(|exchanger| exchanger.exchanges().clone());
     let asked = ask(&shared, epoch);
-    let failed = match exchanges {
+    let heard = match exchanges {
         None => asked.await,
         Some(exchanges) => tokio::select! {
-            failed = asked => match failed {
+            heard = asked => match heard {
                 // The connection may have been closed under the question, as idle ones are. Another one tells.
-                Some(Fault::Broken { .. } | Fault::AnswerCut) => knock(&shared, exchanges).await,
-                failed => failed,
+                Heard::Fault(Fault::Broken { .. } | Fault::AnswerCut) => knock(&shared, exchanges).await,
+                heard => heard,
             },
-            failed = async {
-                sleep(KNOCK_AFTER).await;
+            heard = async {
+                sleep(knock_after(&shared)).await;
                 knock(&shared, exchanges.clone()).await
-            } => failed,
+            } => heard,
         },
     };
-    if let Some(fault) = failed {
-        shared.tell(News::ProbeFailed(epoch, fault));
+    match heard {
+        Heard::Answer => shared.tell(News::ProbeAnswered(epoch, now)),
+        Heard::Refusal => shared.tell(News::ProbeRefused(epoch)),
+        Heard::Fault(fault) => shared.tell(News::ProbeFailed(epoch, fault)),
+        Heard::Nothing => {}
     }
 }
 
-/// Asks below the protocol. Gives the fault if nobody answers.
-async fn knock(shared: &Shared, exchanges: Arc<dyn Exchanges>) -> Option<Fault> {
-    let limit = shared.settings.policy.probe_timeout;
-    match within(limit, exchanges.knock()).await {
+/// Where less silence is enough to replace a server, it is asked below the protocol sooner.
+fn knock_after(shared: &Shared) -> Duration {
+    shared.settings.policy.hang_timeout.map_or(KNOCK_AFTER, |hang| KNOCK_AFTER.min(hang / 2))
+}
+
+/// How long a question may stay unanswered.
+fn limit(shared: &Shared) -> Duration {
+    let policy = &shared.settings.policy;
+    policy.probe_timeout.max(policy.hang_timeout.unwrap_or_default())
+}
+
+/// Asks below the protocol.
+async fn knock(shared: &Shared, exchanges: Arc<dyn Exchanges>) -> Heard {
+    match within(limit(shared), exchanges.knock()).await {
         Some(Ok(())) => {
             shared.hear();
-            None
+            shared.count_message();
+            Heard::Answer
         }
-        Some(Err(fault)) => Some(fault),
-        None => None, // Whoever waits for a sign of life has drawn his conclusions by now.
+        Some(Err(fault)) => Heard::Fault(fault),
+        None => Heard::Nothing, // The probe deadline has already fired.
     }
 }
 
-/// Gives the fault that kept the question or its answer on the way.
-async fn ask(shared: &Shared, epoch: Epoch) -> Option<Fault> {
+/// Asks in the words of the protocol.
+async fn ask(shared: &Shared, epoch: Epoch) -> Heard {
     let (method, params) = match &shared.memory().greeting {
         Greeting::Modern { meta } => ("server/discover", enveloped(meta)),
         _ => ("ping", Bytes::from_static(b"{}")),
     };
-    let limit = shared.settings.policy.probe_timeout;
-    let end = shared.own_call(epoch, method, Some(&params), limit).await;
+    let end = shared.own_call(epoch, method, Some(&params), limit(shared)).await;
     match end {
         Ok(Outcome::Answered(answer)) => {
-            shared.desk().ledger.ping_answered();
+            let mut desk = shared.desk();
+            desk.ledger.ping_answered();
             // Where there is a knock, silence to both tells enough.
-            if is_unknown_method(&answer) && shared.desk().exchanger(epoch).is_none() {
-                shared.tell(News::ProbeRefused(epoch));
-            }
-            None
+            let refused = is_unknown_method(&answer) && desk.exchanger(epoch).is_none();
+            if refused { Heard::Refusal } else { Heard::Answer }
         }
         // Who answers with a status lives.
         Ok(Outcome::Failed(CallError { fault: Some(fault), .. })) if fault.reach() == Reach::Call => {
             shared.hear();
-            None
+            shared.count_message();
+            Heard::Answer
         }
-        Ok(Outcome::Failed(error)) => error.fault.map(|fault| (*fault).clone()),
-        Ok(Outcome::Refused) | Err(_) => None,
+        Ok(Outcome::Failed(error)) => {
+            error.fault.map_or(Heard::Nothing, |fault| Heard::Fault((*fault).clone()))
+        }
+        Ok(Outcome::Refused) | Err(_) => Heard::Nothing,
     }
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     /// Wakes the owner.
     pub(crate) wake: Notify,
     heard: AtomicU64,
+    /// How many messages were read from the server.
+    read: AtomicU64,
     pub(crate) handshake: Handshake,
     /// We greet the server ourselves, also where a client does.
     pub(crate) greets: bool,
@@ -75,6 +77,7 @@ impl Shared {
             memory: Mutex::new(Memory::new(greeting)),
             wake: Notify::new(),
             heard: AtomicU64::new(0),
+            read: AtomicU64::new(0),
             handshake,
             greets,
         }
@@ -139,6 +142,11 @@ impl Shared {
         self.heard.store(self.now().as_millis(), Ordering::Relaxed);
     }
 
+    /// One of its messages was read, or what stands for one.
+    pub(crate) fn count_message(&self) {
+        self.read.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// What the lifecycle must know about the session of this epoch; counts the calls that it may have seen.
     pub(crate) fn pulse(&self, epoch: Epoch) -> Pulse {
         let mut desk = self.desk();
@@ -152,6 +160,7 @@ impl Shared {
             calls: desk.ledger.seen(epoch, read),
             eldest: desk.eldest(epoch),
             answered: desk.ledger.has_answered(epoch),
+            read: self.read.load(Ordering::Relaxed),
         }
     }
 

@@ -268,3 +268,27 @@ fn scenario_50_a_response_that_came_while_regrow_was_stopped_is_delivered() {
     assert_eq!(text(&answer), "slow");
     client.leave_cleanly();
 }
+
+#[test]
+fn scenario_58_a_server_that_answered_a_probe_during_a_call_and_then_hangs_is_replaced() {
+    let mut client = Setup::plan("").options(&["--hang-timeout", "4s"]).connect();
+    let slow = client.begin_call("slow", json!({ "ms": 60_000, "key": "busy" }));
+    wait_until("it is asked beside the call", PATIENCE, || client.journal.requests("ping") >= 2);
+    client.cancel(slow);
+    stop(client.server_pid());
+    let (text, fault) = client.failing_call("count", json!({ "key": "a" }));
+    assert_eq!((&fault["cause"], &fault["kind"]), (&json!("silent"), &json!("interrupted")), "{fault}");
+    assert!(text.contains("gave no sign of life"), "{text}");
+    assert_eq!(client.call("echo", json!({ "text": "usable" })), "usable");
+    assert_eq!(client.journal.starts(), 2);
+    client.leave_cleanly();
+}
+
+#[test]
+fn scenario_58_a_server_that_never_answered_a_probe_during_a_call_is_left_alone() {
+    let mut client = Setup::plan("silent-ping").options(&["--hang-timeout", "200ms"]).connect();
+    assert_eq!(client.call("slow", json!({ "ms": 3_000, "key": "busy" })), "slow");
+    assert!(client.journal.requests("ping") >= 1, "it was asked");
+    assert_eq!(client.journal.starts(), 1);
+    client.leave_cleanly();
+}

@@ -30,8 +30,10 @@ pub(crate) enum Move {
     Resume,
     /// The question for a sign of life got nowhere.
     FailProbe(Fault),
-    /// Something else is read from the server, such as the answer to a probe.
+    /// Something else is read from the server.
     Hear,
+    /// It answers the probe.
+    Pong,
     RefuseProbe,
     /// The handshake goes on to this step.
     Begin(Step),
@@ -150,9 +152,15 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
         if process.greeted && !truth.greeting_open {
             moves.push(Move::Connected);
         }
-        let probed = matches!(state, State::Ready { watch: Watch::Probed { .. } | Watch::Spared { .. }, .. });
+        let probed = match state {
+            State::Ready { watch, .. } => !matches!(watch, Watch::Calm { .. } | Watch::LeftAlone { .. }),
+            _ => false,
+        };
         if probed && process.alive && truth.heard < world.now {
             moves.push(Move::Hear);
+        }
+        if matches!(state, State::Ready { watch: Watch::Beside { .. }, .. }) && process.alive {
+            moves.push(Move::Pong);
         }
         if scope.errors && probed && process.alive && !truth.account.probe_refused {
             moves.push(Move::RefuseProbe);
@@ -275,7 +283,25 @@ impl World {
                 self.truth.mends += 1;
                 self.step(scope, Event::Mended);
             }
-            Move::Hear => self.truth.heard = self.now,
+            Move::Hear => {
+                self.truth.heard = self.now;
+                self.truth.messages += 1;
+            }
+            Move::Pong => {
+                let State::Ready { watch: Watch::Beside { since, .. }, .. } = *self.lifecycle.state() else {
+                    return;
+                };
+                self.truth.heard = self.now;
+                self.truth.messages += 1;
+                let in_flight = self.truth.owed.iter().filter(|owed| owed.epoch == epoch && owed.written);
+                let from_before = in_flight.filter(|owed| self.truth.calls[owed.caller].taken < since);
+                if self.truth.messages == 1 && from_before.count() > 0 {
+                    self.truth.answers_when_busy = true;
+                    self.reach(Goal::AnswersWhenBusy);
+                }
+                let pulse = self.pulse(epoch);
+                self.step(scope, Event::ProbeAnswered(epoch, since, pulse));
+            }
             Move::RefuseProbe => {
                 self.truth.heard = self.now;
                 self.truth.account.probe_refused = true;

@@ -28,7 +28,7 @@ const fn mutant(
     Mutant { bug, file, line, becomes, scope, breaks }
 }
 
-const MUTANTS: [Mutant; 49] = [
+const MUTANTS: [Mutant; 52] = [
     mutant(
         "no epoch check",
         "lifecycle.rs",
@@ -406,6 +406,30 @@ const MUTANTS: [Mutant; 49] = [
         "_ if !soon => Patience::None,",
         "patience",
         "P8",
+    ),
+    mutant(
+        "a busy server is taken for hung",
+        "watch.rs",
+        "_ if trust.answers_when_busy && !trust.refused => Sign::Silent,",
+        "_ if !trust.refused => Sign::Silent,",
+        "hangs",
+        "P4",
+    ),
+    mutant(
+        "an answer after that to a call proves that a server answers when busy",
+        "watch.rs",
+        "&& pulse.read <= read.saturating_add(1)",
+        "",
+        "hangs",
+        "P4",
+    ),
+    mutant(
+        "a server that is left alone is never looked at again",
+        "watch.rs",
+        "Watch::LeftAlone { .. } => calm(now),",
+        "Watch::LeftAlone { .. } => Sign::Wait(self),",
+        "hangs",
+        "P9",
     ),
 ];
 

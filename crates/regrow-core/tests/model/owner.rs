@@ -19,6 +19,7 @@ impl World {
             calls: self.ledger.seen(epoch, self.read_of(epoch)),
             eldest: self.ledger.eldest(epoch),
             answered: self.ledger.has_answered(epoch),
+            read: self.truth.messages,
         }
     }
 
@@ -79,6 +80,7 @@ impl World {
             Effect::Probe(epoch) => {
                 require(self, Property::P7, epoch == self.epoch(), "a probe of another epoch");
                 self.truth.asked = Some(self.now);
+                self.truth.messages = 0; // It was not counted before.
                 self.reach(Goal::Probed);
             }
             Effect::Hold(epoch) => self.ledger.hold(epoch),
@@ -275,6 +277,7 @@ impl World {
         };
         if epoch == self.epoch() {
             self.truth.heard = self.now;
+            self.truth.messages += 1;
         }
         let got = self.ledger.answer(epoch, id, good);
         let nature = self.truth.calls[owed.caller].nature;

@@ -118,6 +118,9 @@ goals! {
     Patient,
     PatientWhileParked,
     PatienceOver,
+    AnswersWhenBusy,
+    LeftAlone,
+    Hung,
 }
 
 /// Notes that this does not hold, if it is the first thing that does not.
@@ -280,6 +283,11 @@ pub(crate) fn judge_step(
                 silent,
                 "charged for silence, but it was not asked, or not given its time",
             );
+            if let State::Ready { watch: Watch::Beside { .. }, .. } = before {
+                let proven = world.truth.answers_when_busy;
+                require(world, Property::P4, proven, "a server that is only busy is taken for hung");
+                world.reach(Goal::Hung);
+            }
             world.truth.free_in_a_row = 0;
             world.reach(Goal::Silent);
         }
@@ -403,7 +411,7 @@ fn note_handshake(world: &mut World, before: &State, event: &Event) {
 
 /// Asked, long enough ago, and nothing heard since.
 fn is_silent(world: &World, policy: &Policy) -> bool {
-    let wait = policy.probe_timeout.min(policy.doubt_timeout);
+    let wait = policy.probe_timeout.min(policy.doubt_timeout).min(policy.hang_timeout.unwrap_or(HORIZON));
     let silent = |asked: Time| world.now - asked >= wait && world.truth.heard < asked;
     world.truth.asked.is_some_and(silent) && !world.truth.account.probe_refused
 }
@@ -582,6 +590,7 @@ fn forget_the_past(world: &mut World, policy: &Policy) {
     };
     if calm {
         world.truth.asked = None;
+        world.truth.messages = 0;
     }
     if !matches!(world.lifecycle.state(), State::Draining { .. } | State::Closing { .. }) {
         world.truth.account.hurried = false;
@@ -590,6 +599,7 @@ fn forget_the_past(world: &mut World, policy: &Policy) {
     match policy.patience {
         // Of an end that was longer ago, only that it was matters.
         Some(_) => world.truth.healthy = world.truth.healthy.map(|ended| ended.max(horizon)),
+        None if policy.hang_timeout.is_some() => (world.truth.healthy, world.truth.parked) = (None, None),
         None => {
             (world.truth.healthy, world.truth.parked) = (None, None);
             for call in &mut world.truth.calls {
@@ -611,6 +621,7 @@ fn reach_state(world: &mut World) {
         State::Idle => Goal::Idle,
         State::Connecting { .. } => Goal::Connecting,
         State::Ready { watch: Watch::Spared { .. }, .. } => Goal::Spared,
+        State::Ready { watch: Watch::LeftAlone { .. }, .. } => Goal::LeftAlone,
         State::Ready { .. } => Goal::Ready,
         State::Draining { then: Intent::Close, .. } => Goal::DrainedToClose,
         State::Draining { .. } => Goal::Draining,
@@ -677,7 +688,7 @@ fn p9_whatever_is_pending_has_a_timer(world: &mut World, policy: &Policy) {
         State::Idle | State::Closed => true,
         State::Connecting { step, deadline } => deadline.is_some() || *step == Step::ClientsTurn,
         State::Ready { watch: Watch::Calm { look_at }, .. } => {
-            look_at.is_some() == policy.idle_probe.is_some()
+            look_at.is_some() == (policy.idle_probe.is_some() || policy.hang_timeout.is_some())
         }
         State::Parked { probe_at, fault: Fault::Parked, .. } => probe_at.is_none(),
         State::Parked { probe_at, fault, .. } => probe_at.is_some() || fault.is_permanent(),

@@ -84,6 +84,7 @@ pub(crate) fn usual() -> Vec<Scope> {
         mended(),
         operator(),
         patience(),
+        hangs(),
     ]
 }
 
@@ -109,6 +110,7 @@ pub(crate) fn full() -> Vec<Scope> {
         mended(),
         Scope { orders: 1, manners: &[Manner::Told], ..operator() },
         Scope { natures: &[Nature::Effect, Nature::Read], faults: vec![death(), permanent()], ..patience() },
+        Scope { epochs: 2, ..hangs() },
         everything(),
     ]
 }
@@ -348,6 +350,24 @@ fn patience() -> Scope {
     }
 }
 
+/// A hang timeout: servers that answer beside their calls, servers that do not, and servers that hang.
+fn hangs() -> Scope {
+    let small = small_policy();
+    Scope {
+        policy: Policy {
+            idle_probe: None,
+            hang_timeout: Some(units(1)),
+            call_timeout: Some(units(5)),
+            ..small
+        },
+        epochs: 1,
+        calls: 2,
+        natures: &[Nature::Effect],
+        errors: true,
+        ..quiet("hangs")
+    }
+}
+
 fn gone() -> Fault {
     Fault::Unreachable { address: String::new(), reason: String::new() }
 }
@@ -375,6 +395,7 @@ pub(crate) fn small_policy() -> Policy {
         doubt_silence: units(2),
         doubt_patience: units(1),
         probe_while_busy: false,
+        hang_timeout: None,
         patience: None,
         healthy_within: units(4),
         budget: BudgetPolicy { charges: 1, window: units(5) },

@@ -32,6 +32,10 @@ pub(crate) struct Truth {
     pub(crate) attempted: Option<Time>,
     /// When the newest session was last asked for a sign of life.
     pub(crate) asked: Option<Time>,
+    /// How many messages were read since it was asked beside a call.
+    pub(crate) messages: u64,
+    /// It has answered a probe during a call, before anything else.
+    pub(crate) answers_when_busy: bool,
     pub(crate) account: Account,
     /// When faults were charged, as far back as the window goes.
     pub(crate) charges: Vec<Time>,

@@ -71,6 +71,11 @@ pub(crate) fn p4_a_charge_is_a_fault(fault: &Fault, walk: &mut Walk) {
             Some((State::Connecting { .. } | State::Ready { .. }, Event::Tick(_)))
                 | Some((State::Connecting { .. }, Event::TimedOut(..)))
         );
+    if let Some((State::Ready { watch: Watch::Beside { .. }, .. }, Event::Tick(_))) = walk.step {
+        let proven = walk.answers_when_busy && !walk.refused;
+        assert!(proven, "P4: taken for hung, but it never answered a probe during a call");
+        walk.seen.insert("hung");
+    }
     if by_timer && !walk.account.charged {
         walk.account.charged = true;
         walk.charges.push(walk.now);
@@ -225,7 +230,7 @@ pub(crate) fn p9_whatever_is_pending_has_a_timer(walk: &Walk) {
         State::Idle | State::Closed => true,
         State::Connecting { step, deadline } => deadline.is_some() || *step == Step::ClientsTurn,
         State::Ready { watch: Watch::Calm { look_at }, .. } => {
-            look_at.is_some() == walk.policy.idle_probe.is_some()
+            look_at.is_some() == (walk.policy.idle_probe.is_some() || walk.policy.hang_timeout.is_some())
         }
         State::Parked { probe_at, fault: Fault::Parked, .. } => probe_at.is_none(),
         State::Parked { probe_at, fault, .. } => probe_at.is_some() || fault.is_permanent(),

@@ -69,7 +69,8 @@ pub(crate) enum Happening {
     Fails(Epoch, Fault),
     Answers(Epoch, CallId),
     Misses(Epoch, CallId, Fault),
-    Pongs(Epoch),
+    /// Answers the probe of that time.
+    Pongs(Epoch, Time),
     FailsProbe(Epoch, Fault),
     Vanishes(Epoch),
 }
@@ -89,6 +90,8 @@ pub(crate) struct World {
     start: Duration,
     answer: Duration,
     pub(crate) ping: Ping,
+    /// It works on one message at a time.
+    serial: bool,
     /// It can be told what a dead server never read.
     pipes: bool,
     /// From the hangup to the end; none: it never ends.
@@ -118,6 +121,7 @@ impl World {
             start: secs(1.0),
             answer: secs(0.1),
             ping: Ping::Answers,
+            serial: false,
             pipes: true,
             gone: Some(Duration::ZERO),
             broken: None,
@@ -153,6 +157,11 @@ impl World {
 
     pub(crate) fn pings(mut self, ping: Ping) -> World {
         self.ping = ping;
+        self
+    }
+
+    pub(crate) fn one_at_a_time(mut self) -> World {
+        self.serial = true;
         self
     }
 
@@ -454,11 +463,14 @@ impl Run<'_> {
                     self.dies(exited(0));
                 }
             }
-            Happening::Pongs(epoch) => {
+            Happening::Pongs(epoch, asked) => {
                 if self.session.as_mut().filter(live).is_some_and(|s| s.epoch == epoch) {
                     owner.heard = now;
-                    if self.world.ping == Ping::Refuses {
-                        owner.event(now, Event::ProbeRefused(epoch));
+                    owner.messages += 1;
+                    let pulse = owner.pulse();
+                    match self.world.ping {
+                        Ping::Answers => owner.event(now, Event::ProbeAnswered(epoch, asked, pulse)),
+                        Ping::Refuses => owner.event(now, Event::ProbeRefused(epoch)),
                     }
                 }
             }
@@ -525,13 +537,14 @@ impl Run<'_> {
             match told {
                 Told::Step(..) | Told::Settled(_) | Told::Retired(_) | Told::Kept(_) => {}
                 Told::Connect(epoch) => self.connect(epoch),
-                Told::Probe(epoch) => {
+                Told::Probe(epoch, asked) => {
                     self.life.probes.push(now);
                     // In the same instant: nothing is faster than a local server.
+                    let free_at = if self.world.serial { self.free_at() } else { now };
                     self.later(
-                        now,
+                        free_at,
                         match self.refusal() {
-                            None => Happening::Pongs(epoch),
+                            None => Happening::Pongs(epoch, asked),
                             Some(fault) => Happening::FailsProbe(epoch, fault),
                         },
                     );
@@ -572,6 +585,12 @@ impl Run<'_> {
                 }
             }
         }
+    }
+
+    /// When it has answered all that it was sent.
+    fn free_at(&self) -> Time {
+        let answers = self.queue.iter().filter(|(_, it)| matches!(it, Happening::Answers(..)));
+        answers.map(|(&(time, _), _)| time).max().unwrap_or(self.now).max(self.now)
     }
 
     /// How whatever is sent now ends, if not well.

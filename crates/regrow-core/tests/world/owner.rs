@@ -29,7 +29,8 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Connect(Epoch),
-    Probe(Epoch),
+    /// Asked at this time.
+    Probe(Epoch, Time),
     Hangup(Epoch, regrow_core::Manner),
     Abandon(Epoch),
     Notice(Notice),
@@ -54,6 +55,8 @@ pub(crate) struct Owner {
     pub(crate) told: Vec<Told>,
     /// When something was last read from the server.
     pub(crate) heard: Time,
+    /// How many messages were read from it.
+    pub(crate) messages: u64,
     /// How much of its input each session can have read; without an entry, all of it.
     pub(crate) read: BTreeMap<Epoch, u64>,
     /// How many attempts failed while a call that failed waited.
@@ -70,6 +73,7 @@ impl Owner {
             ledger: Ledger::new(policy.clone()),
             told: vec![],
             heard: Time::ZERO,
+            messages: 0,
             read: BTreeMap::new(),
             attempts: BTreeMap::new(),
             greeted: Epoch(0),
@@ -88,6 +92,7 @@ impl Owner {
             calls: self.ledger.in_flight(epoch),
             eldest: self.ledger.eldest(epoch),
             answered: self.ledger.has_answered(epoch),
+            read: self.messages,
         }
     }
 
@@ -143,6 +148,7 @@ impl Owner {
     pub(crate) fn answer(&mut self, now: Time, epoch: Epoch, id: CallId, good: bool) -> Option<Caller> {
         if epoch == self.epoch() {
             self.heard = now;
+            self.messages += 1;
         }
         let caller = self.ledger.answer(epoch, id, good)?;
         self.told.push(Told::Ended(caller, Fate::Answered));
@@ -268,7 +274,7 @@ impl Owner {
     fn start(&mut self, now: Time, effect: Effect) {
         match effect {
             Effect::Connect(epoch) => self.told.push(Told::Connect(epoch)),
-            Effect::Probe(epoch) => self.told.push(Told::Probe(epoch)),
+            Effect::Probe(epoch) => self.told.push(Told::Probe(epoch, now)),
             Effect::Hangup(epoch, manner) => self.told.push(Told::Hangup(epoch, manner)),
             Effect::Abandon(epoch) => self.told.push(Told::Abandon(epoch)),
             Effect::Hold(epoch) => self.ledger.hold(epoch),

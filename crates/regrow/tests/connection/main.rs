@@ -6,6 +6,7 @@ mod answers;
 mod calls;
 mod eras;
 mod handle;
+mod hangs;
 mod hours;
 mod lists;
 mod orders;

@@ -1,6 +1,6 @@
 //! Is the server still there? Asked by time and in doubt; silence is told from not wanting to answer.
 
-use regrow::core::{Delivery, Fault};
+use regrow::core::{Delivery, Fault, Policy};
 use regrow::{Era, ErrorKind, Status};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -172,4 +172,25 @@ async fn one_failed_probe_does_not_take_calls_that_may_still_be_answered() {
     assert_eq!(said(&refused.await.unwrap().unwrap()), 2);
     assert_eq!(said(&call.await.unwrap().unwrap()), 1);
     assert_eq!((server.effects("pay"), server.effects("next")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_hang_timeout_a_server_that_hangs_during_a_call_is_replaced_within_15_s() {
+    for server in [Remote::legacy(), Remote::modern()] {
+        let policy = Policy { hang_timeout: Some(secs(5)), ..policy() };
+        let connection = to(&server).policy(policy).era(Era::Auto).build();
+        start(&connection).await;
+        work(&connection, json!({ "ms": 8000 })).await.unwrap();
+        let call = begin(&connection, json!({ "effect": "x", "stays": true }));
+        sleep(secs(1)).await;
+        let before = Instant::now();
+        server.set_path(Path::Partitioned);
+        let error = call.await.unwrap().unwrap_err();
+        assert!(before.elapsed() <= secs(14), "{:?}", before.elapsed());
+        assert_eq!((error.kind, error.delivery), (ErrorKind::Interrupted, Delivery::Unknown));
+        assert!(matches!(error.fault.as_deref(), Some(Fault::Silent { .. })), "{error}");
+        server.set_path(Path::Up);
+        work(&connection, json!({ "effect": "y" })).await.unwrap();
+        assert_eq!((server.effects("x"), server.effects("y")), (1, 1));
+    }
 }

@@ -76,6 +76,13 @@ pub const OPTIONS: &[Described] = &[
         set: |options, it| it.limit().map(|it| options.idle_probe = it),
     },
     Described {
+        name: "hangTimeout",
+        kind: Kind::Limit,
+        default: Some("\"none\""),
+        meaning: "During a call, ask for a sign of life after this much silence; a server that has answered such a probe before, and now stays silent for as long again, is replaced.",
+        set: |options, it| it.limit_or_off().map(|it| options.hang_timeout = it),
+    },
+    Described {
         name: "budget",
         kind: Kind::Pace,
         default: Some("\"5/180\""),
