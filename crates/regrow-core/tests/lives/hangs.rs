@@ -9,9 +9,9 @@ fn hang_timeout() -> Policy {
     Policy { hang_timeout: Some(secs(5.0)), ..exact() }
 }
 
-/// A server whose calls take 8 s. The first of them is made at 0 s; the server hangs at 20 s, and a call is made at 25 s.
+/// A server whose calls take 8 s. The first of them is made at 0 s, another at 25 s, and the server hangs at 26 s.
 fn hangs() -> World {
-    World::new(400.0).answers_in(8.0).call(0.0).then(20.0, Happening::Hangs).call(25.0)
+    World::new(400.0).answers_in(8.0).call(0.0).call(25.0).then(26.0, Happening::Hangs)
 }
 
 fn silent(after: f64) -> Fate {
@@ -28,9 +28,9 @@ fn a_hung_server_that_answered_a_probe_during_an_earlier_call_is_replaced() {
         1.0s connecting -> ready
         9.0s call 1: answered
         35.0s ready -> closing: the server gave no sign of life for 26 s
-        35.1s call 2: failed, unknown: the server gave no sign of life for 26 s
-        35.1s closing -> connecting
-        36.1s connecting -> ready
+        35.0s call 2: failed, unknown: the server gave no sign of life for 26 s
+        35.0s closing -> connecting
+        36.0s connecting -> ready
         ",
     );
     assert_eq!(life.probes, [at(6.0), at(30.0)], "beside each call, after 5 s of silence");
@@ -58,8 +58,8 @@ fn a_busy_server_is_never_taken_for_hung() {
 #[test]
 fn what_a_server_proved_in_an_earlier_session_counts() {
     let world = World::new(100.0).answers_in(8.0).call(0.0).kill(15.0);
-    let life = world.then(20.0, Happening::Hangs).call(25.0).live(&hang_timeout());
-    assert_eq!(life.fate(2), (35.1, &silent(19.0)), "{}", life.log);
+    let life = world.call(25.0).then(26.0, Happening::Hangs).live(&hang_timeout());
+    assert_eq!(life.fate(2), (35.0, &silent(19.0)), "{}", life.log);
 }
 
 #[test]
