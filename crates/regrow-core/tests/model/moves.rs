@@ -159,7 +159,8 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
         if probed && process.alive && truth.heard < world.now {
             moves.push(Move::Hear);
         }
-        if matches!(state, State::Ready { watch: Watch::Beside { .. }, .. }) && process.alive {
+        let beside = matches!(state, State::Ready { watch: Watch::Beside { .. }, .. });
+        if beside && process.alive && truth.messages < 2 {
             moves.push(Move::Pong);
         }
         if scope.errors && probed && process.alive && !truth.account.probe_refused {

@@ -357,7 +357,7 @@ fn hangs() -> Scope {
         policy: Policy {
             idle_probe: None,
             hang_timeout: Some(units(1)),
-            call_timeout: Some(units(5)),
+            call_timeout: Some(units(3)),
             ..small
         },
         epochs: 1,
