@@ -67,7 +67,7 @@ struct ToClient {
     asked: Asked,
     batch: Option<Arc<Batch>>,
     /// Dropped last: when it is, the response is in the output. None for a stream, which nobody waits for.
-    _open: Option<Open>,
+    open: Option<Open>,
 }
 
 /// A request of the client that is not answered.
@@ -96,8 +96,11 @@ impl Reply for ToClient {
         if failed_as(ErrorKind::Closed) {
             let mut out = self.port.out();
             if out.input_closed && out.over {
-                // It is leaving, and some clients stumble over what they read while they close.
-                return out.owed.miss();
+                // It is leaving, and some clients stumble over what they read while they close. Nobody waits for the end of a stream.
+                if self.open.is_some() {
+                    out.owed.miss();
+                }
+                return;
             }
         }
         let line = self.asked.answer(&outcome, self.port.style);
@@ -305,7 +308,7 @@ fn take(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, mut frame: Frame,
             let method = frame.method().unwrap_or_default();
             let is_stream = Nature::of(method, ToolSafety::Unknown, Replay::Never) == Nature::Stream;
             let open = (!is_stream).then(|| Open::new(port));
-            let reply = ToClient { port: port.clone(), asked, batch: batch.cloned(), _open: open };
+            let reply = ToClient { port: port.clone(), asked, batch: batch.cloned(), open };
             upstream.submit(Request::new(frame, id, Box::new(reply)));
         }
         Kind::Notification { method: "notifications/cancelled" } => {

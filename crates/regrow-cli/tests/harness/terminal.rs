@@ -51,7 +51,7 @@ impl Terminal {
 
     /// Reads until this is seen, or until nobody writes any more.
     pub fn read_until(&mut self, wanted: &str) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !self.seen.contains(wanted) {
             match self.screen.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),

@@ -31,8 +31,8 @@ fn scenario_55_a_server_that_asks_at_the_terminal_is_told_at_once_that_there_is_
     terminal.write(INITIALIZE);
     // Before, SIGTTIN stopped it, and it never answered.
     terminal.read_until("\"serverInfo\"");
-    assert!(terminal.seen.contains("[chaos] none"), "{}", terminal.seen);
-    assert!(terminal.seen.contains("tried to use a terminal, but it has none"), "{}", terminal.seen);
+    terminal.read_until("[chaos] none");
+    terminal.read_until("tried to use a terminal, but it has none");
 
     terminal.write("\x03"); // Ctrl-C reaches Regrow alone, which ends the server.
     let mut code = None;
