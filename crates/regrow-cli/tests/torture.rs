@@ -11,6 +11,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use regrow_chaos::torture::{self, Options, Promise, Target};
@@ -22,6 +23,12 @@ use evidence::{children_of, kill, wait_until};
 /// Far more than it takes, for a machine that is busy with something else.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Each of these uses all of the machine, so they run one after the other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn regrow() -> &'static str {
     env!("CARGO_BIN_EXE_regrow")
 }
@@ -32,6 +39,7 @@ fn json(output: &Output) -> Value {
 
 #[test]
 fn sixty_cycles_of_everything_break_no_promise() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(regrow());
     command.args(["torture", "--cycles", "60", "--json", "--report"]).arg(folder.path());
@@ -60,6 +68,7 @@ fn sixty_cycles_of_everything_break_no_promise() {
 
 #[test]
 fn who_interrupts_it_gets_the_report_so_far() {
+    let _alone = alone();
     let mut command = Command::new(regrow());
     command.args(["torture", "--time", "10m", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
@@ -72,6 +81,7 @@ fn who_interrupts_it_gets_the_report_so_far() {
 
 /// What is broken when a script like this stands where `regrow wrap` or `regrow serve` should, with its arguments from the second on.
 fn broken_by(target: Target, cycles: u64, script: &str) -> BTreeSet<Promise> {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("regrow");
     let script = format!(
