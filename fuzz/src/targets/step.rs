@@ -49,6 +49,7 @@ impl World {
             calls: usize::from(rest >> 6),
             eldest: (rest & 2 == 0).then_some(heard),
             answered: rest & 4 == 0,
+            read: u64::from(rest >> 3),
         };
         let manner = [Manner::Planned, Manner::ClientLeft, Manner::Told][usize::from(rest) % 3];
         match what % 19 {
