@@ -34,10 +34,11 @@ const MAX_WAIT: Duration = Duration::from_secs(3600);
 const USUAL_WAIT: Duration = Duration::from_secs(1);
 
 impl Refusal {
-    /// The JSON-RPC response in its body.
+    /// The JSON-RPC response in its body. `{"error":"a word"}`, as OAuth and many web frameworks write it, is none.
     pub(super) fn response(&self) -> Option<Frame> {
         let frame = Frame::parse(self.body.clone()).ok()?;
-        matches!(frame.kind(), Kind::Response { .. }).then_some(frame)
+        let is_whole = frame.error().is_none() || frame.error_code().is_some();
+        (is_whole && matches!(frame.kind(), Kind::Response { .. })).then_some(frame)
     }
 
     /// Whether other credentials may help.
@@ -45,9 +46,9 @@ impl Refusal {
         self.code == 401 || self.code == 403 && (self.wants_more_scope() || !self.answers())
     }
 
-    /// Whether its body answers the request. OAuth's `{"error":"a word"}` does not.
+    /// Whether its body answers the request.
     pub(super) fn answers(&self) -> bool {
-        self.response().is_some_and(|response| response.error().is_none() || response.error_code().is_some())
+        self.response().is_some()
     }
 
     /// Whether the server says that a token with more scopes would do (RFC 6750, 3.1).
