@@ -8,9 +8,29 @@ pub(super) mod remote;
 
 use std::time::Duration;
 
+use super::driver::Ticket;
+use super::stage::{Stage, short};
+use super::verdict::{Group, Verdict};
+
 /// A healthy server is away for this long while a call waits: a restart, a new version.
 const AWAY: Duration = Duration::from_secs(2);
 const WAITS: &str = "a call made while a healthy server is away for 2 s waits for it";
+/// How long a program has to see that a connection was closed.
+const CLOSED: Duration = Duration::from_millis(500);
+
+/// A call that was made while the server was away succeeds, unless it left on a connection that was closed under it.
+fn waits(stage: &mut Stage<'_>, ticket: Ticket) {
+    let verdict = match stage.answer(ticket, SOON) {
+        Some(answer) if answer.ok => Verdict::Pass,
+        Some(answer) if answer.text.contains("may have run") => {
+            Verdict::NotApplicable("the call had left when the server was killed".into())
+        }
+        Some(answer) => Verdict::Fail(format!("it failed: {}", short(&answer.text))),
+        None => Verdict::Fail(stage.none_within(SOON)),
+    };
+    stage.find(Group::Recovers, WAITS, verdict);
+}
+
 /// A call whose server was lost ends in this time.
 const AT_ONCE: Duration = Duration::from_secs(5);
 /// After a plain death, calls succeed again in this time.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{AT_ONCE, AWAY, PATIENCE, PLENTY, SOON, WAITS};
+use super::{AT_ONCE, AWAY, PATIENCE, PLENTY, SOON, waits};
 use crate::suite::driver::Task;
 use crate::suite::process::{is_dead, signal};
 use crate::suite::stage::{Stage, Step, short};
@@ -75,7 +75,7 @@ pub(crate) fn away(stage: &mut Stage<'_>) -> Step {
     let ticket = stage.call("count", json!({ "key": "patient" }), SOON);
     std::thread::sleep(AWAY);
     stage.control("")?;
-    stage.succeeds(Group::Recovers, ticket, SOON, WAITS);
+    waits(stage, ticket);
     stage.ran_once("count", "patient");
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{AT_ONCE, AWAY, LATER, PATIENCE, PLENTY, SOON, WAITS};
+use super::{AT_ONCE, AWAY, CLOSED, LATER, PATIENCE, PLENTY, SOON, waits};
 use crate::proxy::Fault;
 use crate::suite::driver::Task;
 use crate::suite::stage::judge::{LATE, LOST};
@@ -102,10 +102,11 @@ pub(crate) fn away(stage: &mut Stage<'_>) -> Step {
     stage.connect()?;
     well(stage);
     kill(stage);
+    std::thread::sleep(CLOSED);
     let ticket = stage.call("count", json!({ "key": "patient" }), SOON);
     std::thread::sleep(AWAY);
     start(stage)?;
-    stage.succeeds(Group::Recovers, ticket, SOON, WAITS);
+    waits(stage, ticket);
     stage.ran_once("count", "patient");
     Ok(())
 }
