@@ -82,9 +82,14 @@ fn scenario_52_calls_of_all_clients_wait_for_a_healthy_server_that_is_away() {
         }
         let from = house.log().len();
         journal.set_control("exit-at-start=1").unwrap();
-        for pid in journal.alive() {
-            kill(pid, Signal::KILL);
-        }
+        let killed = journal.alive();
+        killed.iter().for_each(|pid| kill(*pid, Signal::KILL));
+        // A call that is written to a dying server may have run.
+        wait_until("the deaths are noticed", PATIENCE, || {
+            let noticed =
+                house.log()[from..].iter().filter(|line| line.contains("killed by SIGKILL")).count();
+            noticed >= killed.len()
+        });
         let tool = format!("{server}__count");
         let begun: Vec<_> =
             guests.iter_mut().map(|guest| guest.begin_call(&tool, json!({ "key": "a" }))).collect();
