@@ -82,6 +82,7 @@ fn scenario_52_a_call_made_while_the_port_of_a_healthy_server_is_closed_runs_whe
         let mut peer = site.connect_with(&["--patience", "120s"]);
         peer.call("echo", json!({ "text": "one" }));
         site.kill();
+        site.wait_until_disconnected();
         let call = peer.begin_call("count", json!({ "key": "a" }));
         wait_until("several attempts have failed", PATIENCE, || peer.client.logged("cannot be reached") >= 4);
         site.start();
@@ -98,6 +99,7 @@ fn scenario_52_a_call_to_a_healthy_server_whose_port_stays_closed_fails_and_coun
         let mut peer = site.connect_with(&["--patience", "2s"]);
         peer.call("echo", json!({ "text": "one" }));
         site.kill();
+        site.wait_until_disconnected();
         let (text, told) = peer.failing_call("count", json!({ "key": "a" }));
         assert_eq!((&told["kind"], &told["cause"]), (&json!("unavailable"), &json!("unreachable")), "{told}");
         assert_eq!(told["delivery"], "not-sent");
@@ -114,6 +116,7 @@ fn scenario_28_killed_while_idle_the_next_call_finds_the_next_life() {
         let mut peer = site.connect();
         peer.call("echo", json!({ "text": "one" }));
         site.kill();
+        site.wait_until_disconnected();
         if era == Era::Legacy {
             // It listens, so it hears the end.
             peer.client.wait_for_log(0, "cannot be reached");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::client::{Client, PATIENCE, Setup, fault, is_failure, text};
-use crate::evidence::slack;
+use crate::evidence::{slack, wait_until};
 
 /// The era that client and server speak with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +95,19 @@ impl Site {
         child.kill().unwrap();
         child.wait().unwrap();
         at
+    }
+
+    /// Waits until nobody holds a connection to it any more. A call that leaves on a connection which is just being closed may have run.
+    pub fn wait_until_disconnected(&self) {
+        let port = format!(":{:04X}", self.port);
+        wait_until("its connections are closed", PATIENCE, || {
+            let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+            !table.lines().any(|line| {
+                let mut fields = line.split_whitespace().skip(2);
+                let (peer, state) = (fields.next().unwrap_or(""), fields.next().unwrap_or(""));
+                peer.ends_with(&port) && matches!(state, "01" | "08") // Established, or closed by the peer alone.
+            })
+        });
     }
 
     /// Waits for it to end by itself.
