@@ -18,12 +18,15 @@ pub enum Ruling {
 /// A server that answers so many pings without a single good answer to a call may answer them without a session.
 const MOST_IN_A_ROW: u32 = 16;
 
+/// A ping that is refused beside a call says more than one that is answered: it counts as so many.
+const REFUSED_PING: u32 = 4;
+
 /// What refusals have meant on this connection so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Refusals {
     /// One was not about the session, or may not have been.
     misled: bool,
-    /// How often a server that refused calls answered a ping, since the last good answer.
+    /// How often a server that refused calls answered a ping, or seemed to refuse every ping, since the last good answer.
     in_a_row: u32,
     /// A session was given up because a ping was refused, and no ping was answered since.
     ping_refused: bool,
@@ -43,12 +46,14 @@ impl Refusals {
         Ruling::Expired
     }
 
-    /// A ping of ours was refused. Where the next session refuses it as well, the server refuses every ping.
+    /// A ping of ours was refused. Where the next session refuses it as well, the server seems to refuse every ping; but not for
+    /// long if it refuses every call, too.
     pub(crate) fn ping(&mut self) -> Ruling {
-        match std::mem::replace(&mut self.ping_refused, true) {
-            true => Ruling::Answer,
-            false => Ruling::Expired,
+        if std::mem::replace(&mut self.ping_refused, true) {
+            self.in_a_row = self.in_a_row.saturating_add(REFUSED_PING);
+            return Ruling::Answer;
         }
+        Ruling::Expired
     }
 
     /// A ping of ours was answered.
@@ -116,5 +121,16 @@ mod tests {
         refusals.ping_answered();
         assert!(!refusals.doubts_pings());
         assert_eq!([refusals.ping(), refusals.ping()], [Expired, Answer]);
+    }
+
+    #[test]
+    fn a_session_that_refuses_calls_and_pings_is_given_up_in_the_end() {
+        let mut refusals = Refusals::default();
+        refusals.believed_a_response();
+        refusals.ping();
+        for _ in 0..MOST_IN_A_ROW / REFUSED_PING {
+            assert_eq!([refusals.request(false), refusals.ping()], [Ask, Answer]);
+        }
+        assert_eq!(refusals.request(false), Expired);
     }
 }

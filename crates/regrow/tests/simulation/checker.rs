@@ -152,20 +152,26 @@ fn calls_wait_for_a_server_that_was_healthy(
     let (patience, recent) = (policy.patience.unwrap_or_default(), policy.healthy_within);
     // When the last session that was ready ended, and when the connection parked after that.
     let (mut serves, mut ended, mut parked) = (false, None, None);
-    let mut slept = None;
+    let (mut slept, mut last_parked) = (None, None);
     for (at, event) in &history.events {
         match event {
             Event::Notice(notice) if notice.ready => (serves, parked) = (true, None),
             Event::Notice(notice) if notice.ends && serves => (serves, ended) = (false, Some(*at)),
-            Event::Notice(notice) if notice.parks => parked = parked.or(Some(*at)),
+            Event::Notice(notice) if notice.parks => {
+                (parked, last_parked) = (parked.or(Some(*at)), Some(*at));
+            }
             Event::Jumps(length) => slept = Some(*at + *length),
             Event::NoSession(key, attempts) => {
                 let Some(call) = calls.get(key) else { continue };
                 let healthy = ended.is_some_and(|ended| *at - ended <= recent);
-                let fails_fast = parked.is_some_and(|parked| parked <= call.begun);
+                // Of a call that is made in the moment of parking, we may hear only after the next session is ready.
+                let fails_fast =
+                    parked.is_some_and(|parked| parked <= call.begun) || last_parked == Some(call.begun);
+                // Its next turn on this session comes after a pause, and would come too late.
+                let is_late = call.begun + call.within <= *at + 9 * policy.resend_pause;
                 let waited = *at - call.begun;
                 let slept = slept.is_some_and(|slept| slept >= call.begun);
-                if healthy && !fails_fast && !slept && waited < patience {
+                if healthy && !fails_fast && !is_late && !slept && waited < patience {
                     broken.push(format!("patience: {key} failed after {waited:?} and {attempts} attempts"));
                 }
             }
