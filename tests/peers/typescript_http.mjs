@@ -17,7 +17,7 @@ import { alive, describe, marked, signal } from "./processes.mjs";
 import { MODERN, Sdk } from "./typescript_sdk.mjs";
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
-const EXIT_WITHIN = 2000; // Regrow is gone this long after its client closed.
+const EXIT_WITHIN = 3900; // SDKs close, wait 2 s for a call that is still open, send SIGTERM, and after 4 s SIGKILL: it never comes to that.
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
