@@ -111,7 +111,8 @@ class Place:
             return sse_client(self.url) if self.kind.path == "/sse" else streamable_http_client(self.url)
         arguments = ["wrap", "--name", self.kind.name, self.url]
         # Regrow remembers the era of a URL, and the next server on this port is another.
-        env = {"REGROW_PEERS_MARKER": self.marker, "XDG_CACHE_HOME": str(self.work / "cache")}
+        # Without patience a call says at once that its server is down, which is what these cases are about.
+        env = {"REGROW_PEERS_MARKER": self.marker, "XDG_CACHE_HOME": str(self.work / "cache"), "REGROW_PATIENCE": "none"}
         return stdio_client(StdioServerParameters(command=self.options.regrow, args=arguments, env=env), errlog=log)
 
     def log(self) -> Any:

@@ -92,7 +92,8 @@ class Place {
     if (options.bare) return this.kind.path === "/sse" ? sdk.sse(this.url) : sdk.http(this.url);
     const args = ["wrap", "--name", this.kind.name, this.url];
     // Regrow remembers the era of a URL, and the next server on this port is another.
-    const env = { REGROW_PEERS_MARKER: this.marker, XDG_CACHE_HOME: path.join(this.work, "cache") };
+    // Without patience a call says at once that its server is down, which is what these cases are about.
+    const env = { REGROW_PEERS_MARKER: this.marker, XDG_CACHE_HOME: path.join(this.work, "cache"), REGROW_PATIENCE: "none" };
     return sdk.stdio({ command: regrow, args, env, stderr: this.log("") });
   }
 
