@@ -185,8 +185,8 @@ const MUTANTS: [Mutant; 51] = [
     mutant(
         "no exchange that failed may have run",
         "fault.rs",
-        "        !matches!(\n            self,\n            Unreachable",
-        "        false && !matches!(\n            self,\n            Unreachable",
+        "        !matches!(\n            self,\n            Misconfigured",
+        "        false && !matches!(\n            self,\n            Misconfigured",
         "exchange",
         "P3",
     ),
@@ -424,6 +424,15 @@ const MUTANTS: [Mutant; 51] = [
         "P4",
     ),
 ];
+
+#[test]
+fn every_seeded_bug_has_its_line_in_the_source() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for Mutant { bug, file, line, .. } in MUTANTS {
+        let text = fs::read_to_string(source.join(file)).expect("the source is here");
+        assert!(text.contains(line), "{bug}: {file} has no line {line:?} any more");
+    }
+}
 
 #[test]
 #[ignore = "builds the crate for each of them; run with --ignored"]
