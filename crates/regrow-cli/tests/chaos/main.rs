@@ -33,10 +33,15 @@ impl Findings {
         findings
     }
 
+    /// The findings of promises that were broken.
+    fn broken(&self) -> Vec<&Value> {
+        self.0.iter().filter(|finding| finding["verdict"] == "fail").collect()
+    }
+
     /// Scenario and group of what failed.
     fn failed(&self) -> Vec<(&str, &str)> {
-        let failed = self.0.iter().filter(|finding| finding["verdict"] == "fail");
-        failed.map(|finding| (text(&finding["scenario"]), text(&finding["group"]))).collect()
+        let broken = self.broken().into_iter();
+        broken.map(|finding| (text(&finding["scenario"]), text(&finding["group"]))).collect()
     }
 
     /// How many passed.
