@@ -123,6 +123,42 @@ fn an_error_that_stands_before_a_long_usage_is_shown() {
 }
 
 #[test]
+fn a_server_that_exits_is_started_three_times_and_one_that_recovers_works() {
+    let stage = Stage::new();
+    let counting = |name: &str, then: &str| {
+        let file = stage.folder.path().join(name);
+        let script = format!("echo start >> '{0}'; {then}", file.display());
+        json!({ "command": "sh", "args": ["-c", script], "env": { "CHAOS": "", "CHAOS_LIFE": "120s" } })
+    };
+    let third = format!("[ $(wc -l < recovers) -ge 3 ] || exit 1; exec '{REGROW}' chaos-server");
+    stage.write(json!({ "exits": counting("exits", "exit 1"), "recovers": counting("recovers", &third) }));
+    let output = stage.check(&["--json"]).output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [exits, recovers] = &found["servers"].as_array().unwrap()[..] else { panic!("{found}") };
+    assert_eq!((&exits["state"], &exits["fault"]), (&json!("broken"), &json!("exited")), "{found}");
+    assert_eq!(recovers["state"], "ok", "{found}");
+    let starts = std::fs::read_to_string(stage.folder.path().join("exits")).unwrap().lines().count();
+    assert_eq!(starts, 3, "{found}");
+}
+
+#[test]
+fn an_address_that_refuses_connections_is_retried() {
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let stage = Stage::new();
+    stage.write(json!({ "late": { "type": "http", "url": format!("http://{port}/mcp") } }));
+    let mut check = stage.check(&["--json"]).spawn().unwrap();
+    // More than one refused attempt, fewer than the ten seconds that it is retried for.
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(check.try_wait().unwrap().is_none(), "it goes on");
+    let output = check.wait_with_output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["servers"][0]["fault"], "unreachable", "{found}");
+}
+
+#[test]
 fn a_machine_gets_json_and_an_exit_code() {
     let stage = Stage::new();
     stage.write(json!({ "good": stage.server("tools=echo|pid"), "bad": stage.server("exit-at-start") }));

@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use regrow::core::{Fault, Manner, Notice, seconds};
+use regrow::core::{Fault, FirstStart, FirstStartPolicy, Manner, Notice, Policy, Time, seconds};
 use regrow::transport::stdio::{Guard, Stderr};
 use regrow::{Connection, Excerpt, Notices, Said};
 use regrow_gateway::config::Server;
 use regrow_gateway::connect;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::finding::{Finding, Problem, State};
 
@@ -24,6 +24,8 @@ const LONGEST_LINE: usize = 300;
 const MAX_PAGES: usize = 100;
 /// A handshake that is given up at its limit gets so long to say so itself.
 const GRACE: Duration = Duration::from_millis(500);
+/// The pause before a connection that parked during the first start is woken.
+const WAKE_AFTER: Duration = Duration::from_secs(1);
 
 /// Visits the server, at most for so long; ends it in any case. Stops early when told to.
 pub(super) async fn visit(
@@ -100,7 +102,7 @@ async fn examine(
     stderr: &Tail,
     finding: &mut Finding,
 ) -> Result<(), Failure> {
-    finding.start = Some(ready(notices, stderr).await?);
+    finding.start = Some(ready(connection, notices, stderr).await?);
     let welcome = connection.welcome();
     finding.era = welcome.as_ref().map(|welcome| if welcome.modern { "modern" } else { "legacy" });
     let said: Value =
@@ -117,10 +119,11 @@ async fn examine(
     Ok(())
 }
 
-/// Waits for the first session, and says how long its start took; that of a process which was only asked for its era
-/// does not count. The first fault is the answer, too: a server that
-/// works only when it is started again does not work.
-async fn ready(notices: &mut Notices, stderr: &Tail) -> Result<Duration, Failure> {
+/// Waits for the first session and returns how long its start took, without the process that was only asked for its era.
+/// A failing server gets the same attempts as in `wrap`.
+async fn ready(connection: &Connection, notices: &mut Notices, stderr: &Tail) -> Result<Duration, Failure> {
+    let limits: FirstStartPolicy = Policy::default().first_start;
+    let mut first = FirstStart::default();
     let mut began = Duration::ZERO;
     while let Some(notice) = notices.next().await {
         match notice.what {
@@ -128,9 +131,23 @@ async fn ready(notices: &mut Notices, stderr: &Tail) -> Result<Duration, Failure
             Notice::Connecting(_) => {
                 stderr.clear();
                 began = notice.at;
+                first.attempt_begins(Time::ZERO + notice.at);
             }
             Notice::Ready(_) => return Ok(notice.at.saturating_sub(began)),
-            Notice::Fault(_, fault, _) | Notice::Parked(fault) => return Err(Failure::Fault(fault)),
+            Notice::Fault(_, fault, _) => {
+                first.failed(&fault);
+                let is_late = matches!(fault, Fault::HandshakeTimeout { .. });
+                if is_late || first.is_over(&limits, Time::ZERO + notice.at, &fault) {
+                    return Err(Failure::Fault(fault));
+                }
+            }
+            // A start that only asked for the era counts, too.
+            Notice::Retired(_, fault) => first.failed(&fault),
+            Notice::Parked(fault) if fault.is_permanent() => return Err(Failure::Fault(fault)),
+            Notice::Parked(_) => {
+                sleep(WAKE_AFTER).await;
+                connection.wake();
+            }
             _ => {}
         }
     }
