@@ -1,8 +1,8 @@
 //! Messages and answers of the gateway's own.
 
 use bytes::Bytes;
-use regrow::frame::{self, Frame, RawId};
 use regrow::{Outcome, Reply};
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::Value;
 
 /// What the modern era keeps in `_meta` begins with this.

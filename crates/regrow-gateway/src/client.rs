@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 use regrow::core::Epoch;
-use regrow::frame::{Frame, RawId};
 use regrow::{CallError, Inbox, Incoming, Request, Upstream};
+use regrow_protocol::frame::{Frame, RawId};
 
 use crate::admit::{Principal, Scope};
 use crate::answers;
@@ -136,7 +136,10 @@ impl Client {
             seat.submit(Request::new(request.clone(), id, Box::new(answers::Unheard)));
         }
         if greeting.is_some() && is_ready {
-            seat.forward(&answers::message(regrow::frame::notification("notifications/initialized", None)));
+            seat.forward(&answers::message(regrow_protocol::frame::notification(
+                "notifications/initialized",
+                None,
+            )));
         }
         if server.starts_with_its_client() {
             seat.start(); // Only now: it is greeted in the client's name.

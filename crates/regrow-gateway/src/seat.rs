@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow::core::Epoch;
-use regrow::frame::{Frame, Kind, RawId};
 use regrow::transport::BoxFuture;
 use regrow::{Bridge, Builder, Connection, Inbox, Incoming, Request, Unasked, Upstream};
+use regrow_protocol::frame::{Frame, Kind, RawId};
 use tokio::runtime::Handle;
 
 use crate::server::{Server, is_of_catalog};

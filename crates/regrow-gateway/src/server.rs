@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use regrow::core::{Fault, Manner, State as Lifecycle};
-use regrow::frame::{self, Frame, RawId};
 use regrow::{Builder, CallError, Connection, Era, ErrorKind, Inbox, Outlook, Status};
+use regrow_protocol::frame::{self, Frame, RawId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};

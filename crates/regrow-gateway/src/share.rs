@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow::core::Epoch;
-use regrow::frame::{Edit, Frame, RawId};
 use regrow::{Builder, Connection, ErrorKind, FarSide, Hello, Inbox, Outcome, Request, Upstream, Welcome};
+use regrow_protocol::frame::{Edit, Frame, RawId};
 use serde_json::json;
 
 use hearing::Ear;

@@ -8,9 +8,9 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::routing::post;
 use regrow::Outcome;
-use regrow::frame::{self, Frame, RawId};
 use regrow_gateway::operate::trace_context::TraceContext;
 use regrow_gateway::operate::traces::Traces;
+use regrow_protocol::frame::{self, Frame, RawId};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 

@@ -24,11 +24,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::Epoch;
+use regrow_protocol::frame::{Frame, RawId};
 
 use crate::call::{Outcome, Request};
 use crate::connection::{Builder, Connection};
 use crate::error::{CallError, ErrorKind, Gap};
-use crate::frame::{Frame, RawId};
 use crate::inbox::{Inbox, Incoming, Unasked};
 use crate::memory::{Hello, Welcome};
 use crate::relay::Upstream;

@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use regrow_core::Epoch;
+use regrow_protocol::frame::{Frame, RawId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::CallError;
-use crate::frame::{Frame, RawId};
 
 /// A request of a client on its way to the server.
 pub struct Request {

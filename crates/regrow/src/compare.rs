@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow_core::Epoch;
+use regrow_protocol::frame::{self, Frame};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::call::Outcome;
-use crate::frame::{self, Frame};
 use crate::inbox::Incoming;
 use crate::memory::{Greeting, List, MAX_PAGES, Page};
 use crate::shared::Shared;

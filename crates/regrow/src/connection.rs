@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Lifecycle, Manner, Orderer, Policy, State};
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -14,7 +15,6 @@ use crate::call::{Caller, Outcome, Request};
 use crate::desk::News;
 use crate::eras::{Era, EraFile};
 use crate::error::{CallError, ErrorKind, Outlook};
-use crate::frame::{self, Frame, RawId};
 use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
 use crate::mask::Mask;
 use crate::memory::{Greeting, Hello, Welcome};

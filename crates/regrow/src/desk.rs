@@ -8,12 +8,12 @@ use bytes::Bytes;
 use regrow_core::{
     CallId, Delivery, Ended, Epoch, Fault, Ladder, Ledger, Manner, Notes, Orderer, Policy, Step, Ties, Time,
 };
+use regrow_protocol::frame::{self, Frame, RawId};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::call::Pending;
 use crate::exchange::Exchanger;
-use crate::frame::{self, Frame, RawId};
 use crate::notice::Oddities;
 use crate::transport::{Input, Process};
 use crate::writer::Writer;

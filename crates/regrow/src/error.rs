@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Fault, seconds};
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::{Value, json};
-
-use crate::frame::{self, Frame, RawId};
 
 /// The key under which the machine-readable part stands: in `_meta` of a tool result, in `data` of an error.
 pub const FAULT_KEY: &str = "dev.regrow/fault";

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use regrow_core::{Backoff, CallId, Epoch, Fault, Reach, Ruling};
+use regrow_protocol::frame::Frame;
+use regrow_protocol::lines::Line;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::call::Pending;
 use crate::desk::News;
-use crate::frame::Frame;
-use crate::lines::Line;
 use crate::messages::{Messages, Taken, panicked};
 use crate::pace::{Flow, Next};
 use crate::probe;

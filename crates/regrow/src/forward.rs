@@ -1,9 +1,9 @@
 //! Notifications of a client on their way to the server: now, or when there is a session, in their place among its requests.
 
 use regrow_core::{Bearing, Epoch};
+use regrow_protocol::frame::Frame;
 
 use crate::desk::Desk;
-use crate::frame::Frame;
 use crate::memory::Greeting;
 use crate::shared::Shared;
 

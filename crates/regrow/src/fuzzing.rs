@@ -1,6 +1,7 @@
 //! Private parsers, for the fuzz targets alone. No part of the interface.
 
-use crate::frame::Frame;
+use regrow_protocol::frame::Frame;
+
 use crate::greet;
 pub use crate::transport::http::fuzzing::{answer, events, header_value, headers, meaning};
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Step};
+use regrow_protocol::frame::{self, Frame};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -13,7 +14,6 @@ use crate::call::Outcome;
 use crate::desk::News;
 use crate::eras::Era;
 use crate::error::Plain;
-use crate::frame::{self, Frame};
 use crate::memory::{Agreed, Greeting, Hello, MODERN, Welcome};
 use crate::shared::Shared;
 use crate::within::within;

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use regrow_core::{Epoch, Step};
+use regrow_protocol::frame::Frame;
 
 use crate::desk::News;
-use crate::frame::Frame;
 use crate::shared::Shared;
 
 /// What the client's requests tell about it.

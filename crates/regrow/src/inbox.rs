@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use regrow_core::Epoch;
+use regrow_protocol::frame::{Frame, RawId};
 use tokio::sync::{Notify, mpsc};
 
-use crate::frame::{Frame, RawId};
 use crate::transport::BoxFuture;
 
 /// A request or notification of a server.

@@ -57,10 +57,8 @@
 //!
 //! The decisions are made in [`core`], without I/O or a clock of its own; this crate carries them out.
 
-pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod lines;
 pub mod transport;
 
 mod bridge;
@@ -76,6 +74,7 @@ mod forward;
 mod greet;
 mod handshake;
 mod inbox;
+mod lines;
 mod mask;
 mod memory;
 mod messages;
@@ -104,5 +103,6 @@ pub use notice::{Notice, Notices, Oddities, Status};
 pub use owner::Farewell;
 pub use questions::Questions;
 pub use regrow_core as core;
+pub use regrow_protocol as protocol;
 pub use relay::{Asked, ErrorStyle, Port, Upstream, relay};
 pub use within::within;

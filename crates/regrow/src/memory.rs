@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bytes::Bytes;
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::{Map, Value, json};
 
 use crate::eras::Era;
-use crate::frame::{self, Frame, RawId};
 
 /// The revision that began the modern era.
 pub const MODERN: &str = "2026-07-28";

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use regrow_core::{CallId, Delivery, Epoch, Fault};
+use regrow_protocol::frame::{self, Frame, Kind, MAX_BATCH, ParseError, RawId, Salvage, Salvaged};
+use regrow_protocol::lines::Line;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::call::{Caller, Outcome, Pending};
 use crate::desk::News;
 use crate::error::{ErrorKind, Outlook};
-use crate::frame::{self, Frame, Kind, MAX_BATCH, ParseError, RawId, Salvage, Salvaged};
 use crate::inbox::{Incoming, Unasked};
-use crate::lines::Line;
 use crate::memory::Memory;
 use crate::shared::Shared;
 

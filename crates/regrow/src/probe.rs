@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Reach, Time};
+use regrow_protocol::frame::Frame;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::call::Outcome;
 use crate::desk::News;
 use crate::error::CallError;
-use crate::frame::Frame;
 use crate::greet::enveloped;
 use crate::memory::Greeting;
 use crate::shared::Shared;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use regrow_core::Epoch;
+use regrow_protocol::frame::{self, RawId};
 
 use crate::error::ErrorKind;
-use crate::frame::{self, RawId};
 
 /// More unanswered requests of a server to the client than this are refused.
 const MAX_OPEN: usize = 4096;

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Nature, Replay, ToolSafety};
+use regrow_protocol::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
+use regrow_protocol::lines::{Line, LineReader};
 use tokio::io::AsyncRead;
 
 use crate::call::{Outcome, Reply, Request};
 use crate::connection::Connection;
 use crate::error::{CallError, ErrorKind, Outlook};
-use crate::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
-use crate::lines::{Line, LineReader};
+use crate::lines::read_line;
 
 pub use port::Port;
 
@@ -247,7 +248,7 @@ async fn read(
     mut input: impl AsyncRead + Unpin,
 ) -> io::Result<()> {
     let mut lines = LineReader::new(port.max_line);
-    while let Some(line) = lines.read_line(&mut input).await? {
+    while let Some(line) = read_line(&mut lines, &mut input).await? {
         take_line(upstream, port, line);
         port.bear().await;
     }

@@ -6,11 +6,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use regrow_core::{Epoch, Fault};
+use regrow_protocol::lines::LineReader;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::desk::{Session, Signals, Way};
 use crate::exchange::{self, Exchanger};
-use crate::lines::LineReader;
+use crate::lines::read_line;
 use crate::memory::Greeting;
 use crate::messages::{Messages, Taken, panicked};
 use crate::pace::{Flow, Next};
@@ -177,7 +178,7 @@ impl Reader {
         let mut exited = self.process.exited();
         loop {
             let line = tokio::select! {
-                line = self.lines.read_line(&mut self.output) => match line {
+                line = read_line(&mut self.lines, &mut self.output) => match line {
                     Ok(Some(line)) => line,
                     Ok(None) => return End::Eof,
                     Err(error) => return End::Broken(error),

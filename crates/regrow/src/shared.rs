@@ -9,6 +9,7 @@ use regrow_core::{
     Admission, Again, CallId, Delivery, Epoch, Fault, Missed, Nature, Policy, Pulse, Refusal, Ruling, Time,
     ToolSafety, timeout_of,
 };
+use regrow_protocol::frame::{self, Frame, RawId};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
@@ -16,7 +17,6 @@ use crate::call::{Caller, Outcome, Pending, Request, shielded};
 use crate::desk::{Desk, News};
 use crate::eras::{Era, EraFile};
 use crate::error::{CallError, ErrorKind, Outlook};
-use crate::frame::{self, Frame, RawId};
 use crate::handshake::Handshake;
 use crate::inbox::{Inbox, Incoming};
 use crate::mask::Mask;

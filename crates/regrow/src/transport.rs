@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow_core::{Epoch, Fault, Ladder};
+use regrow_protocol::frame::Frame;
+use regrow_protocol::lines::Line;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, WriteHalf};
 
 use crate::excerpt::Excerpt;
-use crate::frame::Frame;
-use crate::lines::Line;
 
 pub mod http;
 #[cfg(unix)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::core::{Delivery, Epoch, Fault};
-use regrow::frame::RawId;
 use regrow::{CallError, ErrorKind, Outlook};
+use regrow_protocol::frame::RawId;
 use serde_json::Value;
 
 fn interrupted() -> CallError {

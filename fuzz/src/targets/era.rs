@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderValue;
 use regrow::core::Fault;
-use regrow::frame::{Frame, Kind, RawId};
 use regrow::fuzzing::{meaning, speaks_modern};
+use regrow_protocol::frame::{Frame, Kind, RawId};
 use serde_json::Value;
 
 pub(super) fn run(input: &[u8]) {

@@ -1,7 +1,7 @@
 //! The envelope: what is read of a message is what stands in it, and what is rewritten reads the same but for that.
 
 use bytes::Bytes;
-use regrow::frame::{Frame, Kind, MAX_BATCH, RawId, Salvage, join_batch, split_batch};
+use regrow_protocol::frame::{Frame, Kind, MAX_BATCH, RawId, Salvage, join_batch, split_batch};
 
 pub(super) fn run(input: &[u8]) {
     let salvaged = Salvage::of(input);

@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::HeaderValue;
-use regrow::frame::Frame;
 use regrow::fuzzing::{header_value, headers};
+use regrow_protocol::frame::Frame;
 
 pub(super) fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);

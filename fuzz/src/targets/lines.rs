@@ -1,7 +1,7 @@
 //! Line framing: however a stream is cut, the lines are the same, and none is over the cap.
 
 use bytes::BufMut;
-use regrow::lines::{Line, LineReader};
+use regrow_protocol::lines::{Line, LineReader};
 
 use crate::pieces::cuts;
 

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
-use regrow::frame::{Frame, split_batch};
+use regrow_protocol::frame::{Frame, split_batch};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::pieces::cuts;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use regrow::core::waits_by_design;
-use regrow::frame::{Edit, Frame, RawId};
 use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
+use regrow_protocol::frame::{Edit, Frame, RawId};
 use tokio::time::timeout;
 
 use super::Client;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regrow::{Request, frame};
+use regrow::Request;
+use regrow_protocol::frame;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

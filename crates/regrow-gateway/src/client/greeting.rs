@@ -1,7 +1,7 @@
 //! A client greets the gateway: who we are, and what the servers behind us can do together.
 
-use regrow::frame::{self, Frame, RawId};
 use regrow::{MODERN, Outcome, Request};
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::{Map, Value, json};
 
 use super::Client;

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use regrow::core::Epoch;
-use regrow::frame::Kind;
 use regrow::transport::BoxFuture;
 use regrow::{Inbox, Incoming, Unasked};
+use regrow_protocol::frame::Kind;
 
 use super::Client;
 use crate::server::{Key, Server};

@@ -1,7 +1,8 @@
 //! Lists, answered from the catalogs: at once, also while servers start, hang or are down.
 
 use bytes::{BufMut, BytesMut};
-use regrow::{CallError, ErrorKind, Outcome, Request, frame};
+use regrow::{CallError, ErrorKind, Outcome, Request};
+use regrow_protocol::frame;
 use serde_json::{Value, json};
 
 use super::Client;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use regrow::frame::{self, Frame, RawId};
 use regrow::{Outcome, Reply, Request};
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::{Map, Value, json};
 
 use super::Client;

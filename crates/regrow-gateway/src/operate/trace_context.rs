@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use regrow::frame::Frame;
+use regrow_protocol::frame::Frame;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

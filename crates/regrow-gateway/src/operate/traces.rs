@@ -6,7 +6,7 @@ mod exporter;
 mod span;
 
 use regrow::Reply;
-use regrow::frame::Frame;
+use regrow_protocol::frame::Frame;
 
 #[cfg(feature = "otel")]
 pub use exporter::TracesError;

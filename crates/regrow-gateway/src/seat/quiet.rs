@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow::core::Epoch;
-use regrow::frame::{Frame, RawId};
 use regrow::{FarSide, Hello, Request, Upstream, Welcome};
+use regrow_protocol::frame::{Frame, RawId};
 use serde_json::Value;
 
 /// Without this, a bridge listens to the lists of a modern server for its legacy client, and so keeps the server awake.

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use regrow::frame::Frame;
 use regrow::{CallError, Connection, ErrorKind};
+use regrow_protocol::frame::Frame;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use regrow::core::State;
-use regrow::frame::{self, Frame, RawId};
 use regrow::{Connection, MODERN, Outcome, Reply, Request};
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::sleep;

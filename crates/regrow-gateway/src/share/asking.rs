@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use regrow::core::Delivery;
-use regrow::frame::{self, Frame, RawId};
 use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::{Value, json};
 
 use super::levels::Level;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use regrow::core::Epoch;
-use regrow::frame::{Edit, Frame, Kind};
 use regrow::{Inbox, Incoming, Unasked};
+use regrow_protocol::frame::{Edit, Frame, Kind};
 
 use super::Commons;
 use super::levels::Level;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use regrow::Outcome;
-use regrow::frame::{self, Frame};
+use regrow_protocol::frame::{self, Frame};
 
 use super::Commons;
 use super::scope::scoped;

@@ -4,7 +4,7 @@
 //! another way, such as with other escapes, is spelt in digits: `"é"` is `"7~c3a9"`. So it comes back to the client to the byte, and nothing
 //! has to be remembered.
 
-use regrow::frame::RawId;
+use regrow_protocol::frame::RawId;
 
 /// A client's id or token, as the shared connection knows it.
 pub(super) fn scoped(share: u64, raw: &RawId) -> RawId {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use regrow::core::{Delivery, Epoch};
-use regrow::frame::{self, Frame, RawId};
 use regrow::{CallError, ErrorKind, Inbox, Incoming, Outcome, Reply};
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::Commons;

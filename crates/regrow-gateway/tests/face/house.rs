@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, Weak};
 
 use bytes::Bytes;
 use regrow::core::Epoch;
-use regrow::frame::{self, Frame, Kind, RawId};
 use regrow::transport::http::MirroredArguments;
 use regrow::{Inbox, Incoming, Outcome, Reply, Request, Upstream};
 use regrow_gateway::admit::{Admit, Guest, Principal, Refusal, Scope};
+use regrow_protocol::frame::{self, Frame, Kind, RawId};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 

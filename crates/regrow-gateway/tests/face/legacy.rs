@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use regrow::core::Epoch;
-use regrow::frame::RawId;
 use regrow_gateway::config::Secret;
+use regrow_protocol::frame::RawId;
 use serde_json::json;
 use tokio::time::Instant;
 

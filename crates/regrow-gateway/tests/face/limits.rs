@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regrow::frame::RawId;
+use regrow_protocol::frame::RawId;
 use serde_json::json;
 use tokio::time::Instant;
 

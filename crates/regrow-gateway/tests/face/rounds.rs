@@ -1,7 +1,7 @@
 //! Clients of both eras that use the same ids at the same time, round after round: no answer crosses.
 
 use fastrand::Rng;
-use regrow::frame::RawId;
+use regrow_protocol::frame::RawId;
 use serde_json::{Value, json};
 
 use crate::world::{World, headers, modern};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use regrow::frame::RawId;
 use regrow_gateway::face::http::Parting;
+use regrow_protocol::frame::RawId;
 use serde_json::json;
 use tokio::net::TcpStream;
 

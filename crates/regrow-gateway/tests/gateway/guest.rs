@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use regrow::frame::{Frame, RawId};
 use regrow::{Inbox, Incoming, Outcome, Reply, Request};
 use regrow_gateway::Gateway;
 use regrow_gateway::admit::{Admit, Guest as Admitted, Principal, Scope};
+use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};

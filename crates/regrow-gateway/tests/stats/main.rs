@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::core::{Delivery, Fault, Orderer, Policy};
-use regrow::frame::{self, Frame, RawId};
 use regrow::{Connection, Era, Outcome, Request, Status};
 use regrow_gateway::operate::{ServerReport, ServerState};
 use regrow_gateway::stats::{CallCount, Stats, Watcher};
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::{Value, json};
 use server::Server;
 use tokio::sync::oneshot;

@@ -3,6 +3,7 @@
 use std::sync::Weak;
 
 use bytes::Bytes;
+use regrow_protocol::frame::{Edit, Frame, RawId};
 
 use super::Bridge;
 use super::calls::{Call, Client, Question};
@@ -11,7 +12,6 @@ use super::onto_legacy::stripped;
 use super::words::{self, CLIENT_CAPABILITIES, LOG_LEVEL};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
-use crate::frame::{Edit, Frame, RawId};
 use crate::inbox::Incoming;
 
 impl Bridge {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::Epoch;
+use regrow_protocol::frame::RawId;
 use serde_json::value::RawValue;
 
 use super::Bridge;
@@ -14,7 +15,6 @@ use super::onto_legacy::Polish;
 use super::timer::Timer;
 use super::words::{self, INPUT_REQUIRED};
 use crate::call::{Outcome, Reply};
-use crate::frame::RawId;
 
 /// A call whose client was asked for input, and does not come back for so long, is over.
 const RETURNS_WITHIN: Duration = Duration::from_secs(3600);

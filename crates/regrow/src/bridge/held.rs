@@ -5,12 +5,12 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use regrow_core::Delivery;
+use regrow_protocol::frame::{self, Frame, RawId};
 
 use super::timer::Timer;
 use super::{Bridge, Speaks, State, hello};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::{CallError, ErrorKind};
-use crate::frame::{self, Frame, RawId};
 
 /// More requests than this do not wait,
 const MAX_HELD: usize = 1024;

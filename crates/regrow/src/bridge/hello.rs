@@ -1,11 +1,11 @@
 //! What a client's own requests tell about it: its era, who it is, and what it can do for a server.
 
+use regrow_protocol::frame::Frame;
 use serde_json::{Value, json};
 
 use super::object::Object;
 use super::words::{CLIENT_CAPABILITIES, CLIENT_INFO, VERSION};
 use super::{Speaks, State};
-use crate::frame::Frame;
 use crate::memory::{Hello, MODERN};
 
 /// The era that a request is asked in. It is answered in the same, whatever the client asked before.

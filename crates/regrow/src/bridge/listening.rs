@@ -6,11 +6,12 @@
 use std::collections::BTreeSet;
 use std::mem;
 
+use regrow_protocol::frame::{Frame, RawId};
+
 use super::object::Object;
 use super::timer::Timer;
 use super::words;
 use crate::call::Reply;
-use crate::frame::{Frame, RawId};
 
 /// More subscriptions than this are refused,
 const MAX_URIS: usize = 4096;

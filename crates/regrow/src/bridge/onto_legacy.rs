@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use regrow_protocol::frame::{Frame, Kind};
 use serde_json::json;
 
 use super::calls::Call;
@@ -12,7 +13,6 @@ use super::words::{self, LEVELS, LOG_LEVEL, PREFIX, SERVER_INFO};
 use super::{Bridge, welcome};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
-use crate::frame::{Frame, Kind};
 use crate::inbox::Incoming;
 use crate::memory::MODERN;
 

@@ -3,6 +3,7 @@
 
 use std::sync::Weak;
 
+use regrow_protocol::frame::{self, Frame, Kind, RawId};
 use tokio::time::Instant;
 
 use super::object::Object;
@@ -10,7 +11,6 @@ use super::words::{self, INPUT_REQUIRED, LEVELS, LOG_LEVEL, SUBSCRIPTION};
 use super::{Bridge, welcome};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
-use crate::frame::{self, Frame, Kind, RawId};
 use crate::inbox::Incoming;
 
 impl Bridge {

@@ -1,13 +1,13 @@
 //! What a legacy server asks its client, told to a modern client as input that its call requires.
 
 use regrow_core::Epoch;
+use regrow_protocol::frame::{self, RawId};
 
 use super::Bridge;
 use super::calls::{Call, Calls, Question};
 use super::object::Object;
 use super::words;
 use crate::error::{ErrorKind, Gap};
-use crate::frame::{self, RawId};
 use crate::inbox::Incoming;
 
 /// More unanswered questions during one call are refused.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::Delivery;
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -14,7 +15,6 @@ use super::timer::Timer;
 use super::words::{self, CLIENT_CAPABILITIES};
 use crate::call::Outcome;
 use crate::error::{CallError, ErrorKind, Gap};
-use crate::frame::{self, Frame, RawId};
 use crate::inbox::Incoming;
 
 /// A server that asks more often than this during one call comes to no end. Other clients allow as many.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Weak;
 
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::value::RawValue;
 
 use super::Bridge;
@@ -11,7 +12,6 @@ use super::onto_legacy::Unheard;
 use super::words::{self, SUBSCRIPTION};
 use crate::call::{Outcome, Reply};
 use crate::error::ErrorKind;
-use crate::frame::{self, Frame, RawId};
 use crate::memory::List;
 
 /// More streams than this are refused,

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use regrow_core::Delivery;
+use regrow_protocol::frame::{Frame, RawId};
 
 use super::Bridge;
 use super::listening::{Todo, Waiting};
@@ -13,7 +14,6 @@ use super::timer::Timer;
 use super::words;
 use crate::call::{Outcome, Reply, Request};
 use crate::error::{CallError, ErrorKind, Gap};
-use crate::frame::{Frame, RawId};
 
 /// A stream has no deadline, but who subscribes has.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(30);

@@ -1,10 +1,10 @@
 //! What a server says of itself, told in the words of the other era.
 
+use regrow_protocol::frame::Frame;
 use serde_json::{Value, json};
 
 use super::object::Object;
 use super::words::SERVER_INFO;
-use crate::frame::Frame;
 use crate::memory::{LEGACY, List, MODERN};
 
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];

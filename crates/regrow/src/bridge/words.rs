@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use regrow_core::Epoch;
+use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::json;
 
 use super::object::Object;
 use crate::call::Outcome;
-use crate::frame::{self, Frame, RawId};
 use crate::inbox::Incoming;
 
 /// What the modern era keeps in `_meta` begins with this.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{ClientStreams, Epoch, Relaying};
+use regrow_protocol::frame::{self, Kind};
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -13,7 +14,6 @@ use tokio::time::{Instant, timeout};
 
 use super::ErrorStyle;
 use super::owed::Owed;
-use crate::frame::{self, Kind};
 use crate::inbox::{Inbox, Incoming, Unasked};
 use crate::questions::Questions;
 use crate::transport::BoxFuture;

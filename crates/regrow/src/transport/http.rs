@@ -27,7 +27,6 @@ mod departure;
 mod diagnose;
 mod ending;
 mod errand;
-mod events;
 mod exchange;
 mod framing;
 pub(crate) mod fuzzing;

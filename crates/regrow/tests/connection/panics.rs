@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use regrow::core::{Epoch, Fault};
-use regrow::frame::Frame;
 use regrow::{Connection, Era, Inbox, Incoming, Outcome, Reply, Request};
+use regrow_protocol::frame::Frame;
 use serde_json::{Value, json};
 
 use crate::server::{Plan, Server};

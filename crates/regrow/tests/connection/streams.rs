@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use regrow::core::{Fault, Orderer};
-use regrow::frame::{Frame, RawId};
 use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome, Reply, Request};
+use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow::core::{Epoch, Fault};
-use regrow::frame::{Frame, Kind, RawId, split_batch};
-use regrow::lines::Line;
 use regrow::transport::http::{Http, HttpClient};
 use regrow::transport::{BoxFuture, Ear, Exchanges, Link, Process, Receipt, Transport};
+use regrow_protocol::frame::{Frame, Kind, RawId, split_batch};
+use regrow_protocol::lines::Line;
 use tokio::sync::{Notify, watch};
 
 /// Long enough for a slow machine; nothing here takes so long.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use regrow::core::Fault;
-use regrow::lines::Line;
 use regrow::transport::http::{Http, Limits};
+use regrow_protocol::lines::Line;
 
 use crate::ear::{ANSWER, CALL, Carried, http, open};
 use crate::server::Server;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use regrow::frame::{Frame, RawId};
 use regrow::{Bridge, Era, Inbox, Incoming, Outcome, Request, Upstream};
+use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use regrow::frame::{Frame, RawId};
 use regrow::{CallError, Connection, Era, ErrorKind, Inbox, Incoming, Outcome, Reply, Request};
+use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use regrow::core::{Epoch, Fault};
-use regrow::frame::Frame;
 use regrow::{
     Connection, Era, ErrorKind, Inbox, Incoming, IncomingMessages, Outcome, Reply, Request, Status,
 };
+use regrow_protocol::frame::Frame;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use regrow::core::{Fault, Ladder};
-use regrow::frame::Frame;
-use regrow::lines::Line;
 use regrow::transport::{BoxFuture, Deaf, Ear, Ended, Exchanges, Process, Receipt};
+use regrow_protocol::frame::Frame;
+use regrow_protocol::lines::Line;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};

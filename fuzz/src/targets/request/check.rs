@@ -2,7 +2,7 @@
 
 use http::Method;
 use regrow::MODERN;
-use regrow::frame::{Frame, Kind, RawId, split_batch};
+use regrow_protocol::frame::{Frame, Kind, RawId, split_batch};
 use serde_json::Value;
 
 use super::Sent;

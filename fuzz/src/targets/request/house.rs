@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use axum::Router;
 use regrow::core::{Epoch, Fault, Ladder};
-use regrow::frame::{self, Frame, Kind};
 use regrow::transport::{BoxFuture, Ended, Link, Pipes, Process, Transport};
 use regrow::{Connection, Era};
 use regrow_gateway::config::{self, Config, Options, Place, Reach};
 use regrow_gateway::operate::Operate;
 use regrow_gateway::{Clients, Gateway, Settings};
+use regrow_protocol::frame::{self, Frame, Kind};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use regrow::frame::{self, Edit, Frame, RawId};
 use regrow::{Inbox, Incoming, Unasked};
+use regrow_protocol::frame::{self, Edit, Frame, RawId};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use regrow::frame::Frame;
+use regrow_protocol::frame::Frame;
 use tokio::time::Instant;
 
 use super::Face;

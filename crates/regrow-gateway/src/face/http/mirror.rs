@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use regrow::frame::Frame;
 use regrow::transport::http::MirroredArguments;
+use regrow_protocol::frame::Frame;
 use serde_json::Value;
 
 use super::refusal::{MISMATCH, Refusal};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::Response;
 use http::{HeaderMap, HeaderName, StatusCode};
-use regrow::frame::Frame;
+use regrow_protocol::frame::Frame;
 use serde_json::json;
 
 use super::refusal::{MISMATCH, Refusal, UNSUPPORTED};

@@ -4,8 +4,8 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
-use regrow::frame::{self, ParseError, RawId};
-use regrow::{ErrorKind, frame::Frame};
+use regrow::ErrorKind;
+use regrow_protocol::frame::{self, Frame, ParseError, RawId};
 
 use super::token::Stranger;
 use crate::admit;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow::core::Delivery;
-use regrow::frame::{self, Frame, Kind, ParseError, join_batch, split_batch};
 use regrow::{Asked, CallError, ErrorKind, ErrorStyle, Outcome, Outlook, Reply, Request};
+use regrow_protocol::frame::{self, Frame, Kind, ParseError, join_batch, split_batch};
 
 use super::Face;
 use super::lane::{Lane, Weight};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use regrow::Questions;
 use regrow::core::Epoch;
-use regrow::frame::{Frame, RawId};
+use regrow_protocol::frame::{Frame, RawId};
 use tokio::time::Instant;
 
 use super::census::{Census, Counted};

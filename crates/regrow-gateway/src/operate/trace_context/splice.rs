@@ -1,7 +1,7 @@
 //! Puts a `traceparent` into a request: one value is replaced, or the least that is missing is put in.
 
 use bytes::Bytes;
-use regrow::frame::Frame;
+use regrow_protocol::frame::Frame;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -4,8 +4,8 @@ use opentelemetry::trace::{
     Span, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId, TraceState, Tracer,
 };
 use opentelemetry::{Context, KeyValue};
-use regrow::frame::Frame;
 use regrow::{Outcome, Reply};
+use regrow_protocol::frame::Frame;
 
 use super::exporter::Exporter;
 use crate::operate::plain;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow::core::{Epoch, Policy};
-use regrow::frame::{Frame, RawId};
 use regrow::{CallError, Connection, Era, FarSide, Inbox, Incoming, Outcome, Reply, Request};
+use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -87,7 +87,9 @@ impl Reply for Answer {
                 self.told.failed.lock().expect("no panic").push((self.id.clone(), error));
                 line
             }
-            Outcome::Refused => regrow::frame::error(Some(&self.id), -32601, "Method not found", None),
+            Outcome::Refused => {
+                regrow_protocol::frame::error(Some(&self.id), -32601, "Method not found", None)
+            }
         };
         let line = std::str::from_utf8(&line).expect("text").trim_end().to_owned();
         self.told.lines.lock().expect("no panic").push(line);

@@ -5,6 +5,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use regrow_core::Fault;
+use regrow_protocol::frame::{Frame, Salvage};
+use regrow_protocol::lines::Line;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -13,8 +15,6 @@ use super::link::HttpLink;
 use super::response::Response;
 use super::stream;
 use crate::error::Plain;
-use crate::frame::{Frame, Salvage};
-use crate::lines::Line;
 use crate::transport::{Receipt, no_stream};
 
 /// What a body is.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{Evidence, Fault, waits_by_design};
+use regrow_protocol::frame::{self, Frame, Kind, RawId};
+use regrow_protocol::lines::Line;
 
 use super::link::HttpLink;
 use super::refusal::{error_message, excerpt, tells_of_lost_session};
-use crate::frame::{self, Frame, Kind, RawId};
-use crate::lines::Line;
 use crate::transport::Ear;
 
 /// A message, who hears of it, and what it went out with.

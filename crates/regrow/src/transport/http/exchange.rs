@@ -6,6 +6,8 @@ use std::time::SystemTime;
 
 use http::Method;
 use regrow_core::Fault;
+use regrow_protocol::frame::Frame;
+use regrow_protocol::lines::Line;
 
 use super::errand::Errand;
 use super::link::HttpLink;
@@ -13,8 +15,6 @@ use super::older::{self, Older};
 use super::refusal::{Meaning, Refusal};
 use super::request::{Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::{answer, listen, lookup, mirror};
-use crate::frame::Frame;
-use crate::lines::Line;
 use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
 
 /// The server wants a header that says what the message says.

@@ -7,15 +7,15 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
 use regrow_core::Fault;
+use regrow_protocol::events::Events;
+use regrow_protocol::frame::Frame;
+use regrow_protocol::lines::Line;
 
 use super::errand::Errand;
-use super::events::Events;
 use super::framing::{Framing, Piece};
 use super::parameters::Parameters;
 use super::refusal::{Meaning, Refusal};
 use super::{BoxFuture, mirror, wire};
-use crate::frame::Frame;
-use crate::lines::Line;
 use crate::transport::Ear;
 
 /// The events of a stream that comes in these pieces, each as a text.

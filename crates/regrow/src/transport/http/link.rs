@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::HeaderValue;
 use regrow_core::Fault;
+use regrow_protocol::frame::Frame;
 use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::sync::{OnceCell, watch};
@@ -15,7 +16,6 @@ use super::errand::Errand;
 use super::older::Older;
 use super::parameters::Parameters;
 use super::stream::Bookmark;
-use crate::frame::Frame;
 use crate::mask::Mask;
 
 /// A link, from its opening to its end.

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use regrow_core::Fault;
+use regrow_protocol::frame::{Frame, RawId};
+use regrow_protocol::lines::Line;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -10,8 +12,6 @@ use super::answer;
 use super::errand::Errand;
 use super::link::HttpLink;
 use super::request::Reply;
-use crate::frame::{Frame, RawId};
-use crate::lines::Line;
 use crate::transport::{BoxFuture, Ear};
 
 const MAX_PAGES: usize = 100;

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use regrow_protocol::frame::Frame;
 
 use super::parameters::Parameters;
 use super::request::PROTOCOL_VERSION;
-use crate::frame::Frame;
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");

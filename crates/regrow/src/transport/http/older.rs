@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use regrow_core::Fault;
+use regrow_protocol::events::Event;
+use regrow_protocol::lines::Line;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -12,13 +14,11 @@ use url::Url;
 use super::address::{Masked, same_origin};
 use super::answer::{self, Content};
 use super::errand::Errand;
-use super::events::Event;
 use super::link::HttpLink;
 use super::refusal::Refusal;
 use super::request::{Outgoing, Reply};
 use super::response::Response;
 use super::stream::{self, Bookmark};
-use crate::lines::Line;
 use crate::transport::{BoxFuture, Ear};
 use crate::within::within;
 

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use http::HeaderName;
+use regrow_protocol::frame::Frame;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-
-use crate::frame::Frame;
 
 /// The tools that have such arguments.
 #[derive(Default)]

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue};
 use regrow_core::{Evidence, Fault};
+use regrow_protocol::frame::{Frame, Kind};
 
 use super::errand::Errand;
 use crate::error::Plain;
-use crate::frame::{Frame, Kind};
 
 /// An answer with such a status, and what could be read of its body.
 pub(super) struct Refusal {

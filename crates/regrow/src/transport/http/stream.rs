@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use regrow_core::Fault;
+use regrow_protocol::events::{Event, Events};
+use regrow_protocol::lines::Line;
 
 use super::answer::{self, Content};
 use super::errand::Errand;
-use super::events::{Event, Events};
 use super::link::HttpLink;
 use super::request::{LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::response::Response;
-use crate::lines::Line;
 use crate::pace::Flow;
 use crate::transport::{Ear, Receipt};
 

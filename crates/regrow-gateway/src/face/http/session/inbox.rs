@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use regrow::core::Epoch;
-use regrow::frame::{self, Frame, Kind, RawId};
 use regrow::transport::BoxFuture;
 use regrow::{Inbox, Incoming, Unasked};
+use regrow_protocol::frame::{self, Frame, Kind, RawId};
 
 use super::super::lane::{Lane, Weight};
 use super::{Call, Session, State};

@@ -13,7 +13,7 @@ use crate::lines::Line;
 mod building;
 
 /// Cuts a stream into events.
-pub(super) struct Events {
+pub struct Events {
     max_data: usize,
     at: At,
     event: Building,
@@ -21,22 +21,22 @@ pub(super) struct Events {
 
 /// One event. Those without data count too: they carry ids.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Event {
+pub struct Event {
     /// Its type, if it has one.
-    pub(super) name: Option<String>,
+    pub name: Option<String>,
     /// What it says, if anything.
-    pub(super) data: Option<Line>,
+    pub data: Option<Line>,
     /// By what to ask for what came after it.
-    pub(super) id: Option<String>,
+    pub id: Option<String>,
     /// How long to wait before asking.
-    pub(super) retry: Option<Duration>,
+    pub retry: Option<Duration>,
     /// It is not over, but was followed for too long. Nothing more can be read of its stream.
-    pub(super) endless: bool,
+    pub endless: bool,
 }
 
 impl Event {
     /// The message in it, unless it is of another type.
-    pub(super) fn into_message(self) -> Option<Line> {
+    pub fn into_message(self) -> Option<Line> {
         let is_message = self.name.as_deref().is_none_or(|name| matches!(name, "" | "message"));
         self.data.filter(|_| is_message)
     }
@@ -59,12 +59,12 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 
 impl Events {
     /// Events whose data is at most so long.
-    pub(super) fn new(max_data: usize) -> Events {
+    pub fn new(max_data: usize) -> Events {
         Events { max_data, at: At::Mark(0), event: Building::default() }
     }
 
     /// Reads on in `chunk` until an event is complete; takes what it has read out of the chunk.
-    pub(super) fn read(&mut self, chunk: &mut Bytes) -> Option<Event> {
+    pub fn read(&mut self, chunk: &mut Bytes) -> Option<Event> {
         while let Some(&byte) = chunk.first() {
             match self.at {
                 At::Mark(seen) if MARK.get(seen) == Some(&byte) => {
