@@ -11,6 +11,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use regrow_gateway::operate::{self, Order, Overview};
+use regrow_protocol::text::escape;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -51,7 +52,7 @@ pub(crate) fn order(options: &ToServer, order: Order) -> u8 {
     run(async {
         let gateway = Gateway::new(&options.gateway)?;
         gateway.post(&["admin", "servers", &options.server, order.name()], None).await?;
-        eprintln!("regrow: {}: {} was ordered", operate::plain(&options.server), order.name());
+        eprintln!("regrow: {}: {} was ordered", escape(&options.server), order.name());
         Ok(DONE)
     })
 }
@@ -64,7 +65,7 @@ pub(crate) fn logs(options: &Logs) -> u8 {
             let value = gateway.get(&["admin", "servers", &options.server, "logs"]).await?;
             let lines: Vec<String> = serde_json::from_value(value["lines"].clone())
                 .map_err(|_| Failure::NotAGateway { url: gateway.shown() })?;
-            let text: String = new_lines(&seen, &lines).map(|line| operate::plain(line) + "\n").collect();
+            let text: String = new_lines(&seen, &lines).map(|line| escape(line) + "\n").collect();
             print(&text)?;
             if !options.follow {
                 return Ok(DONE);

@@ -2,10 +2,10 @@
 //!
 //! [`Operate`] is what the gateway offers for it, [`routes`] what it looks like over HTTP.
 
+mod escape;
 mod html;
 mod metrics;
 mod order;
-mod plain;
 mod readiness;
 mod report;
 mod routes;
@@ -14,7 +14,6 @@ pub mod traces;
 
 pub use metrics::{METRICS, Metric};
 pub use order::{LogLevel, Order, OrderError};
-pub use plain::plain;
 pub use report::{
     CallReport, CatalogReport, FaultReport, GatewayReport, ListReport, OddityReport, Overview, ServerInfo,
     ServerReport, ServerState, Spread,

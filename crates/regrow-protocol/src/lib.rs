@@ -7,3 +7,4 @@
 pub mod events;
 pub mod frame;
 pub mod lines;
+pub mod text;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Fault, seconds};
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::text::Escaped;
 use serde_json::{Value, json};
 
 /// The key under which the machine-readable part stands: in `_meta` of a tool result, in `data` of an error.
@@ -276,7 +277,7 @@ impl fmt::Display for CallError {
         let Happened { what, call } = self.happened();
         write!(f, "{}: {what}", self.server)?;
         match &self.tool {
-            Some(tool) => write!(f, "{call} ({}).", Plain(tool))?,
+            Some(tool) => write!(f, "{call} ({}).", Escaped(tool))?,
             None => write!(f, "{call}.")?,
         }
         write!(f, " {}", self.may_have_run())?;
@@ -391,24 +392,6 @@ impl CallError {
     }
 }
 
-/// Text from outside without what could drive a terminal or forge a line: control characters and bidi marks are escaped.
-pub(crate) struct Plain<'a>(pub(crate) &'a str);
-
-impl fmt::Display for Plain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => {
-                    write!(f, "{}", c.escape_unicode())?;
-                }
-                c if c.is_control() => write!(f, "{}", c.escape_default())?,
-                c => write!(f, "{c}")?,
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -462,8 +445,8 @@ mod tests {
 
     #[test]
     fn names_cannot_forge_lines_or_drive_a_terminal() {
-        let error = CallError { tool: Some("a\nb\u{1b}[2J\u{202e}c".into()), ..killed() };
-        assert!(error.to_string().contains("(a\\nb\\u{1b}[2J\\u{202e}c)"));
+        let error = CallError { tool: Some("a\nb\u{1b}[2J\u{202e}c\u{2028}d".into()), ..killed() };
+        assert!(error.to_string().contains("(a\\nb\\u{1b}[2J\\u{202e}c\\u{2028}d)"));
     }
 
     #[test]

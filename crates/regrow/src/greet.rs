@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Step};
 use regrow_protocol::frame::{self, Frame};
+use regrow_protocol::text::escape;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -13,7 +14,6 @@ use tokio::time::Instant;
 use crate::call::Outcome;
 use crate::desk::News;
 use crate::eras::Era;
-use crate::error::Plain;
 use crate::memory::{Agreed, Greeting, Hello, MODERN, Welcome};
 use crate::shared::Shared;
 use crate::within::within;
@@ -324,7 +324,7 @@ fn hello(shared: &Shared, params: &[u8]) -> Option<Hello> {
 /// The client goes on as if nothing had happened, so what it relies on must still be there.
 fn check(shared: &Shared, before: &Agreed, now: &Agreed) -> Greeted {
     if before.version != now.version {
-        let (was, is) = (before.version.clone(), Plain(&now.version).to_string());
+        let (was, is) = (before.version.clone(), escape(&now.version));
         return Err(Some(Fault::VersionChanged { was, is }));
     }
     let lost = shared
@@ -344,7 +344,7 @@ fn refused(shared: &Shared, answer: &Frame) -> Fault {
         error["message"].as_str().unwrap_or("an answer that is none").chars().take(300).collect();
     Fault::HandshakeRefused {
         code: answer.error_code().unwrap_or_default(),
-        message: shared.settings.mask.apply(&Plain(&said).to_string()),
+        message: shared.settings.mask.apply(&escape(&said)),
     }
 }
 

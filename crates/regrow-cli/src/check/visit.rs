@@ -8,6 +8,7 @@ use regrow::transport::stdio::{Guard, Stderr};
 use regrow::{Connection, Excerpt, Notices, Said};
 use regrow_gateway::config::Server;
 use regrow_gateway::connect;
+use regrow_protocol::text::escape;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -66,7 +67,7 @@ pub(super) async fn visit(
             let text = failure.text(timeout, finding.start.is_some());
             let fault = if let Failure::Fault(fault) = &failure { Some(fault.name()) } else { None };
             finding.problem =
-                Some(Problem { text: printable(&text), fault, stderr: stderr.lines(), entry: vec![] });
+                Some(Problem { text: escape(&text), fault, stderr: stderr.lines(), entry: vec![] });
         }
     }
     finding
@@ -189,19 +190,6 @@ async fn count_tools(connection: &Connection) -> Result<usize, Failure> {
         }
     }
     Err(Failure::Answer(format!("its list of tools has more than {MAX_PAGES} pages; is there an end to it?")))
-}
-
-/// What servers say, without what acts on a terminal.
-fn printable(text: &str) -> String {
-    let acts = |letter: char| {
-        letter.is_control()
-            || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if acts(letter) { shown.extend(letter.escape_default()) } else { shown.push(letter) }
-    }
-    shown
 }
 
 /// What a server wrote on its standard error, already escaped.

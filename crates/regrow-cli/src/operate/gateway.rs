@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::transport::http::client_tls;
-use regrow_gateway::operate::plain;
+use regrow_protocol::text::escape;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 use serde_json::Value;
@@ -56,7 +56,7 @@ impl Gateway {
 
     /// Its address, to be printed.
     pub(super) fn shown(&self) -> String {
-        plain(self.url.as_str().trim_end_matches('/'))
+        escape(self.url.as_str().trim_end_matches('/'))
     }
 
     async fn ask(&self, method: Method, path: &[&str], body: Option<Value>) -> Result<Value, Failure> {
@@ -89,7 +89,7 @@ impl Gateway {
         let error = value.as_ref().and_then(|value| value["error"].as_str());
         match (code.is_success(), value.as_ref(), error) {
             (true, Some(value), _) => Ok(value.clone()),
-            (false, _, Some(error)) => Err(Failure::Refused(plain(error))),
+            (false, _, Some(error)) => Err(Failure::Refused(escape(error))),
             _ => Err(Failure::NotAGateway { url: self.shown() }),
         }
     }
@@ -98,7 +98,7 @@ impl Gateway {
 /// A gateway may know several tokens, and the variable that names theirs is the same: the first is ours.
 fn token(variables: &str) -> Result<HeaderValue, Failure> {
     let variable = variables.split(',').next().unwrap_or_default();
-    let wrong = |why: &str| Failure::Usage(format!("--token-env: {} {why}", plain(variable)));
+    let wrong = |why: &str| Failure::Usage(format!("--token-env: {} {why}", escape(variable)));
     let token = std::env::var(variable).map_err(|_| wrong("is not set, or not text"))?;
     let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
         .map_err(|_| wrong("holds what cannot be sent in a header"))?;
@@ -131,7 +131,7 @@ fn with_tls(
     // An earlier one is as good.
     let _ = provider.install_default();
     let Some(path) = &options.ca_file else { return Ok(builder) };
-    let wrong = |why: String| Failure::Usage(format!("--ca-file {}: {why}", plain(&path.to_string_lossy())));
+    let wrong = |why: String| Failure::Usage(format!("--ca-file {}: {why}", escape(&path.to_string_lossy())));
     let config = client_tls(path).map_err(|error| wrong(error.to_string()))?;
     Ok(builder.tls_backend_preconfigured(config))
 }
@@ -142,5 +142,5 @@ fn cause(error: &dyn Error) -> String {
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    plain(&innermost.to_string())
+    escape(&innermost.to_string())
 }

@@ -1,6 +1,6 @@
 //! Which gateway is meant: the one at the address that was given, or the one that runs on this machine.
 
-use regrow_gateway::operate::plain;
+use regrow_protocol::text::escape;
 use reqwest::Url;
 
 use super::failure::Failure;
@@ -47,7 +47,7 @@ fn line(running: &Running) -> String {
     let Running { url, pid, config_files, .. } = running;
     let files =
         if config_files.is_empty() { String::new() } else { format!(", {}", config_files.join(", ")) };
-    format!("  --url {}  (process {pid}{})\n", plain(url), plain(&files))
+    format!("  --url {}  (process {pid}{})\n", escape(url), escape(&files))
 }
 
 /// As people write it: with the path that `regrow serve` printed, or without a scheme.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use regrow_gateway::operate::{Overview, ServerReport, ServerState, Spread, plain};
+use regrow_gateway::operate::{Overview, ServerReport, ServerState, Spread};
+use regrow_protocol::text::escape;
 
 use crate::table::{cut, lines, painted};
 
@@ -23,8 +24,8 @@ pub(super) fn text(overview: &Overview, colour: bool) -> String {
             (_, false) => painted(&line, "2"),
         });
         if let Some(why) = server.why_not_ready() {
-            text.push_str(&format!("  {}\n", plain(&why)));
-            server.stderr.iter().for_each(|line| text.push_str(&format!("  | {}\n", plain(line))));
+            text.push_str(&format!("  {}\n", escape(&why)));
+            server.stderr.iter().for_each(|line| text.push_str(&format!("  | {}\n", escape(line))));
         }
     }
     text
@@ -36,7 +37,7 @@ fn heading(overview: &Overview) -> String {
     let clients = if gateway.clients == 1 { "client" } else { "clients" };
     format!(
         "regrow {}, running for {}; {} {clients}{closing}\n",
-        plain(&gateway.version),
+        escape(&gateway.version),
         length(gateway.uptime),
         gateway.clients,
     )
@@ -46,10 +47,10 @@ fn row(server: &ServerReport) -> [String; 10] {
     let took = |of: fn(&Spread) -> Duration| server.latency.as_ref().map(of).map_or("-".to_owned(), length);
     let stopped = if server.stopped { " (stopped)" } else { "" };
     [
-        cut(plain(&server.name)),
+        cut(escape(&server.name)),
         format!("{}{stopped}", server.state.name()),
         length(server.in_state),
-        server.era.as_deref().map_or("-".to_owned(), |era| cut(plain(era))),
+        server.era.as_deref().map_or("-".to_owned(), |era| cut(escape(era))),
         server.ended().to_string(),
         server.failed().to_string(),
         took(|spread| spread.p50),

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use regrow_protocol::text::escape_except_tabs;
+
 use super::edit::{Edit, apply};
 
 /// A longer line is cut.
@@ -48,17 +50,9 @@ fn parts(text: &str, edits: &[Edit]) -> Vec<Range<usize>> {
 
 /// A line without what acts on a terminal, and not endless.
 fn printable(line: &str) -> String {
-    let mut shown = String::new();
-    for letter in line.trim_end().chars().take(LONGEST) {
-        match letter {
-            '\t' => shown.push(letter),
-            letter if letter.is_control() || ('\u{2028}'..='\u{202e}').contains(&letter) => {
-                shown.extend(letter.escape_default());
-            }
-            letter => shown.push(letter),
-        }
-    }
-    if line.trim_end().chars().count() > LONGEST {
+    let line = line.trim_end();
+    let mut shown = escape_except_tabs(&line.chars().take(LONGEST).collect::<String>());
+    if line.chars().count() > LONGEST {
         shown.push('…');
     }
     shown

@@ -3,7 +3,8 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-use super::plain;
+use regrow_protocol::text::escape;
+
 use super::report::{Overview, ServerReport, ServerState, Spread};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2em;color-scheme:light dark}\
@@ -102,7 +103,7 @@ struct Html<'a>(&'a str);
 
 impl fmt::Display for Html<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for letter in plain(self.0).chars() {
+        for letter in escape(self.0).chars() {
             match letter {
                 '&' => f.write_str("&amp;")?,
                 '<' => f.write_str("&lt;")?,

@@ -4,13 +4,13 @@ use std::sync::{Arc, Weak};
 
 use regrow::{CallError, Connection, ErrorKind};
 use regrow_protocol::frame::Frame;
+use regrow_protocol::text::escape;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::{Server, tending};
 use crate::admit::Principal;
 use crate::catalog::{Catalog, Keeper, List};
-use crate::operate::plain;
 use crate::share::{Commons, Heard};
 use crate::stats::Watcher;
 use crate::workshop::store_key;
@@ -100,7 +100,7 @@ impl Heard for Ears {
         if let Some(server) = self.0.upgrade() {
             let text = String::from_utf8_lossy(message.params().unwrap_or_default());
             let text = server.connection().map(|connection| connection.masked(&text)).unwrap_or_default();
-            server.stats.logged(&format!("it logs: {}", plain(&text)));
+            server.stats.logged(&format!("it logs: {}", escape(&text)));
         }
     }
 }

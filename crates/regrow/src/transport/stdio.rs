@@ -41,7 +41,6 @@ mod stderr;
 mod sweep;
 mod system;
 mod terminal;
-mod text;
 
 pub use environment::Environment;
 pub use guard::Guard;

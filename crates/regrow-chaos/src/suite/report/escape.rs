@@ -1,5 +1,7 @@
 //! What programs under test say, made harmless for the place where it is shown.
 
+use regrow_protocol::text::is_active;
+
 /// For XML and HTML, in text and in attributes. What XML cannot hold is shown as a question mark.
 pub(super) fn markup(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -47,9 +49,7 @@ pub(super) fn line(text: &str) -> String {
 
 /// Control characters, marks that turn text around, and what XML 1.0 forbids.
 fn is_unfit(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        || matches!(letter, '\u{fffe}' | '\u{ffff}')
+    is_active(letter) || matches!(letter, '\u{fffe}' | '\u{ffff}')
 }
 
 #[cfg(test)]

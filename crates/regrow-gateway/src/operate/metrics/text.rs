@@ -2,7 +2,8 @@
 
 use std::fmt::{Display, Write};
 
-use crate::operate::plain;
+use regrow_protocol::text::escape;
+
 use crate::operate::report::ServerReport;
 use crate::stats::Buckets;
 
@@ -49,5 +50,5 @@ impl Text {
 
 /// A value between quotes. No line break is left in it.
 fn escaped(value: &str) -> String {
-    plain(value).replace('\\', "\\\\").replace('"', "\\\"")
+    escape(value).replace('\\', "\\\\").replace('"', "\\\"")
 }

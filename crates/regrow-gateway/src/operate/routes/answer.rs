@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use crate::config::nearest;
-use crate::operate::plain::plain_value;
+use crate::operate::escape::escape_texts;
 use crate::operate::report::ServerReport;
 
 /// A page may show what stands in it, with its own style, and can neither load nor run nor send anything.
@@ -15,7 +15,7 @@ const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
 );
 
 pub(super) fn say(code: StatusCode, value: Value) -> Response {
-    let mut response = response(format!("{:#}\n", plain_value(value)), "application/json");
+    let mut response = response(format!("{:#}\n", escape_texts(value)), "application/json");
     *response.status_mut() = code;
     response
 }

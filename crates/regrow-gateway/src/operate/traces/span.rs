@@ -6,9 +6,9 @@ use opentelemetry::trace::{
 use opentelemetry::{Context, KeyValue};
 use regrow::{Outcome, Reply};
 use regrow_protocol::frame::Frame;
+use regrow_protocol::text::escape;
 
 use super::exporter::Exporter;
-use crate::operate::plain;
 use crate::operate::trace_context::{TraceContext, TraceParent};
 use crate::stats::Ending;
 
@@ -21,9 +21,9 @@ pub(super) fn begin(
     request: Frame,
     reply: Box<dyn Reply>,
 ) -> (Frame, Box<dyn Reply>) {
-    let method = plain(request.method().unwrap_or_default());
+    let method = escape(request.method().unwrap_or_default());
     let tool = request.name().filter(|_| method == "tools/call");
-    let tool = tool.map(|tool| plain(&tool).chars().take(LONGEST_NAME).collect::<String>());
+    let tool = tool.map(|tool| escape(&tool).chars().take(LONGEST_NAME).collect::<String>());
     let name = tool.as_ref().map_or(method.clone(), |tool| format!("{method} {tool}"));
     let mut attributes =
         vec![KeyValue::new("mcp.method.name", method), KeyValue::new("regrow.server", server.to_owned())];

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use regrow_protocol::text::Escaped;
 use url::Url;
-
-use crate::error::Plain;
 
 /// Scheme, host, port and path.
 pub(super) struct Masked<'a>(pub(super) &'a Url);
@@ -16,7 +15,7 @@ impl fmt::Display for Masked<'_> {
         if let Some(port) = url.port() {
             write!(f, ":{port}")?;
         }
-        write!(f, "{}", Plain(url.path()))
+        write!(f, "{}", Escaped(url.path()))
     }
 }
 

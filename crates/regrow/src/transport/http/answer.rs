@@ -7,6 +7,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use regrow_core::Fault;
 use regrow_protocol::frame::{Frame, Salvage};
 use regrow_protocol::lines::Line;
+use regrow_protocol::text::escape;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -14,7 +15,6 @@ use super::errand::{Errand, LOOK_INTO};
 use super::link::HttpLink;
 use super::response::Response;
 use super::stream;
-use crate::error::Plain;
 use crate::transport::{Receipt, no_stream};
 
 /// What a body is.
@@ -59,7 +59,7 @@ pub(super) fn content(response: &Response) -> Result<Content, Fault> {
     if let Some(encoding) =
         text(CONTENT_ENCODING).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
     {
-        let found = format!("an answer packed with {}, which nobody asked for", Plain(&encoding));
+        let found = format!("an answer packed with {}, which nobody asked for", escape(&encoding));
         return Err(Fault::NotMcp { found });
     }
     let Some(full) = text(CONTENT_TYPE) else { return Ok(Content::Unsaid) };
@@ -69,7 +69,7 @@ pub(super) fn content(response: &Response) -> Result<Content, Fault> {
         "text/html" | "application/xhtml+xml" => Content::Other("an HTML page".into()),
         kind if kind == "application/json" || kind.ends_with("+json") => Content::Json,
         "" => Content::Unsaid,
-        kind => Content::Other(Plain(&kind.chars().take(80).collect::<String>()).to_string()),
+        kind => Content::Other(escape(&kind.chars().take(80).collect::<String>())),
     })
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io;
 
 use regrow_core::{Fault, seconds};
+use regrow_protocol::text::escape;
 
 use rustls::AlertDescription;
 use url::Url;
@@ -12,7 +13,6 @@ use url::Url;
 use super::address::address;
 use super::client::HttpClient;
 use super::names::UnknownName;
-use crate::error::Plain;
 
 /// Where in an exchange it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) fn start(error: &reqwest::Error, url: &Url, client: &HttpClient) -> F
         return Fault::UnknownHost { host: host(url), reason: root_cause(error) };
     }
     if let Some(tls) = find::<rustls::Error>(error) {
-        return Fault::Untrusted { host: host(url), reason: Plain(&tls.to_string()).to_string() };
+        return Fault::Untrusted { host: host(url), reason: escape(&tls.to_string()) };
     }
     // A timeout of the system's own has its own words.
     let system = find::<io::Error>(error).and_then(io::Error::raw_os_error);
@@ -67,7 +67,7 @@ pub(super) fn late(client: &HttpClient) -> String {
 
 /// The connection broke.
 pub(super) fn broken(error: &(dyn Error + 'static)) -> Fault {
-    Fault::Broken { reason: Plain(&error.to_string()).to_string() }
+    Fault::Broken { reason: escape(&error.to_string()) }
 }
 
 pub(super) fn closed_early() -> Fault {
@@ -147,7 +147,7 @@ pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut causes = causes(error);
     let root =
         causes.pop().map_or_else(|| "the request could not be made".to_owned(), |cause| cause.to_string());
-    Plain(&root).to_string()
+    escape(&root)
 }
 
 fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {

@@ -7,9 +7,9 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue};
 use regrow_core::{Evidence, Fault};
 use regrow_protocol::frame::{Frame, Kind};
+use regrow_protocol::text::Escaped;
 
 use super::errand::Errand;
-use crate::error::Plain;
 
 /// An answer with such a status, and what could be read of its body.
 pub(super) struct Refusal {
@@ -145,7 +145,7 @@ impl Refusal {
 pub(super) fn excerpt(text: &str) -> String {
     let cut: String = text.chars().take(MAX_EXCERPT).collect();
     let more = if cut.len() < text.len() { "..." } else { "" };
-    format!(": {}{more}", Plain(&cut))
+    format!(": {}{more}", Escaped(&cut))
 }
 
 /// `error.message` of a response.

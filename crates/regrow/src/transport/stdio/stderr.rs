@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use regrow_protocol::text::escape_except_tabs;
+
 use super::terminal::Hint;
-use super::text::escape;
 use super::{Stderr, pass};
 use crate::excerpt::{Excerpt, Said};
 use crate::mask::Mask;
@@ -227,7 +228,7 @@ impl Line {
 
     fn text(&self) -> String {
         let bytes = self.bytes.strip_suffix(b"\r").unwrap_or(&self.bytes);
-        let mut text = escape(bytes);
+        let mut text = escape_except_tabs(&String::from_utf8_lossy(bytes));
         if self.is_cut {
             text.push_str(" ... (cut)");
         }
