@@ -10,23 +10,27 @@ const LARGEST: u64 = 16 << 20;
 const MOST_HEADERS: usize = 200;
 
 /// What is asked.
-pub(crate) struct Request<'a> {
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
+pub struct Request<'a> {
+    /// Its method.
+    pub method: &'a str,
+    /// Its path, with the query.
+    pub path: &'a str,
     /// Besides those that every request has.
-    pub(crate) headers: &'a [(&'a str, &'a str)],
-    pub(crate) body: &'a str,
+    pub headers: &'a [(&'a str, &'a str)],
+    /// Sent as `application/json`.
+    pub body: &'a str,
 }
 
 /// What comes back; its body is not read yet.
-pub(crate) struct Response {
-    pub(crate) status: u16,
+pub struct Response {
+    /// Its status.
+    pub status: u16,
     headers: Vec<(String, String)>,
     body: Box<dyn BufRead>,
 }
 
 /// Asks, and reads the head of the response. No read lasts longer than the limit.
-pub(crate) fn fetch(address: SocketAddr, request: &Request<'_>, limit: Duration) -> io::Result<Response> {
+pub fn fetch(address: SocketAddr, request: &Request<'_>, limit: Duration) -> io::Result<Response> {
     let mut socket = TcpStream::connect_timeout(&address, limit)?;
     socket.set_read_timeout(Some(limit))?;
     let Request { method, path, headers, body } = request;
@@ -56,24 +60,24 @@ pub(crate) fn fetch(address: SocketAddr, request: &Request<'_>, limit: Duration)
 
 impl Response {
     /// A header, by its name in lower case.
-    pub(crate) fn header(&self, wanted: &str) -> Option<&str> {
+    pub fn header(&self, wanted: &str) -> Option<&str> {
         self.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| &**value)
     }
 
     /// Whether it is a stream of events.
-    pub(crate) fn is_stream(&self) -> bool {
+    pub fn is_stream(&self) -> bool {
         self.header("content-type").is_some_and(|kind| kind.contains("text/event-stream"))
     }
 
     /// The whole body.
-    pub(crate) fn text(mut self) -> io::Result<String> {
+    pub fn text(mut self) -> io::Result<String> {
         let mut text = String::new();
         self.body.read_to_string(&mut text)?;
         Ok(text)
     }
 
     /// The messages of a stream, as they come.
-    pub(crate) fn events(self) -> impl Iterator<Item = io::Result<Value>> {
+    pub fn events(self) -> impl Iterator<Item = io::Result<Value>> {
         let message = |line: io::Result<String>| match line {
             Ok(line) => serde_json::from_str(line.strip_prefix("data:")?.trim()).ok().map(Ok),
             Err(error) => Some(Err(error)),

@@ -130,7 +130,7 @@
 //! There is one resource, `chaos://life` (the number of the life), and one prompt, `greet`.
 
 #[cfg(unix)]
-mod fetch;
+pub mod fetch;
 #[cfg(unix)]
 mod incoming;
 pub mod journal;
@@ -143,7 +143,5 @@ pub mod proxy;
 pub mod server;
 #[cfg(unix)]
 pub mod suite;
-#[cfg(target_os = "linux")]
-pub mod torture;
 
 pub use journal::Journal;

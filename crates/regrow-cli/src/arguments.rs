@@ -67,12 +67,6 @@ pub(crate) enum Command {
     /// Plays the faults that servers have, and says which promises the program keeps. See docs/chaos.md.
     Chaos(crate::chaos::Chaos),
 
-    /// Prove the promises on this machine: servers fail in every way we know while they are called
-    ///
-    /// Starts several `regrow wrap`, and a `regrow serve`, in front of servers that are killed, stopped, cut off and worse, by a
-    /// plan that the seed decides. Exits 1 if a promise was broken, and says which. Needs Linux. Ctrl-C ends it, with a report.
-    Torture(Torture),
-
     /// Show where the servers of a running gateway stand
     ///
     /// Exits 1 if a server is broken: it failed, and waits or is parked. The gateway is the one that `regrow serve` started.
@@ -165,42 +159,6 @@ pub(crate) struct ToLog {
 
     #[command(flatten)]
     pub(crate) gateway: Gateway,
-}
-
-#[derive(Args, Debug)]
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "read on Linux only"))]
-pub(crate) struct Torture {
-    /// What is tortured: several `regrow wrap`, one `regrow serve` with several servers, or both
-    #[arg(long, value_enum, default_value_t = Target::All)]
-    pub(crate) target: Target,
-
-    /// How many faults in all [default: 1000, or as many as fit into --time]
-    #[arg(long, value_name = "N")]
-    pub(crate) cycles: Option<u64>,
-
-    /// How long at most, such as 30m
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    pub(crate) time: Option<Duration>,
-
-    /// What decides the plan [default: another one each time; the report names it]
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-
-    /// Write torture.md, torture.json and torture.html, a page with plots, into this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) report: Option<PathBuf>,
-
-    /// Print the report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "read on Linux only"))]
-pub(crate) enum Target {
-    Wrap,
-    Serve,
-    All,
 }
 
 #[derive(Args, Debug)]

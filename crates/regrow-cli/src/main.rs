@@ -15,7 +15,6 @@ mod running;
 mod serve;
 mod signals;
 mod table;
-mod torture;
 mod watch;
 mod wrap;
 
@@ -56,7 +55,6 @@ fn main() -> ExitCode {
         Command::Check(options) => check::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Demo(options) => demo::run(options),
-        Command::Torture(options) => torture::run(options),
         Command::Status(options) => operate::status(&options),
         Command::Reconnect(options) => operate::order(&options, Order::Reconnect),
         Command::Drain(options) => operate::order(&options, Order::Drain),

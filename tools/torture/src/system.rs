@@ -1,0 +1,146 @@
+//! What the system says about processes: `/proc`, which makes all of this a matter of Linux.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The variable in the environment of everything that a lane starts.
+pub(crate) const MARK: &str = "REGROW_TORTURE";
+
+/// A process, told from a later one with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Process {
+    /// Its number.
+    pub(crate) pid: u32,
+    started: u64,
+}
+
+impl Process {
+    pub(crate) fn is_alive(self) -> bool {
+        Stat::of(self.pid).is_some_and(|stat| stat.started == self.started && !stat.is_dead())
+    }
+}
+
+/// The processes that carry this mark and live.
+pub(crate) fn marked(mark: &str) -> Vec<Process> {
+    all().filter(|pid| carries(*pid, mark)).filter_map(living).collect()
+}
+
+/// This process, if it lives and carries this mark.
+pub(crate) fn marked_process(pid: u32, mark: &str) -> Option<Process> {
+    living(pid).filter(|_| carries(pid, mark))
+}
+
+/// Signals a process of ours. One that is gone by itself shows in what follows.
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// The children of a process: those that live, and those that wait to be reaped.
+pub(crate) fn children(parent: u32) -> (Vec<u32>, Vec<u32>) {
+    let of_parent =
+        all().filter_map(|pid| Some((pid, Stat::of(pid)?))).filter(|(_, stat)| stat.parent == parent);
+    let (dead, alive): (Vec<_>, Vec<_>) = of_parent.partition(|(_, stat)| stat.is_dead());
+    let numbers = |found: Vec<(u32, Stat)>| found.into_iter().map(|(pid, _)| pid).collect();
+    (numbers(alive), numbers(dead))
+}
+
+/// What a process holds.
+pub(crate) struct Holding {
+    pub(crate) memory_kib: u64,
+    pub(crate) files: u64,
+    pub(crate) threads: u64,
+}
+
+pub(crate) fn holding(pid: u32) -> Option<Holding> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64;
+    Some(Holding { memory_kib: field("VmRSS:")?, files, threads: field("Threads:")? })
+}
+
+/// How long a process was ready to run in all, and was not run. None where the system does not count it.
+pub(crate) fn waited(pid: u32) -> Option<Duration> {
+    let counts = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    Some(Duration::from_nanos(counts.split(' ').nth(1)?.parse().ok()?))
+}
+
+/// How a process was started, for a person to read.
+pub(crate) fn command_line(pid: u32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ")
+}
+
+struct Stat {
+    state: char,
+    parent: u32,
+    started: u64,
+}
+
+impl Stat {
+    fn of(pid: u32) -> Option<Stat> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name before it is in parentheses and may hold any character.
+        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+        let state = fields.next()?.chars().next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let started = fields.nth(17)?.parse().ok()?;
+        Some(Stat { state, parent, started })
+    }
+
+    fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// This process, if it lives.
+pub(crate) fn living(pid: u32) -> Option<Process> {
+    let stat = Stat::of(pid).filter(|stat| !stat.is_dead())?;
+    Some(Process { pid, started: stat.started })
+}
+
+fn carries(pid: u32, mark: &str) -> bool {
+    let wanted = format!("{MARK}={mark}").into_bytes();
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
+}
+
+fn all() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_found_by_its_mark_and_is_dead_once_killed() {
+        let mark = format!("test-{}", std::process::id());
+        let mut child = Command::new("sleep").arg("60").env(MARK, &mark).spawn().unwrap();
+        let found = loop {
+            // Between fork and exec it still has our environment.
+            match marked_process(child.id(), &mark) {
+                Some(found) => break found,
+                None => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(marked(&mark), [found]);
+        assert!(children(std::process::id()).0.contains(&child.id()));
+        assert!(holding(child.id()).unwrap().files > 0);
+        signal(child.id(), Signal::KILL);
+        while found.is_alive() {
+            std::thread::yield_now();
+        }
+        assert!(children(std::process::id()).1.contains(&child.id()), "a zombie until it is reaped");
+        child.wait().unwrap();
+    }
+}
