@@ -138,6 +138,8 @@ pub mod plan;
 #[cfg(unix)]
 mod port;
 #[cfg(unix)]
+pub mod processes;
+#[cfg(unix)]
 pub mod proxy;
 #[cfg(unix)]
 pub mod server;

@@ -1,10 +1,11 @@
 //! `regrow chaos`: how a client or a proxy bears servers that misbehave.
 
 mod arguments;
-mod files;
 mod progress;
 
-use std::io::{self, IsTerminal, Write};
+use std::fs;
+use std::io;
+use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -16,6 +17,7 @@ pub(crate) use self::arguments::Chaos;
 use self::arguments::{Run, What};
 use self::progress::Progress;
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
+use crate::table::{print, wants_colour};
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
 
 /// How often what is under test is ended again, once we were told to end.
@@ -54,18 +56,26 @@ fn test(role: Role, run: Run, near: Option<String>) -> u8 {
         Err(error) => return failed("the suite cannot run", &error),
     };
     if let Some(folder) = &run.report
-        && let Err(error) = files::write(folder, &report)
+        && let Err(error) = write(folder, &report)
     {
         return failed("the report cannot be written", &error);
     }
     let text = match run.json {
         true => format!("{:#}\n", report.json()),
-        false => report.text(has_colour()),
+        false => report.text(wants_colour()),
     };
-    if let Err(error) = say(&text) {
+    if let Err(error) = print(&text) {
         return failed("the report cannot be printed", &error);
     }
     if report.score(None).failed > 0 { SERVER_FAILED } else { DONE }
+}
+
+/// The report in every form.
+fn write(folder: &Path, report: &Report) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join("report.json"), format!("{:#}\n", report.json()))?;
+    fs::write(folder.join("report.xml"), report.junit())?;
+    fs::write(folder.join("report.html"), report.html())
 }
 
 enum Ended {
@@ -126,19 +136,7 @@ fn list() -> u8 {
             text.push_str(&format!("  {:<22} {:>3}  {}\n", about.name, about.numbers, about.what));
         }
     }
-    say(&text).map_or_else(|error| failed("the list cannot be printed", &error), |()| DONE)
-}
-
-/// A reader that has left is no failure.
-fn say(text: &str) -> io::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
-}
-
-fn has_colour() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    print(&text).map_or_else(|error| failed("the list cannot be printed", &error), |()| DONE)
 }
 
 fn failed(what: &str, error: &io::Error) -> u8 {

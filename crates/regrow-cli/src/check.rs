@@ -5,7 +5,7 @@ mod progress;
 mod table;
 mod visit;
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 
 use regrow_gateway::config::{Config, Message, Place, Problems, Reach, Server};
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::arguments::Check;
 use crate::files::Files;
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
-use crate::table::wants_colour;
+use crate::table::{print, wants_colour};
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, guard};
 use finding::{Finding, State};
 use progress::Progress;
@@ -124,23 +124,18 @@ async fn check(options: &Check, wanted: Wanted) -> io::Result<u8> {
     findings.sort_by_key(|(number, _)| *number);
     let mut findings: Vec<Finding> = findings.into_iter().map(|(_, finding)| finding).collect();
     findings.extend(wanted.disabled.into_iter().map(Finding::disabled));
-    print(options, &findings)?;
+    print(&text(options, &findings))?;
     let broken = findings.iter().any(|finding| finding.state == State::Broken);
     Ok(if broken { SERVER_FAILED } else { DONE })
 }
 
-/// A reader that has left is no failure.
-fn print(options: &Check, findings: &[Finding]) -> io::Result<()> {
-    let text = match options.json {
+fn text(options: &Check, findings: &[Finding]) -> String {
+    match options.json {
         true => {
             let servers: Vec<_> = findings.iter().map(Finding::json).collect();
             format!("{:#}\n", json!({ "servers": servers }))
         }
         false => table::text(findings, wants_colour()),
-    };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
     }
 }
 
@@ -149,8 +144,7 @@ fn refused(options: &Check, problems: &Problems) -> u8 {
     eprintln!("{problems}");
     if options.json {
         let problems: Vec<_> = problems.0.iter().map(finding::problem_json).collect();
-        let text = format!("{:#}\n", json!({ "problems": problems }));
-        let _ = io::stdout().write_all(text.as_bytes()); // The exit code says the same.
+        let _ = print(&format!("{:#}\n", json!({ "problems": problems }))); // The exit code says the same.
     }
     USAGE
 }

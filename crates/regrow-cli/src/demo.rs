@@ -1,17 +1,17 @@
 //! `regrow demo`: a server dies in every way we know, behind `regrow wrap`, and you see what its caller notices.
 
 mod acts;
-mod processes;
 mod show;
 mod stage;
 mod summary;
 mod teller;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use crate::arguments::Demo;
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
+use crate::table::print;
 use crate::{DONE, SERVER_FAILED, WE_FAILED};
 use show::Show;
 use stage::Stage;
@@ -51,21 +51,13 @@ async fn demo(options: Demo) -> io::Result<u8> {
     }
     teller.epilogue(&summary);
     if options.json {
-        print(&summary)?;
+        print(&format!("{:#}\n", summary.json()))?;
     }
     Ok(code(&summary))
 }
 
 fn code(summary: &Summary) -> u8 {
     if summary.broken().is_empty() { DONE } else { SERVER_FAILED }
-}
-
-/// A reader that has left is no failure.
-fn print(summary: &Summary) -> io::Result<()> {
-    match writeln!(io::stdout(), "{:#}", summary.json()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
 }
 
 fn failed(error: &io::Error) -> u8 {

@@ -1,6 +1,6 @@
-//! Tables for people: columns that line up, in colour on a terminal that wants it.
+//! What goes to standard output: columns that line up, in colour on a terminal that wants it.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
 /// Longer names are cut.
 const LONGEST_NAME: usize = 40;
@@ -29,6 +29,14 @@ pub(crate) fn lines<const N: usize>(
     };
     let rows = rows.iter().map(|row| line(row.each_ref().map(String::as_str)));
     [line(heading)].into_iter().chain(rows).collect()
+}
+
+/// Prints to standard output. A reader that has left is no failure.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
 
 /// Whether standard output is a terminal whose user has nothing against colours.

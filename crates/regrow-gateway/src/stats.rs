@@ -5,7 +5,6 @@
 mod calls;
 mod histogram;
 mod journal;
-mod stamp;
 mod timed;
 mod tool_error;
 mod watcher;

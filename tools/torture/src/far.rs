@@ -11,6 +11,7 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use regrow_chaos::processes;
 use rustix::process::Signal;
 
 use super::face::Hand;
@@ -106,7 +107,7 @@ impl Far {
     fn signal(&self, pid: Option<u32>, signal: Signal) {
         // No server lives now: the last trouble is not over, which is what the lane then sees.
         if let Some(process) = pid.and_then(|pid| system::marked_process(pid, &self.mark)) {
-            system::signal(process.pid, signal);
+            processes::signal(process.pid, signal);
         }
     }
 

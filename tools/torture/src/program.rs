@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use regrow_chaos::processes;
 use rustix::process::Signal;
-
-use super::system;
 
 /// So many of its last lines are kept, and of each so much.
 const LOG_LINES: usize = 4000;
@@ -69,8 +68,8 @@ impl Program {
         let began = Instant::now();
         match ending {
             Ending::Left => drop(lock(&self.stdin).take()),
-            Ending::Told => system::signal(self.pid, Signal::TERM),
-            Ending::Killed => system::signal(self.pid, Signal::KILL),
+            Ending::Told => processes::signal(self.pid, Signal::TERM),
+            Ending::Killed => processes::signal(self.pid, Signal::KILL),
         }
         let mut child = lock(&self.child);
         while began.elapsed() < limit {

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use regrow_chaos::processes;
+
 pub(crate) use self::start::Ground;
 use super::call::Call;
 use super::callers::{CALLERS, call_on};
@@ -117,7 +119,7 @@ impl Rack<'_> {
         let left: Vec<Process> = left().into_iter().collect();
         self.broken.extend(judge_orphans(&self.name, "at the end", &with_commands(&left)));
         for process in left {
-            system::signal(process.pid, rustix::process::Signal::KILL); // Told, so it need not stay.
+            processes::signal(process.pid, rustix::process::Signal::KILL); // Told, so it need not stay.
         }
     }
 

@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_program_that_does_not_want_to_run_is_not_excused() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        system::signal(child.id(), rustix::process::Signal::STOP);
+        regrow_chaos::processes::signal(child.id(), rustix::process::Signal::STOP);
         let is_stopped = |stat: String| stat.contains(") T ");
         while !std::fs::read_to_string(format!("/proc/{}/stat", child.id())).is_ok_and(is_stopped) {
             thread::yield_now();

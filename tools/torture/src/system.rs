@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use regrow_chaos::processes::{self, Stat};
 
 /// The variable in the environment of everything that a lane starts.
 pub(crate) const MARK: &str = "REGROW_TORTURE";
@@ -24,25 +24,19 @@ impl Process {
 
 /// The processes that carry this mark and live.
 pub(crate) fn marked(mark: &str) -> Vec<Process> {
-    all().filter(|pid| carries(*pid, mark)).filter_map(living).collect()
+    processes::marked(MARK, mark).filter_map(living).collect()
 }
 
 /// This process, if it lives and carries this mark.
 pub(crate) fn marked_process(pid: u32, mark: &str) -> Option<Process> {
-    living(pid).filter(|_| carries(pid, mark))
-}
-
-/// Signals a process of ours. One that is gone by itself shows in what follows.
-pub(crate) fn signal(pid: u32, signal: Signal) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(pid, signal);
-    }
+    living(pid).filter(|_| processes::variable(pid, MARK).is_some_and(|found| found == mark))
 }
 
 /// The children of a process: those that live, and those that wait to be reaped.
 pub(crate) fn children(parent: u32) -> (Vec<u32>, Vec<u32>) {
-    let of_parent =
-        all().filter_map(|pid| Some((pid, Stat::of(pid)?))).filter(|(_, stat)| stat.parent == parent);
+    let of_parent = processes::all()
+        .filter_map(|pid| Some((pid, Stat::of(pid)?)))
+        .filter(|(_, stat)| stat.parent == parent);
     let (dead, alive): (Vec<_>, Vec<_>) = of_parent.partition(|(_, stat)| stat.is_dead());
     let numbers = |found: Vec<(u32, Stat)>| found.into_iter().map(|(pid, _)| pid).collect();
     (numbers(alive), numbers(dead))
@@ -71,49 +65,10 @@ pub(crate) fn waited(pid: u32) -> Option<Duration> {
     Some(Duration::from_nanos(counts.split(' ').nth(1)?.parse().ok()?))
 }
 
-/// How a process was started, for a person to read.
-pub(crate) fn command_line(pid: u32) -> String {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ")
-}
-
-struct Stat {
-    state: char,
-    parent: u32,
-    started: u64,
-}
-
-impl Stat {
-    fn of(pid: u32) -> Option<Stat> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name before it is in parentheses and may hold any character.
-        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-        let state = fields.next()?.chars().next()?;
-        let parent = fields.next()?.parse().ok()?;
-        let started = fields.nth(17)?.parse().ok()?;
-        Some(Stat { state, parent, started })
-    }
-
-    fn is_dead(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
-    }
-}
-
 /// This process, if it lives.
 pub(crate) fn living(pid: u32) -> Option<Process> {
     let stat = Stat::of(pid).filter(|stat| !stat.is_dead())?;
     Some(Process { pid, started: stat.started })
-}
-
-fn carries(pid: u32, mark: &str) -> bool {
-    let wanted = format!("{MARK}={mark}").into_bytes();
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
-}
-
-fn all() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten();
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
 #[cfg(test)]
@@ -136,7 +91,7 @@ mod tests {
         assert_eq!(marked(&mark), [found]);
         assert!(children(std::process::id()).0.contains(&child.id()));
         assert!(holding(child.id()).unwrap().files > 0);
-        signal(child.id(), Signal::KILL);
+        processes::signal(child.id(), rustix::process::Signal::KILL);
         while found.is_alive() {
             std::thread::yield_now();
         }

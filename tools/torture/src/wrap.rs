@@ -5,13 +5,13 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use regrow_chaos::processes;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::face::Face;
 use super::history::History;
 use super::program::{Program, lock, spawn};
-use super::system;
 
 pub(crate) struct Wrap {
     program: Program,
@@ -78,7 +78,7 @@ impl Face for Wrap {
     }
 
     fn restart(&self) {
-        system::signal(self.program.pid, Signal::HUP);
+        processes::signal(self.program.pid, Signal::HUP);
     }
 }
 

@@ -1,7 +1,6 @@
 //! A program under test: a process group of its own, with a mark in its environment by which all that it leaves is found.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -11,7 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::processes::{Stat, all, command_line, marked, signal, variable};
 
 /// A longer line is cut there, and is then no JSON.
 const LONGEST_LINE: u64 = 16 << 20;
@@ -39,7 +40,7 @@ impl Mark {
 
     /// Those who carry it and live. Zombies are dead. None where there is no `/proc` to tell.
     pub(super) fn alive(&self) -> Option<Vec<u32>> {
-        carriers(|value| value == self.0.as_bytes())
+        Stat::of(std::process::id()).map(|_| marked(MARK, &self.0).collect())
     }
 
     /// Ends all of them, whatever they are.
@@ -53,55 +54,21 @@ impl Mark {
 /// Ends all who carry a mark that was made here.
 pub(super) fn end_all_marked() {
     let ours = format!("{}-", std::process::id());
-    for pid in carriers(|value| value.starts_with(ours.as_bytes())).unwrap_or_default() {
+    for pid in all().filter(|pid| variable(*pid, MARK).is_some_and(|mark| mark.starts_with(&ours))) {
         signal(pid, Signal::KILL);
     }
 }
 
-/// The living processes that carry such a mark.
-fn carriers(is_wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u32>> {
-    let carries = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let mut variables = environment.split(|byte| *byte == 0);
-        let value =
-            |variable: &'_ [u8]| variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"=").map(&is_wanted);
-        variables.any(|variable| value(variable).unwrap_or(false))
-    };
-    let entries = fs::read_dir("/proc/self").and_then(|_| fs::read_dir("/proc")).ok()?;
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    Some(pids.filter(carries).filter(|pid| !is_dead(*pid)).collect())
-}
-
-/// Signals a process that descends from us.
-pub(super) fn signal(pid: u32, signal: Signal) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(pid, signal); // It may have ended by itself.
-    }
-}
-
-/// Whether a process is gone, or a zombie.
-pub(super) fn is_dead(pid: u32) -> bool {
-    state_of(pid).is_none_or(|state| matches!(state, 'Z' | 'X'))
-}
-
 /// Whether a process stands still after SIGSTOP.
 pub(super) fn is_stopped(pid: u32) -> bool {
-    state_of(pid) == Some('T')
-}
-
-fn state_of(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // It follows the name, which may hold any character.
-    stat.rsplit_once(") ")?.1.chars().next()
+    Stat::of(pid).is_some_and(|stat| stat.state == 'T')
 }
 
 /// The name of a process's program and its first argument.
 pub(super) fn what_is(pid: u32) -> String {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-    let program = words.next().unwrap_or_default();
-    let name = program.rsplit('/').next().unwrap_or_default().to_owned();
-    format!("{name} {}", words.next().unwrap_or_default()).trim().to_owned()
+    let line = command_line(pid);
+    let name = line.first().and_then(|program| program.rsplit('/').next()).unwrap_or_default();
+    format!("{name} {}", line.get(1).map_or("", String::as_str)).trim().to_owned()
 }
 
 /// A running program under test.

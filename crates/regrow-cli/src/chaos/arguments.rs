@@ -35,7 +35,7 @@ pub(super) struct Run {
     #[arg(long = "scenario", value_name = "NAME")]
     pub(super) scenarios: Vec<String>,
 
-    /// Write report.json, report.xml (JUnit), report.md and report.html into this folder
+    /// Write report.json, report.xml (JUnit) and report.html into this folder
     #[arg(long, value_name = "DIR")]
     pub(super) report: Option<PathBuf>,
 

@@ -1,24 +1,23 @@
 //! What the demo plays on: `regrow wrap` as a child of ours, a server behind it, and the server's journal.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, DirBuilder};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use regrow_chaos::Journal;
-use rustix::process::{Pid, Signal, kill_process};
+use regrow_chaos::{Journal, processes};
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
-use super::processes::{self, MARK};
 use super::teller::Teller;
 
+/// The variable in the environment of everything that the demo starts.
+const MARK: &str = "REGROW_DEMO";
 /// The options that the demo runs `regrow wrap` with.
 pub(super) const OPTIONS: [&str; 6] = ["--name", "demo", "--call-timeout", "2s", "--safe-tool", "lookup"];
 /// The deadline in those options.
@@ -38,7 +37,8 @@ pub(super) struct Stage {
     ended: watch::Receiver<bool>,
     log: watch::Receiver<Vec<(Instant, String)>>,
     mark: String,
-    folder: Folder,
+    /// The server's journal.
+    folder: TempDir,
 }
 
 type Pending = Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>>;
@@ -55,8 +55,8 @@ pub(super) struct Answer {
 
 impl Stage {
     pub(super) fn start(teller: Arc<Teller>) -> io::Result<Stage> {
-        let folder = Folder::new()?;
-        let mark = folder.0.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let folder = tempfile::Builder::new().prefix("regrow-demo-").tempdir()?;
+        let mark = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let regrow = std::env::current_exe()?;
         let mut command = Command::new(&regrow);
         for (name, _) in std::env::vars_os() {
@@ -66,7 +66,7 @@ impl Stage {
             }
         }
         command.arg("wrap").args(OPTIONS).arg("--").arg(&regrow).arg("chaos-server");
-        command.env(MARK, &mark).env("CHAOS_DIR", &folder.0).env("CHAOS_LIFE", "120s");
+        command.env(MARK, &mark).env("CHAOS_DIR", folder.path()).env("CHAOS_LIFE", "120s");
         let mut wrap = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (log_written, log) = watch::channel(vec![]);
         if let Some(stderr) = wrap.stderr.take() {
@@ -137,7 +137,7 @@ impl Stage {
     }
 
     pub(super) fn journal(&self) -> Journal {
-        Journal::new(&self.folder.0)
+        Journal::new(self.folder.path())
     }
 
     /// Waits until this holds for the journal. False if it does not in time.
@@ -181,7 +181,10 @@ impl Stage {
 
     /// Leaves as a host does. Returns how many processes are left after that; none where that cannot be told.
     pub(super) async fn leave(&mut self) -> io::Result<Option<usize>> {
-        let ours = processes::of_demo(&self.mark, self.wrap.id());
+        // The guard carries no mark.
+        let wrap = self.wrap.id();
+        let is_guard = |pid: &u32| processes::Stat::of(*pid).is_some_and(|stat| stat.parent == wrap);
+        let ours: Vec<u32> = processes::all().filter(is_guard).collect();
         drop(self.stdin.take());
         let began = Instant::now();
         while self.wrap.try_wait()?.is_none() {
@@ -192,8 +195,8 @@ impl Stage {
         }
         let left = || {
             let mut left: BTreeSet<u32> =
-                ours.iter().copied().filter(|pid| processes::is_alive(*pid)).collect();
-            left.extend(processes::marked(&self.mark));
+                ours.iter().copied().filter(|pid| !processes::is_dead(*pid)).collect();
+            left.extend(processes::marked(MARK, &self.mark));
             left.len()
         };
         let ended = Instant::now();
@@ -226,30 +229,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn send_signal(pid: u32, signal: Signal) -> Instant {
     let at = Instant::now();
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(pid, signal); // What is gone by itself shows in what follows.
-    }
+    processes::signal(pid, signal); // What is gone by itself shows in what follows.
     at
-}
-
-/// A folder of our own that goes when we go.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> io::Result<Folder> {
-        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let name = format!("regrow-demo-{}-{}", std::process::id(), since_epoch.subsec_nanos());
-        let path = std::env::temp_dir().join(name);
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // The system clears its temporary files in the end.
-    }
 }

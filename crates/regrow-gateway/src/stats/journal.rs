@@ -1,11 +1,10 @@
 //! The last things that happened to a server, and the last that it said on standard error, in the order in which they came.
 
 use std::collections::VecDeque;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use humantime::format_rfc3339_millis;
 use regrow::{Excerpt, Said};
-
-use super::stamp::stamp;
 
 /// So many notices are kept, and so many of what the server says, on standard error or as log messages: if it says much, that
 /// drives no notice out.
@@ -89,7 +88,11 @@ impl Journal {
         let notices = self.notices.iter().chain(&self.logged).map(|entry| (entry, ""));
         let mut all: Vec<_> = notices.chain(self.stderr.iter().map(|entry| (entry, "| "))).collect();
         all.sort_by_key(|(entry, _)| entry.number);
-        all.into_iter().map(|(entry, mark)| format!("{} {mark}{}", stamp(entry.at), entry.text)).collect()
+        let line = |(entry, mark): (&Entry, &str)| {
+            let at = format_rfc3339_millis(entry.at.max(UNIX_EPOCH)); // It cannot show earlier times.
+            format!("{at} {mark}{}", entry.text)
+        };
+        all.into_iter().map(line).collect()
     }
 
     pub(super) fn stderr_tail(&self) -> Vec<String> {

@@ -4,6 +4,7 @@ use std::io;
 use std::thread;
 use std::time::Instant;
 
+use regrow_chaos::processes;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -11,7 +12,6 @@ use super::{Far, GLANCE, PATIENCE};
 use crate::call::Tool;
 use crate::face::Hand;
 use crate::plan::{Kind, Step};
-use crate::system;
 
 impl Far {
     pub(crate) fn strike_process(&mut self, step: &Step, hand: &Hand) -> io::Result<()> {
@@ -67,7 +67,7 @@ impl Far {
         let Some(server) = self.server() else { return };
         let deadline = Instant::now() + PATIENCE;
         while server.is_alive() && Instant::now() < deadline {
-            system::signal(server.pid, signal);
+            processes::signal(server.pid, signal);
             thread::sleep(GLANCE);
         }
     }

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use regrow_chaos::processes;
+
 use super::Lane;
 use crate::Sample;
 use crate::checks::{Promise, judge_orphans};
@@ -70,7 +72,7 @@ impl Lane<'_> {
 }
 
 pub(crate) fn with_commands(processes: &[Process]) -> Vec<(u32, String)> {
-    processes.iter().map(|process| (process.pid, system::command_line(process.pid))).collect()
+    processes.iter().map(|process| (process.pid, processes::command_line(process.pid).join(" "))).collect()
 }
 
 /// Waits for what must come; false if it does not in time.

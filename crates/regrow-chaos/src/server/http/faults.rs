@@ -1,7 +1,7 @@
 //! What the plan does to a request before it is looked at, and to the response that it gets.
 
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
@@ -80,7 +80,8 @@ pub(super) fn fate(orders: &Orders, port: u16, id: Option<&str>) -> Option<Fate>
         plain = plain.with("Retry-After", seconds.to_string());
     }
     if let Some(seconds) = orders.number("retry-after-date") {
-        plain = plain.with("Retry-After", http_date(SystemTime::now() + Duration::from_secs(seconds)));
+        plain = plain
+            .with("Retry-After", httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds)));
     }
     Some(Fate::Refused(plain))
 }
@@ -156,29 +157,6 @@ impl Strikes {
     }
 }
 
-/// As in `Sun, 15 Nov 2026 06:00:00 GMT`.
-fn http_date(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(days % 7) as usize];
-    let (mut year, mut day) = (1970, days);
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while day >= lengths[month] {
-        day -= lengths[month];
-        month += 1;
-    }
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{weekday}, {:02} {} {year} {hour:02}:{minute:02}:{second:02} GMT", day + 1, months[month])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,16 +177,5 @@ mod tests {
         let struck =
             [Some("pay"), Some("echo"), None].map(|tool| strikes.strike(&one_tool, "tools/call", tool));
         assert_eq!(struck, [true, false, false]);
-    }
-
-    #[test]
-    fn dates_are_right() {
-        for (seconds, text) in [
-            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
-            (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"),
-            (1_794_722_399, "Sun, 15 Nov 2026 05:59:59 GMT"),
-        ] {
-            assert_eq!(http_date(UNIX_EPOCH + Duration::from_secs(seconds)), text);
-        }
     }
 }

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use super::exchange::{INITIALIZED, answer_of, request_of};
 use super::{Answer, Driver, Outcome, Task, Ticket, end_of};
 use crate::fetch::{Request, fetch};
-use crate::suite::process::{self, Process};
+use crate::processes::signal;
+use crate::suite::process::Process;
 
 /// No exchange lasts longer.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -186,7 +187,7 @@ impl Driver for Remote {
     /// A server is told to end by a signal.
     fn leave(&mut self) {
         self.process.close_input();
-        process::signal(self.process.pid(), Signal::TERM);
+        signal(self.process.pid(), Signal::TERM);
     }
 
     fn process(&mut self) -> &mut Process {

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::exchange::{INITIALIZED, answer_of, request_of};
 use super::{Answer, Driver, Outcome, Task, Ticket, end_of};
-use crate::suite::process::{self, Process};
+use crate::processes::signal;
+use crate::suite::process::Process;
 
 /// Hosts tell a program to end when it still runs so long after the end of its input.
 const TOLD_AFTER: Duration = Duration::from_secs(2);
@@ -96,7 +97,7 @@ impl Driver for Pipe {
     fn leave(&mut self) {
         self.process.close_input();
         if self.process.exit_within(TOLD_AFTER).is_none() {
-            process::signal(self.process.pid(), Signal::TERM);
+            signal(self.process.pid(), Signal::TERM);
         }
     }
 

@@ -20,23 +20,6 @@ pub(super) fn markup(text: &str) -> String {
     escaped
 }
 
-/// For a cell of a Markdown table.
-pub(super) fn cell(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '&' | '#' | '~' => {
-                escaped.push('\\');
-                escaped.push(letter);
-            }
-            '\n' | '\t' => escaped.push(' '),
-            letter if is_unfit(letter) => escaped.push('?'),
-            letter => escaped.push(letter),
-        }
-    }
-    escaped
-}
-
 /// For a line on a terminal.
 pub(super) fn line(text: &str) -> String {
     let shown = |letter: char| match letter {
@@ -59,7 +42,6 @@ mod tests {
     #[test]
     fn nothing_acts_where_it_is_shown() {
         assert_eq!(markup("<a href='x'>&\"\n\u{0}"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot; ?");
-        assert_eq!(cell("a|b\n`c` <d>"), r"a\|b \`c\` \<d\>");
         assert_eq!(line("a\u{1b}[2Jb\nc\u{202e}"), "a?[2Jb c?");
     }
 }

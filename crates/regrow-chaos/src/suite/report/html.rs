@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::Report;
 use super::escape::markup;
-use super::{Report, date};
 use crate::suite::verdict::{Group, Verdict};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1c2321;background:#fff}\
@@ -21,7 +21,7 @@ pub(super) fn page(report: &Report) -> String {
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
     );
     let command = report.command.iter().map(|word| markup(word)).collect::<Vec<_>>().join(" ");
-    let date = date::utc(report.date);
+    let date = report.date();
     let seconds = report.took.as_secs();
     let _ = writeln!(page, "<h1>{title}</h1>\n<p><code>{command}</code></p>\n<p>{date}, in {seconds} s.</p>");
     page.push_str("<table>\n<tr><th>Group</th><th>Kept</th><th></th></tr>\n");

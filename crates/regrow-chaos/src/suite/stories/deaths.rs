@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{AT_ONCE, AWAY, PATIENCE, PLENTY, SOON, waits};
+use crate::processes::{is_dead, signal};
 use crate::suite::driver::Task;
-use crate::suite::process::{is_dead, signal};
 use crate::suite::stage::{Stage, Step, short};
 use crate::suite::verdict::{Group, Verdict};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::suite::process::signal;
+use crate::processes::signal;
 use crate::suite::stage::{Stage, Step};
 
 /// Hosts kill what has not ended by then.

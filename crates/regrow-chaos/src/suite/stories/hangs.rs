@@ -6,8 +6,9 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{AT_ONCE, LATER, PATIENCE, PLENTY};
+use crate::processes::signal;
 use crate::suite::driver::{Outcome, Task};
-use crate::suite::process::{is_stopped, signal};
+use crate::suite::process::is_stopped;
 use crate::suite::stage::judge::LATE;
 use crate::suite::stage::{Stage, Step, short};
 use crate::suite::verdict::{Group, Verdict};

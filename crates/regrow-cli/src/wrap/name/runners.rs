@@ -21,110 +21,40 @@ pub(super) enum Runs {
 }
 
 /// Options that take the next word, by launcher. Others are flags, or hold their value after `=`.
-const NPX: &[&str] = &["-p", "--package", "-w", "--workspace", "--prefix", "--registry", "--cache"];
-const UV: &[&str] = &[
-    "--from",
-    "--with",
-    "--with-editable",
-    "--with-requirements",
-    "-p",
-    "--python",
-    "--directory",
-    "--project",
-    "--package",
-    "--extra",
-    "--group",
-    "--only-group",
-    "--no-group",
-    "--env-file",
-    "--index",
-    "--index-url",
-    "--default-index",
-    "--extra-index-url",
-    "-i",
-    "-f",
-    "--find-links",
-    "--cache-dir",
-    "--config-file",
-    "--constraints",
-    "-c",
-    "--overrides",
-    "-P",
-    "--upgrade-package",
-    "--refresh-package",
-    "--isolated-package",
-    "--exclude-newer",
-    "--color",
-    "--link-mode",
-    "--resolution",
-    "--prerelease",
-    "--python-platform",
-];
-const PYTHON: &[&str] = &["-W", "-X", "--check-hash-based-pycs"];
-const NODE: &[&str] = &[
-    "-r",
-    "--require",
-    "--import",
-    "--loader",
-    "--experimental-loader",
-    "--env-file",
-    "-C",
-    "--conditions",
-    "--input-type",
-    "--tsconfig",
-    "-P",
-    "--project",
-    "--title",
-    "--icu-data-dir",
-];
-const DENO: &[&str] =
-    &["-c", "--config", "--import-map", "--env-file", "--lock", "--cert", "-L", "--log-level", "--cwd"];
+const NPX: &str = "-p --package -w --workspace --prefix --registry --cache";
+const UV: &str = "--from --with --with-editable --with-requirements -p --python --directory --project --package --extra \
+    --group --only-group --no-group --env-file --index --index-url --default-index --extra-index-url -i -f \
+    --find-links --cache-dir --config-file --constraints -c --overrides -P --upgrade-package \
+    --refresh-package --isolated-package --exclude-newer --color --link-mode --resolution --prerelease \
+    --python-platform";
+const PYTHON: &str = "-W -X --check-hash-based-pycs";
+const NODE: &str = "-r --require --import --loader --experimental-loader --env-file -C --conditions --input-type --tsconfig \
+    -P --project --title --icu-data-dir";
+const DENO: &str = "-c --config --import-map --env-file --lock --cert -L --log-level --cwd";
 /// Of a container's many options these are flags; all others take a value.
-const CONTAINER_FLAGS: &[&str] = &[
-    "--rm",
-    "--init",
-    "--interactive",
-    "--tty",
-    "--detach",
-    "--privileged",
-    "--read-only",
-    "--publish-all",
-    "--quiet",
-    "--no-healthcheck",
-    "--oom-kill-disable",
-    "--sig-proxy",
-    "--help",
-    "--no-deps",
-    "--no-TTY",
-    "--build",
-    "--service-ports",
-    "--use-aliases",
-    "--remove-orphans",
-    "--quiet-pull",
-    "--debug",
-    "--tls",
-    "--tlsverify",
-];
+const CONTAINER_FLAGS: &str = "--rm --init --interactive --tty --detach --privileged --read-only --publish-all --quiet --no-healthcheck \
+    --oom-kill-disable --sig-proxy --help --no-deps --no-TTY --build --service-ports --use-aliases \
+    --remove-orphans --quiet-pull --debug --tls --tlsverify";
 const CONTAINER_LETTERS: &str = "itdPqTD";
 const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "dash", "fish", "ksh", "ash", "busybox"];
 /// Launchers that put their own words before `--`.
 const BEFORE_DASHES: [&str; 9] =
     ["op", "doppler", "infisical", "mise", "aws-vault", "chamber", "dotenv", "dotenvx", "regrow"];
 /// Wrappers: options with a value, and how many words of their own stand before the command.
-const WRAPPERS: [(&str, &[&str], usize); 13] = [
-    ("timeout", &["-s", "--signal", "-k", "--kill-after"], 1),
-    ("gtimeout", &["-s", "--signal", "-k", "--kill-after"], 1),
-    ("nice", &["-n", "--adjustment"], 0),
-    ("ionice", &["-c", "-n", "--class", "--classdata"], 0),
-    ("nohup", &[], 0),
-    ("setsid", &[], 0),
-    ("stdbuf", &["-i", "-o", "-e"], 0),
-    ("time", &["-f", "-o"], 0),
-    ("sudo", &["-u", "-g", "-C", "-D", "-h", "-p", "-R", "-T"], 0),
-    ("doas", &["-u", "-C"], 0),
-    ("exec", &["-a"], 0),
-    ("command", &[], 0),
-    ("caffeinate", &["-t", "-w"], 0),
+const WRAPPERS: [(&str, &str, usize); 13] = [
+    ("timeout", "-s --signal -k --kill-after", 1),
+    ("gtimeout", "-s --signal -k --kill-after", 1),
+    ("nice", "-n --adjustment", 0),
+    ("ionice", "-c -n --class --classdata", 0),
+    ("nohup", "", 0),
+    ("setsid", "", 0),
+    ("stdbuf", "-i -o -e", 0),
+    ("time", "-f -o", 0),
+    ("sudo", "-u -g -C -D -h -p -R -T", 0),
+    ("doas", "-u -C", 0),
+    ("exec", "-a", 0),
+    ("command", "", 0),
+    ("caffeinate", "-t -w", 0),
 ];
 
 /// What this launcher runs when it is given these words.
@@ -151,19 +81,15 @@ pub(super) fn run_by(launcher: &str, words: &[String]) -> Run {
         "npm" | "pnpm" | "yarn" => npm(words),
         "uvx" => uvx(words),
         "uv" => uv(words),
-        "pipx" => after_verbs(words, &["run"], &["--spec", "--python", "--pip-args"], Runs::Package),
+        "pipx" => after_verbs(words, &["run"], "--spec --python --pip-args", Runs::Package),
         "py" => python(words),
-        "poetry" | "pdm" | "hatch" | "rye" | "pixi" => {
-            match after_options(words, &["-C", "--directory", "-p"]).0 {
-                [verb, rest @ ..] if verb == "run" => {
-                    command(after_options(rest, &["-e", "--environment"]).0)
-                }
-                _ => what(Runs::Nothing),
-            }
-        }
+        "poetry" | "pdm" | "hatch" | "rye" | "pixi" => match after_options(words, "-C --directory -p").0 {
+            [verb, rest @ ..] if verb == "run" => command(after_options(rest, "-e --environment").0),
+            _ => what(Runs::Nothing),
+        },
         "conda" | "mamba" | "micromamba" => match words {
             [verb, rest @ ..] if verb == "run" => {
-                command(after_options(rest, &["-n", "--name", "-p", "--prefix", "--cwd"]).0)
+                command(after_options(rest, "-n --name -p --prefix --cwd").0)
             }
             _ => what(Runs::Nothing),
         },
@@ -179,21 +105,21 @@ pub(super) fn run_by(launcher: &str, words: &[String]) -> Run {
         }),
         "java" => match value_of(words, &["-jar"]) {
             Some(jar) => what(Runs::Path(jar)),
-            None => first(after_options(words, &["-cp", "-classpath", "-p", "-m"]).0, |class| {
+            None => first(after_options(words, "-cp -classpath -p -m").0, |class| {
                 Runs::Name(spec::module(&class))
             }),
         },
         "dotnet" => match value_of(words, &["--project"]) {
             Some(project) => what(Runs::Name(project_name(&project))),
-            None => after_verbs(words, &["run", "exec", "tool"], &[], Runs::Path),
+            None => after_verbs(words, &["run", "exec", "tool"], "", Runs::Path),
         },
-        "go" => after_verbs(words, &["run"], &["-C", "-tags"], Runs::Package),
+        "go" => after_verbs(words, &["run"], "-C -tags", Runs::Package),
         "cargo" => match value_of(words, &["--bin", "-p", "--package"]) {
             Some(name) => what(Runs::Name(name)),
             None => what(Runs::Nothing),
         },
-        "ruby" | "php" | "perl" => first(after_options(words, &["-I", "-r", "-d"]).0, Runs::Path),
-        "nix" => after_verbs(words, &["run", "shell"], &["--extra-experimental-features"], |flake| {
+        "ruby" | "php" | "perl" => first(after_options(words, "-I -r -d").0, Runs::Path),
+        "nix" => after_verbs(words, &["run", "shell"], "--extra-experimental-features", |flake| {
             Runs::Package(flake.rsplit(['#', '/']).next().unwrap_or_default().to_owned())
         }),
         "docker" | "podman" | "nerdctl" => container(words),
@@ -213,7 +139,7 @@ fn env(words: &[String]) -> Run {
         let all: Vec<String> = split(&script).into_iter().chain(words[at..].iter().cloned()).collect();
         return command(&all);
     }
-    let (rest, folder) = after_options(words, &["-u", "--unset", "-C", "--chdir"]);
+    let (rest, folder) = after_options(words, "-u --unset -C --chdir");
     let start = rest.iter().position(|word| !is_assignment(word)).unwrap_or(rest.len());
     Run { folder, ..command(&rest[start..]) }
 }
@@ -226,12 +152,12 @@ fn npx(words: &[String]) -> Run {
 }
 
 fn npm(words: &[String]) -> Run {
-    let with_value = ["--prefix", "-C", "--dir", "--cwd", "--filter", "-F", "-w", "--workspace"];
-    let (rest, folder) = after_options(words, &with_value);
+    let with_value = "--prefix -C --dir --cwd --filter -F -w --workspace";
+    let (rest, folder) = after_options(words, with_value);
     let ran = match rest {
         [verb, rest @ ..] if ["exec", "x", "dlx"].contains(&verb.as_str()) => return npx(rest),
         [verb, rest @ ..] if ["run", "run-script"].contains(&verb.as_str()) => {
-            after_options(rest, &with_value).0.first()
+            after_options(rest, with_value).0.first()
         }
         rest => rest.first(),
     };
@@ -278,7 +204,7 @@ fn python(words: &[String]) -> Run {
 fn shell(words: &[String]) -> Run {
     let is_command = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
     let Some(at) = words.iter().take_while(|word| word.starts_with('-')).position(is_command) else {
-        return first(after_options(words, &["-o", "--rcfile", "--init-file"]).0, Runs::Path);
+        return first(after_options(words, "-o --rcfile --init-file").0, Runs::Path);
     };
     let script = words.get(at + 1).map(String::as_str).unwrap_or_default();
     // The last command is the server; those before it prepare.
@@ -309,7 +235,7 @@ fn after_container_options(words: &[String]) -> &[String] {
     while let [word, after @ ..] = rest {
         let Some(letters) = word.strip_prefix('-') else { break };
         let is_flag = word.contains('=')
-            || CONTAINER_FLAGS.contains(&word.as_str())
+            || CONTAINER_FLAGS.split(' ').any(|flag| flag == word)
             || (!letters.starts_with('-')
                 && letters.chars().all(|letter| CONTAINER_LETTERS.contains(letter)));
         rest = if is_flag { after } else { after.get(1..).unwrap_or_default() };
@@ -318,7 +244,8 @@ fn after_container_options(words: &[String]) -> &[String] {
 }
 
 /// The words after options, and the folder that one of them named. `--` ends them.
-fn after_options<'a>(words: &'a [String], with_value: &[&str]) -> (&'a [String], Option<String>) {
+fn after_options<'a>(words: &'a [String], with_value: &str) -> (&'a [String], Option<String>) {
+    let takes_next = |option: &str| with_value.split(' ').any(|known| known == option);
     const FOLDERS: [&str; 6] = ["--directory", "--project", "--prefix", "--chdir", "--cwd", "--dir"];
     let mut folder = None;
     let mut rest = words;
@@ -334,7 +261,7 @@ fn after_options<'a>(words: &'a [String], with_value: &[&str]) -> (&'a [String],
             None => (word.as_str(), None),
         };
         rest = after;
-        if value.is_none() && with_value.contains(&option) {
+        if value.is_none() && takes_next(option) {
             value = after.first().map(String::as_str);
             rest = after.get(1..).unwrap_or_default();
         }
@@ -342,7 +269,7 @@ fn after_options<'a>(words: &'a [String], with_value: &[&str]) -> (&'a [String],
             folder = value.map(str::to_owned).or(folder);
         }
         // What follows these is no option any more, whatever it looks like.
-        if ["-m", "-c", "--module"].contains(&option) && !with_value.contains(&option) {
+        if ["-m", "-c", "--module"].contains(&option) && !takes_next(option) {
             break;
         }
     }
@@ -350,12 +277,7 @@ fn after_options<'a>(words: &'a [String], with_value: &[&str]) -> (&'a [String],
 }
 
 /// What follows one of these verbs, or stands there without.
-fn after_verbs(
-    words: &[String],
-    verbs: &[&str],
-    with_value: &[&str],
-    then: impl FnOnce(String) -> Runs,
-) -> Run {
+fn after_verbs(words: &[String], verbs: &[&str], with_value: &str, then: impl FnOnce(String) -> Runs) -> Run {
     let (rest, _) = after_options(words, with_value);
     match rest {
         [verb, rest @ ..] if verbs.contains(&verb.as_str()) => first(after_options(rest, with_value).0, then),
