@@ -30,7 +30,7 @@ pub use fault::{Again, Evidence, Fault, Phase, Reach, Remedy, Verdict, seconds, 
 pub use grace::Grace;
 pub use ledger::{Admission, CallId, Delivery, Ended, Ledger, Missed, Refusal};
 pub use lifecycle::{FirstStart, Lifecycle};
-pub use nature::{Nature, ToolSafety, timeout_of, waits_by_design};
+pub use nature::{Nature, ToolSafety, timeout_of};
 pub use notes::{Bearing, Notes};
 pub use policy::{BackoffPolicy, BudgetPolicy, FirstStartPolicy, Ladder, Ladders, Manner, Policy, Replay};
 pub use state::{Intent, State, Step, Watch};

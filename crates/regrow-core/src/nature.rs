@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use regrow_protocol::method::{self, Class};
+
 use crate::{Policy, Replay};
 
 /// What a request is to us.
@@ -38,30 +40,17 @@ impl Nature {
 
     /// The nature of a request. `tool` is looked at for tool calls alone.
     pub fn of(method: &str, tool: ToolSafety, replay: Replay) -> Nature {
-        let safe = match method {
-            "initialize" => return Nature::Greeting,
-            "server/discover" => return Nature::Discovery,
-            "subscriptions/listen" => return Nature::Stream,
-            "tools/call" => match tool {
+        let safe = match method::class(method) {
+            Class::Initialize => return Nature::Greeting,
+            Class::Discover => return Nature::Discovery,
+            Class::Listen => return Nature::Stream,
+            Class::CallTool => match tool {
                 ToolSafety::Unknown => false,
                 ToolSafety::Declared => true,
                 ToolSafety::Hinted => replay == Replay::Hints,
             },
-            "ping"
-            | "tools/list"
-            | "prompts/list"
-            | "prompts/get"
-            | "resources/list"
-            | "resources/templates/list"
-            | "resources/read"
-            | "resources/subscribe"
-            | "resources/unsubscribe"
-            | "completion/complete"
-            | "logging/setLevel"
-            | "tasks/get"
-            | "tasks/result"
-            | "tasks/list" => true,
-            _ => false,
+            Class::Repeatable => true,
+            Class::Effect => false,
         };
         if safe && replay != Replay::Never { Nature::Read } else { Nature::Effect }
     }
@@ -70,15 +59,10 @@ impl Nature {
 /// How long Regrow waits for the response to a client's request of this method. `None`: the request has no deadline.
 pub fn timeout_of(method: &str, policy: &Policy) -> Option<Duration> {
     match method {
-        "initialize" | "server/discover" => Some(policy.connect_timeout),
-        _ if waits_by_design(method) => None,
+        _ if method::is_handshake(method) => Some(policy.connect_timeout),
+        _ if method::waits_by_design(method) => None,
         _ => policy.call_timeout,
     }
-}
-
-/// Whether the response comes only when something happens at the server: however long that takes, nothing is wrong.
-pub fn waits_by_design(method: &str) -> bool {
-    matches!(method, "subscriptions/listen" | "tasks/result")
 }
 
 #[cfg(test)]

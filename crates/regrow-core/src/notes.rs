@@ -3,6 +3,8 @@
 use crate::{Epoch, Policy};
 use std::collections::VecDeque;
 
+use regrow_protocol::notification;
+
 /// To which sessions a client's notification means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bearing {
@@ -18,8 +20,8 @@ impl Bearing {
     /// Of the notification of this name.
     pub fn of(method: &str) -> Bearing {
         match method {
-            "notifications/initialized" => Bearing::Handshake,
-            "notifications/progress" | "notifications/cancelled" | "notifications/tasks/status" => {
+            notification::INITIALIZED => Bearing::Handshake,
+            notification::PROGRESS | notification::CANCELLED | notification::TASKS_STATUS => {
                 Bearing::ThisSession
             }
             _ => Bearing::AnySession,

@@ -2,12 +2,9 @@
 
 use bytes::Bytes;
 use regrow::{Outcome, Reply};
+use regrow_protocol::error_code;
 use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::Value;
-
-/// What the modern era keeps in `_meta` begins with this.
-pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A line of our own as a message.
 pub(crate) fn message(line: Bytes) -> Frame {
@@ -32,7 +29,7 @@ pub(crate) fn refusal(code: i64, text: &str, data: Option<&Value>) -> Outcome {
 }
 
 pub(crate) fn unknown_method() -> Outcome {
-    refusal(-32601, "Method not found", None)
+    refusal(error_code::METHOD_NOT_FOUND, "Method not found", None)
 }
 
 /// A text as a raw JSON string.

@@ -7,7 +7,6 @@
 mod fetch;
 mod item;
 mod keeper;
-mod list;
 mod listing;
 mod round;
 mod store;
@@ -15,12 +14,14 @@ mod wanted;
 
 use std::sync::Arc;
 
-use regrow::{Era, Welcome};
+use regrow::Welcome;
+use regrow_protocol::list::List;
+use regrow_protocol::meta;
+use regrow_protocol::version::Era;
 use serde_json::Value;
 
 pub use item::Item;
 pub use keeper::Keeper;
-pub use list::List;
 pub use listing::{Cut, Listing};
 pub use store::{Store, StoreKey};
 
@@ -93,7 +94,7 @@ impl Catalog {
         let member = |name: &str| said.get(name).filter(|value| !value.is_null()).cloned();
         self.era = if welcome.modern { Era::Modern } else { Era::Legacy };
         // In the modern era it stands in `_meta`.
-        let in_meta = || said.get("_meta")?.get("io.modelcontextprotocol/serverInfo").cloned();
+        let in_meta = || said.get("_meta")?.get(meta::SERVER_INFO).cloned();
         self.server_info = member("serverInfo").or_else(in_meta);
         self.capabilities = Some(member("capabilities").unwrap_or_else(|| Value::Object(Default::default())));
         let instructions = said.get("instructions").and_then(Value::as_str);

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::{CallError, Inbox, Incoming, Request, Upstream};
 use regrow_protocol::frame::{Frame, RawId};
+use regrow_protocol::{method, notification};
 
 use crate::admit::{Principal, Scope};
 use crate::answers;
@@ -137,7 +138,7 @@ impl Client {
         }
         if greeting.is_some() && is_ready {
             seat.forward(&answers::message(regrow_protocol::frame::notification(
-                "notifications/initialized",
+                notification::INITIALIZED,
                 None,
             )));
         }
@@ -170,18 +171,21 @@ impl Upstream for Client {
         }
         self.note_greeting(&request.frame);
         match request.frame.method().unwrap_or_default() {
-            "initialize" => self.initialize(request),
-            "server/discover" => self.discover(request),
-            "ping" => request.reply.end(answers::answer(b"{}")),
-            "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
+            method::INITIALIZE => self.initialize(request),
+            method::SERVER_DISCOVER => self.discover(request),
+            method::PING => request.reply.end(answers::answer(b"{}")),
+            method::TOOLS_LIST
+            | method::PROMPTS_LIST
+            | method::RESOURCES_LIST
+            | method::RESOURCES_TEMPLATES_LIST => {
                 self.list(request);
             }
-            "logging/setLevel" => self.set_level(request),
-            "subscriptions/listen" => self.listen(request),
-            "tools/call" | "prompts/get" => self.call_by_name(request),
-            "resources/read" => self.read(request),
-            "resources/subscribe" | "resources/unsubscribe" => self.subscribe(request),
-            "completion/complete" => self.complete(request),
+            method::LOGGING_SET_LEVEL => self.set_level(request),
+            method::SUBSCRIPTIONS_LISTEN => self.listen(request),
+            method::TOOLS_CALL | method::PROMPTS_GET => self.call_by_name(request),
+            method::RESOURCES_READ => self.read(request),
+            method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => self.subscribe(request),
+            method::COMPLETION_COMPLETE => self.complete(request),
             method if method.starts_with("tasks/") => self.task(request),
             _ => match self.only_server() {
                 Some(server) => self.call(&server, request),
@@ -217,14 +221,14 @@ impl Upstream for Client {
         if !method.starts_with("notifications/") {
             return false;
         }
-        let is_ready = method == "notifications/initialized";
+        let is_ready = method == notification::INITIALIZED;
         let seats: Vec<Arc<Seat>> = {
             let mut state = self.state();
             state.is_ready |= is_ready;
             state.seats.values().map(|taken| taken.seat.clone()).collect()
         };
         // Of several servers it is not known which one's question it belongs to.
-        if method == "notifications/progress" && seats.len() != 1 {
+        if method == notification::PROGRESS && seats.len() != 1 {
             return false;
         }
         let told = seats.iter().filter(|seat| seat.forward(notification)).count();

@@ -22,8 +22,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use regrow::transport::http::MirroredArguments;
+use regrow_protocol::list::List;
 
-use crate::catalog::{Catalog, Cut, Item, List};
+use crate::catalog::{Catalog, Cut, Item};
 use shelf::Shelf;
 pub use shelf::{BadCursor, PAGE_SIZE, Page};
 use template::{Template, budget};

@@ -10,8 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use regrow::core::{Fault, Manner, State as Lifecycle};
-use regrow::{Builder, CallError, Connection, Era, ErrorKind, Inbox, Outlook, Status};
+use regrow::{Builder, CallError, Connection, ErrorKind, Inbox, Outlook, Status};
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::list::List;
+use regrow_protocol::method;
+use regrow_protocol::version::Era;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -21,7 +24,7 @@ pub(crate) use tending::is_of_catalog;
 pub(crate) use turns::InUse;
 
 use crate::admit::Principal;
-use crate::catalog::{Catalog, List};
+use crate::catalog::Catalog;
 use crate::config::{self, Sessions, Start};
 use crate::gate::{Limits, Turnstile};
 use crate::seat::{Seat, expire};
@@ -334,8 +337,8 @@ impl Server {
     }
 
     fn error(&self, kind: ErrorKind) -> Box<CallError> {
-        let nothing =
-            Frame::parse(frame::request(&RawId::from(0), "ping", None)).expect("a message of ours is one");
+        let nothing = Frame::parse(frame::request(&RawId::from(0), method::PING, None))
+            .expect("a message of ours is one");
         Box::new(CallError::unsent(self.name.clone(), &nothing, kind))
     }
 }

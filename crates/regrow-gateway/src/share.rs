@@ -23,6 +23,7 @@ use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::{Builder, Connection, ErrorKind, FarSide, Hello, Inbox, Outcome, Request, Upstream, Welcome};
 use regrow_protocol::frame::{Edit, Frame, RawId};
+use regrow_protocol::{method, notification};
 use serde_json::json;
 
 use hearing::Ear;
@@ -145,11 +146,13 @@ impl Share {
 impl Upstream for Share {
     fn submit(&self, request: Request) {
         match request.frame.method().unwrap_or_default() {
-            "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" if !self.is_modern() => {
+            method::LOGGING_SET_LEVEL | method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE
+                if !self.is_modern() =>
+            {
                 self.commons.set(&self.seat, &request.frame, request.id, request.reply);
             }
             // It would show those of all clients.
-            "tasks/list" => request.reply.end(Outcome::Refused),
+            method::TASKS_LIST => request.reply.end(Outcome::Refused),
             _ => self.call(request),
         }
     }
@@ -162,9 +165,9 @@ impl Upstream for Share {
     fn forward(&self, notification: &Frame) -> bool {
         match notification.method().unwrap_or_default() {
             // The session was told when we greeted it.
-            "notifications/initialized" => true,
+            notification::INITIALIZED => true,
             // It was offered no roots, and has asked for nothing that could have progress.
-            "notifications/roots/list_changed" | "notifications/progress" => false,
+            notification::ROOTS_LIST_CHANGED | notification::PROGRESS => false,
             _ => self.commons.connection.forward(notification),
         }
     }

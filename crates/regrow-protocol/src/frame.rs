@@ -14,6 +14,7 @@ pub(crate) mod random;
 mod rewrite;
 mod salvage;
 mod span;
+mod subscription;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,7 @@ pub use pieces::{repeated_ids, split_first};
 pub use rewrite::Edit;
 pub use salvage::{Salvage, Salvaged};
 use span::Span;
+pub use subscription::stream_end;
 
 /// One message, without a line end.
 ///

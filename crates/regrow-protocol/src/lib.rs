@@ -4,7 +4,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod error_code;
 pub mod events;
 pub mod frame;
+pub mod header;
 pub mod lines;
+pub mod list;
+pub mod logging_level;
+pub mod meta;
+pub mod method;
+pub mod notification;
 pub mod text;
+pub mod version;

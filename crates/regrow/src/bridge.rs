@@ -25,6 +25,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow_core::Epoch;
 use regrow_protocol::frame::{Frame, RawId};
+use regrow_protocol::method;
 
 use crate::call::{Outcome, Request};
 use crate::connection::{Builder, Connection};
@@ -249,8 +250,8 @@ impl Inbox for Bridge {
     fn unasked(&self, method: &str) -> Option<Unasked> {
         match self.eras() {
             Some((client, server)) if client == server => self.client.unasked(method),
-            _ if method == "ping" => Some(Unasked::Pong),
-            Some((Speaks::Modern, Speaks::Legacy)) if words::capability(method).is_some() => None,
+            _ if method == method::PING => Some(Unasked::Pong),
+            Some((Speaks::Modern, Speaks::Legacy)) if method::client_capability(method).is_some() => None,
             _ => Some(Unasked::UnknownMethod),
         }
     }

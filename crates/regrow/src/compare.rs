@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use regrow_core::Epoch;
 use regrow_protocol::frame::{self, Frame};
+use regrow_protocol::list::List;
+use regrow_protocol::{meta, method};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::call::Outcome;
 use crate::inbox::Incoming;
-use crate::memory::{Greeting, List, MAX_PAGES, Page};
+use crate::memory::{Greeting, MAX_PAGES, Page};
 use crate::shared::Shared;
 
 /// Changes may have been missed while nothing was heard of what the server says by itself.
@@ -49,7 +51,7 @@ pub(crate) async fn compare(shared: Arc<Shared>, epoch: Epoch, seen: BTreeMap<Li
         }
         sleep(BURST).await;
         let said = comparison.kept_back(true);
-        let again = |list: List| said.contains(list.changed()) && !unread.contains(list.changed());
+        let again = |list: List| said.contains(list.notification()) && !unread.contains(list.notification());
         let unread_again = comparison.look(again).await;
         unread.extend(unread_again);
         comparison.hand_on_unknown(&said, &unread);
@@ -81,13 +83,13 @@ impl Comparison {
             let Some(known) = self.known.get_mut(&list) else { continue };
             // One that cannot be listed now is left as it is.
             let Some(now) = pages(&self.shared, self.epoch, list, known.len()).await else {
-                unread.insert(list.changed());
+                unread.insert(list.notification());
                 continue;
             };
             let is_same = now.len() == known.len() && now.iter().zip(&*known).all(|(a, b)| a.is_same(b));
             if !is_same {
                 *known = now;
-                changed.insert(list.changed());
+                changed.insert(list.notification());
             }
         }
         for method in changed {
@@ -110,8 +112,9 @@ impl Comparison {
     /// What the server said has changed, of lists that the client never asked for or that could not be read: that we
     /// cannot judge.
     fn hand_on_unknown(&self, said: &BTreeSet<String>, unread: &BTreeSet<&str>) {
-        let is_known =
-            |method: &str| !unread.contains(method) && self.known.keys().any(|list| list.changed() == method);
+        let is_known = |method: &str| {
+            !unread.contains(method) && self.known.keys().any(|list| list.notification() == method)
+        };
         for method in said.iter().filter(|method| !is_known(method)) {
             tell_changed(&self.shared, self.epoch, method);
         }
@@ -163,18 +166,18 @@ fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
     }
     let mut lines = vec![];
     if shared.memory().is_modern() {
-        let filter = List::ALL.into_iter().find(|list| list.changed() == method).map(List::filter);
+        let filter = List::ALL.into_iter().find(|list| list.notification() == method).map(List::filter);
         let Some(filter) = filter else { return };
         let desk = shared.desk();
         for (_, stream) in desk.ledger.iter() {
-            if stream.request.method() != Some("subscriptions/listen") {
+            if stream.request.method() != Some(method::SUBSCRIPTIONS_LISTEN) {
                 continue;
             }
             let params: Value =
                 stream.request.params().and_then(|p| serde_json::from_slice(p).ok()).unwrap_or_default();
             if params["notifications"][filter] == true {
                 let id = &stream.caller_id;
-                let params = format!("{{\"_meta\":{{\"io.modelcontextprotocol/subscriptionId\":{id}}}}}");
+                let params = format!("{{\"_meta\":{{\"{}\":{id}}}}}", meta::SUBSCRIPTION_ID);
                 lines.push(frame::notification(method, Some(params.as_bytes())));
             }
         }

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Lifecycle, Manner, Orderer, Policy, State};
+use regrow_protocol::error_code;
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::version::Era;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::bridge::FarSide;
 use crate::call::{Caller, Outcome, Request};
 use crate::desk::News;
-use crate::eras::{Era, EraFile};
+use crate::eras::EraFile;
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
 use crate::mask::Mask;
@@ -360,7 +362,12 @@ impl Connection {
             }),
             // A program is told what a server that does not know the method would tell it.
             Ok(Outcome::Refused) => {
-                let line = frame::error(Some(&RawId::from(0)), -32601, "Method not found", None);
+                let line = frame::error(
+                    Some(&RawId::from(0)),
+                    error_code::METHOD_NOT_FOUND,
+                    "Method not found",
+                    None,
+                );
                 Ok(Answer(Frame::parse(line).expect("a message that we wrote ourselves is one")))
             }
         }

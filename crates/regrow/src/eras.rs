@@ -1,20 +1,10 @@
-//! The eras of the protocol; and which one a server spoke when it was last asked, kept on disk, so that a later start need not ask again.
+//! Which era a server spoke when it was last asked, kept on disk, so that a later start need not ask again.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// The era that a server is greeted in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Era {
-    /// Find out.
-    #[default]
-    Auto,
-    /// Handshake and sessions, up to 2025-11-25.
-    Legacy,
-    /// Stateless, from 2026-07-28.
-    Modern,
-}
+use regrow_protocol::version::Era;
 
 /// Our part of the user's cache folder; none where there is no such folder.
 pub fn cache_folder() -> Option<PathBuf> {

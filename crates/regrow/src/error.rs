@@ -8,10 +8,8 @@ use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Fault, seconds};
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::text::Escaped;
+use regrow_protocol::{meta, method};
 use serde_json::{Value, json};
-
-/// The key under which the machine-readable part stands: in `_meta` of a tool result, in `data` of an error.
-pub const FAULT_KEY: &str = "dev.regrow/fault";
 
 /// Why a call has no answer of the server, whether it may have run, and what to do.
 #[derive(Clone, Debug)]
@@ -194,7 +192,7 @@ impl CallError {
             outlook: if kind == ErrorKind::Closed { Outlook::Closed } else { Outlook::Serving },
             repeatable: false,
             attempts: 0,
-            tool: request.name().filter(|_| request.method() == Some("tools/call")).map(Arc::from),
+            tool: request.name().filter(|_| request.method() == Some(method::TOOLS_CALL)).map(Arc::from),
             stderr: vec![],
         }
     }
@@ -247,7 +245,7 @@ impl CallError {
         if !self.stderr.is_empty() {
             put("stderr", self.stderr.clone().into());
         }
-        json!({ FAULT_KEY: fault })
+        json!({ meta::FAULT: fault })
     }
 
     /// As a tool result that a model can act on. Never with structured content, which some clients would check.

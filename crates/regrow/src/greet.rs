@@ -7,14 +7,16 @@ use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Step};
 use regrow_protocol::frame::{self, Frame};
 use regrow_protocol::text::escape;
+use regrow_protocol::version::Era;
+use regrow_protocol::version::MODERN;
+use regrow_protocol::{error_code, method, notification};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::call::Outcome;
 use crate::desk::News;
-use crate::eras::Era;
-use crate::memory::{Agreed, Greeting, Hello, MODERN, Welcome};
+use crate::memory::{Agreed, Greeting, Hello, Welcome};
 use crate::shared::Shared;
 use crate::within::within;
 
@@ -102,7 +104,7 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
     match greeting {
         Greeting::Legacy { params, agreed } => {
             let offer = agreed.as_ref().and_then(|agreed| agreed.offer(&params));
-            let answer = ask(shared, epoch, "initialize", offer.as_ref().unwrap_or(&params)).await?;
+            let answer = ask(shared, epoch, method::INITIALIZE, offer.as_ref().unwrap_or(&params)).await?;
             let Some(now) = answer.result().and_then(Agreed::read) else {
                 return Err(Some(match &agreed {
                     Some(before) if is_modern_error(&answer) => {
@@ -112,7 +114,7 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
                     None if is_modern_error(&answer) && become_modern(shared, &params) => Fault::WrongEra,
                     None => {
                         // A server that knows no handshake was silent when it was asked for its era.
-                        if answer.error_code() == Some(-32601)
+                        if answer.error_code() == Some(error_code::METHOD_NOT_FOUND)
                             && let Some(hello) = hello(shared, &params)
                         {
                             shared.memory().ask_again(hello);
@@ -134,7 +136,7 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
                 memory.greeting = Greeting::Legacy { params, agreed: Some(agreed.unwrap_or(now)) };
                 memory.welcome = welcome(&answer, false);
             }
-            let line = frame::notification("notifications/initialized", None);
+            let line = frame::notification(notification::INITIALIZED, None);
             shared.deliver(epoch, line).await.map_err(Some)
         }
         Greeting::Modern { meta } => {
@@ -144,7 +146,11 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
             match answer.error_code() {
                 // Not a word of the modern era.
                 _ if shared.memory().is_guess() && !speaks_modern(&answer) => Err(Some(Fault::WrongEra)),
-                Some(-32022) if names_our_revision(&answer) != Some(true) => Err(Some(changed)),
+                Some(error_code::UNSUPPORTED_PROTOCOL_VERSION)
+                    if names_our_revision(&answer) != Some(true) =>
+                {
+                    Err(Some(changed))
+                }
                 _ if shared.greets && !speaks_modern(&answer) => {
                     // Insisted on, and not spoken: without a welcome there is nothing to tell the client.
                     let known = shared.memory().welcome.is_some();
@@ -225,7 +231,7 @@ async fn verify(shared: &Shared, epoch: Epoch, handshake_took: Duration) -> Gree
     let most = question_limit(shared) / 4;
     let wait = handshake_took.clamp(VERIFY_AT_LEAST.min(most), most);
     let mut asked =
-        shared.own_call(epoch, "server/discover", Some(&enveloped(&meta)), policy.connect_timeout * 2);
+        shared.own_call(epoch, method::SERVER_DISCOVER, Some(&enveloped(&meta)), policy.connect_timeout * 2);
     let answered = within(wait, &mut asked).await;
     shared.tell(News::Begun(epoch, Step::Greeting));
     match answered {
@@ -264,10 +270,10 @@ fn remember_late_answer(shared: &Shared, asked: oneshot::Receiver<Outcome>) {
 
 /// Asks who is there; once more where our revision is refused in favour of itself.
 async fn discover(shared: &Shared, epoch: Epoch, params: &Bytes) -> Result<Frame, Option<Fault>> {
-    let answer = ask(shared, epoch, "server/discover", params).await?;
+    let answer = ask(shared, epoch, method::SERVER_DISCOVER, params).await?;
     match answer.error_code() {
-        Some(-32022) if names_our_revision(&answer) == Some(true) => {
-            ask(shared, epoch, "server/discover", params).await
+        Some(error_code::UNSUPPORTED_PROTOCOL_VERSION) if names_our_revision(&answer) == Some(true) => {
+            ask(shared, epoch, method::SERVER_DISCOVER, params).await
         }
         _ => Ok(answer),
     }
@@ -298,7 +304,7 @@ fn names_our_revision(answer: &Frame) -> Option<bool> {
 }
 
 fn is_modern_error(answer: &Frame) -> bool {
-    matches!(answer.error_code(), Some(-32022..=-32020))
+    answer.error_code().is_some_and(error_code::is_modern)
 }
 
 /// Where we greet ourselves: the server refused the legacy handshake in words of the modern era.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use regrow_core::{Epoch, Step};
 use regrow_protocol::frame::Frame;
+use regrow_protocol::method;
 
 use crate::desk::News;
 use crate::shared::Shared;
@@ -61,9 +62,9 @@ impl Shared {
     /// The client's first requests tell how far its handshake is.
     pub(crate) fn greeting_step(&self, epoch: Epoch, request: &Frame) -> Option<News> {
         match request.method()? {
-            "initialize" => Some(News::Begun(epoch, Step::Greeting)),
-            "server/discover" => Some(News::Begun(epoch, Step::Discovering)),
-            "ping" => None,
+            method::INITIALIZE => Some(News::Begun(epoch, Step::Greeting)),
+            method::SERVER_DISCOVER => Some(News::Begun(epoch, Step::Discovering)),
+            method::PING => None,
             _ => {
                 if request.protocol_version().is_some() {
                     self.memory().observe_modern(request);
@@ -77,7 +78,7 @@ impl Shared {
     /// The client's own handshake was answered; says what that means for the session.
     pub(crate) fn greeting_answered(&self, epoch: Epoch, request: &Frame, result: Option<&[u8]>) {
         let method = request.method().unwrap_or_default();
-        if !matches!(method, "initialize" | "server/discover") {
+        if !matches!(method, method::INITIALIZE | method::SERVER_DISCOVER) {
             return;
         }
         match result {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use regrow_core::Epoch;
 use regrow_protocol::frame::{Frame, RawId};
+use regrow_protocol::method;
 use tokio::sync::{Notify, mpsc};
 
 use crate::transport::BoxFuture;
@@ -104,7 +105,7 @@ impl Inbox for Queue {
     fn unasked(&self, method: &str) -> Option<Unasked> {
         let received = self.is_read() && self.sender().as_ref().is_some_and(|sender| !sender.is_closed());
         match method {
-            "ping" => Some(Unasked::Pong),
+            method::PING => Some(Unasked::Pong),
             _ => (!received).then_some(Unasked::UnknownMethod),
         }
     }

@@ -5,14 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bytes::Bytes;
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::list::List;
+use regrow_protocol::version::Era;
+use regrow_protocol::{meta, method, version};
 use serde_json::{Map, Value, json};
-
-use crate::eras::Era;
-
-/// The revision that began the modern era.
-pub const MODERN: &str = "2026-07-28";
-/// The newest revision of the legacy era.
-pub(crate) const LEGACY: &str = "2025-11-25";
 
 /// How sessions of a connection are greeted.
 #[derive(Clone, Debug)]
@@ -47,7 +43,7 @@ pub struct Hello {
 impl Hello {
     pub(crate) fn legacy(&self) -> Greeting {
         let params = json!({
-            "protocolVersion": self.legacy_version.as_deref().unwrap_or(LEGACY),
+            "protocolVersion": self.legacy_version.as_deref().unwrap_or(version::LATEST_LEGACY),
             "capabilities": self.capabilities,
             "clientInfo": self.client_info,
         });
@@ -56,9 +52,9 @@ impl Hello {
 
     pub(crate) fn modern(&self) -> Greeting {
         let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": MODERN,
-            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
-            "io.modelcontextprotocol/clientInfo": self.client_info,
+            meta::PROTOCOL_VERSION: version::MODERN,
+            meta::CLIENT_CAPABILITIES: self.capabilities,
+            meta::CLIENT_INFO: self.client_info,
         });
         Greeting::Modern { meta: meta.to_string().into() }
     }
@@ -94,68 +90,6 @@ impl Agreed {
         let mut params: Value = serde_json::from_slice(params).ok()?;
         *params.get_mut("protocolVersion")? = self.version.clone().into();
         Some(params.to_string().into())
-    }
-}
-
-/// The lists that a server offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum List {
-    Tools,
-    Prompts,
-    Resources,
-    Templates,
-}
-
-impl List {
-    pub(crate) const ALL: [List; 4] = [List::Tools, List::Prompts, List::Resources, List::Templates];
-
-    pub(crate) fn method(self) -> &'static str {
-        match self {
-            List::Tools => "tools/list",
-            List::Prompts => "prompts/list",
-            List::Resources => "resources/list",
-            List::Templates => "resources/templates/list",
-        }
-    }
-
-    /// The notification that tells of a change.
-    pub(crate) fn changed(self) -> &'static str {
-        match self {
-            List::Tools => "notifications/tools/list_changed",
-            List::Prompts => "notifications/prompts/list_changed",
-            List::Resources | List::Templates => "notifications/resources/list_changed",
-        }
-    }
-
-    /// The member of a subscription's filter that asks for it.
-    pub(crate) fn filter(self) -> &'static str {
-        match self {
-            List::Tools => "toolsListChanged",
-            List::Prompts => "promptsListChanged",
-            List::Resources | List::Templates => "resourcesListChanged",
-        }
-    }
-
-    /// The capability of a server that has it.
-    pub(crate) fn capability(self) -> &'static str {
-        match self {
-            List::Tools => "tools",
-            List::Prompts => "prompts",
-            List::Resources | List::Templates => "resources",
-        }
-    }
-
-    fn member(self) -> &'static str {
-        match self {
-            List::Tools => "tools",
-            List::Prompts => "prompts",
-            List::Resources => "resources",
-            List::Templates => "resourceTemplates",
-        }
-    }
-
-    fn by_method(method: &str) -> Option<List> {
-        List::ALL.into_iter().find(|list| list.method() == method)
     }
 }
 
@@ -370,11 +304,11 @@ impl Memory {
     pub(crate) fn is_notable(method: &str) -> bool {
         matches!(
             method,
-            "initialize"
-                | "server/discover"
-                | "logging/setLevel"
-                | "resources/subscribe"
-                | "resources/unsubscribe"
+            method::INITIALIZE
+                | method::SERVER_DISCOVER
+                | method::LOGGING_SET_LEVEL
+                | method::RESOURCES_SUBSCRIBE
+                | method::RESOURCES_UNSUBSCRIBE
         ) || List::by_method(method).is_some()
     }
 
@@ -382,19 +316,19 @@ impl Memory {
     pub(crate) fn observe(&mut self, request: &Frame, result: &[u8]) -> bool {
         let params = || request.params().map(Bytes::copy_from_slice);
         match request.method().unwrap_or_default() {
-            "initialize" => {
+            method::INITIALIZE => {
                 self.greeting =
                     Greeting::Legacy { params: params().unwrap_or_default(), agreed: Agreed::read(result) };
             }
-            "server/discover" => self.observe_modern(request),
-            "logging/setLevel" => self.log_level = params(),
-            "resources/subscribe" => {
+            method::SERVER_DISCOVER => self.observe_modern(request),
+            method::LOGGING_SET_LEVEL => self.log_level = params(),
+            method::RESOURCES_SUBSCRIBE => {
                 if let (Some(uri), Some(params)) = (request.uri(), params()) {
                     self.unsubscribe(&uri);
                     return self.subscribe(uri.into_owned(), params);
                 }
             }
-            "resources/unsubscribe" => {
+            method::RESOURCES_UNSUBSCRIBE => {
                 if let Some(uri) = request.uri() {
                     self.unsubscribe(&uri);
                 }
@@ -436,7 +370,7 @@ impl Memory {
         }
         let meta = request.meta().and_then(|meta| serde_json::from_slice::<Map<String, Value>>(meta).ok());
         let mut meta = meta.unwrap_or_default();
-        meta.retain(|key, _| key.starts_with("io.modelcontextprotocol/"));
+        meta.retain(|key, _| key.starts_with(meta::PREFIX));
         self.greeting = Greeting::Modern { meta: Value::from(meta).to_string().into() };
     }
 
@@ -482,8 +416,9 @@ impl Memory {
 
     /// After the greeting, a new session is told this again.
     pub(crate) fn retell(&self) -> Vec<(&'static str, Bytes)> {
-        let level = self.log_level.iter().map(|params| ("logging/setLevel", params.clone()));
-        let subscriptions = self.subscriptions.values().map(|params| ("resources/subscribe", params.clone()));
+        let level = self.log_level.iter().map(|params| (method::LOGGING_SET_LEVEL, params.clone()));
+        let subscriptions =
+            self.subscriptions.values().map(|params| (method::RESOURCES_SUBSCRIBE, params.clone()));
         level.chain(subscriptions).collect()
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use regrow_core::{CallId, Delivery, Epoch, Fault};
 use regrow_protocol::frame::{self, Frame, Kind, MAX_BATCH, ParseError, RawId, Salvage, Salvaged};
 use regrow_protocol::lines::Line;
-use serde_json::Value;
+use regrow_protocol::{error_code, meta, method, notification};
 use serde_json::value::RawValue;
 
 use crate::call::{Caller, Outcome, Pending};
@@ -17,8 +17,6 @@ use crate::error::{ErrorKind, Outlook};
 use crate::inbox::{Incoming, Unasked};
 use crate::memory::Memory;
 use crate::shared::Shared;
-
-const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// What a message was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +111,7 @@ impl Messages {
                 Some(unasked) => self.answer_unasked(&id, unasked),
                 None => {
                     // Nobody can answer a session that is being ended.
-                    if method == "elicitation/create" && self.shared.desk().is_live(self.epoch) {
+                    if method == method::ELICITATION_CREATE && self.shared.desk().is_live(self.epoch) {
                         self.shared.question(id, true);
                     }
                     self.hand_on(frame);
@@ -142,10 +140,15 @@ impl Messages {
     fn answer_unasked(&self, id: &RawId, unasked: Unasked) {
         let line = match unasked {
             Unasked::Pong => frame::response(id, b"{}"),
-            Unasked::UnknownMethod => frame::error(Some(id), -32601, "Method not found", None),
-            Unasked::TooMany => {
-                frame::error(Some(id), -32000, "too many requests are unanswered already", None)
+            Unasked::UnknownMethod => {
+                frame::error(Some(id), error_code::METHOD_NOT_FOUND, "Method not found", None)
             }
+            Unasked::TooMany => frame::error(
+                Some(id),
+                error_code::SERVER_ERROR,
+                "too many requests are unanswered already",
+                None,
+            ),
         };
         self.shared.post(Some(self.epoch), line);
     }
@@ -161,9 +164,10 @@ impl Messages {
             self.log_once("the server writes the ids of its responses in another form (2.0 or \"2\" for 2); Regrow accepts it");
         }
         let method = pending.request.method().unwrap_or_default();
-        if method == "subscriptions/listen" {
+        if method == method::SUBSCRIPTIONS_LISTEN {
             self.shared.desk().stream_changed();
-            pending.reply.end(Outcome::Answered(stream_end(frame, &pending.caller_id)));
+            let end = frame::stream_end(frame, &pending.caller_id).and_then(|line| Frame::parse(line).ok());
+            pending.reply.end(Outcome::Answered(end.unwrap_or_else(|| frame.clone())));
             return Taken::Expected;
         }
         if pending.request.has_task() {
@@ -193,12 +197,12 @@ impl Messages {
     /// Whether a notification of the server concerns the client.
     fn is_for_client(&self, method: &str, frame: &Frame) -> bool {
         match method {
-            "notifications/progress" => {
+            notification::PROGRESS => {
                 // Progress that comes after its answer, or after its timeout, would confuse.
                 let token = frame.progress_token().unwrap_or_default();
                 self.shared.desk().progress(self.shared.now(), token)
             }
-            "notifications/cancelled" => {
+            notification::CANCELLED => {
                 let Some(id) = frame.request_id() else { return true };
                 if self.ends_stream(&id) {
                     return false;
@@ -221,14 +225,14 @@ impl Messages {
     /// Over pipes a server may end a stream by cancelling the request that opened it. Says whether it did.
     fn ends_stream(&self, id: &RawId) -> bool {
         let Some(id) = call_id(id) else { return false };
-        let is_stream = |stream: &Pending| stream.request.method() == Some("subscriptions/listen");
+        let is_stream = |stream: &Pending| stream.request.method() == Some(method::SUBSCRIPTIONS_LISTEN);
         if !self.shared.desk().ledger.reply(id).is_some_and(is_stream) {
             return false;
         }
         if let Some(stream) = self.shared.answer(self.epoch, id, false) {
             self.shared.desk().stream_changed();
             let caller_id = &stream.caller_id;
-            let meta = format!("{{\"{SUBSCRIPTION_ID}\":{caller_id}}}");
+            let meta = format!("{{\"{}\":{caller_id}}}", meta::SUBSCRIPTION_ID);
             let result = format!("{{\"resultType\":\"complete\",\"_meta\":{meta}}}");
             // As a result, which every client takes for an end in good order.
             if let Ok(end) = Frame::parse(frame::response(caller_id, result.as_bytes())) {
@@ -244,7 +248,7 @@ impl Messages {
         let caller_id = {
             let mut desk = self.shared.desk();
             let stream = call_id(&wire).and_then(|id| desk.ledger.reply_mut(id));
-            let acknowledges = frame.method() == Some("notifications/subscriptions/acknowledged");
+            let acknowledges = frame.method() == Some(notification::SUBSCRIPTIONS_ACKNOWLEDGED);
             match stream {
                 Some(stream) if acknowledges => {
                     let before = stream.acknowledged.replace(self.epoch);
@@ -279,7 +283,7 @@ impl Messages {
     /// The call of the client that a message belongs to, by the client's id. Progress says so itself; of others only their exchange
     /// tells.
     fn belongs_to(&self, frame: &Frame) -> Option<RawId> {
-        let token = frame.progress_token().filter(|_| frame.method() == Some("notifications/progress"));
+        let token = frame.progress_token().filter(|_| frame.method() == Some(notification::PROGRESS));
         if self.call.is_none() && token.is_none() {
             return None;
         }
@@ -323,7 +327,8 @@ impl Messages {
                 ErrorKind::TooLarge { .. } => "the request is over the limit for one line",
                 _ => "the request is malformed",
             };
-            self.shared.post(Some(self.epoch), frame::error(Some(id), -32600, why, None));
+            self.shared
+                .post(Some(self.epoch), frame::error(Some(id), error_code::INVALID_REQUEST, why, None));
         }
         taken
     }
@@ -337,15 +342,4 @@ pub(crate) fn panicked() -> Fault {
 /// Our ids are plain numbers. Some servers write them back as text or as floats, and every client accepts that.
 fn call_id(id: &RawId) -> Option<CallId> {
     id.as_number().map(CallId)
-}
-
-/// The end of a stream names its subscription, which is the client's id towards the client.
-fn stream_end(frame: &Frame, caller_id: &RawId) -> Frame {
-    let rewritten = || {
-        let mut result: Value = serde_json::from_slice(frame.result()?).ok()?;
-        let id = result.get_mut("_meta")?.get_mut(SUBSCRIPTION_ID)?;
-        *id = serde_json::from_slice(caller_id.as_bytes()).ok()?;
-        Frame::parse(frame::response(&frame.id()?, result.to_string().as_bytes())).ok()
-    };
-    rewritten().unwrap_or_else(|| frame.clone())
 }

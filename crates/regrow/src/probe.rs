@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow_core::{Epoch, Fault, Reach, Time};
 use regrow_protocol::frame::Frame;
+use regrow_protocol::{error_code, method};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -82,8 +83,8 @@ async fn knock(shared: &Shared, exchanges: Arc<dyn Exchanges>) -> Heard {
 /// Asks in the words of the protocol.
 async fn ask(shared: &Shared, epoch: Epoch) -> Heard {
     let (method, params) = match &shared.memory().greeting {
-        Greeting::Modern { meta } => ("server/discover", enveloped(meta)),
-        _ => ("ping", Bytes::from_static(b"{}")),
+        Greeting::Modern { meta } => (method::SERVER_DISCOVER, enveloped(meta)),
+        _ => (method::PING, Bytes::from_static(b"{}")),
     };
     let end = shared.own_call(epoch, method, Some(&params), limit(shared)).await;
     match end {
@@ -130,7 +131,7 @@ pub(crate) async fn is_forgotten(shared: &Arc<Shared>, epoch: Epoch) -> bool {
 }
 
 async fn ask_for_session(shared: &Shared, epoch: Epoch) -> bool {
-    match shared.own_call(epoch, "ping", Some(b"{}"), ASKED).await {
+    match shared.own_call(epoch, method::PING, Some(b"{}"), ASKED).await {
         Ok(Outcome::Answered(_)) => {
             shared.desk().ledger.session_is_known();
             false
@@ -141,5 +142,5 @@ async fn ask_for_session(shared: &Shared, epoch: Epoch) -> bool {
 }
 
 fn is_unknown_method(answer: &Frame) -> bool {
-    answer.error_code() == Some(-32601)
+    answer.error_code() == Some(error_code::METHOD_NOT_FOUND)
 }

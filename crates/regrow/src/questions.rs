@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use regrow_core::Epoch;
 use regrow_protocol::frame::{self, RawId};
+use regrow_protocol::method;
 
 use crate::error::ErrorKind;
 
@@ -37,8 +38,8 @@ enum Otherwise {
 impl Otherwise {
     fn of(method: &str) -> Otherwise {
         match method {
-            "ping" => Otherwise::Pong,
-            "elicitation/create" => Otherwise::Cancel,
+            method::PING => Otherwise::Pong,
+            method::ELICITATION_CREATE => Otherwise::Cancel,
             _ => Otherwise::Refuse,
         }
     }

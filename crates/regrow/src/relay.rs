@@ -10,6 +10,7 @@ use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Nature, Replay, ToolSafety};
 use regrow_protocol::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
 use regrow_protocol::lines::{Line, LineReader};
+use regrow_protocol::{error_code, method, notification};
 use tokio::io::AsyncRead;
 
 use crate::call::{Outcome, Reply, Request};
@@ -44,7 +45,7 @@ impl Asked {
     pub fn of(request: &Frame, id: RawId) -> Asked {
         Asked {
             id,
-            wants_tool_result: request.method() == Some("tools/call") && !request.has_task(),
+            wants_tool_result: request.method() == Some(method::TOOLS_CALL) && !request.has_task(),
             modern: request.protocol_version().is_some(),
         }
     }
@@ -57,7 +58,9 @@ impl Asked {
                 error.tool_result(&self.id, self.modern)
             }
             Outcome::Failed(error) => error.rpc_error(&self.id),
-            Outcome::Refused => frame::error(Some(&self.id), -32601, "Method not found", None),
+            Outcome::Refused => {
+                frame::error(Some(&self.id), error_code::METHOD_NOT_FOUND, "Method not found", None)
+            }
         }
     }
 }
@@ -312,7 +315,7 @@ fn take(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, mut frame: Frame,
             let reply = ToClient { port: port.clone(), asked, batch: batch.cloned(), open };
             upstream.submit(Request::new(frame, id, Box::new(reply)));
         }
-        Kind::Notification { method: "notifications/cancelled" } => {
+        Kind::Notification { method: notification::CANCELLED } => {
             let known = frame.request_id().is_some_and(|id| upstream.cancel(&id, &frame));
             if !known {
                 tracing::debug!(server = &*port.name, "the client cancelled what is not running");

@@ -10,12 +10,13 @@ use regrow_core::{
     ToolSafety, timeout_of,
 };
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::version::Era;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::call::{Caller, Outcome, Pending, Request, shielded};
 use crate::desk::{Desk, News};
-use crate::eras::{Era, EraFile};
+use crate::eras::EraFile;
 use crate::error::{CallError, ErrorKind, Outlook};
 use crate::handshake::Handshake;
 use crate::inbox::{Inbox, Incoming};

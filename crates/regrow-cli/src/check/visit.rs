@@ -8,6 +8,7 @@ use regrow::transport::stdio::{Guard, Stderr};
 use regrow::{Connection, Excerpt, Notices, Said};
 use regrow_gateway::config::Server;
 use regrow_gateway::connect;
+use regrow_protocol::method;
 use regrow_protocol::text::escape;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -169,7 +170,7 @@ async fn count_tools(connection: &Connection) -> Result<usize, Failure> {
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let params = cursor.as_ref().map(|cursor| json!({ "cursor": cursor }));
-        let answer = connection.request("tools/list", params).await;
+        let answer = connection.request(method::TOOLS_LIST, params).await;
         let answer = answer.map_err(|error| match error.fault.as_deref() {
             Some(fault) => Failure::Fault(fault.clone()),
             None => Failure::Answer(error.to_string()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use regrow_protocol::method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -104,7 +105,7 @@ impl Show {
         let at = Instant::now();
         Call {
             at,
-            answer: self.stage.request("tools/call", &json!({ "name": tool, "arguments": arguments })),
+            answer: self.stage.request(method::TOOLS_CALL, &json!({ "name": tool, "arguments": arguments })),
         }
     }
 

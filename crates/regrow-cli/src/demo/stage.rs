@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use regrow_chaos::{Journal, processes};
+use regrow_protocol::{method, notification};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -100,9 +101,9 @@ impl Stage {
             "capabilities": {},
             "clientInfo": { "name": "regrow-demo", "version": env!("CARGO_PKG_VERSION") },
         });
-        let answer = self.request("initialize", &hello);
+        let answer = self.request(method::INITIALIZE, &hello);
         let greeted = timeout(PATIENCE, answer).await.is_ok_and(|answer| answer.is_ok());
-        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        self.send(&json!({ "jsonrpc": "2.0", "method": notification::INITIALIZED }));
         greeted
     }
 

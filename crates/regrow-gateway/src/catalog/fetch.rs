@@ -4,19 +4,20 @@ use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use regrow::Connection;
+use regrow_protocol::error_code;
+use regrow_protocol::list::List;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::listing::{Draft, MAX_PAGES};
-use super::{Cut, List, Listing};
+use super::{Cut, Listing};
 
 /// So long a server may take for one page, and no longer than for any other call: who waits for a hung server would keep it,
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// and for all.
 const LIST_TIMEOUT: Duration = Duration::from_secs(180);
-const METHOD_NOT_FOUND: i64 = -32601;
 
 /// The list as it is now; or why it could not be had, in words without a server's own, which may hold secrets.
 pub(super) async fn fetch(connection: &Connection, list: List, now: SystemTime) -> Result<Listing, String> {
@@ -42,7 +43,10 @@ async fn pages(connection: &Connection, list: List, now: SystemTime) -> Result<L
         let result = match answer.into_result() {
             Ok(result) => result,
             // Servers with resources need not know templates.
-            Err(_) if list == List::Templates && answer.frame().error_code() == Some(METHOD_NOT_FOUND) => {
+            Err(_)
+                if list == List::Templates
+                    && answer.frame().error_code() == Some(error_code::METHOD_NOT_FOUND) =>
+            {
                 b"{\"resourceTemplates\":[]}"
             }
             Err(_) => {

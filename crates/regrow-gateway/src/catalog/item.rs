@@ -4,11 +4,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use regrow::transport::http::MirroredArguments;
+use regrow_protocol::list::List;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-
-use super::List;
 
 /// A tool, prompt, resource or template.
 #[derive(Clone, Debug)]

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use regrow::Connection;
 use regrow::core::State;
-use regrow::{Connection, Era};
+use regrow_protocol::list::List;
+use regrow_protocol::version::Era;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -12,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::fetch::fetch;
 use super::round::Round;
 use super::wanted::Wanted;
-use super::{Catalog, List, Listing};
+use super::{Catalog, Listing};
 
 /// A list that the server lets run out sooner is looked at no more often than this,
 const SHORTEST_TTL: Duration = Duration::from_secs(5);

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use regrow_protocol::list::List;
 use serde_json::value::RawValue;
 
-use super::{Item, List};
+use super::Item;
 
 /// More pages of one list are not asked for.
 pub(crate) const MAX_PAGES: usize = 100;

@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use regrow_protocol::list::List;
 use tokio::sync::Notify;
-
-use super::List;
 
 #[derive(Debug, Default)]
 pub(super) struct Wanted {

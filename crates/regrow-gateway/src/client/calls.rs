@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
-use regrow::core::waits_by_design;
 use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
 use regrow_protocol::frame::{Edit, Frame, RawId};
+use regrow_protocol::list::List;
+use regrow_protocol::{error_code, method};
 use tokio::time::timeout;
 
 use super::Client;
 use crate::answers::{self, raw_text};
-use crate::catalog::List;
 use crate::server::{Key, Server};
 
 /// No more calls of one client wait until their server may start.
@@ -68,7 +68,7 @@ impl Client {
             let error = CallError::unsent(server.name.clone(), &request.frame, ErrorKind::Overloaded);
             return request.reply.end(Outcome::Failed(error));
         }
-        let blocks = request.frame.method().is_some_and(waits_by_design);
+        let blocks = request.frame.method().is_some_and(method::waits_by_design);
         let limit = server.config.options.call_timeout.filter(|_| !blocks);
         let left = limit.map(|limit| limit.saturating_sub(request.since.elapsed()));
         let me = self.me.clone();
@@ -105,7 +105,7 @@ impl Client {
             Ok(seat) => seat,
             Err(error) => {
                 self.state().calls.end(number);
-                let tool = frame.name().filter(|_| frame.method() == Some("tools/call")).map(Arc::from);
+                let tool = frame.name().filter(|_| frame.method() == Some(method::TOOLS_CALL)).map(Arc::from);
                 return reply.end(Outcome::Failed(CallError { tool, ..*error }));
             }
         };
@@ -117,7 +117,7 @@ impl Client {
 
     /// A tool is called or a prompt asked for, by the name that it has among all servers.
     pub(super) fn call_by_name(&self, request: Request) {
-        let is_tool = request.frame.method() == Some("tools/call");
+        let is_tool = request.frame.method() == Some(method::TOOLS_CALL);
         let directory = self.directory();
         let name = request.frame.name();
         let found = name.as_deref().and_then(|name| match is_tool {
@@ -143,7 +143,7 @@ impl Client {
             (None, None) => {
                 let what = if is_tool { "tool" } else { "prompt" };
                 let text = format!("Unknown {what}: {}", name.as_deref().unwrap_or_default());
-                request.reply.end(answers::refusal(-32602, &text, None));
+                request.reply.end(answers::refusal(error_code::INVALID_PARAMS, &text, None));
             }
         }
     }
@@ -190,7 +190,7 @@ pub(super) fn with_uri(request: &Frame, uri: &str) -> Frame {
 pub(super) fn unknown_resource(request: &Frame) -> Outcome {
     let uri = request.uri().unwrap_or_default();
     let data = serde_json::json!({ "uri": uri });
-    answers::refusal(-32002, "Resource not found", Some(&data))
+    answers::refusal(error_code::RESOURCE_NOT_FOUND, "Resource not found", Some(&data))
 }
 
 /// A resource that is asked for at one server after the other, until one has it. Reading runs nothing.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use regrow::Request;
-use regrow_protocol::frame;
+use regrow_protocol::{error_code, frame, method};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -20,7 +20,7 @@ impl Client {
             self.referred(&params["ref"]).or_else(|| Some((self.only_server()?, params["ref"].clone())));
         let Some((server, reference)) = found else {
             let text = "Invalid params: nothing here is called so";
-            return request.reply.end(answers::refusal(-32602, text, None));
+            return request.reply.end(answers::refusal(error_code::INVALID_PARAMS, text, None));
         };
         let frame = match reference == params["ref"] {
             true => request.frame,
@@ -33,7 +33,7 @@ impl Client {
                     members.insert("ref".into(), reference);
                 }
                 let params = serde_json::to_vec(&members).unwrap_or_default();
-                answers::message(frame::request(&request.id, "completion/complete", Some(&params)))
+                answers::message(frame::request(&request.id, method::COMPLETION_COMPLETE, Some(&params)))
             }
         };
         self.call(&server, Request { frame, ..request });

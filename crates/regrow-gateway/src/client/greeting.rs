@@ -1,20 +1,16 @@
 //! A client greets the gateway: who we are, and what the servers behind us can do together.
 
-use regrow::{MODERN, Outcome, Request};
+use regrow::{Outcome, Request};
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::logging_level::LoggingLevel;
+use regrow_protocol::version::{self, MODERN};
+use regrow_protocol::{error_code, meta, method};
 use serde_json::{Map, Value, json};
 
 use super::Client;
-use crate::answers::{self, SERVER_INFO, Unheard};
+use crate::answers::{self, Unheard};
 use crate::catalog::Catalog;
 use crate::server::Needs;
-
-const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];
-const LEGACY: &str = "2025-11-25";
-/// Of the legacy era alone.
-const GONE: [&str; 5] =
-    ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 impl Client {
     /// A modern client does not greet: each of its requests says who it is, and the first one counts.
@@ -24,7 +20,7 @@ impl Client {
         }
         let meta = request.meta().unwrap_or_default();
         let params = [b"{\"_meta\":", meta, b"}"].concat();
-        let line = frame::request(&RawId::from(0), "server/discover", Some(&params));
+        let line = frame::request(&RawId::from(0), method::SERVER_DISCOVER, Some(&params));
         self.state().greeting.get_or_insert_with(|| answers::message(line));
     }
 
@@ -37,10 +33,10 @@ impl Client {
         drop(seats); // Whoever greets again begins anew.
         self.when_known(move |client| {
             let params: Value = parsed(request.frame.params());
-            let asked = params["protocolVersion"].as_str().filter(|asked| LEGACY_VERSIONS.contains(asked));
+            let asked = params["protocolVersion"].as_str().filter(|asked| version::LEGACY.contains(asked));
             let about = client.about();
             let mut result = json!({
-                "protocolVersion": asked.unwrap_or(LEGACY),
+                "protocolVersion": asked.unwrap_or(version::LATEST_LEGACY),
                 "capabilities": about.capabilities(false),
                 "serverInfo": about.server_info,
             });
@@ -62,7 +58,7 @@ impl Client {
                 // Servers come and go: it is asked every time.
                 "ttlMs": 0,
                 "cacheScope": "private",
-                "_meta": { SERVER_INFO: about.server_info },
+                "_meta": { meta::SERVER_INFO: about.server_info },
             });
             if let Some(instructions) = about.instructions {
                 result["instructions"] = instructions.into();
@@ -102,8 +98,12 @@ impl Client {
 
     /// The log level that it wants to hear. Each server is told, now or when the client comes to it.
     pub(super) fn set_level(&self, request: Request) {
-        if !request.frame.level().is_some_and(|level| LEVELS.contains(&&*level)) {
-            return request.reply.end(answers::refusal(-32602, "Invalid params: no such log level", None));
+        if !request.frame.level().is_some_and(|level| LoggingLevel::parse(&level).is_some()) {
+            return request.reply.end(answers::refusal(
+                error_code::INVALID_PARAMS,
+                "Invalid params: no such log level",
+                None,
+            ));
         }
         let seats: Vec<_> = {
             let mut state = self.state();
@@ -157,19 +157,24 @@ impl About {
 fn answers_questions(greeting: &Frame) -> bool {
     let capabilities = &parsed(greeting.params())["capabilities"];
     let has = |name: &&str| capabilities.get(name).is_some_and(|value| !value.is_null());
-    greeting.method() == Some("initialize") && ["elicitation", "sampling", "roots"].iter().any(has)
+    greeting.method() == Some(method::INITIALIZE) && ["elicitation", "sampling", "roots"].iter().any(has)
 }
 
 /// What a client of a revision that we do not speak is told.
 pub(super) fn wrong_version(request: &Frame) -> Option<Outcome> {
     let requested = request.protocol_version().filter(|version| version != MODERN)?;
     let data = json!({ "supported": [MODERN], "requested": requested });
-    Some(answers::refusal(-32022, "Unsupported protocol version", Some(&data)))
+    Some(answers::refusal(
+        error_code::UNSUPPORTED_PROTOCOL_VERSION,
+        "Unsupported protocol version",
+        Some(&data),
+    ))
 }
 
 /// Whether a modern client asks for what its era has no longer.
 pub(super) fn is_gone(request: &Frame) -> bool {
-    request.protocol_version().is_some() && request.method().is_some_and(|method| GONE.contains(&method))
+    request.protocol_version().is_some()
+        && request.method().is_some_and(|method| method::LEGACY_ONLY.contains(&method))
 }
 
 pub(super) fn parsed(raw: Option<&[u8]>) -> Value {
@@ -204,7 +209,7 @@ mod tests {
     #[test]
     fn a_modern_client_finds_nothing_of_what_its_era_has_given_up() {
         let modern = json!({ "io.modelcontextprotocol/protocolVersion": MODERN });
-        for method in GONE {
+        for method in method::LEGACY_ONLY {
             assert!(is_gone(&request(method, modern.clone())), "{method}");
             assert!(!is_gone(&request(method, json!({}))), "{method} of a legacy client");
         }

@@ -2,20 +2,19 @@
 
 use bytes::{BufMut, BytesMut};
 use regrow::{CallError, ErrorKind, Outcome, Request};
-use regrow_protocol::frame;
+use regrow_protocol::list::List;
+use regrow_protocol::{error_code, frame, meta};
 use serde_json::{Value, json};
 
 use super::Client;
 use super::greeting::parsed;
-use crate::answers::{self, SERVER_INFO};
-use crate::catalog::List;
+use crate::answers;
 use crate::directory::PAGE_SIZE;
 use crate::server::Server;
 
 /// More lists of one client do not wait.
 const MAX_WAITING: usize = 64;
 /// Where a list says how old it is.
-const FRESHNESS_KEY: &str = "dev.regrow/freshness";
 
 impl Client {
     /// Servers that have never told what they offer are waited for, within bounds: most clients ask only once.
@@ -55,7 +54,7 @@ impl Client {
         };
         let Ok(page) = page else {
             let text = "Invalid params: the cursor is of another list; ask for the first page";
-            return request.reply.end(answers::refusal(-32602, text, None));
+            return request.reply.end(answers::refusal(error_code::INVALID_PARAMS, text, None));
         };
         self.state().known[list as usize] = Some(directory.revision(list));
         let modern = request.frame.protocol_version().is_some();
@@ -72,7 +71,7 @@ impl Client {
             put(&mut result, "resultType", &json!("complete"));
             put(&mut result, "ttlMs", &json!(0));
             put(&mut result, "cacheScope", &json!("private"));
-            meta[SERVER_INFO] = self.server_info();
+            meta[meta::SERVER_INFO] = self.server_info();
         }
         // Only what is not as it should be: lists are read by models, and paid for.
         let stale: serde_json::Map<String, Value> = self
@@ -81,7 +80,7 @@ impl Client {
             .filter_map(|server| Some((server.name.to_string(), server.staleness(list)?)))
             .collect();
         if !stale.is_empty() {
-            meta[FRESHNESS_KEY] = stale.into();
+            meta[meta::FRESHNESS] = stale.into();
         }
         if meta.as_object().is_some_and(|meta| !meta.is_empty()) {
             put(&mut result, "_meta", &meta);

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use regrow::{Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::list::List;
+use regrow_protocol::{meta, method, notification};
 use serde_json::{Map, Value, json};
 
 use super::Client;
 use super::greeting::parsed;
-use crate::answers::{self, SUBSCRIPTION, raw_text};
-use crate::catalog::List;
+use crate::answers::{self, raw_text};
 use crate::seat::Seat;
 use crate::server::InUse;
 
@@ -22,12 +23,8 @@ const MAX_STREAMS: usize = 64;
 const MAX_URIS: usize = 1024;
 /// So long the client waits for servers to open their part. Then it is told what is open.
 const OPENED_WITHIN: Duration = Duration::from_secs(5);
-/// The lists by the member of a filter that asks for their changes, and what tells of them.
-const LISTS: [(&str, &str); 3] = [
-    ("toolsListChanged", "notifications/tools/list_changed"),
-    ("promptsListChanged", "notifications/prompts/list_changed"),
-    ("resourcesListChanged", "notifications/resources/list_changed"),
-];
+/// The lists whose changes a stream can report. Templates change with resources.
+const LISTS: [List; 3] = [List::Tools, List::Prompts, List::Resources];
 
 /// The open streams of one client.
 #[derive(Default)]
@@ -39,7 +36,7 @@ pub(super) struct Streams {
 struct Stream {
     id: RawId,
     reply: Box<dyn Reply>,
-    lists: Vec<(&'static str, &'static str)>,
+    lists: Vec<List>,
     /// The revisions of the lists when it was opened, or last told of a change. Others may ask for lists beside it.
     seen: [u64; 4],
     parts: Vec<Part>,
@@ -59,7 +56,7 @@ struct Part {
 impl Stream {
     fn line(&self, method: &str, mut params: Map<String, Value>) -> bytes::Bytes {
         let mut meta = params.get("_meta").and_then(Value::as_object).cloned().unwrap_or_default();
-        meta.insert(SUBSCRIPTION.into(), parsed(Some(self.id.as_bytes())));
+        meta.insert(meta::SUBSCRIPTION_ID.into(), parsed(Some(self.id.as_bytes())));
         params.insert("_meta".into(), meta.into());
         frame::notification(method, Some(Value::from(params).to_string().as_bytes()))
     }
@@ -70,7 +67,7 @@ impl Stream {
         let changed = |list: &&List| seen[**list as usize] != now[**list as usize];
         let mut methods: Vec<_> = List::ALL.iter().filter(changed).map(|list| list.notification()).collect();
         methods.dedup();
-        methods.retain(|method| self.lists.iter().any(|(_, of)| of == method));
+        methods.retain(|method| self.lists.iter().any(|list| list.notification() == *method));
         methods.into_iter().map(|method| self.line(method, Map::new())).collect()
     }
 
@@ -80,14 +77,14 @@ impl Stream {
             return None;
         }
         let mut honoured: Map<String, Value> =
-            self.lists.iter().map(|(member, _)| ((*member).to_owned(), true.into())).collect();
+            self.lists.iter().map(|list| (list.filter().to_owned(), true.into())).collect();
         let uris: Vec<&String> =
             self.parts.iter().filter(|part| part.is_open).flat_map(|part| &part.uris).collect();
         if !uris.is_empty() {
             honoured.insert("resourceSubscriptions".into(), json!(uris));
         }
         let params = Map::from_iter([("notifications".to_owned(), honoured.into())]);
-        Some(self.line("notifications/subscriptions/acknowledged", params))
+        Some(self.line(notification::SUBSCRIPTIONS_ACKNOWLEDGED, params))
     }
 }
 
@@ -95,7 +92,7 @@ impl Client {
     pub(super) fn listen(&self, request: Request) {
         let params = parsed(request.frame.params());
         let filter = &params["notifications"];
-        let lists: Vec<_> = LISTS.into_iter().filter(|(member, _)| filter[member] == true).collect();
+        let lists: Vec<_> = LISTS.into_iter().filter(|list| filter[list.filter()] == true).collect();
         let wanted: BTreeSet<String> =
             serde_json::from_value(filter["resourceSubscriptions"].clone()).unwrap_or_default();
         let is_full = self.state().streams.open.len() >= MAX_STREAMS;
@@ -161,7 +158,7 @@ impl Client {
     /// A server tells something for a part of a stream. Says whether anybody hears it.
     pub(super) fn tell_stream(&self, part_id: &RawId, notification: &Frame) -> bool {
         let method = notification.method().unwrap_or_default();
-        let opens = method == "notifications/subscriptions/acknowledged";
+        let opens = method == notification::SUBSCRIPTIONS_ACKNOWLEDGED;
         let (id, line) = {
             let mut state = self.state();
             let has_part = |stream: &&mut Stream| stream.parts.iter().any(|part| part.id == *part_id);
@@ -208,7 +205,7 @@ impl Client {
         for part in stream.parts {
             let params = format!("{{\"requestId\":{}}}", part.id);
             let told =
-                answers::message(frame::notification("notifications/cancelled", Some(params.as_bytes())));
+                answers::message(frame::notification(notification::CANCELLED, Some(params.as_bytes())));
             part.seat.cancel(&part.id, &told);
         }
         true
@@ -238,18 +235,17 @@ impl Client {
 fn part_of(params: &Value, part: &Part) -> Frame {
     let mut params = params.clone();
     params["notifications"] = json!({ "resourceSubscriptions": part.uris });
-    answers::message(frame::request(&part.id, "subscriptions/listen", Some(params.to_string().as_bytes())))
+    answers::message(frame::request(
+        &part.id,
+        method::SUBSCRIPTIONS_LISTEN,
+        Some(params.to_string().as_bytes()),
+    ))
 }
 
 /// The end of a stream names it as its client does.
 fn renamed(outcome: Outcome, id: &RawId) -> Outcome {
-    let Outcome::Answered(frame) = &outcome else { return outcome };
-    let Some(result) = frame.result() else { return outcome };
-    let mut result = parsed(Some(result));
-    if result["_meta"].get(SUBSCRIPTION).is_some() {
-        result["_meta"][SUBSCRIPTION] = parsed(Some(id.as_bytes()));
-    }
-    answers::answer_value(&result)
+    let Outcome::Answered(end) = &outcome else { return outcome };
+    frame::stream_end(end, id).map(|line| Outcome::Answered(answers::message(line))).unwrap_or(outcome)
 }
 
 struct PartEnd {

@@ -3,6 +3,7 @@
 use std::sync::Weak;
 
 use regrow::{Outcome, Reply, Request};
+use regrow_protocol::method;
 
 use super::Client;
 use super::calls::{unknown_resource, with_uri};
@@ -17,7 +18,7 @@ impl Client {
         let Some((server, uri)) = self.owners(&request.frame).pop_front() else {
             return request.reply.end(unknown_resource(&request.frame));
         };
-        let begins = request.frame.method() == Some("resources/subscribe");
+        let begins = request.frame.method() == Some(method::RESOURCES_SUBSCRIBE);
         let frame = with_uri(&request.frame, &uri);
         let reply = Settled { client: self.me.clone(), key: server.key, uri, begins, reply: request.reply };
         self.call(&server, Request { frame, reply: Box::new(reply), ..request });

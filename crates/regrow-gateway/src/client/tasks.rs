@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Weak;
 
 use regrow::{Outcome, Reply, Request};
+use regrow_protocol::error_code;
 
 use super::Client;
 use super::greeting::parsed;
@@ -41,7 +42,11 @@ impl Client {
         match server {
             Some(server) => self.call(&server, request),
             None if params["taskId"].is_string() => {
-                request.reply.end(answers::refusal(-32602, "Invalid params: no task has this id", None));
+                request.reply.end(answers::refusal(
+                    error_code::INVALID_PARAMS,
+                    "Invalid params: no task has this id",
+                    None,
+                ));
             }
             None => request.reply.end(answers::unknown_method()),
         }

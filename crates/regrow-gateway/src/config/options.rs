@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
-use regrow::Era;
 use regrow::core::{Policy, Replay};
+use regrow_protocol::version::Era;
 
 use super::members::{self, Member};
 use super::reading::Reading;

@@ -4,13 +4,14 @@ use std::sync::{Arc, Weak};
 
 use regrow::{CallError, Connection, ErrorKind};
 use regrow_protocol::frame::Frame;
+use regrow_protocol::list::List;
 use regrow_protocol::text::escape;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::{Server, tending};
 use crate::admit::Principal;
-use crate::catalog::{Catalog, Keeper, List};
+use crate::catalog::{Catalog, Keeper};
 use crate::share::{Commons, Heard};
 use crate::stats::Watcher;
 use crate::workshop::store_key;

@@ -3,11 +3,11 @@
 use std::time::SystemTime;
 
 use regrow::core::{Orderer, State};
+use regrow_protocol::list::List;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Server;
-use crate::catalog::List;
 use crate::config::Start;
 use crate::operate::{CatalogReport, ListReport, Order, OrderError, ServerReport, ServerState};
 

@@ -4,8 +4,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use regrow::core::State;
-use regrow::{Connection, MODERN, Outcome, Reply, Request};
+use regrow::{Connection, Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::version::MODERN;
+use regrow_protocol::{meta, method, notification};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -97,12 +99,12 @@ impl Tending {
         let params = json!({
             "notifications": wanted,
             "_meta": {
-                "io.modelcontextprotocol/protocolVersion": MODERN,
-                "io.modelcontextprotocol/clientCapabilities": {},
-                "io.modelcontextprotocol/clientInfo": { "name": "regrow", "version": env!("CARGO_PKG_VERSION") },
+                meta::PROTOCOL_VERSION: MODERN,
+                meta::CLIENT_CAPABILITIES: {},
+                meta::CLIENT_INFO: { "name": "regrow", "version": env!("CARGO_PKG_VERSION") },
             },
         });
-        let line = frame::request(&id(), "subscriptions/listen", Some(params.to_string().as_bytes()));
+        let line = frame::request(&id(), method::SUBSCRIPTIONS_LISTEN, Some(params.to_string().as_bytes()));
         self.stream = Stream::Open;
         self.connection.submit(Request::new(message(line), id(), Box::new(Ended(self.ended.clone()))));
     }
@@ -117,7 +119,7 @@ impl Tending {
     fn rest(&mut self) {
         if std::mem::replace(&mut self.stream, Stream::Closed) == Stream::Open {
             let params = format!("{{\"requestId\":{STREAM}}}");
-            let cancelled = message(frame::notification("notifications/cancelled", Some(params.as_bytes())));
+            let cancelled = message(frame::notification(notification::CANCELLED, Some(params.as_bytes())));
             self.connection.cancel(&id(), &cancelled);
         }
         self.connection.rest();

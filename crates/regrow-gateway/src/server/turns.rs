@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use regrow::core::waits_by_design;
 use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
+use regrow_protocol::method;
 
 use super::Server;
 use crate::gate::{Pass, Turned};
@@ -24,7 +24,7 @@ impl Server {
             match turn {
                 Ok(pass) => {
                     // A request that only waits is no work for the server: it must not keep other calls out.
-                    let waits = waits_by_design(frame.method().unwrap_or_default());
+                    let waits = method::waits_by_design(frame.method().unwrap_or_default());
                     let reply = Box::new(Passing { reply, _pass: (!waits).then_some(pass), _used: used });
                     seat.submit(Request { frame, id, reply, since });
                 }

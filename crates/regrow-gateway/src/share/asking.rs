@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use regrow::core::Delivery;
 use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::logging_level::LoggingLevel;
+use regrow_protocol::{error_code, method};
 use serde_json::{Value, json};
 
-use super::levels::Level;
 use super::seat::{Seat, Waiter};
 use super::{Commons, Floor};
 
@@ -29,8 +30,8 @@ impl Commons {
             return; // It was dropped just now, and its calls were ended with it.
         }
         match (request.method().unwrap_or_default(), uri.as_deref()) {
-            ("logging/setLevel", _) => {
-                let Some(level) = request.level().as_deref().and_then(Level::read) else {
+            (method::LOGGING_SET_LEVEL, _) => {
+                let Some(level) = request.level().as_deref().and_then(LoggingLevel::parse) else {
                     drop(floor);
                     return self.end(who, refusal("Invalid params: no such log level"));
                 };
@@ -43,7 +44,7 @@ impl Commons {
                 drop(floor);
                 self.end(who, refusal("Invalid params: uri is missing"));
             }
-            ("resources/subscribe", Some(uri)) => {
+            (method::RESOURCES_SUBSCRIBE, Some(uri)) => {
                 let Some(next) = floor.subscriptions.subscribe(uri, who) else {
                     drop(floor);
                     return self.end(who, Outcome::Failed(seat.error(request, ErrorKind::Overloaded)));
@@ -64,7 +65,8 @@ impl Commons {
     /// A client gave up what waits here. Says whether there was such a request. A subscription that it does not wait for, it does not have.
     pub(super) fn cancel_setting(&self, seat: &Arc<Seat>, id: &RawId) -> bool {
         let Some(call) = seat.forget_waiting(id) else { return false };
-        if let Some(uri) = call.request.uri().filter(|_| call.request.method() == Some("resources/subscribe"))
+        if let Some(uri) =
+            call.request.uri().filter(|_| call.request.method() == Some(method::RESOURCES_SUBSCRIBE))
         {
             let next = self.floor().subscriptions.unsubscribe(&uri, seat.share, None);
             self.ask_for_resource(&uri, next.ask);
@@ -72,15 +74,15 @@ impl Commons {
         true
     }
 
-    pub(super) fn ask_for_level(&self, level: Option<Level>) {
+    pub(super) fn ask_for_level(&self, level: Option<LoggingLevel>) {
         if let Some(level) = level {
-            self.ask(About::Level, "logging/setLevel", json!({ "level": level.name() }));
+            self.ask(About::Level, method::LOGGING_SET_LEVEL, json!({ "level": level.name() }));
         }
     }
 
     pub(super) fn ask_for_resource(&self, uri: &str, told: Option<bool>) {
         if let Some(told) = told {
-            let method = if told { "resources/subscribe" } else { "resources/unsubscribe" };
+            let method = if told { method::RESOURCES_SUBSCRIBE } else { method::RESOURCES_UNSUBSCRIBE };
             self.ask(About::Resource(uri.to_owned()), method, json!({ "uri": uri }));
         }
     }
@@ -150,7 +152,7 @@ impl Commons {
 }
 
 fn refusal(text: &str) -> Outcome {
-    answer(frame::error(Some(&RawId::from(0)), -32602, text, None))
+    answer(frame::error(Some(&RawId::from(0)), error_code::INVALID_PARAMS, text, None))
 }
 
 /// An answer of our own. Who waits puts its id in.

@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use regrow::core::Epoch;
 use regrow::{Inbox, Incoming, Unasked};
 use regrow_protocol::frame::{Edit, Frame, Kind};
+use regrow_protocol::logging_level::LoggingLevel;
+use regrow_protocol::{method, notification};
 
 use super::Commons;
-use super::levels::Level;
 use super::scope::unscoped;
 use super::seat::Seat;
 
@@ -21,7 +22,7 @@ impl Inbox for Ear {
 
     /// The server was told that nobody here can do anything for it.
     fn unasked(&self, method: &str) -> Option<Unasked> {
-        Some(if method == "ping" { Unasked::Pong } else { Unasked::UnknownMethod })
+        Some(if method == method::PING { Unasked::Pong } else { Unasked::UnknownMethod })
     }
 
     fn lost(&self, epoch: Epoch) {
@@ -44,7 +45,7 @@ impl Commons {
     fn hear(&self, incoming: Incoming) -> bool {
         let frame = &incoming.frame;
         let Kind::Notification { method } = frame.kind() else { return false };
-        if method == "notifications/progress" {
+        if method == notification::PROGRESS {
             let Some((share, token)) = frame.progress_token().and_then(unscoped) else { return false };
             return self.tell_again(share, &incoming, Edit::ProgressToken(&token));
         }
@@ -57,15 +58,15 @@ impl Commons {
                 self.heard.list_changed(method);
                 true
             }
-            "notifications/resources/updated" => self.tell_subscribers(&incoming),
+            notification::RESOURCES_UPDATED => self.tell_subscribers(&incoming),
             // In the legacy era the session has one level for all.
-            "notifications/message" if incoming.call.is_none() || !self.connection.is_modern() => {
+            notification::MESSAGE if incoming.call.is_none() || !self.connection.is_modern() => {
                 self.heard.logged(frame);
                 self.tell_caller(incoming);
                 true
             }
             // It takes back what it asked, and was told at once that nobody answers that.
-            "notifications/cancelled" => true,
+            notification::CANCELLED => true,
             // What belongs to no call may concern any client, so none is told.
             _ => match incoming.call.as_ref().and_then(|call| unscoped(call.as_bytes())) {
                 Some((share, _)) => self.tell(share, incoming),
@@ -80,7 +81,7 @@ impl Commons {
         let Some((share, _)) = incoming.call.as_ref().and_then(|call| unscoped(call.as_bytes())) else {
             return;
         };
-        let level = incoming.frame.level().as_deref().and_then(Level::read);
+        let level = incoming.frame.level().as_deref().and_then(LoggingLevel::parse);
         if self.floor().levels.includes(share, level) {
             self.tell(share, incoming);
         }

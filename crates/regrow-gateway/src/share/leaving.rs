@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use regrow::Outcome;
 use regrow_protocol::frame::{self, Frame};
+use regrow_protocol::notification;
 
 use super::Commons;
 use super::scope::scoped;
@@ -50,6 +51,6 @@ impl Commons {
 /// In which words the server is told.
 pub(super) fn notification() -> Frame {
     let params = br#"{"requestId":0,"reason":"the client left"}"#;
-    Frame::parse(frame::notification("notifications/cancelled", Some(params)))
+    Frame::parse(frame::notification(notification::CANCELLED, Some(params)))
         .expect("a message that we wrote ourselves is one")
 }

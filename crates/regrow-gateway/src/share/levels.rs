@@ -2,47 +2,32 @@
 
 use std::collections::BTreeMap;
 
+use regrow_protocol::logging_level::LoggingLevel;
+
 use super::seat::Waiter;
 use super::setting::{Next, Setting};
-
-/// From the most verbose on.
-const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-
-/// A log level; the lesser, the more verbose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Level(usize);
-
-impl Level {
-    pub(super) fn read(name: &str) -> Option<Level> {
-        LEVELS.iter().position(|level| *level == name).map(Level)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        LEVELS[self.0]
-    }
-}
 
 /// What each share wants, and what the server knows of it.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
-    wanted: BTreeMap<u64, Level>,
-    setting: Setting<Level, Waiter>,
+    wanted: BTreeMap<u64, LoggingLevel>,
+    setting: Setting<LoggingLevel, Waiter>,
 }
 
 impl Levels {
     /// A share wants this level.
-    pub(super) fn want(&mut self, level: Level, who: Waiter) -> Next<Level, Waiter> {
+    pub(super) fn want(&mut self, level: LoggingLevel, who: Waiter) -> Next<LoggingLevel, Waiter> {
         self.wanted.insert(who.share, level);
         self.setting.want(self.most_verbose(), Some(who))
     }
 
     /// Whether a message of this level is for a share: it has asked for such. A level of the server's own invention is.
-    pub(super) fn includes(&self, share: u64, level: Option<Level>) -> bool {
+    pub(super) fn includes(&self, share: u64, level: Option<LoggingLevel>) -> bool {
         self.wanted.get(&share).is_some_and(|wanted| level.is_none_or(|level| level >= *wanted))
     }
 
     /// A share leaves. When none is left that wants a level, the server keeps the last: no request takes it back.
-    pub(super) fn leave(&mut self, share: u64) -> Next<Level, Waiter> {
+    pub(super) fn leave(&mut self, share: u64) -> Next<LoggingLevel, Waiter> {
         self.wanted.remove(&share);
         self.setting.want(self.most_verbose(), None)
     }
@@ -58,11 +43,11 @@ impl Levels {
     }
 
     /// What is to be done after an answer.
-    pub(super) fn next(&mut self) -> Next<Level, Waiter> {
+    pub(super) fn next(&mut self) -> Next<LoggingLevel, Waiter> {
         self.setting.next(self.most_verbose())
     }
 
-    fn most_verbose(&self) -> Option<Level> {
+    fn most_verbose(&self) -> Option<LoggingLevel> {
         self.wanted.values().min().copied()
     }
 }
@@ -71,8 +56,8 @@ impl Levels {
 mod tests {
     use super::*;
 
-    fn level(name: &str) -> Level {
-        Level::read(name).unwrap()
+    fn level(name: &str) -> LoggingLevel {
+        LoggingLevel::parse(name).unwrap()
     }
 
     fn who(share: u64) -> Waiter {
@@ -100,8 +85,12 @@ mod tests {
         levels.want(level("debug"), who(1));
         levels.want(level("error"), who(2));
         for (name, heard) in [("debug", [true, false]), ("error", [true, true]), ("alert", [true, true])] {
-            assert_eq!([1, 2].map(|share| levels.includes(share, Level::read(name))), heard, "{name}");
-            assert!(!levels.includes(3, Level::read(name)), "{name}");
+            assert_eq!(
+                [1, 2].map(|share| levels.includes(share, LoggingLevel::parse(name))),
+                heard,
+                "{name}"
+            );
+            assert!(!levels.includes(3, LoggingLevel::parse(name)), "{name}");
         }
         assert_eq!([1, 2, 3].map(|share| levels.includes(share, None)), [true, true, false]);
     }
@@ -112,6 +101,6 @@ mod tests {
         levels.want(level("debug"), who(1));
         assert_eq!(levels.answered(false), [who(1)]);
         assert_eq!(levels.next().ask, None);
-        assert_eq!(Level::read("verbose"), None);
+        assert_eq!(LoggingLevel::parse("verbose"), None);
     }
 }

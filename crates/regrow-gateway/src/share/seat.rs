@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use regrow::core::{Delivery, Epoch};
 use regrow::{CallError, ErrorKind, Inbox, Incoming, Outcome, Reply};
 use regrow_protocol::frame::{self, Frame, RawId};
-use serde_json::value::{RawValue, to_raw_value};
+use regrow_protocol::method;
 
 use super::Commons;
 
@@ -15,8 +15,6 @@ use super::Commons;
 const MAX_BEHIND: usize = 16 << 20;
 /// So many of its requests may wait for what is settled for all.
 const MAX_WAITING: usize = 1024;
-
-const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A call that waits for what is settled for all clients together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +103,9 @@ impl Seat {
     pub(super) fn end(&self, number: u64, outcome: Outcome) -> bool {
         let Some(call) = self.take_out(number) else { return true };
         let outcome = match outcome {
-            Outcome::Answered(frame) if call.request.method() == Some("subscriptions/listen") => {
-                Outcome::Answered(stream_end(&frame, &call.id).unwrap_or(frame))
+            Outcome::Answered(frame) if call.request.method() == Some(method::SUBSCRIPTIONS_LISTEN) => {
+                let end = frame::stream_end(&frame, &call.id).and_then(|line| Frame::parse(line).ok());
+                Outcome::Answered(end.unwrap_or(frame))
             }
             outcome => outcome,
         };
@@ -213,15 +212,4 @@ impl Drop for Ending {
     fn drop(&mut self) {
         self.seat.forget(self.number);
     }
-}
-
-/// The end of a stream names its subscription, which is the client's id towards the client.
-fn stream_end(frame: &Frame, id: &RawId) -> Option<Frame> {
-    type Object = BTreeMap<String, Box<RawValue>>;
-    let mut result: Object = serde_json::from_slice(frame.result()?).ok()?;
-    let mut meta: Object = serde_json::from_str(result.get("_meta")?.get()).ok()?;
-    *meta.get_mut(SUBSCRIPTION_ID)? = serde_json::from_slice(id.as_bytes()).ok()?;
-    result.insert("_meta".into(), to_raw_value(&meta).ok()?);
-    let result = serde_json::to_vec(&result).ok()?;
-    Frame::parse(frame::response(&frame.id()?, &result)).ok()
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use regrow::Era;
-use regrow_gateway::catalog::{Cut, List};
+use regrow_gateway::catalog::Cut;
+use regrow_protocol::list::List;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

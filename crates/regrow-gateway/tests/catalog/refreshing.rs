@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use regrow::Era;
 use regrow::core::Orderer;
-use regrow_gateway::catalog::{Keeper, List};
+use regrow_gateway::catalog::Keeper;
+use regrow_protocol::list::List;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

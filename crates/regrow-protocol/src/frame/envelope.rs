@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use super::batch::MAX_BATCH;
 use super::span::{self, MAX_MESSAGE, Span};
 use super::{Invalid, ParseError, RawId};
+use crate::meta;
 
 /// Where the members of one message stand.
 #[derive(Clone, Debug)]
@@ -226,9 +227,9 @@ impl Members for &mut Meta {
         map: &mut M,
     ) -> Result<Span, M::Error> {
         let known = match key {
-            "progressToken" => &mut self.progress_token,
-            "io.modelcontextprotocol/protocolVersion" => &mut self.protocol_version,
-            "io.modelcontextprotocol/subscriptionId" => &mut self.subscription_id,
+            meta::PROGRESS_TOKEN => &mut self.progress_token,
+            meta::PROTOCOL_VERSION => &mut self.protocol_version,
+            meta::SUBSCRIPTION_ID => &mut self.subscription_id,
             _ => return value.skip(map),
         };
         *known = value.skip(map)?;

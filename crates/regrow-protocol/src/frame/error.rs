@@ -1,6 +1,7 @@
 //! Why bytes are not a message.
 
 use super::RawId;
+use crate::error_code;
 
 /// Why bytes are not a message. It quotes nothing of them: they may hold a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,8 +64,8 @@ impl ParseError {
     /// The code that JSON-RPC has for it.
     pub fn code(&self) -> i64 {
         match self {
-            ParseError::NotJson { .. } => -32700,
-            ParseError::NotRpc { .. } => -32600,
+            ParseError::NotJson { .. } => error_code::PARSE_ERROR,
+            ParseError::NotRpc { .. } => error_code::INVALID_REQUEST,
         }
     }
 

@@ -4,12 +4,13 @@ use std::sync::Weak;
 
 use bytes::Bytes;
 use regrow_protocol::frame::{Edit, Frame, RawId};
+use regrow_protocol::meta;
 
 use super::Bridge;
 use super::calls::{Call, Client, Question};
 use super::object::Object;
 use super::onto_legacy::stripped;
-use super::words::{self, CLIENT_CAPABILITIES, LOG_LEVEL};
+use super::words;
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
 use crate::inbox::Incoming;
@@ -30,9 +31,9 @@ impl Bridge {
         let call = Call {
             id: id.clone(),
             method: frame.method().unwrap_or_default().to_owned(),
-            capabilities: Object::of(frame.meta()).object(CLIENT_CAPABILITIES),
+            capabilities: Object::of(frame.meta()).object(meta::CLIENT_CAPABILITIES),
             progress_token: progress_token.clone(),
-            level: Object::of(frame.meta()).text(LOG_LEVEL),
+            level: Object::of(frame.meta()).text(meta::LOG_LEVEL),
             client: Some(Client { id: id.clone(), reply, progress_token }),
             end: None,
             questions: vec![],
@@ -66,7 +67,7 @@ impl Bridge {
         }
         let progress_token = frame.meta_progress_token().map(Bytes::copy_from_slice);
         call.client = Some(Client { id, reply, progress_token });
-        call.level = Object::of(frame.meta()).text(LOG_LEVEL);
+        call.level = Object::of(frame.meta()).text(meta::LOG_LEVEL);
         let answered = |question: &Question| question.told && answers.raw(&question.key).is_some();
         let (answered, open) = std::mem::take(&mut call.questions).into_iter().partition(answered);
         call.questions = open;

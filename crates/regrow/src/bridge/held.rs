@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use regrow_core::Delivery;
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::method;
 
 use super::timer::Timer;
 use super::{Bridge, Speaks, State, hello};
@@ -42,7 +43,7 @@ enum Patience {
 impl Patience {
     fn of(request: &Frame) -> Patience {
         match request.method() {
-            Some("initialize" | "server/discover") => Patience::Waits,
+            Some(method::INITIALIZE | method::SERVER_DISCOVER) => Patience::Waits,
             _ => Patience::Fails,
         }
     }
@@ -50,8 +51,8 @@ impl Patience {
     /// A question that waits or fails like that. The connection answers it with what the server said, in whichever era that was.
     fn question(self) -> &'static str {
         match self {
-            Patience::Waits => "initialize",
-            Patience::Fails => "server/discover",
+            Patience::Waits => method::INITIALIZE,
+            Patience::Fails => method::SERVER_DISCOVER,
         }
     }
 }
@@ -167,7 +168,7 @@ impl Bridge {
     /// Has the connection greet the server, in the name of whoever sent this.
     fn ask(&self, first: &Frame, patience: Patience) {
         // A legacy client says who it is in its greeting alone.
-        if first.method() == Some("initialize") || hello::speaks(first) == Speaks::Modern {
+        if first.method() == Some(method::INITIALIZE) || hello::speaks(first) == Speaks::Modern {
             self.far().greet_as(hello::hello(first));
         }
         let id = RawId::from(0);

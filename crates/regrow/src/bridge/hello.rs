@@ -1,18 +1,19 @@
 //! What a client's own requests tell about it: its era, who it is, and what it can do for a server.
 
 use regrow_protocol::frame::Frame;
+use regrow_protocol::version::MODERN;
+use regrow_protocol::{meta, method};
 use serde_json::{Value, json};
 
 use super::object::Object;
-use super::words::{CLIENT_CAPABILITIES, CLIENT_INFO, VERSION};
 use super::{Speaks, State};
-use crate::memory::{Hello, MODERN};
+use crate::memory::Hello;
 
 /// The era that a request is asked in. It is answered in the same, whatever the client asked before.
 pub(super) fn speaks(request: &Frame) -> Speaks {
     match request.method() {
-        Some("initialize") => Speaks::Legacy,
-        Some("server/discover") => Speaks::Modern,
+        Some(method::INITIALIZE) => Speaks::Legacy,
+        Some(method::SERVER_DISCOVER) => Speaks::Modern,
         _ if request.protocol_version().is_some() => Speaks::Modern,
         _ => Speaks::Legacy,
     }
@@ -20,13 +21,13 @@ pub(super) fn speaks(request: &Frame) -> Speaks {
 
 /// A legacy client may ask for a sign of life before it says who it is.
 pub(super) fn is_early_ping(request: &Frame) -> bool {
-    request.method() == Some("ping") && speaks(request) == Speaks::Legacy
+    request.method() == Some(method::PING) && speaks(request) == Speaks::Legacy
 }
 
 /// Keeps in mind which era the client lives in. One that tries the modern one first and then shakes hands is a
 /// legacy client.
 pub(super) fn note(state: &mut State, request: &Frame) {
-    let greets = request.method() == Some("initialize");
+    let greets = request.method() == Some(method::INITIALIZE);
     if greets || (state.client.is_none() && !is_early_ping(request)) {
         state.client = Some(speaks(request));
         state.envelope = envelope(&hello(request));
@@ -38,9 +39,9 @@ fn envelope(hello: &Hello) -> Object {
     let mut capabilities = hello.capabilities.clone();
     capabilities.as_object_mut().map(|capabilities| capabilities.remove("tasks"));
     let mut envelope = Object::default();
-    envelope.put(VERSION, MODERN);
-    envelope.put(CLIENT_CAPABILITIES, capabilities);
-    envelope.put(CLIENT_INFO, &hello.client_info);
+    envelope.put(meta::PROTOCOL_VERSION, MODERN);
+    envelope.put(meta::CLIENT_CAPABILITIES, capabilities);
+    envelope.put(meta::CLIENT_INFO, &hello.client_info);
     envelope
 }
 
@@ -48,7 +49,7 @@ fn envelope(hello: &Hello) -> Object {
 pub(super) fn hello(request: &Frame) -> Hello {
     let (said, info, capabilities) = match speaks(request) {
         Speaks::Legacy => (Object::of(request.params()), "clientInfo", "capabilities"),
-        Speaks::Modern => (Object::of(request.meta()), CLIENT_INFO, CLIENT_CAPABILITIES),
+        Speaks::Modern => (Object::of(request.meta()), meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES),
     };
     let known =
         |name: &str, unknown: Value| Some(said.value(name)).filter(Value::is_object).unwrap_or(unknown);

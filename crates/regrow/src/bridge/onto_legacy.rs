@@ -4,17 +4,19 @@
 use std::sync::Arc;
 
 use regrow_protocol::frame::{Frame, Kind};
+use regrow_protocol::logging_level::LoggingLevel;
+use regrow_protocol::version::MODERN;
+use regrow_protocol::{error_code, meta, method, notification};
 use serde_json::json;
 
 use super::calls::Call;
 use super::object::Object;
 use super::welcome::About;
-use super::words::{self, LEVELS, LOG_LEVEL, PREFIX, SERVER_INFO};
+use super::words;
 use super::{Bridge, welcome};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
 use crate::inbox::Incoming;
-use crate::memory::MODERN;
 
 impl Bridge {
     pub(super) fn onto_legacy(&self, request: Request) {
@@ -23,13 +25,13 @@ impl Bridge {
             return reply.end(refusal);
         }
         match frame.method().unwrap_or_default() {
-            "server/discover" => {
+            method::SERVER_DISCOVER => {
                 let name = self.name.to_string();
                 self.pass(Request { frame, id, reply: Box::new(Discover { name, reply }), since });
             }
-            "subscriptions/listen" => self.listen(&frame, id, reply),
+            method::SUBSCRIPTIONS_LISTEN => self.listen(&frame, id, reply),
             _ if words::is_task(&frame) => reply.end(self.gap(&frame, Gap::Tasks)),
-            method if words::may_ask(method) => {
+            method if method::may_require_input(method) => {
                 self.heed_level(&frame);
                 self.call(Request { frame, id, reply, since });
             }
@@ -43,7 +45,7 @@ impl Bridge {
 
     /// The modern era asks for log messages with each request, the legacy one once for all.
     fn heed_level(&self, request: &Frame) {
-        let Some(level) = Object::of(request.meta()).text(LOG_LEVEL) else { return };
+        let Some(level) = Object::of(request.meta()).text(meta::LOG_LEVEL) else { return };
         if self.state().level.replace(level.clone()).as_ref() == Some(&level) {
             return;
         }
@@ -51,7 +53,7 @@ impl Bridge {
         if self.about().can("logging") {
             let mut params = Object::default();
             params.put("level", &level);
-            self.tell("logging/setLevel", &params, Box::new(Unheard));
+            self.tell(method::LOGGING_SET_LEVEL, &params, Box::new(Unheard));
         }
     }
 
@@ -63,9 +65,9 @@ impl Bridge {
             Some(call) => &call.level,
             None => &state.level,
         };
-        let rank = |level: &str| LEVELS.iter().position(|name| *name == level);
-        let said = incoming.frame.level().as_deref().and_then(rank);
-        wanted.as_deref().is_some_and(|wanted| said.is_none_or(|said| Some(said) >= rank(wanted)))
+        let said = incoming.frame.level().as_deref().and_then(LoggingLevel::parse);
+        let reaches = |wanted: &str| said.is_none_or(|said| Some(said) >= LoggingLevel::parse(wanted));
+        wanted.as_deref().is_some_and(reaches)
     }
 
     /// A request of our own.
@@ -78,7 +80,11 @@ impl Bridge {
     pub(super) fn polish(&self, method: &str) -> Polish {
         let is_cached = matches!(
             method,
-            "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" | "resources/read"
+            method::TOOLS_LIST
+                | method::PROMPTS_LIST
+                | method::RESOURCES_LIST
+                | method::RESOURCES_TEMPLATES_LIST
+                | method::RESOURCES_READ
         );
         Polish { is_cached, about: self.about() }
     }
@@ -88,15 +94,15 @@ impl Bridge {
         let frame = &incoming.frame;
         match frame.kind() {
             Kind::Request { id, .. } => self.question(&incoming, &id),
-            Kind::Notification { method: "notifications/cancelled" } => {
+            Kind::Notification { method: notification::CANCELLED } => {
                 frame.request_id().is_some_and(|id| self.withdraw_question(incoming.epoch, &id))
             }
-            Kind::Notification { method: "notifications/progress" } => self.progress(incoming),
-            Kind::Notification { method: "notifications/message" } => {
+            Kind::Notification { method: notification::PROGRESS } => self.progress(incoming),
+            Kind::Notification { method: notification::MESSAGE } => {
                 !self.wants_log(&incoming) || self.client.take(incoming)
             }
             Kind::Notification { method }
-                if method.ends_with("/list_changed") || method == "notifications/resources/updated" =>
+                if method.ends_with("/list_changed") || method == notification::RESOURCES_UPDATED =>
             {
                 self.tell_streams(method, frame)
             }
@@ -109,7 +115,7 @@ impl Bridge {
 pub(super) fn stripped(request: &Frame) -> Frame {
     let mut params = Object::of(request.params());
     let mut meta = params.object("_meta");
-    meta.retain(|name| !name.starts_with(PREFIX));
+    meta.retain(|name| !name.starts_with(meta::PREFIX));
     match meta.is_empty() {
         true => drop(params.remove("_meta")),
         false => params.put("_meta", meta),
@@ -121,7 +127,11 @@ pub(super) fn stripped(request: &Frame) -> Frame {
 fn wrong_version(request: &Frame) -> Option<Outcome> {
     let requested = request.protocol_version().filter(|version| version != MODERN)?;
     let data = json!({ "supported": [MODERN], "requested": requested });
-    Some(words::refusal(-32022, "Unsupported protocol version", Some(data.to_string().as_bytes())))
+    Some(words::refusal(
+        error_code::UNSUPPORTED_PROTOCOL_VERSION,
+        "Unsupported protocol version",
+        Some(data.to_string().as_bytes()),
+    ))
 }
 
 /// What the modern era requires in a result.
@@ -141,7 +151,7 @@ impl Polish {
             result.put_if_absent("cacheScope", "private");
         }
         let mut meta = result.object("_meta");
-        meta.put_if_absent(SERVER_INFO, &self.about.server_info);
+        meta.put_if_absent(meta::SERVER_INFO, &self.about.server_info);
         result.put("_meta", meta);
         words::answer(&result.bytes())
     }

@@ -4,10 +4,12 @@
 use std::sync::Weak;
 
 use regrow_protocol::frame::{self, Frame, Kind, RawId};
+use regrow_protocol::logging_level::LoggingLevel;
+use regrow_protocol::{error_code, meta, method, notification};
 use tokio::time::Instant;
 
 use super::object::Object;
-use super::words::{self, INPUT_REQUIRED, LEVELS, LOG_LEVEL, SUBSCRIPTION};
+use super::words::{self, INPUT_REQUIRED};
 use super::{Bridge, welcome};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
@@ -17,15 +19,15 @@ impl Bridge {
     pub(super) fn onto_modern(&self, request: Request) {
         let Request { frame, id, reply, since } = request;
         match frame.method().unwrap_or_default() {
-            "initialize" => {
+            method::INITIALIZE => {
                 let name = self.name.to_string();
                 let reply = Box::new(Initialize { asked: frame.clone(), name, reply });
                 self.pass(Request { frame, id, reply, since });
             }
-            "ping" => reply.end(words::answer(b"{}")),
-            "logging/setLevel" => reply.end(self.set_level(&frame)),
-            "resources/subscribe" => self.subscribe(frame, id, reply),
-            "resources/unsubscribe" => self.unsubscribe(&frame, reply),
+            method::PING => reply.end(words::answer(b"{}")),
+            method::LOGGING_SET_LEVEL => reply.end(self.set_level(&frame)),
+            method::RESOURCES_SUBSCRIBE => self.subscribe(frame, id, reply),
+            method::RESOURCES_UNSUBSCRIBE => self.unsubscribe(&frame, reply),
             _ if words::is_task(&frame) => reply.end(self.gap(&frame, Gap::Tasks)),
             _ => {
                 self.send(Call { bridge: self.me.clone(), request: frame, id, reply, rounds: 0 }, since, None)
@@ -50,25 +52,25 @@ impl Bridge {
 
     fn set_level(&self, request: &Frame) -> Outcome {
         if !self.about().can("logging") {
-            return words::refusal(-32601, "Method not found", None); // As this server would have said in its client's era.
+            return words::refusal(error_code::METHOD_NOT_FOUND, "Method not found", None); // As this server would have said in its client's era.
         }
-        match request.level().filter(|level| LEVELS.contains(&&**level)) {
+        match request.level().filter(|level| LoggingLevel::parse(level).is_some()) {
             Some(level) => {
-                self.state().envelope.put(LOG_LEVEL, &*level);
+                self.state().envelope.put(meta::LOG_LEVEL, &*level);
                 words::answer(b"{}")
             }
-            None => words::refusal(-32602, "Invalid params: no such log level", None),
+            None => words::refusal(error_code::INVALID_PARAMS, "Invalid params: no such log level", None),
         }
     }
 
     pub(super) fn forward_onto_modern(&self, notification: &Frame) -> bool {
         match notification.method().unwrap_or_default() {
-            "notifications/initialized" => {
+            notification::INITIALIZED => {
                 self.listen_to_lists(&self.about().told_lists());
                 true
             }
             // A modern server asks for roots when it needs them, and asks nothing that has progress.
-            "notifications/roots/list_changed" | "notifications/progress" => false,
+            notification::ROOTS_LIST_CHANGED | notification::PROGRESS => false,
             _ => self.far().forward(notification),
         }
     }
@@ -80,7 +82,7 @@ impl Bridge {
             return self.client.take(incoming);
         };
         let mut params = Object::of(frame.params());
-        if method == "notifications/subscriptions/acknowledged" {
+        if method == notification::SUBSCRIPTIONS_ACKNOWLEDGED {
             self.acknowledged(&id, &params.object("notifications"));
             return true;
         }
@@ -88,7 +90,7 @@ impl Bridge {
             return true; // The stream that takes its place tells it, too.
         }
         let mut meta = params.object("_meta");
-        meta.remove(SUBSCRIPTION);
+        meta.remove(meta::SUBSCRIPTION_ID);
         match meta.is_empty() {
             true => drop(params.remove("_meta")),
             false => params.put("_meta", meta),

@@ -2,11 +2,11 @@
 
 use regrow_core::Epoch;
 use regrow_protocol::frame::{self, RawId};
+use regrow_protocol::{error_code, method};
 
 use super::Bridge;
 use super::calls::{Call, Calls, Question};
 use super::object::Object;
-use super::words;
 use crate::error::{ErrorKind, Gap};
 use crate::inbox::Incoming;
 
@@ -28,7 +28,7 @@ impl Unasked {
                 "the client can only be asked during a call, and it is not clear during which: \
                  none is running, or several are",
             ),
-            Unasked::Unable => (-32601, "Method not found"),
+            Unasked::Unable => (error_code::METHOD_NOT_FOUND, "Method not found"),
             Unasked::TooMany => (ErrorKind::Overloaded.code(), "too many requests are unanswered already"),
         };
         frame::error(Some(id), code, text, None)
@@ -48,7 +48,7 @@ impl Calls {
             found.next().filter(|_| found.next().is_none())
         };
         only(|_| true)
-            .or_else(|| only(|call| call.method == "tools/call"))
+            .or_else(|| only(|call| call.method == method::TOOLS_CALL))
             .or_else(|| only(|call| call.has_progress))
     }
 
@@ -60,7 +60,7 @@ impl Calls {
         let key = format!("q{}", self.next());
         let call = self.open.get_mut(&number).ok_or(Unasked::Unattributed)?;
         let method = request.method().unwrap_or_default();
-        if words::capability(method).is_none_or(|needed| call.capabilities.raw(needed).is_none()) {
+        if method::client_capability(method).is_none_or(|needed| call.capabilities.raw(needed).is_none()) {
             return Err(Unasked::Unable);
         }
         if call.questions.len() >= MAX_QUESTIONS || !has_room {
@@ -121,7 +121,7 @@ impl Bridge {
     pub(super) fn drop_questions(&self, questions: Vec<Question>) {
         for question in questions {
             let line = match &*question.method {
-                "elicitation/create" => frame::response(&question.id, br#"{"action":"cancel"}"#),
+                method::ELICITATION_CREATE => frame::response(&question.id, br#"{"action":"cancel"}"#),
                 _ => frame::error(
                     Some(&question.id),
                     ErrorKind::Closed.code(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow_core::Delivery;
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::{meta, method};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -12,7 +13,7 @@ use super::Bridge;
 use super::object::Object;
 use super::onto_modern::Call;
 use super::timer::Timer;
-use super::words::{self, CLIENT_CAPABILITIES};
+use super::words;
 use crate::call::Outcome;
 use crate::error::{CallError, ErrorKind, Gap};
 use crate::inbox::Incoming;
@@ -70,11 +71,11 @@ impl Bridge {
             .map(|(key, input)| (key.to_owned(), Object::of(Some(input.get().as_bytes()))))
             .collect();
         let method = |input: &Object| input.text("method").unwrap_or_default();
-        let can_ask = self.client.unasked("elicitation/create").is_none();
+        let can_ask = self.client.unasked(method::ELICITATION_CREATE).is_none();
         let mut state = self.state();
-        let capabilities = state.envelope.object(CLIENT_CAPABILITIES);
+        let capabilities = state.envelope.object(meta::CLIENT_CAPABILITIES);
         let can = |(_, input): &(String, Object)| {
-            words::capability(&method(input)).is_some_and(|needed| capabilities.raw(needed).is_some())
+            method::client_capability(&method(input)).is_some_and(|needed| capabilities.raw(needed).is_some())
         };
         let has_room =
             state.rounds.open.len() < MAX_OPEN && state.rounds.has_room_for(call.request.bytes().len());

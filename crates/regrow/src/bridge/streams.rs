@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Weak;
 
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::list::List;
+use regrow_protocol::{meta, method, notification};
 use serde_json::value::RawValue;
 
 use super::Bridge;
 use super::object::Object;
 use super::onto_legacy::Unheard;
-use super::words::{self, SUBSCRIPTION};
+use super::words;
 use crate::call::{Outcome, Reply};
 use crate::error::ErrorKind;
-use crate::memory::List;
 
 /// More streams than this are refused,
 const MAX_STREAMS: usize = 256;
@@ -45,7 +46,7 @@ impl Stream {
         let mut meta = params.object("_meta");
         // The id as it was written: its type is part of it.
         if let Ok(id) = serde_json::from_slice::<Box<RawValue>>(self.id.as_bytes()) {
-            meta.put_raw(SUBSCRIPTION, id);
+            meta.put_raw(meta::SUBSCRIPTION_ID, id);
         }
         params.put("_meta", meta);
         frame::notification(method, Some(&params.bytes()))
@@ -54,12 +55,12 @@ impl Stream {
     fn acknowledgement(&self) -> bytes::Bytes {
         let mut params = Object::default();
         params.put("notifications", words::filter(&self.lists, &self.uris));
-        self.line("notifications/subscriptions/acknowledged", &params)
+        self.line(notification::SUBSCRIPTIONS_ACKNOWLEDGED, &params)
     }
 
     /// Whether it wants to hear this. What is told of a part of a resource concerns those who asked for the whole.
     fn wants(&self, method: &str, uri: Option<&str>) -> bool {
-        let list = List::ALL.into_iter().find(|list| list.changed() == method).map(List::filter);
+        let list = List::ALL.into_iter().find(|list| list.notification() == method).map(List::filter);
         let hears = |uri: &str| self.uris.iter().any(|wanted| uri.starts_with(wanted.as_str()));
         self.acknowledged && (list.is_some_and(|list| self.lists.contains(&list)) || uri.is_some_and(hears))
     }
@@ -105,7 +106,7 @@ impl Bridge {
         self.tell_client(lines);
         for uri in new {
             let subscribed = Subscribed { bridge: self.me.clone(), uri: uri.clone() };
-            self.tell("resources/subscribe", &naming(&uri), Box::new(subscribed));
+            self.tell(method::RESOURCES_SUBSCRIBE, &naming(&uri), Box::new(subscribed));
         }
     }
 
@@ -146,7 +147,7 @@ impl Bridge {
         streams.uris.retain(|uri, _| !unwanted.contains(uri));
         drop(state);
         for uri in unwanted {
-            self.tell("resources/unsubscribe", &naming(&uri), Box::new(Unheard));
+            self.tell(method::RESOURCES_UNSUBSCRIBE, &naming(&uri), Box::new(Unheard));
         }
         true
     }

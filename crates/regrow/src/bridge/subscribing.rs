@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use regrow_core::Delivery;
 use regrow_protocol::frame::{Frame, RawId};
+use regrow_protocol::{error_code, method};
 
 use super::Bridge;
 use super::listening::{Todo, Waiting};
@@ -32,7 +33,11 @@ impl Bridge {
 
     pub(super) fn subscribe(&self, request: Frame, id: RawId, reply: Box<dyn Reply>) {
         let Some(uri) = request.uri().map(|uri| uri.into_owned()) else {
-            return reply.end(words::refusal(-32602, "Invalid params: uri is missing", None));
+            return reply.end(words::refusal(
+                error_code::INVALID_PARAMS,
+                "Invalid params: uri is missing",
+                None,
+            ));
         };
         let mut state = self.state();
         let listening = &mut state.listening;
@@ -70,7 +75,7 @@ impl Bridge {
             params.put("notifications", filter);
             params.put("_meta", &self.state().envelope);
             let reply = Box::new(StreamEnd { bridge: self.me.clone(), id: id.clone() });
-            self.pass(Request::new(words::request(&id, "subscriptions/listen", &params), id, reply));
+            self.pass(Request::new(words::request(&id, method::SUBSCRIPTIONS_LISTEN, &params), id, reply));
         }
         if let Some(id) = todo.cancel {
             self.far().cancel(&id, &words::message(words::cancellation(&id, "replaced")));

@@ -1,25 +1,23 @@
 //! What a server says of itself, told in the words of the other era.
 
 use regrow_protocol::frame::Frame;
+use regrow_protocol::list::List;
+use regrow_protocol::{meta, version};
 use serde_json::{Value, json};
 
 use super::object::Object;
-use super::words::SERVER_INFO;
-use crate::memory::{LEGACY, List, MODERN};
-
-const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY];
 
 /// A result of `initialize`, from a result of `server/discover`.
 pub(super) fn initialized(discovered: &[u8], asked: &Frame, name: &str) -> Object {
     let discovered = Object::of(Some(discovered));
     let wanted = Object::of(asked.params()).text("protocolVersion");
-    let version = wanted.filter(|version| LEGACY_VERSIONS.contains(&version.as_str()));
+    let version = wanted.filter(|version| version::LEGACY.contains(&version.as_str()));
     let mut capabilities = discovered.object("capabilities");
     capabilities.remove("extensions"); // Those of the other era.
     let mut result = Object::default();
-    result.put("protocolVersion", version.as_deref().unwrap_or(LEGACY));
+    result.put("protocolVersion", version.as_deref().unwrap_or(version::LATEST_LEGACY));
     result.put("capabilities", capabilities);
-    result.put("serverInfo", server_info(&discovered.object("_meta").value(SERVER_INFO), name));
+    result.put("serverInfo", server_info(&discovered.object("_meta").value(meta::SERVER_INFO), name));
     if let Some(instructions) = discovered.raw("instructions") {
         result.put("instructions", instructions);
     }
@@ -33,7 +31,7 @@ pub(super) fn discovered(initialized: &[u8], name: &str) -> Object {
     capabilities.remove("tasks");
     let mut result = Object::default();
     result.put("resultType", "complete");
-    result.put("supportedVersions", [MODERN]);
+    result.put("supportedVersions", [version::MODERN]);
     result.put("capabilities", capabilities);
     if let Some(instructions) = initialized.raw("instructions") {
         result.put("instructions", instructions);
@@ -41,7 +39,7 @@ pub(super) fn discovered(initialized: &[u8], name: &str) -> Object {
     // A restarted server may be another one: it is asked every time.
     result.put("ttlMs", 0);
     result.put("cacheScope", "private");
-    result.put("_meta", json!({ SERVER_INFO: server_info(&initialized.value("serverInfo"), name) }));
+    result.put("_meta", json!({ meta::SERVER_INFO: server_info(&initialized.value("serverInfo"), name) }));
     result
 }
 
@@ -56,7 +54,7 @@ impl About {
     pub(super) fn read(welcome: &[u8], name: &str) -> About {
         let said = Object::of(Some(welcome));
         let info = match said.value("serverInfo") {
-            Value::Null => said.object("_meta").value(SERVER_INFO),
+            Value::Null => said.object("_meta").value(meta::SERVER_INFO),
             info => info,
         };
         About { capabilities: said.object("capabilities"), server_info: server_info(&info, name) }

@@ -5,46 +5,21 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use regrow_core::Epoch;
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::{method, notification};
 use serde_json::json;
 
 use super::object::Object;
 use crate::call::Outcome;
 use crate::inbox::Incoming;
 
-/// What the modern era keeps in `_meta` begins with this.
-pub(super) const PREFIX: &str = "io.modelcontextprotocol/";
-pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-pub(super) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-pub(super) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-pub(super) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// From the most verbose on.
-pub(super) const LEVELS: [&str; 8] =
-    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 pub(super) const INPUT_REQUIRED: &str = "input_required";
 
 /// No session has this number: what carries it is the bridge's own, and outlives sessions.
 pub(super) const OURS: Epoch = Epoch(0);
 
-/// The methods by which a server asks a client, and the capability that a client needs for each.
-pub(super) fn capability(method: &str) -> Option<&'static str> {
-    match method {
-        "elicitation/create" => Some("elicitation"),
-        "sampling/createMessage" => Some("sampling"),
-        "roots/list" => Some("roots"),
-        _ => None,
-    }
-}
-
-/// Requests during which a server may ask for input in the modern era.
-pub(super) fn may_ask(method: &str) -> bool {
-    matches!(method, "tools/call" | "prompts/get" | "resources/read")
-}
-
 /// Whether a request belongs to tasks, which the eras do not share.
 pub(super) fn is_task(request: &Frame) -> bool {
-    request.has_task() || request.method().is_some_and(|method| method.starts_with("tasks/"))
+    request.has_task() || request.method().is_some_and(method::is_about_tasks)
 }
 
 /// What a stream tells of.
@@ -95,7 +70,7 @@ pub(super) fn to_client(line: Bytes) -> Incoming {
 /// A cancellation of this request.
 pub(super) fn cancellation(id: &RawId, reason: &str) -> Bytes {
     let params = format!("{{\"requestId\":{id},\"reason\":{}}}", json!(reason));
-    frame::notification("notifications/cancelled", Some(params.as_bytes()))
+    frame::notification(notification::CANCELLED, Some(params.as_bytes()))
 }
 
 /// An id for a request of the bridge's own.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow_core::{ClientStreams, Epoch, Relaying};
 use regrow_protocol::frame::{self, Kind};
+use regrow_protocol::notification;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -230,7 +231,7 @@ impl Inbox for Port {
                 }
                 frame.with_id(&ours)
             }
-            Kind::Notification { method: "notifications/cancelled" } => {
+            Kind::Notification { method: notification::CANCELLED } => {
                 let ours = frame.request_id().and_then(|id| out.questions.withdraw(epoch, &id));
                 let Some(ours) = ours else { return false };
                 frame.with_request_id(&ours)
@@ -266,7 +267,7 @@ impl Inbox for Port {
         let mut out = self.out();
         for ours in out.questions.lose(epoch) {
             let params = format!("{{\"requestId\":{ours},\"reason\":\"the server is gone\"}}");
-            self.push(&mut out, frame::notification("notifications/cancelled", Some(params.as_bytes())));
+            self.push(&mut out, frame::notification(notification::CANCELLED, Some(params.as_bytes())));
         }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use regrow::core::Manner;
-use regrow::{Bridge, Builder, Connection, ErrorStyle, FAULT_KEY, Port, Upstream, relay};
+use regrow::{Bridge, Builder, Connection, ErrorStyle, Port, Upstream, relay};
+use regrow_protocol::meta;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
 use tokio::sync::oneshot;
@@ -208,8 +209,8 @@ impl Relayed {
 }
 
 fn of(message: &Value) -> End {
-    let meta = &message["result"]["_meta"][FAULT_KEY];
-    let fault = if meta.is_null() { &message["error"]["data"][FAULT_KEY] } else { meta };
+    let meta = &message["result"]["_meta"][meta::FAULT];
+    let fault = if meta.is_null() { &message["error"]["data"][meta::FAULT] } else { meta };
     let kind = || fault["kind"].as_str().unwrap_or_default().to_owned();
     match fault["delivery"].as_str() {
         None => End::Answered(message["result"]["got"].as_str().and_then(|got| got.parse().ok())),

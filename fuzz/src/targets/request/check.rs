@@ -1,8 +1,8 @@
 //! What must hold of every visit.
 
 use http::Method;
-use regrow::MODERN;
 use regrow_protocol::frame::{Frame, Kind, RawId, split_batch};
+use regrow_protocol::version::MODERN;
 use serde_json::Value;
 
 use super::Sent;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use http_body::Body as _;
-use regrow::MODERN;
+use regrow_protocol::version::MODERN;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use regrow::Era;
+use regrow_protocol::list::List;
+use regrow_protocol::version::Era;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::listing::Draft;
-use super::super::{Catalog, List, MAX_INSTRUCTIONS};
+use super::super::{Catalog, MAX_INSTRUCTIONS};
 
 /// Files of another are not understood.
 const VERSION: u32 = 1;

@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use regrow_protocol::list::List;
 use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
-use super::super::{Catalog, List, made_up};
+use super::super::{Catalog, made_up};
 use super::*;
 
 const DAY: Duration = Duration::from_secs(86_400);

@@ -1,7 +1,7 @@
 //! Every option: its name, its default, what it means. The document and the schema are tested against this table.
 
-use regrow::Era;
 use regrow::core::Replay;
+use regrow_protocol::version::Era;
 
 use super::{Options, Sessions, Setting, Start};
 

@@ -10,10 +10,11 @@ use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use regrow::within;
+use regrow_protocol::{error_code, header};
 use tokio::time::timeout;
 
 use super::options::Limits;
-use super::refusal::{INVALID, Refusal};
+use super::refusal::Refusal;
 
 /// More is not set aside before it has come.
 const FIRST: usize = 64 << 10;
@@ -33,7 +34,11 @@ pub(super) async fn read(headers: &HeaderMap, mut body: Body, limits: &Limits) -
             Err(Refusal::too_large(limits.body))
         }
         Some(Err(Failure::Broken)) => Err(Refusal::bad("the body broke off")),
-        None => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, INVALID, "the body did not arrive in time")),
+        None => Err(Refusal::new(
+            StatusCode::REQUEST_TIMEOUT,
+            error_code::INVALID_REQUEST,
+            "the body did not arrive in time",
+        )),
     }
 }
 
@@ -81,14 +86,18 @@ async fn next(body: &mut Body) -> Option<Option<Bytes>> {
 pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Refusal> {
     if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         let message = "a body must be sent without Content-Encoding";
-        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID, message));
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error_code::INVALID_REQUEST, message));
     }
     let said = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = said.split(';').next().unwrap_or_default().trim();
-    if kind.eq_ignore_ascii_case("application/json") {
+    if kind.eq_ignore_ascii_case(header::JSON) {
         return Ok(());
     }
-    Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID, "Content-Type must be application/json"))
+    Err(Refusal::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        error_code::INVALID_REQUEST,
+        "Content-Type must be application/json",
+    ))
 }
 
 /// Whether the client takes all of these kinds. One that does not say takes everything.
@@ -109,7 +118,7 @@ pub(super) fn accepts(headers: &HeaderMap, kinds: &[&str]) -> Result<(), Refusal
         return Ok(());
     }
     let message = format!("Accept must list {}", kinds.join(" and "));
-    Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, INVALID, message))
+    Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, message))
 }
 
 #[cfg(test)]

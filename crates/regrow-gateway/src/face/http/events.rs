@@ -13,6 +13,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 use http_body::Frame;
+use regrow_protocol::header;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::lane::{First, Lane, Next};
@@ -78,7 +79,7 @@ impl Events {
         self.silence.as_mut().reset(Instant::now() + self.beat);
         let mut response = Response::new(Body::new(self));
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(header::EVENT_STREAM));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
         headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
         response

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bytes::Bytes;
 use regrow::{Inbox, Incoming, Unasked};
 use regrow_protocol::frame::{self, Edit, Frame, RawId};
+use regrow_protocol::{method, notification};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -76,7 +77,7 @@ impl Hall {
 
     /// A request begins. None if there are too many.
     pub(super) fn begin(self: &Arc<Hall>, request: &Frame, id: RawId, now: Instant) -> Option<Ticket> {
-        let listens = request.method() == Some("subscriptions/listen");
+        let listens = request.method() == Some(method::SUBSCRIPTIONS_LISTEN);
         // A stream without an end of its own is none of the calls that a shutdown waits for.
         let counted = if listens { None } else { Some(self.census.call(self.limits.calls)?) };
         let number = self.last.fetch_add(1, Relaxed) + 1;
@@ -101,7 +102,7 @@ impl Hall {
         };
         lane.close();
         let params = format!("{{\"requestId\":{number},\"reason\":\"{reason}\"}}");
-        let cancelled = frame::notification("notifications/cancelled", Some(params.as_bytes()));
+        let cancelled = frame::notification(notification::CANCELLED, Some(params.as_bytes()));
         if let (Some(guest), Ok(cancelled)) = (guest, Frame::parse(cancelled)) {
             // Whether it still ran makes no difference any more.
             let _ = guest.cancel(&RawId::from(number), &cancelled);
@@ -163,7 +164,7 @@ impl Inbox for Hall {
 
     /// No modern client can be asked.
     fn unasked(&self, method: &str) -> Option<Unasked> {
-        Some(if method == "ping" { Unasked::Pong } else { Unasked::UnknownMethod })
+        Some(if method == method::PING { Unasked::Pong } else { Unasked::UnknownMethod })
     }
 
     fn over(&self) {
@@ -175,7 +176,7 @@ impl Call {
     /// The message with the client's own id and token; none if it is about a token that the client never gave, or a cancellation, of
     /// which there is none in this direction.
     fn in_its_words(&self, message: &Frame) -> Option<Bytes> {
-        if message.method() == Some("notifications/cancelled") {
+        if message.method() == Some(notification::CANCELLED) {
             return None;
         }
         match (message.progress_token(), &self.token) {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use regrow_protocol::frame::Frame;
+use regrow_protocol::{error_code, header};
 use tokio::time::Instant;
 
 use super::Face;
@@ -12,16 +13,13 @@ use super::body::accepts;
 use super::events::Events;
 use super::lane::{First, Lane};
 use super::post::version;
-use super::refusal::{INVALID, Refusal, empty, json};
+use super::refusal::{Refusal, empty, json};
 use super::replies::{Way, hand_on, opens_session, wants_answer};
 use super::session::{Session, Visit};
 use super::sessions::Caller;
 
 /// From here on clients understand an event without data.
 const PRIMED_SINCE: &str = "2025-11-25";
-
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// A message of a client, or a batch of them.
 pub(super) async fn post(
@@ -60,7 +58,7 @@ pub(super) async fn post(
         && session.guest().is_some()
         && let Ok(id) = HeaderValue::from_str(&session.id)
     {
-        response.headers_mut().insert(SESSION_ID, id);
+        response.headers_mut().insert(header::SESSION_ID, id);
     }
     Ok(response)
 }
@@ -68,8 +66,8 @@ pub(super) async fn post(
 /// A client listens, or comes back for the rest of a stream.
 pub(super) fn get(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<Response, Refusal> {
     let visit = visit(face, caller, headers)?;
-    accepts(headers, &["text/event-stream"])?;
-    let (lane, from) = match headers.get(LAST_EVENT_ID) {
+    accepts(headers, &[header::EVENT_STREAM])?;
+    let (lane, from) = match headers.get(header::LAST_EVENT_ID) {
         // It would only be ended again.
         None if face.is_closing() => return Err(Refusal::closing()),
         None => (visit.session.listening.clone(), None),
@@ -98,7 +96,7 @@ fn visit(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<Visit
 
 fn session_id(headers: &HeaderMap) -> Option<&str> {
     // What is no text is the id of no session.
-    headers.get(SESSION_ID).map(|id| id.to_str().unwrap_or_default())
+    headers.get(header::SESSION_ID).map(|id| id.to_str().unwrap_or_default())
 }
 
 /// The stream, and the last event of it, that a client names.
@@ -117,8 +115,13 @@ fn listen(
 ) -> Result<Events, Refusal> {
     let primed = version(headers)? == Some(PRIMED_SINCE);
     let events = Events::listen(lane, from, face.limits.beat, visit);
-    let taken =
-        || Refusal::new(StatusCode::CONFLICT, INVALID, "this stream is listened to already; one at a time");
+    let taken = || {
+        Refusal::new(
+            StatusCode::CONFLICT,
+            error_code::INVALID_REQUEST,
+            "this stream is listened to already; one at a time",
+        )
+    };
     Ok(events.ok_or_else(taken)?.resumable(primed))
 }
 

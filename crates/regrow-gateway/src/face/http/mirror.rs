@@ -7,27 +7,20 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use regrow::transport::http::MirroredArguments;
 use regrow_protocol::frame::Frame;
+use regrow_protocol::{error_code, header};
 use serde_json::Value;
 
-use super::refusal::{MISMATCH, Refusal};
-
-/// A parameter's header, in lower case as all header names are here.
-const PARAMETER: &str = "mcp-param-";
+use super::refusal::Refusal;
 
 /// Compares the headers of a message with its body.
 pub(super) fn agree(headers: &HeaderMap, message: &Frame) -> Result<(), Refusal> {
     if let Some(version) = message.protocol_version() {
-        same(headers, "mcp-protocol-version", &version)?;
+        same(headers, header::PROTOCOL_VERSION, &version)?;
     }
     let method = message.method().unwrap_or_default();
-    same(headers, "mcp-method", method)?;
-    let name = match method {
-        "tools/call" | "prompts/get" => message.name(),
-        "resources/read" => message.uri(),
-        _ => None,
-    };
-    if let Some(name) = name {
-        same(headers, "mcp-name", &name)?;
+    same(headers, header::METHOD, method)?;
+    if let Some(name) = header::name(message) {
+        same(headers, header::NAME, &name)?;
     }
     Ok(())
 }
@@ -71,7 +64,8 @@ pub(super) fn arguments_agree(
 
 /// The schema of the tool is not known yet. But one of the arguments must have the value of the header.
 fn some_argument_agrees(headers: &HeaderMap, call: &Frame) -> Result<(), Refusal> {
-    let mut mirrored = headers.iter().filter(|(name, _)| name.as_str().starts_with(PARAMETER)).peekable();
+    let mut mirrored =
+        headers.iter().filter(|(name, _)| name.as_str().starts_with(header::PARAMETER_PREFIX)).peekable();
     if mirrored.peek().is_none() {
         return Ok(());
     }
@@ -117,7 +111,11 @@ fn decoded<'a>(header: &str, value: &'a HeaderValue) -> Result<Cow<'a, str>, Ref
 
 /// It quotes nothing: values may be secret.
 fn mismatch(header: &str, problem: &str) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, MISMATCH, format!("header mismatch: {header} {problem}"))
+    Refusal::new(
+        StatusCode::BAD_REQUEST,
+        error_code::HEADER_MISMATCH,
+        format!("header mismatch: {header} {problem}"),
+    )
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::response::Response;
-use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use regrow::{Asked, ErrorStyle, Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Edit, Frame, Kind, RawId};
-use serde_json::Value;
+use regrow_protocol::version::MODERN;
+use regrow_protocol::{error_code, meta, method, notification};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -17,14 +17,10 @@ use super::events::Events;
 use super::hall::{Ticket, Visit, Waiting};
 use super::lane::First;
 use super::mirror::{agree, arguments_agree};
-use super::post::{MODERN, unsupported};
-use super::refusal::{INVALID_PARAMS, Refusal, empty, json};
+use super::post::unsupported;
+use super::refusal::{Refusal, empty, json};
 use super::replies::overloaded;
 use super::sessions::Caller;
-
-const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
-const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A message of a client.
 pub(super) async fn post(
@@ -45,7 +41,7 @@ pub(super) async fn post(
             agree(headers, &frame)?;
             let visit = face.halls.enter(face, &caller.scope, caller.principal)?;
             // A client cancels by closing; and which request of which client this means could not be told.
-            if method == "notifications/cancelled" {
+            if method == notification::CANCELLED {
                 face.census.stray();
             } else if let Some(guest) = visit.hall.guest() {
                 guest.forward(&frame);
@@ -61,24 +57,28 @@ pub(super) async fn post(
 fn check(headers: &HeaderMap, request: &Frame) -> Result<(), Refusal> {
     agree(headers, request)?;
     let lacks = |key: &str| {
-        Refusal::new(StatusCode::BAD_REQUEST, INVALID_PARAMS, format!("params._meta has no {key}"))
+        Refusal::new(
+            StatusCode::BAD_REQUEST,
+            error_code::INVALID_PARAMS,
+            format!("params._meta has no {key}"),
+        )
     };
-    let version = request.protocol_version().ok_or_else(|| lacks(VERSION_KEY))?;
+    let version = request.protocol_version().ok_or_else(|| lacks(meta::PROTOCOL_VERSION))?;
     if version != MODERN {
         // Those that a discover names: the others begin with a handshake.
         return Err(unsupported(&version, &[MODERN]));
     }
     let meta =
         request.meta().and_then(|meta| serde_json::from_slice::<HashMap<String, &RawValue>>(meta).ok());
-    if !meta.is_some_and(|meta| meta.contains_key(CAPABILITIES_KEY)) {
-        return Err(lacks(CAPABILITIES_KEY));
+    if !meta.is_some_and(|meta| meta.contains_key(meta::CLIENT_CAPABILITIES)) {
+        return Err(lacks(meta::CLIENT_CAPABILITIES));
     }
     Ok(())
 }
 
 /// Headers that mirror arguments of a tool agree with them.
 fn check_arguments(face: &Face, caller: &Caller, headers: &HeaderMap, call: &Frame) -> Result<(), Refusal> {
-    if call.method() != Some("tools/call") {
+    if call.method() != Some(method::TOOLS_CALL) {
         return Ok(());
     }
     let mirrored = call.name().and_then(|tool| face.admit.mirrored(&caller.scope, &tool));
@@ -106,7 +106,7 @@ async fn request(
     let request = Frame::parse(frame.with([Edit::Id(&ours), Edit::MetaProgressToken(&ours)]))?;
     let events = Events::listen(&lane, None, face.limits.beat, Waiting { visit, number });
     let mut events = events.ok_or_else(Refusal::closing)?;
-    let listens = frame.method() == Some("subscriptions/listen");
+    let listens = frame.method() == Some(method::SUBSCRIPTIONS_LISTEN);
     let reply = ToPost { asked, style: face.style, listens: listens.then_some(id), ticket };
     guest.submit(Request::new(request, ours, Box::new(reply)));
     drop(guest); // The hall alone decides when it leaves.
@@ -119,8 +119,8 @@ async fn request(
 /// The status that the specification wants for an answer that is an error of this code.
 fn status(code: Option<i64>) -> StatusCode {
     match code {
-        Some(-32601) => StatusCode::NOT_FOUND,
-        Some(-32022..=-32020) => StatusCode::BAD_REQUEST,
+        Some(error_code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(code) if error_code::is_modern(code) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     }
 }
@@ -138,23 +138,14 @@ impl Reply for ToPost {
     fn end(self: Box<Self>, outcome: Outcome) {
         let code = match &outcome {
             Outcome::Answered(frame) => frame.error_code(),
-            Outcome::Refused => Some(-32601),
+            Outcome::Refused => Some(error_code::METHOD_NOT_FOUND),
             Outcome::Failed(_) => None,
         };
-        let renamed = match (&outcome, &self.listens) {
-            (Outcome::Answered(frame), Some(id)) => frame.result().and_then(|result| renamed(result, id)),
+        let stream_end = match (&outcome, &self.listens) {
+            (Outcome::Answered(frame), Some(id)) => frame::stream_end(frame, id),
             _ => None,
         };
-        let line = renamed.unwrap_or_else(|| self.asked.answer(&outcome, self.style));
+        let line = stream_end.unwrap_or_else(|| self.asked.answer(&outcome, self.style));
         self.ticket.lane.finish(Some(line), code);
     }
-}
-
-/// The result of a subscription, with the client's id of it.
-fn renamed(result: &[u8], id: &RawId) -> Option<Bytes> {
-    let mut result: Value = serde_json::from_slice(result).ok()?;
-    let name: Value = serde_json::from_slice(id.as_bytes()).ok()?;
-    let meta = result.get_mut("_meta")?.as_object_mut()?;
-    meta.insert(SUBSCRIPTION_KEY.into(), name);
-    Some(frame::response(id, result.to_string().as_bytes()))
 }

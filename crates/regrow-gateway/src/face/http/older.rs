@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
+use regrow_protocol::header;
 
 use super::Face;
 use super::body::accepts;
@@ -25,7 +26,7 @@ pub(super) fn open(
     headers: &HeaderMap,
     path: &str,
 ) -> Result<Response, Refusal> {
-    accepts(headers, &["text/event-stream"])?;
+    accepts(headers, &[header::EVENT_STREAM])?;
     let visit = face.sessions.begin(face, caller)?;
     let session = visit.session.clone();
     let posts = path.strip_suffix("sse").unwrap_or_default();

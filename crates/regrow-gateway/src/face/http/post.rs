@@ -4,20 +4,14 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::Response;
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderMap, StatusCode};
 use regrow_protocol::frame::Frame;
+use regrow_protocol::{error_code, header, version};
 use serde_json::json;
 
-use super::refusal::{MISMATCH, Refusal, UNSUPPORTED};
+use super::refusal::Refusal;
 use super::sessions::Caller;
 use super::{Face, body, legacy, modern};
-
-/// The version that has no sessions.
-pub(super) use regrow::MODERN;
-/// All that are spoken here, newest first.
-const VERSIONS: [&str; 5] = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-
-const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// A call may wait for long. A shorter one than this must not keep the buffer alive that it was read into.
 const SHORT: usize = 64 << 10;
@@ -25,7 +19,7 @@ const SHORT: usize = 64 << 10;
 /// A message of a client of either era.
 pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
-    body::accepts(&head.headers, &["application/json", "text/event-stream"])?;
+    body::accepts(&head.headers, &[header::JSON, header::EVENT_STREAM])?;
     let frame = read(face, &head.headers, body).await?;
     if is_modern(&head.headers, &frame)? {
         modern::post(face, caller, &head.headers, frame).await
@@ -48,26 +42,36 @@ fn is_modern(headers: &HeaderMap, frame: &Frame) -> Result<bool, Refusal> {
     if frame.protocol_version().is_some() {
         return Ok(true);
     }
-    Ok(version(headers).map_err(|refusal| refusal.to(frame))? == Some(MODERN))
+    Ok(version(headers).map_err(|refusal| refusal.to(frame))? == Some(version::MODERN))
 }
 
 /// The version that the headers name; one that is not spoken here is refused.
 pub(super) fn version(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
-    let mut values = headers.get_all(PROTOCOL_VERSION).iter();
+    let mut values = headers.get_all(header::PROTOCOL_VERSION).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => {
             let found = value.to_str().unwrap_or_default();
-            if VERSIONS.contains(&found) { Ok(Some(found)) } else { Err(unsupported(found, &VERSIONS)) }
+            if version::ALL.contains(&found) {
+                Ok(Some(found))
+            } else {
+                Err(unsupported(found, &version::ALL))
+            }
         }
-        (Some(_), Some(_)) => {
-            Err(Refusal::new(StatusCode::BAD_REQUEST, MISMATCH, "MCP-Protocol-Version is said twice"))
-        }
+        (Some(_), Some(_)) => Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            error_code::HEADER_MISMATCH,
+            "MCP-Protocol-Version is said twice",
+        )),
     }
 }
 
 /// This version is not spoken here, but these are.
 pub(super) fn unsupported(requested: &str, supported: &[&str]) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, UNSUPPORTED, "this protocol version is not supported")
-        .with_data(json!({ "supported": supported, "requested": requested }).to_string())
+    Refusal::new(
+        StatusCode::BAD_REQUEST,
+        error_code::UNSUPPORTED_PROTOCOL_VERSION,
+        "this protocol version is not supported",
+    )
+    .with_data(json!({ "supported": supported, "requested": requested }).to_string())
 }

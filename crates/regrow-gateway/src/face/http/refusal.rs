@@ -6,6 +6,7 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use regrow::ErrorKind;
 use regrow_protocol::frame::{self, Frame, ParseError, RawId};
+use regrow_protocol::{error_code, header};
 
 use super::token::Stranger;
 use crate::admit;
@@ -22,15 +23,6 @@ pub(super) struct Refusal {
     header: Option<(HeaderName, &'static str)>,
 }
 
-/// The request is not as it must be.
-pub(super) const INVALID: i64 = -32600;
-/// Its parameters are not.
-pub(super) const INVALID_PARAMS: i64 = -32602;
-/// Its headers say something else than its body.
-pub(super) const MISMATCH: i64 = -32020;
-/// It is of a version of the protocol that is not spoken here.
-pub(super) const UNSUPPORTED: i64 = -32022;
-
 impl Refusal {
     pub(super) fn new(status: StatusCode, code: i64, message: impl Into<String>) -> Refusal {
         Refusal { status, code, message: message.into(), id: None, data: None, header: None }
@@ -38,15 +30,15 @@ impl Refusal {
 
     /// The request is the client's mistake.
     pub(super) fn bad(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::BAD_REQUEST, INVALID, message)
+        Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message)
     }
 
     pub(super) fn forbidden(message: &str) -> Refusal {
-        Refusal::new(StatusCode::FORBIDDEN, INVALID, message)
+        Refusal::new(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, message)
     }
 
     pub(super) fn not_found(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::NOT_FOUND, INVALID, message)
+        Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, message)
     }
 
     /// No such session, or none of this client: which of the two is not said.
@@ -57,7 +49,7 @@ impl Refusal {
     pub(super) fn method(allow: &'static str) -> Refusal {
         let refusal = Refusal::new(
             StatusCode::METHOD_NOT_ALLOWED,
-            INVALID,
+            error_code::INVALID_REQUEST,
             format!("this method is not served here; try {allow}"),
         );
         Refusal { header: Some((ALLOW, allow)), ..refusal }
@@ -73,7 +65,7 @@ impl Refusal {
             Stranger::Silent => ("a bearer token is needed", "Bearer"),
             Stranger::Wrong => ("this token is not accepted", "Bearer error=\"invalid_token\""),
         };
-        let refusal = Refusal::new(StatusCode::UNAUTHORIZED, INVALID, message);
+        let refusal = Refusal::new(StatusCode::UNAUTHORIZED, error_code::INVALID_REQUEST, message);
         Refusal { header: Some((WWW_AUTHENTICATE, challenge)), ..refusal }
     }
 
@@ -137,7 +129,7 @@ impl IntoResponse for Refusal {
 pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(header::JSON));
     response
 }
 

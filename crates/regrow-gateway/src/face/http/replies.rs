@@ -7,6 +7,7 @@ use bytes::Bytes;
 use regrow::core::Delivery;
 use regrow::{Asked, CallError, ErrorKind, ErrorStyle, Outcome, Outlook, Reply, Request};
 use regrow_protocol::frame::{self, Frame, Kind, ParseError, join_batch, split_batch};
+use regrow_protocol::{method, notification};
 
 use super::Face;
 use super::lane::{Lane, Weight};
@@ -96,7 +97,7 @@ fn hand_on_one(session: &Arc<Session>, guest: &dyn Guest, frame: Frame, way: &Wa
                 None => way.deliver(Some(asked.answer(&Outcome::Failed(overloaded(&session.scope)), style))),
             }
         }
-        Kind::Notification { method: "notifications/cancelled" } => {
+        Kind::Notification { method: notification::CANCELLED } => {
             let known = frame.request_id().is_some_and(|id| guest.cancel(&id, &frame));
             if !known {
                 tracing::debug!("a client cancelled what is not running");
@@ -188,5 +189,5 @@ pub(super) fn wants_answer(frame: &Frame) -> bool {
 
 /// Whether a message opens a session.
 pub(super) fn opens_session(frame: &Frame) -> bool {
-    matches!(frame.kind(), Kind::Request { method: "initialize", .. })
+    matches!(frame.kind(), Kind::Request { method: method::INITIALIZE, .. })
 }

@@ -8,6 +8,7 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use regrow_protocol::error_code;
 
 use super::refusal::Refusal;
 
@@ -22,7 +23,7 @@ pub(super) async fn shield(request: Request, next: Next) -> Response {
                 // The panic itself was reported where it happened.
                 Refusal::new(
                     StatusCode::INTERNAL_SERVER_ERROR,
-                    -32603,
+                    error_code::INTERNAL_ERROR,
                     "handling this request failed inside Regrow",
                 )
                 .into_response(),

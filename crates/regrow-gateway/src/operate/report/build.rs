@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use regrow::core::{Fault, State, signal_name};
 use regrow::{Oddities, Status, Welcome};
+use regrow_protocol::meta;
 use serde_json::Value;
 
 use super::{CallReport, FaultReport, OddityReport, ServerInfo, ServerReport, ServerState, Spread};
@@ -63,7 +64,7 @@ impl ServerReport {
     pub fn welcomed(self, welcome: &Welcome) -> ServerReport {
         let said: Value = serde_json::from_slice(&welcome.result).unwrap_or_default(); // Then it said nothing.
         let info = match welcome.modern {
-            true => &said["_meta"]["io.modelcontextprotocol/serverInfo"],
+            true => &said["_meta"][meta::SERVER_INFO],
             false => &said["serverInfo"],
         };
         let text =

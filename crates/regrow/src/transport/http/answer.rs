@@ -8,6 +8,7 @@ use regrow_core::Fault;
 use regrow_protocol::frame::{Frame, Salvage};
 use regrow_protocol::lines::Line;
 use regrow_protocol::text::escape;
+use regrow_protocol::{header, method};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -43,7 +44,7 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
     if matches!(code, 202 | 204) {
         rest(response).await;
         // Without a session the server has no stream of its own to answer on.
-        let in_session = link.has_session() && !errand.modern && !errand.is("initialize");
+        let in_session = link.has_session() && !errand.modern && !errand.is(method::INITIALIZE);
         return if in_session { Ok(Receipt::Elsewhere(code)) } else { Err(no_stream(code)) };
     }
     match content(&response)? {
@@ -65,9 +66,9 @@ pub(super) fn content(response: &Response) -> Result<Content, Fault> {
     let Some(full) = text(CONTENT_TYPE) else { return Ok(Content::Unsaid) };
     let kind = full.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     Ok(match &kind[..] {
-        "text/event-stream" => Content::Events,
+        header::EVENT_STREAM => Content::Events,
         "text/html" | "application/xhtml+xml" => Content::Other("an HTML page".into()),
-        kind if kind == "application/json" || kind.ends_with("+json") => Content::Json,
+        kind if kind == header::JSON || kind.ends_with("+json") => Content::Json,
         "" => Content::Unsaid,
         kind => Content::Other(escape(&kind.chars().take(80).collect::<String>())),
     })

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{Evidence, Fault, waits_by_design};
+use regrow_core::{Evidence, Fault};
 use regrow_protocol::frame::{self, Frame, Kind, RawId};
 use regrow_protocol::lines::Line;
+use regrow_protocol::{error_code, method};
 
 use super::link::HttpLink;
 use super::refusal::{error_message, excerpt, tells_of_lost_session};
@@ -45,14 +46,14 @@ impl Errand {
 
     /// How long the server may stay silent on this exchange, where others are limited like this.
     pub(super) fn patience(&self, limit: Option<Duration>) -> Option<Duration> {
-        let waits = self.request.is_some() && self.message.method().is_some_and(waits_by_design);
+        let waits = self.request.is_some() && self.message.method().is_some_and(method::waits_by_design);
         limit.filter(|_| !waits)
     }
 
     /// Hands on what the server says. Says whether the request is answered now.
     pub(super) fn hand_on(&self, link: &HttpLink, line: Line) -> Result<bool, Fault> {
         let Line::Whole(bytes) = &line else { return Ok(self.ear.take(line)) };
-        if bytes.len() > LOOK_INTO && !self.is("initialize") && !self.is("tools/list") {
+        if bytes.len() > LOOK_INTO && !self.is(method::INITIALIZE) && !self.is(method::TOOLS_LIST) {
             return Ok(self.ear.take(line));
         }
         // What cannot be read is handed on as it is: whoever reads it for good says so.
@@ -74,7 +75,7 @@ impl Errand {
 
     /// Some servers say it inside a good answer. Gives what they say.
     fn tells_of_expiry(&self, response: &Frame) -> Option<String> {
-        if !self.in_session || response.error_code() != Some(-32603) {
+        if !self.in_session || response.error_code() != Some(error_code::INTERNAL_ERROR) {
             return None;
         }
         let message = error_message(response).filter(|message| tells_of_lost_session(message))?;

@@ -8,6 +8,7 @@ use http::Method;
 use regrow_core::Fault;
 use regrow_protocol::frame::Frame;
 use regrow_protocol::lines::Line;
+use regrow_protocol::{error_code, method, notification};
 
 use super::errand::Errand;
 use super::link::HttpLink;
@@ -18,7 +19,6 @@ use super::{answer, listen, lookup, mirror};
 use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
 
 /// The server wants a header that says what the message says.
-const HEADER_MISMATCH: i64 = -32020;
 
 impl Exchanges for HttpLink {
     fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>> {
@@ -75,7 +75,7 @@ impl HttpLink {
         if let Some(older) = self.older.get() {
             return self.exchange_older(older, &mut errand).await;
         }
-        let greets = errand.is("initialize") && !errand.modern;
+        let greets = errand.is(method::INITIALIZE) && !errand.modern;
         if greets && self.http.older.load(Ordering::Relaxed) {
             if let Some(receipt) = self.greet_older(&mut errand).await? {
                 return Ok(receipt);
@@ -97,7 +97,7 @@ impl HttpLink {
         }
         match reply {
             Reply::Good(response) => {
-                if errand.is("initialize") {
+                if errand.is(method::INITIALIZE) {
                     self.open_session(response.headers.get(SESSION_ID).cloned());
                 }
                 answer::read(self, &errand, response).await
@@ -140,9 +140,11 @@ impl HttpLink {
     /// Whether a call that was refused for want of a header can be sent again with it. It did not run.
     async fn can_say_more(&self, errand: &Errand, refusal: &Refusal) -> bool {
         let mismatch = refusal.code == 400
-            && refusal.response().is_some_and(|response| response.error_code() == Some(HEADER_MISMATCH));
+            && refusal
+                .response()
+                .is_some_and(|response| response.error_code() == Some(error_code::HEADER_MISMATCH));
         let Some(tool) = errand.message.name() else { return false };
-        if !mismatch || !errand.modern || !errand.is("tools/call") || errand.mirrored {
+        if !mismatch || !errand.modern || !errand.is(method::TOOLS_CALL) || errand.mirrored {
             return false;
         }
         // Another call may have had them listed meanwhile.
@@ -155,12 +157,12 @@ impl HttpLink {
 
     pub(super) async fn post(&self, errand: &mut Errand) -> Result<Reply, Fault> {
         let mut outgoing = Outgoing::post(self.url(), errand.message.bytes().clone(), errand.ear.clone());
-        outgoing.blocks = errand.is("tasks/result");
+        outgoing.blocks = errand.is(method::TASKS_RESULT);
         if errand.modern {
             let parameters = self.parameters();
             errand.mirrored = errand.message.name().is_some_and(|tool| parameters.knows(&tool));
             mirror::headers(&errand.message, &parameters, &mut outgoing.headers);
-        } else if !errand.is("initialize") {
+        } else if !errand.is(method::INITIALIZE) {
             if self.is_expired() {
                 return Err(Fault::SessionExpired { ran: false }); // Another exchange has just learnt it.
             }
@@ -169,7 +171,7 @@ impl HttpLink {
             outgoing = outgoing.with(SESSION_ID, id).with(PROTOCOL_VERSION, self.version());
             // The question for what the server says by itself follows on the same connection. On one that the server must first
             // take on it would be overtaken by the next call, and what that makes the server say would be said to nobody.
-            outgoing.apart = errand.message.method() == Some("notifications/initialized");
+            outgoing.apart = errand.message.method() == Some(notification::INITIALIZED);
         }
         self.send(outgoing).await
     }

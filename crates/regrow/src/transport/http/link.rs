@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use http::HeaderValue;
 use regrow_core::Fault;
 use regrow_protocol::frame::Frame;
+use regrow_protocol::method;
 use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::sync::{OnceCell, watch};
@@ -86,12 +87,12 @@ impl HttpLink {
             version: String,
         }
         let result = response.result()?;
-        if errand.is("initialize") {
+        if errand.is(method::INITIALIZE) {
             let initialized = serde_json::from_slice::<Initialized>(result).ok();
             self.known().version =
                 initialized.and_then(|initialized| HeaderValue::try_from(initialized.version).ok());
         }
-        if errand.modern && errand.is("tools/list") { self.parameters().learn(result) } else { None }
+        if errand.modern && errand.is(method::TOOLS_LIST) { self.parameters().learn(result) } else { None }
     }
 
     pub(super) fn open_session(&self, id: Option<HeaderValue>) {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use regrow_core::Fault;
 use regrow_protocol::frame::{Frame, RawId};
 use regrow_protocol::lines::Line;
+use regrow_protocol::{meta, method};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -27,7 +28,7 @@ pub(super) async fn tools(link: &HttpLink, call: &Errand) -> Result<(), Fault> {
             params.insert("cursor".into(), cursor);
         }
         let id = format!("regrow-tools-{page}");
-        let request = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params });
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method::TOOLS_LIST, "params": params });
         // It was written by us just now, so it can be read.
         let Ok(message) = Frame::parse(request.to_string().into()) else { return Ok(()) };
         let answer = Arc::new(Answer { id: message.id(), ear: call.ear.clone(), text: Mutex::default() });
@@ -46,7 +47,7 @@ pub(super) async fn tools(link: &HttpLink, call: &Errand) -> Result<(), Fault> {
 fn envelope(call: &Frame) -> Map<String, Value> {
     let meta = call.meta().and_then(|meta| serde_json::from_slice::<Map<String, Value>>(meta).ok());
     let mut meta = meta.unwrap_or_default();
-    meta.retain(|key, _| key.starts_with("io.modelcontextprotocol/"));
+    meta.retain(|key, _| key.starts_with(meta::PREFIX));
     meta
 }
 

@@ -6,12 +6,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use regrow_protocol::frame::Frame;
+use regrow_protocol::{header, method};
 
 use super::parameters::Parameters;
 use super::request::PROTOCOL_VERSION;
 
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const METHOD: HeaderName = HeaderName::from_static(header::METHOD);
+const NAME: HeaderName = HeaderName::from_static(header::NAME);
 
 /// Puts the headers of a message there.
 pub(super) fn headers(message: &Frame, parameters: &Parameters, headers: &mut HeaderMap) {
@@ -25,15 +26,11 @@ pub(super) fn headers(message: &Frame, parameters: &Parameters, headers: &mut He
         put(PROTOCOL_VERSION, &version);
     }
     put(METHOD, method);
-    let name = match method {
-        "tools/call" | "prompts/get" => message.name(),
-        "resources/read" => message.uri(),
-        _ => None,
-    };
+    let name = header::name(message);
     if let Some(name) = &name {
         put(NAME, name);
     }
-    if method == "tools/call" {
+    if method == method::TOOLS_CALL {
         for (header, value) in parameters.headers(message, name.as_deref().unwrap_or_default()) {
             put(header, &value);
         }

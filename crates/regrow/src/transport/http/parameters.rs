@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use http::HeaderName;
 use regrow_protocol::frame::Frame;
+use regrow_protocol::header;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -132,8 +133,11 @@ fn without(result: &[u8], barred: &HashSet<usize>) -> Option<Vec<u8>> {
 /// Finds the marked properties; none if the marks break the rules.
 fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored>) -> Option<()> {
     if let Some(mark) = schema.get("x-mcp-header") {
-        let header =
-            HeaderName::try_from(format!("mcp-param-{}", mark.as_str().filter(|it| !it.is_empty())?));
+        let header = HeaderName::try_from(format!(
+            "{}{}",
+            header::PARAMETER_PREFIX,
+            mark.as_str().filter(|it| !it.is_empty())?
+        ));
         let header = header.ok()?;
         // Not numbers of every kind: not every reader sees the same fraction.
         let primitive = matches!(schema.get("type")?.as_str()?, "string" | "integer" | "boolean");

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue};
 use regrow_core::{Evidence, Fault};
+use regrow_protocol::error_code;
 use regrow_protocol::frame::{Frame, Kind};
 use regrow_protocol::text::Escaped;
 
@@ -117,7 +118,7 @@ impl Refusal {
             // A server that does not know the session often has not read the message, and so knows no id.
             (_, Some(response)) => {
                 let version = text.to_ascii_lowercase().contains("protocol version");
-                response.id().is_none() && response.error_code() != Some(-32700) && !version
+                response.id().is_none() && response.error_code() != Some(error_code::PARSE_ERROR) && !version
             }
             (_, None) => false,
         };

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use regrow_core::Fault;
+use regrow_protocol::header;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use url::Url;
@@ -21,12 +22,12 @@ use super::wire::{self, Wire};
 use crate::transport::Ear;
 use crate::within::{passed, within};
 
-pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
+pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAST_EVENT_ID);
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const JSON: HeaderValue = HeaderValue::from_static(header::JSON);
+const EVENTS: HeaderValue = HeaderValue::from_static(header::EVENT_STREAM);
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const MAX_REDIRECTS: usize = 3;
 /// So often may a message be refused for what the credential lacks: others widen it for their needs at the same time.

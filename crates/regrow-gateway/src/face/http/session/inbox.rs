@@ -6,6 +6,7 @@ use regrow::core::Epoch;
 use regrow::transport::BoxFuture;
 use regrow::{Inbox, Incoming, Unasked};
 use regrow_protocol::frame::{self, Frame, Kind, RawId};
+use regrow_protocol::notification;
 
 use super::super::lane::{Lane, Weight};
 use super::{Call, Session, State};
@@ -19,7 +20,7 @@ impl State {
         if let Some(lane) = call.and_then(|id| of(&|call| call.id == *id)) {
             return Some(lane);
         }
-        if message.method() == Some("notifications/progress") {
+        if message.method() == Some(notification::PROGRESS) {
             let token = message.progress_token().and_then(RawId::parse)?;
             return of(&|call| call.token.as_ref() == Some(&token));
         }
@@ -43,7 +44,7 @@ impl Inbox for Session {
             Kind::Request { id, method } => {
                 (frame.with_id(&state.questions.ask(epoch, id, method)), Weight::Needed)
             }
-            Kind::Notification { method: "notifications/cancelled" } => {
+            Kind::Notification { method: notification::CANCELLED } => {
                 let ours = frame.request_id().and_then(|id| state.questions.withdraw(epoch, &id));
                 let Some(ours) = ours else { return false };
                 (frame.with_request_id(&ours), Weight::Notification)
@@ -75,7 +76,7 @@ impl Inbox for Session {
         let lost = self.state().questions.lose(epoch);
         for ours in lost {
             let params = format!("{{\"requestId\":{ours},\"reason\":\"the server is gone\"}}");
-            let line = frame::notification("notifications/cancelled", Some(params.as_bytes()));
+            let line = frame::notification(notification::CANCELLED, Some(params.as_bytes()));
             if let Ok(frame) = Frame::parse(line.clone()) {
                 let lane = self.state().way(&self.listening, None, &frame);
                 // A client that cannot be told has left, or will find its answer dropped.

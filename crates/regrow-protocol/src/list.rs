@@ -1,4 +1,6 @@
-//! The lists that servers have, and what the protocol calls their parts.
+//! The lists that a server offers, and what the protocol calls their parts.
+
+use crate::{method, notification};
 
 /// One of the lists of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -9,7 +11,7 @@ pub enum List {
     Prompts,
     /// What can be read.
     Resources,
-    /// How more that can be read is named.
+    /// How more resources are named.
     Templates,
 }
 
@@ -20,10 +22,10 @@ impl List {
     /// The method that asks for it.
     pub fn method(self) -> &'static str {
         match self {
-            List::Tools => "tools/list",
-            List::Prompts => "prompts/list",
-            List::Resources => "resources/list",
-            List::Templates => "resources/templates/list",
+            List::Tools => method::TOOLS_LIST,
+            List::Prompts => method::PROMPTS_LIST,
+            List::Resources => method::RESOURCES_LIST,
+            List::Templates => method::RESOURCES_TEMPLATES_LIST,
         }
     }
 
@@ -51,18 +53,27 @@ impl List {
         }
     }
 
-    /// The notification that tells of a change.
+    /// The notification of a change.
     pub fn notification(self) -> &'static str {
         match self {
-            List::Tools => "notifications/tools/list_changed",
-            List::Prompts => "notifications/prompts/list_changed",
-            List::Resources | List::Templates => "notifications/resources/list_changed",
+            List::Tools => notification::TOOLS_LIST_CHANGED,
+            List::Prompts => notification::PROMPTS_LIST_CHANGED,
+            List::Resources | List::Templates => notification::RESOURCES_LIST_CHANGED,
         }
     }
 
-    /// The lists that this notification tells a change of.
+    /// The lists that this notification reports a change of.
     pub fn changed_by(notification: &str) -> impl Iterator<Item = List> {
         List::ALL.into_iter().filter(move |list| list.notification() == notification)
+    }
+
+    /// The member of a subscription's filter that asks for changes; modern era.
+    pub fn filter(self) -> &'static str {
+        match self {
+            List::Tools => "toolsListChanged",
+            List::Prompts => "promptsListChanged",
+            List::Resources | List::Templates => "resourcesListChanged",
+        }
     }
 }
 
