@@ -40,7 +40,7 @@ pub(crate) fn run(options: Adopt) -> u8 {
         Ok(false) => return code,
         Err(error) => return failed(&error.to_string()),
     }
-    match file.replace(&plan.apply(file.text()), !options.undo) {
+    match file.replace(&plan.text, !options.undo) {
         Ok(backup) => {
             eprintln!("regrow: {} is changed; restart its host to take effect", file.shown());
             if let Some(backup) = backup {

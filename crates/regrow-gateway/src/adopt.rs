@@ -1,19 +1,18 @@
 //! Puts `regrow wrap` in front of the servers of a host's configuration, and takes it away again.
 //!
-//! Text in, edits out: what is not edited stays as it is, byte for byte. An adopted entry holds all that is needed to
+//! Text in, text out: what is not edited stays as it is, byte for byte. An adopted entry holds all that is needed to
 //! undo it, so no backup is.
 
 mod difference;
-mod edit;
 mod entry;
-mod place;
 mod process;
 mod remote;
+mod tree;
 
 use jsonc_parser::ast::Object;
+use jsonc_parser::cst::{CstObject, CstObjectProp, CstRootNode};
 
 use crate::config::document;
-use edit::Edit;
 use entry::Entry;
 
 /// What is to be done to a text.
@@ -21,9 +20,8 @@ use entry::Entry;
 pub struct Plan {
     /// What becomes of each server, in the order of the text.
     pub steps: Vec<Step>,
-    edits: Vec<Edit>,
-    /// Values that should not be shown.
-    secrets: Vec<std::ops::Range<usize>>,
+    /// The text as it will be.
+    pub text: String,
 }
 
 /// What becomes of one server.
@@ -75,8 +73,8 @@ pub enum PlanError {
 /// How to put every server, or the one of this name, behind `program`, which is the absolute path of ours.
 pub fn adopt(text: &str, program: &str, only: Option<&str>) -> Result<Plan, PlanError> {
     plan(text, only, |entry| match entry.is_ours(program) {
-        true if entry.is_wrapped() => (Outcome::Left("it is behind regrow already"), vec![]),
-        true => (Outcome::Left("it is regrow itself"), vec![]),
+        true if entry.is_wrapped() => Outcome::Left("it is behind regrow already"),
+        true => Outcome::Left("it is regrow itself"),
         false if entry.command.is_some() => process::adopt(entry, program),
         false => remote::adopt(entry, program),
     })
@@ -86,9 +84,9 @@ pub fn adopt(text: &str, program: &str, only: Option<&str>) -> Result<Plan, Plan
 pub fn undo(text: &str, program: &str, only: Option<&str>) -> Result<Plan, PlanError> {
     plan(text, only, |entry| {
         if !entry.is_ours(program) || !entry.is_wrapped() {
-            (Outcome::Left("it is not behind regrow"), vec![])
+            Outcome::Left("it is not behind regrow")
         } else if !entry.is_adopted() {
-            (Outcome::Left("it was put behind regrow by hand"), vec![])
+            Outcome::Left("it was put behind regrow by hand")
         } else if remote::is_adopted(entry) {
             remote::undo(entry)
         } else {
@@ -97,69 +95,82 @@ pub fn undo(text: &str, program: &str, only: Option<&str>) -> Result<Plan, PlanE
     })
 }
 
-fn plan(
-    text: &str,
-    only: Option<&str>,
-    decide: impl Fn(&Entry<'_>) -> (Outcome, Vec<Edit>),
-) -> Result<Plan, PlanError> {
-    let line_of = |offset: usize| text[..offset].bytes().filter(|byte| *byte == b'\n').count() + 1;
-    let root =
-        document::parse(text).map_err(|(offset, text)| PlanError::Text { line: line_of(offset), text })?;
-    let mut plan = Plan { steps: vec![], edits: vec![], secrets: vec![] };
-    let mut names = vec![];
-    for section in sections(&root) {
-        for property in &section.properties {
-            let name = property.name.as_str();
-            names.push(name.escape_debug().to_string());
-            if only.is_some_and(|only| only != name) {
-                continue;
-            }
-            let (outcome, edits) = match Entry::read(text, &property.value) {
-                Ok(entry) => {
-                    plan.secrets.extend(entry.secrets());
-                    decide(&entry)
-                }
-                Err(problem) => (Outcome::Refused(problem), vec![]),
-            };
-            plan.edits.extend(edits);
-            let line = line_of(property.range.start);
-            plan.steps.push(Step { server: name.to_owned(), line, outcome });
+fn plan(text: &str, only: Option<&str>, edit: impl Fn(&Entry) -> Outcome) -> Result<Plan, PlanError> {
+    let (tree, lines) = parse(text)?;
+    let (mut names, mut steps) = (vec![], vec![]);
+    for (server, line) in servers(&tree).into_iter().zip(lines) {
+        let name = server.decoded_name().unwrap_or_default();
+        names.push(name.escape_debug().to_string());
+        if only.is_some_and(|only| only != name) {
+            continue;
         }
+        let outcome = Entry::read(server.value()).map_or_else(Outcome::Refused, |entry| edit(&entry));
+        steps.push(Step { server: name, line, outcome });
     }
-    match (names.is_empty(), plan.steps.is_empty()) {
+    match (names.is_empty(), steps.is_empty()) {
         (true, _) => Err(PlanError::NoServers),
         (false, true) => Err(PlanError::NoSuchServer { names }),
-        (false, false) => {
-            plan.edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
-            Ok(plan)
-        }
+        (false, false) => Ok(Plan { steps, text: tree.to_string() }),
     }
 }
 
+/// The tree, which knows no positions, and the line in which each server begins.
+fn parse(text: &str) -> Result<(CstRootNode, Vec<usize>), PlanError> {
+    let line_of = |offset: usize| text[..offset].matches('\n').count() + 1;
+    let wrong = |(offset, text)| PlanError::Text { line: line_of(offset), text };
+    let root = document::parse(text).map_err(wrong)?;
+    let properties = sections(
+        &root,
+        |place: &&Object<'_>, name| place.get_object(name),
+        |place| place.properties.iter().filter_map(|property| property.value.as_object()).collect(),
+    );
+    let lines =
+        properties.iter().flat_map(|section| &section.properties).map(|server| line_of(server.range.start));
+    let tree = CstRootNode::parse(text, &document::OPTIONS)
+        .map_err(|error| wrong((error.range().start, error.kind().to_string())))?;
+    Ok((tree, lines.collect()))
+}
+
 /// Where hosts keep servers: at top level, per project (Claude Code), or among other settings (VS Code).
-fn sections<'a>(root: &'a Object<'a>) -> Vec<&'a Object<'a>> {
-    let projects = root.get_object("projects").into_iter().flat_map(|projects| &projects.properties);
-    let places = std::iter::once(root)
-        .chain(root.get_object("mcp"))
-        .chain(projects.filter_map(|project| project.value.as_object()));
-    places.flat_map(|place| ["mcpServers", "servers"].map(|name| place.get_object(name))).flatten().collect()
+fn sections<T: Clone>(
+    root: T,
+    member: impl Fn(&T, &str) -> Option<T>,
+    members: impl Fn(&T) -> Vec<T>,
+) -> Vec<T> {
+    let projects = member(&root, "projects").map(|projects| members(&projects)).unwrap_or_default();
+    let places = [root.clone()].into_iter().chain(member(&root, "mcp")).chain(projects);
+    places.flat_map(|place| ["mcpServers", "servers"].map(|name| member(&place, name))).flatten().collect()
+}
+
+fn servers(tree: &CstRootNode) -> Vec<CstObjectProp> {
+    let objects =
+        |place: &CstObject| place.properties().iter().filter_map(CstObjectProp::object_value).collect();
+    let root = tree.object_value();
+    let sections =
+        root.map(|root| sections(root, |place, name| place.object_value(name), |place| objects(place)));
+    sections.into_iter().flatten().flat_map(|section| section.properties()).collect()
 }
 
 impl Plan {
     /// Whether nothing is to be changed.
     pub fn is_empty(&self) -> bool {
-        self.edits.is_empty()
+        let changes = |step: &Step| matches!(step.outcome, Outcome::Changed | Outcome::ChangedWith(_));
+        !self.steps.iter().any(changes)
     }
 
-    /// The text as it will be.
-    pub fn apply(&self, text: &str) -> String {
-        edit::apply(text, 0..text.len(), self.edits.iter().map(|edit| (&edit.range, &*edit.text)))
-    }
-
-    /// What changes, line by line, for people; without the values of variables and headers.
+    /// What changes in `text`, line by line, for people; without the values of variables and headers.
     pub fn difference(&self, text: &str) -> String {
-        difference::text(text, &self.edits, &self.secrets)
+        difference::text(&without_secrets(text), &without_secrets(&self.text))
     }
+}
+
+/// Nothing at all if it cannot be read, so that no secret is shown.
+fn without_secrets(text: &str) -> String {
+    let Ok(tree) = CstRootNode::parse(text, &document::OPTIONS) else { return String::new() };
+    for entry in servers(&tree).iter().filter_map(|server| Entry::read(server.value()).ok()) {
+        entry.hide_secrets();
+    }
+    tree.to_string()
 }
 
 #[cfg(test)]

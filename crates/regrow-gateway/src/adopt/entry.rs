@@ -1,140 +1,109 @@
-//! The entry of one server in a host's configuration, with the places of everything that may change.
+//! The entry of one server in a host's configuration.
 
-use std::ops::Range;
 use std::path::Path;
 
-use jsonc_parser::ast::{Object, ObjectProp, StringLit, Value};
-use jsonc_parser::common::Ranged;
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstStringLit};
 use regrow::Mask;
 
 use super::remote;
 
-/// A member of the entry.
-#[derive(Clone, Copy)]
-pub(super) struct Member<'a> {
-    pub(super) name: &'a str,
-    property: &'a ObjectProp<'a>,
-}
-
 /// A server's entry.
-pub(super) struct Entry<'a> {
-    pub(super) text: &'a str,
-    object: &'a Object<'a>,
-    pub(super) command: Option<(Member<'a>, &'a StringLit<'a>)>,
-    /// The arguments, which are all texts; none where there is no such member.
-    pub(super) args: Option<(Member<'a>, Vec<&'a StringLit<'a>>)>,
+pub(super) struct Entry {
+    pub(super) object: CstObject,
+    pub(super) command: Option<(CstObjectProp, CstStringLit)>,
+    pub(super) args: Option<Args>,
 }
 
-impl<'a> Entry<'a> {
+/// Its arguments, which are all texts.
+pub(super) struct Args {
+    pub(super) member: CstObjectProp,
+    pub(super) list: CstArray,
+    pub(super) texts: Vec<CstStringLit>,
+}
+
+impl Entry {
     /// Says what is wrong with an entry that we should not touch.
-    pub(super) fn read(text: &'a str, value: &'a Value<'a>) -> Result<Entry<'a>, String> {
-        let Value::Object(object) = value else { return Err("it is no object; correct it first".into()) };
-        let mut seen: Vec<&str> = vec![];
-        for property in &object.properties {
-            if seen.contains(&property.name.as_str()) {
+    pub(super) fn read(value: Option<CstNode>) -> Result<Entry, String> {
+        let object = value.and_then(|value| value.as_object()).ok_or("it is no object; correct it first")?;
+        let mut seen: Vec<Option<String>> = vec![];
+        for property in object.properties() {
+            if seen.contains(&property.decoded_name()) {
                 return Err("one of its members is written twice; correct it first".into());
             }
-            seen.push(property.name.as_str());
+            seen.push(property.decoded_name());
         }
-        let mut entry = Entry { text, object, command: None, args: None };
-        if let Some(member) = entry.member("command") {
-            let text = member.text().ok_or("its command is no text; correct it first")?;
+        let mut entry = Entry { object, command: None, args: None };
+        if let Some(member) = entry.object.get("command") {
+            let text = text(&member).ok_or("its command is no text; correct it first")?;
             entry.command = Some((member, text));
         }
-        if let Some(member) = entry.member("args") {
-            let texts = member.value().as_array().map(|list| list.elements.iter().map(Value::as_string_lit));
-            let texts = texts.and_then(Iterator::collect::<Option<Vec<_>>>);
-            entry.args = Some((member, texts.ok_or("its args are no list of texts; correct them first")?));
+        if let Some(member) = entry.object.get("args") {
+            let wrong = "its args are no list of texts; correct them first";
+            let list = member.array_value().ok_or(wrong)?;
+            let texts = list.elements().iter().map(CstNode::as_string_lit).collect::<Option<_>>();
+            entry.args = Some(Args { member, list, texts: texts.ok_or(wrong)? });
         }
         Ok(entry)
     }
 
-    pub(super) fn member(&self, name: &str) -> Option<Member<'a>> {
-        let property = self.object.properties.iter().find(|property| property.name.as_str() == name)?;
-        Some(Member { name: property.name.as_str(), property })
-    }
-
     /// The first of these members.
-    pub(super) fn any(&self, names: &[&str]) -> Option<Member<'a>> {
-        names.iter().find_map(|name| self.member(name))
+    pub(super) fn any(&self, names: &[&str]) -> Option<CstObjectProp> {
+        names.iter().find_map(|name| self.object.get(name))
     }
 
     /// Whether its command is ours.
     pub(super) fn is_ours(&self, program: &str) -> bool {
         self.command.as_ref().is_some_and(|(_, command)| {
-            command.value == program
-                || Path::new(&*command.value).file_name().is_some_and(|it| it == "regrow")
+            let command = decoded(command);
+            command == program || Path::new(&command).file_name().is_some_and(|it| it == "regrow")
         })
     }
 
     /// Whether it runs `regrow wrap`, if its command is ours.
     pub(super) fn is_wrapped(&self) -> bool {
-        self.arg(0) == Some("wrap")
+        let first = self.args.as_ref().and_then(|args| args.texts.first());
+        first.is_some_and(|first| decoded(first) == "wrap")
     }
 
     /// Whether we have put it there: people write `regrow`, we write where it is.
     pub(super) fn is_adopted(&self) -> bool {
-        self.command.as_ref().is_some_and(|(_, command)| Path::new(&*command.value).is_absolute())
+        self.command.as_ref().is_some_and(|(_, command)| Path::new(&decoded(command)).is_absolute())
     }
 
-    pub(super) fn arg(&self, number: usize) -> Option<&str> {
-        self.args.as_ref().and_then(|(_, args)| args.get(number)).map(|arg| &*arg.value)
-    }
-
-    /// How it is written.
-    pub(super) fn raw(&self, value: &impl Ranged) -> &'a str {
-        &self.text[value.range().start..value.range().end]
-    }
-
-    /// The places of values that should not be shown: variables, headers, some URLs, and what follows an option that sounds secret.
-    pub(super) fn secrets(&self) -> Vec<Range<usize>> {
-        let objects =
-            ["env", "headers"].into_iter().filter_map(|name| self.member(name)?.value().as_object());
-        let values = objects.flat_map(|object| &object.properties).map(|property| bytes(&property.value));
-        let mut secrets: Vec<Range<usize>> = values.collect();
-        let url = self.any(&remote::URLS).and_then(|url| url.text());
-        secrets.extend(url.filter(|url| remote::may_be_secret(&url.value)).map(bytes));
-        let args = self.args.as_ref().map_or(&[][..], |(_, args)| args);
-        for (number, arg) in args.iter().enumerate().filter(|(_, arg)| arg.value.starts_with('-')) {
-            let (option, value, at) = match (arg.value.split_once('='), args.get(number + 1)) {
-                (Some((option, value)), _) => (option, value, *arg),
-                (None, Some(next)) => (&*arg.value, &*next.value, *next),
-                (None, None) => continue,
-            };
-            if Mask::secrets_of([(option.to_owned(), value.to_owned())]).next().is_some() {
-                secrets.push(bytes(at));
+    /// Hides what should not be shown: variables, headers, some URLs, and what follows an option that sounds secret.
+    pub(super) fn hide_secrets(&self) {
+        let objects = ["env", "headers"].into_iter().filter_map(|name| self.object.object_value(name));
+        for property in objects.flat_map(|object| object.properties()) {
+            if property.decoded_name().is_none_or(|name| name != remote::ADOPTED) {
+                property.set_value(CstInputValue::String("***".into()));
             }
         }
-        secrets
+        let url = self.any(&remote::URLS).and_then(|url| text(&url));
+        let mut secrets: Vec<CstStringLit> =
+            url.into_iter().filter(|url| remote::may_be_secret(&decoded(url))).collect();
+        let args = self.args.as_ref().map_or(&[][..], |args| &args.texts);
+        for (number, arg) in args.iter().enumerate() {
+            let words = decoded(arg);
+            let (option, value, at) = match (words.split_once('='), args.get(number + 1)) {
+                _ if !words.starts_with('-') => continue,
+                (Some((option, value)), _) => (option, value.to_owned(), arg),
+                (None, Some(next)) => (&*words, decoded(next), next),
+                (None, None) => continue,
+            };
+            if Mask::secrets_of([(option.to_owned(), value)]).next().is_some() {
+                secrets.push(at.clone());
+            }
+        }
+        secrets.iter().for_each(|secret| secret.set_raw_value("\"***\"".into()));
     }
 }
 
-impl<'a> Member<'a> {
-    pub(super) fn value(&self) -> &'a Value<'a> {
-        &self.property.value
-    }
-
-    pub(super) fn text(&self) -> Option<&'a StringLit<'a>> {
-        self.property.value.as_string_lit()
-    }
-
-    /// Where its name stands.
-    pub(super) fn key(&self) -> Range<usize> {
-        bytes(&self.property.name)
-    }
-
-    /// From its name to the end of its value.
-    pub(super) fn whole(&self) -> Range<usize> {
-        self.key().start..self.value().range().end
-    }
-
-    /// What stands between its name and its value.
-    pub(super) fn colon(&self, text: &'a str) -> &'a str {
-        &text[self.key().end..self.value().range().start]
-    }
+/// The text that a member is.
+pub(super) fn text(member: &CstObjectProp) -> Option<CstStringLit> {
+    member.value()?.as_string_lit()
 }
 
-/// Where something stands, in bytes.
-pub(super) fn bytes(value: &impl Ranged) -> Range<usize> {
-    value.range().start..value.range().end
+/// What a literal means. It was parsed, so it means something.
+pub(super) fn decoded(literal: &CstStringLit) -> String {
+    literal.decoded_value().unwrap_or_default()
 }

@@ -1,15 +1,14 @@
 //! A remote server: its URL becomes `regrow wrap URL`. A header, or a URL that may hold a secret, moves into the
 //! environment, never into arguments, which every user of a machine can see.
 
-use jsonc_parser::ast::{Object, ObjectProp, StringLit};
+use jsonc_parser::cst::{CstNode, CstObject, CstObjectProp, CstStringLit};
 
 use super::Outcome;
-use super::edit::Edit;
-use super::entry::{Entry, Member, bytes};
-use super::place::{is_only, quoted, separator};
+use super::entry::{Entry, decoded, text};
+use super::tree::{quoted, separator, splice};
 
 /// Says what the entry was: the name of its URL, its type where it had one, and whether it had headers.
-const ADOPTED: &str = "REGROW_ADOPTED";
+pub(super) const ADOPTED: &str = "REGROW_ADOPTED";
 /// Holds the URL where that may be secret.
 const URL: &str = "REGROW_ADOPTED_URL";
 /// What `regrow wrap` takes a header from.
@@ -26,105 +25,99 @@ const LONGEST_WORD: usize = 20;
 const LOGIN: &str = "if your host signs in to it (OAuth), undo this: regrow cannot sign in";
 const BY_HAND: &str = "it was changed since it was put behind regrow; put it back by hand";
 
-pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> (Outcome, Vec<Edit>) {
-    match edits(entry, program) {
-        Ok(edits) => (Outcome::ChangedWith(LOGIN), edits),
-        Err(problem) => (Outcome::Refused(problem.into()), vec![]),
+pub(super) fn adopt(entry: &Entry, program: &str) -> Outcome {
+    match put_behind(entry, program) {
+        Ok(()) => Outcome::ChangedWith(LOGIN),
+        Err(problem) => Outcome::Refused(problem.into()),
     }
 }
 
-fn edits(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, &'static str> {
+fn put_behind(entry: &Entry, program: &str) -> Result<(), &'static str> {
     let url = entry.any(&URLS).ok_or("it has neither a command nor a URL; correct it first")?;
-    let address = url.text().ok_or("its URL is no text; correct it first")?;
+    let address = text(&url).ok_or("its URL is no text; correct it first")?;
     if entry.any(&SIGN_IN).is_some() {
         return Err("its host signs in to it, which regrow cannot; leave it as it is");
     }
-    if entry.member("env").is_some() || entry.args.is_some() {
+    if entry.object.get("env").is_some() || entry.args.is_some() {
         return Err("it has a URL, and env or args as well; correct it first");
     }
-    if !is_only(url.colon(entry.text), ":") {
+    if url.children().iter().any(CstNode::is_comment) {
         return Err("there is a comment before its URL; move it away first");
     }
     let kind = kind_of(entry)?;
-    let headers = match entry.member("headers") {
-        Some(member) => Some((member, headers_of(&member)?)),
+    let headers = match entry.object.get("headers") {
+        Some(member) => Some((Headers::read(&member)?, member)),
         None => None,
     };
 
-    let mut what = vec![url.name];
-    what.extend(kind.map(|(_, word)| &*word.value));
-    what.extend(headers.as_ref().map(|_| "headers"));
-    let may_be_secret = may_be_secret(&address.value);
-    let mut variables = vec![(ADOPTED, quoted(&what.join(" ")), None)];
-    if may_be_secret {
-        variables.push((URL, entry.raw(address).to_owned(), Some("\"***\"")));
+    let mut what = vec![url.decoded_name().unwrap_or_default()];
+    what.extend(kind.as_ref().map(decoded));
+    what.extend(headers.as_ref().map(|_| "headers".to_owned()));
+    let mut variables = vec![format!("\"{ADOPTED}\": {}", quoted(&what.join(" ")))];
+    let mut argument = address.raw_value();
+    if may_be_secret(&decoded(&address)) {
+        variables.push(format!("\"{URL}\": {argument}"));
+        argument = quoted(&format!("env:{URL}"));
     }
-    let variables = |secret: bool, separator: &str| {
-        let pairs = variables.iter().map(|(name, value, shown)| {
-            let value = shown.filter(|_| secret).unwrap_or(value);
-            format!("\"{name}\": {value}")
-        });
-        pairs.collect::<Vec<_>>().join(&format!(",{separator}"))
-    };
+    let (colon, gap) = (colon(&url), separator(url.previous_siblings()));
+    let mut new = format!("\"command\"{colon}{},{gap}\"args\"{colon}[\"wrap\", {argument}]", quoted(program));
 
-    let (colon, gap) = (url.colon(entry.text), separator(entry.text, url.whole().start));
-    let argument = if may_be_secret { quoted(&format!("env:{URL}")) } else { entry.raw(address).to_owned() };
-    let new = |secret: bool| {
-        let mut new =
-            format!("\"command\"{colon}{},{gap}\"args\"{colon}[\"wrap\", {argument}]", quoted(program));
-        if headers.is_none() {
-            new.push_str(&format!(",{gap}\"env\"{colon}{{ {} }}", variables(secret, " ")));
-        }
-        new
-    };
-    let mut edits = vec![Edit::replace(url.whole(), new(false)).shown_as(new(true))];
-    edits.extend(kind.map(|(_, word)| Edit::replace(bytes(word), "\"stdio\"")));
-    if let Some((member, header)) = headers {
-        edits.push(Edit::replace(member.key(), "\"env\""));
-        match header {
-            Some((property, value)) => {
-                let at = bytes(&property.name).start;
-                let gap = separator(entry.text, at);
-                let put = |secret| format!("{},{gap}\"{HEADER}\"", variables(secret, gap));
-                edits.push(Edit::replace(bytes(&property.name), put(false)).shown_as(put(true)));
-                let name = property.name.as_str();
-                let value_text = &entry.raw(value)[1..];
-                let shown = format!("\"{name}: ***\"");
-                edits.push(Edit::replace(bytes(value), format!("\"{name}: {value_text}")).shown_as(shown));
-            }
-            None => {
-                let at = bytes(member.value()).start + 1;
-                edits.push(Edit::insert(at, variables(false, " ")).shown_as(variables(true, " ")));
+    if let Some(kind) = kind {
+        kind.set_raw_value("\"stdio\"".into());
+    }
+    match headers {
+        None => new.push_str(&format!(",{gap}\"env\"{colon}{{ {} }}", variables.join(", "))),
+        Some((headers, member)) => {
+            rename(&member, "\"env\"".into());
+            match headers {
+                Headers::None(object) => splice(object, 1..1, &variables.join(", ")),
+                Headers::One(header, value) => {
+                    let gap = separator(header.previous_siblings());
+                    let name = header.decoded_name().unwrap_or_default();
+                    variables.push(format!("\"{HEADER}\""));
+                    rename(&header, variables.join(&format!(",{gap}")));
+                    value.set_raw_value(format!("\"{name}: {}", &value.raw_value()[1..]));
+                }
             }
         }
     }
-    Ok(edits)
+    splice(entry.object.clone(), url.child_index()..url.child_index() + 1, &new);
+    Ok(())
 }
 
 /// Its type or transport, which must be one that we know.
-fn kind_of<'a>(entry: &Entry<'a>) -> Result<Option<(Member<'a>, &'a StringLit<'a>)>, &'static str> {
+fn kind_of(entry: &Entry) -> Result<Option<CstStringLit>, &'static str> {
     let Some(member) = entry.any(&["type", "transport"]) else { return Ok(None) };
-    match member.text() {
-        Some(word) if TYPES.contains(&&*word.value) => Ok(Some((member, word))),
-        _ => Err("its type is not one of http, streamable-http and sse; correct it first"),
+    match text(&member).filter(|word| TYPES.contains(&&*decoded(word))) {
+        Some(word) => Ok(Some(word)),
+        None => Err("its type is not one of http, streamable-http and sse; correct it first"),
     }
 }
 
 /// The one header, if there is any. More cannot be told to `regrow wrap` without a file.
-fn headers_of<'a>(
-    member: &Member<'a>,
-) -> Result<Option<(&'a ObjectProp<'a>, &'a StringLit<'a>)>, &'static str> {
-    let headers: &Object<'_> =
-        member.value().as_object().ok_or("its headers are no object; correct them first")?;
-    match &headers.properties[..] {
-        [] => Ok(None),
-        [header] => {
-            let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-            let value = header.value.as_string_lit().filter(|_| is_name(header.name.as_str()));
-            value.map(|value| Some((header, value))).ok_or("its header is no text; correct it first")
+enum Headers {
+    None(CstObject),
+    One(CstObjectProp, CstStringLit),
+}
+
+impl Headers {
+    fn read(member: &CstObjectProp) -> Result<Headers, &'static str> {
+        let object = member.object_value().ok_or("its headers are no object; correct them first")?;
+        match &object.properties()[..] {
+            [] => Ok(Headers::None(object)),
+            [header] => {
+                let is_name =
+                    |name: String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+                let value = text(header).filter(|_| header.decoded_name().is_some_and(is_name));
+                value
+                    .map(|value| Headers::One(header.clone(), value))
+                    .ok_or("its header is no text; correct it first")
+            }
+            _ => Err(
+                "it has several headers, which must not stand among arguments, where others can see them; \
+                      write them into a file, a line each, and use `regrow wrap --header-file FILE URL`",
+            ),
         }
-        _ => Err("it has several headers, which must not stand among arguments, where others can see them; \
-                  write them into a file, a line each, and use `regrow wrap --header-file FILE URL`"),
     }
 }
 
@@ -136,69 +129,96 @@ pub(super) fn may_be_secret(url: &str) -> bool {
 }
 
 /// Whether this entry was a remote server.
-pub(super) fn is_adopted(entry: &Entry<'_>) -> bool {
-    entry.member("env").is_some_and(|env| variable(&env, ADOPTED).is_some())
+pub(super) fn is_adopted(entry: &Entry) -> bool {
+    entry.object.object_value("env").is_some_and(|env| env.get(ADOPTED).is_some())
 }
 
-fn variable<'a>(env: &Member<'a>, name: &str) -> Option<&'a ObjectProp<'a>> {
-    env.value().as_object()?.properties.iter().find(|property| property.name.as_str() == name)
-}
-
-pub(super) fn undo(entry: &Entry<'_>) -> (Outcome, Vec<Edit>) {
-    match undo_edits(entry) {
-        Some(edits) => (Outcome::Changed, edits),
-        None => (Outcome::Refused(BY_HAND.into()), vec![]),
+pub(super) fn undo(entry: &Entry) -> Outcome {
+    match take_out(entry) {
+        Some(()) => Outcome::Changed,
+        None => Outcome::Refused(BY_HAND.into()),
     }
 }
 
-fn undo_edits(entry: &Entry<'_>) -> Option<Vec<Edit>> {
-    let (command, _) = entry.command.as_ref()?;
-    let (args, texts) = entry.args.as_ref()?;
-    let env = entry.member("env")?;
-    let what = variable(&env, ADOPTED)?.value.as_string_lit()?.value.to_string();
+/// None, and nothing is changed, if it is not as we have left it.
+fn take_out(entry: &Entry) -> Option<()> {
+    let ((command, _), args) = (entry.command.as_ref()?, entry.args.as_ref()?);
+    let env = entry.object.get("env")?;
+    let variables = env.object_value()?;
+    let what = decoded(&text(&variables.get(ADOPTED)?)?);
     let mut what: Vec<&str> = what.split(' ').collect();
     let had_headers = what.last() == Some(&"headers");
     what.truncate(what.len() - usize::from(had_headers));
     let (&key, kind) = what.split_first()?;
-    let hidden = variable(&env, URL);
-    let address = match hidden {
-        Some(property) => property.value.as_string_lit()?,
-        None => texts.get(1).copied().filter(|_| texts.len() == 2)?,
+    let hidden = variables.get(URL);
+    let address = match &hidden {
+        Some(property) => text(property)?,
+        None => args.texts.get(1).filter(|_| args.texts.len() == 2)?.clone(),
     };
-    let follows = |before: &Member<'_>, after: &Member<'_>| {
-        entry.text.get(before.whole().end..after.key().start).is_some_and(|between| is_only(between, ","))
-    };
-    let variables = &env.value().as_object()?.properties;
     let ours = 1 + usize::from(hidden.is_some());
-    let is_whole = URLS.contains(&key) && follows(command, args) && (had_headers || follows(args, &env));
-    if !is_whole || variables.len() > ours + usize::from(had_headers) {
+    let is_whole = URLS.contains(&key)
+        && follows(entry, command, &args.member)
+        && (had_headers || follows(entry, &args.member, &env));
+    let all = variables.properties();
+    if !is_whole || all.len() > ours + usize::from(had_headers) {
         return None;
     }
-
-    let end = if had_headers { args.whole().end } else { env.whole().end };
-    let restored = format!("\"{key}\"{}{}", command.colon(entry.text), entry.raw(address));
-    let shown = format!("\"{key}\"{}\"***\"", command.colon(entry.text));
-    let mut restore = Edit::replace(command.whole().start..end, restored);
-    if hidden.is_some() {
-        restore = restore.shown_as(shown);
-    }
-    let mut edits = vec![restore];
-    if let Some(kind) = kind.first() {
-        let word = entry.any(&["type", "transport"])?.text()?;
-        edits.push(Edit::replace(bytes(word), quoted(kind)));
-    }
-    if had_headers {
-        edits.push(Edit::replace(env.key(), "\"headers\""));
-        let first = bytes(&variables.first()?.name).start;
-        match variables.get(ours) {
-            Some(header) => {
-                let value = header.value.as_string_lit()?;
-                let (name, rest) = entry.raw(value).strip_prefix('"')?.split_once(": ")?;
-                edits.push(Edit::replace(first..bytes(&header.name).end, quoted(name)));
-                edits.push(Edit::replace(bytes(value), format!("\"{rest}")).shown_as("\"***\""));
-            }
-            None => edits.push(Edit::replace(first..bytes(&variables.last()?.value).end, "")),
+    let kind = match kind.first() {
+        Some(kind) => Some((text(&entry.any(&["type", "transport"])?)?, kind)),
+        None => None,
+    };
+    let header = match all.get(ours) {
+        Some(header) => {
+            let value = text(header)?;
+            let raw = value.raw_value();
+            let (name, rest) = raw.strip_prefix('"')?.split_once(": ")?;
+            Some((header, value, quoted(name), format!("\"{rest}")))
         }
+        None => None,
+    };
+
+    let restored = format!("\"{key}\"{}{}", colon(command), address.raw_value());
+    if let Some((word, kind)) = kind {
+        word.set_raw_value(quoted(kind));
     }
-    Some(edits)
+    let mut last = &env;
+    if had_headers {
+        last = &args.member;
+        rename(&env, "\"headers\"".into());
+        let first = all.first()?.child_index();
+        let end = match header {
+            Some((header, value, name, rest)) => {
+                rename(header, name);
+                value.set_raw_value(rest);
+                header.child_index()
+            }
+            None => all.last()?.child_index() + 1,
+        };
+        splice(variables, first..end, "");
+    }
+    splice(entry.object.clone(), command.child_index()..last.child_index() + 1, &restored);
+    Some(())
+}
+
+/// Whether one member follows another with nothing but a comma between them.
+pub(super) fn follows(entry: &Entry, before: &CstObjectProp, after: &CstObjectProp) -> bool {
+    let children = entry.object.children();
+    let between = children.get(before.child_index() + 1..after.child_index());
+    between.is_some_and(|nodes| {
+        nodes.iter().all(|node| node.is_whitespace() || node.is_newline() || node.is_comma())
+    })
+}
+
+/// What stands between the name of a member and its value.
+fn colon(member: &CstObjectProp) -> String {
+    let children = member.children();
+    let end = member.value().map_or(children.len(), |value| value.child_index());
+    children[1..end].iter().map(ToString::to_string).collect()
+}
+
+/// Writes this where the name of a member stands.
+fn rename(member: &CstObjectProp, raw: String) {
+    if let Some(name) = member.name().and_then(|name| name.as_string_lit()) {
+        name.set_raw_value(raw);
+    }
 }

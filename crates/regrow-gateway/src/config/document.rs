@@ -67,23 +67,23 @@ impl Document {
 /// What some editors put at the beginning of a file; no part of its text.
 pub(crate) const MARK: char = '\u{feff}';
 
-/// The object that a text is, with positions in bytes; or where it is none, and why.
-///
 /// Comments and trailing commas are let pass. Everything else is JSON, as the hosts that share the file read it.
+pub(crate) const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+/// The object that a text is, with positions in bytes; or where it is none, and why.
 pub(crate) fn parse(text: &str) -> Result<Object<'_>, (usize, String)> {
-    let options = ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    };
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &options);
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS);
     let value = match parsed {
         Ok(parsed) => parsed.value,
         Err(error) => {
