@@ -132,8 +132,7 @@ async fn check(options: &Check, wanted: Wanted) -> io::Result<u8> {
 fn text(options: &Check, findings: &[Finding]) -> String {
     match options.json {
         true => {
-            let servers: Vec<_> = findings.iter().map(Finding::json).collect();
-            format!("{:#}\n", json!({ "servers": servers }))
+            format!("{:#}\n", json!({ "servers": findings }))
         }
         false => table::text(findings, wants_colour()),
     }
@@ -143,8 +142,7 @@ fn text(options: &Check, findings: &[Finding]) -> String {
 fn refused(options: &Check, problems: &Problems) -> u8 {
     eprintln!("{problems}");
     if options.json {
-        let problems: Vec<_> = problems.0.iter().map(finding::problem_json).collect();
-        let _ = print(&format!("{:#}\n", json!({ "problems": problems }))); // The exit code says the same.
+        let _ = print(&format!("{:#}\n", json!({ "problems": problems.0 }))); // The exit code says the same.
     }
     USAGE
 }

@@ -4,14 +4,14 @@
 //! A gateway holds a lock on its file. The system releases it however the gateway ends, so a file without a lock is stale.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 /// More are not looked at.
 const MAX_FILES: usize = 256;
@@ -19,7 +19,8 @@ const MAX_FILES: usize = 256;
 const LONGEST: u64 = 16 << 10;
 
 /// A gateway that runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Running {
     /// Its address, without a path.
     pub(crate) url: String,
@@ -99,11 +100,11 @@ fn announce_in(folder: &Path, running: &Running) -> io::Result<Announced> {
     // The order of names is the order of starts.
     let name = format!("{:020}-{}", born.as_nanos(), running.pid);
     let draft = folder.join(format!(".{name}"));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     let path = folder.join(format!("{name}.json"));
     let written = flock(&file, FlockOperation::NonBlockingLockExclusive)
         .map_err(io::Error::from)
-        .and_then(|()| file.write_all(running.json().to_string().as_bytes()))
+        .and_then(|()| Ok(serde_json::to_writer(&file, running)?))
         // It appears whole, and locked.
         .and_then(|()| std::fs::rename(&draft, &path));
     match written {
@@ -132,31 +133,12 @@ fn read(path: &Path) -> Option<Running> {
     }
     let mut text = String::new();
     file.take(LONGEST).read_to_string(&mut text).ok()?;
-    Running::parse(&serde_json::from_str(&text).ok()?)
+    serde_json::from_str(&text).ok()
 }
 
 /// A link in the folder is none of ours.
 fn libc_nofollow() -> i32 {
     rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()
-}
-
-impl Running {
-    fn json(&self) -> Value {
-        json!({ "url": self.url, "pid": self.pid, "tokenEnvs": self.token_envs, "configFiles": self.config_files })
-    }
-
-    fn parse(value: &Value) -> Option<Running> {
-        let list = |name: &str| -> Vec<String> {
-            let texts = value[name].as_array().into_iter().flatten().filter_map(Value::as_str);
-            texts.map(str::to_owned).collect()
-        };
-        Some(Running {
-            url: value["url"].as_str()?.to_owned(),
-            pid: value["pid"].as_u64()?.try_into().ok()?,
-            token_envs: list("tokenEnvs"),
-            config_files: list("configFiles"),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -3,23 +3,28 @@
 use std::time::Duration;
 
 use regrow_gateway::config::{Message, Problems};
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 
 /// What is known of a server now. Everything in it is safe to print, but for the name.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) name: String,
     pub(super) state: State,
     /// Which era it speaks.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) era: Option<&'static str>,
     /// How many tools it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tools: Option<usize>,
     /// From its start to the end of the handshake.
+    #[serde(rename = "startMs", serialize_with = "millis", skip_serializing_if = "Option::is_none")]
     pub(super) start: Option<Duration>,
+    #[serde(flatten)]
     pub(super) problem: Option<Problem>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum State {
     Ok,
     Broken,
@@ -27,14 +32,17 @@ pub(super) enum State {
 }
 
 /// Why it is broken.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Problem {
+    #[serde(rename = "problem")]
     pub(super) text: String,
     /// The fault's name for machines, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fault: Option<&'static str>,
     /// The first and the last lines of its standard error.
     pub(super) stderr: Vec<String>,
     /// What is wrong with its entry in the configuration.
+    #[serde(rename = "problems", skip_serializing_if = "Vec::is_empty")]
     pub(super) entry: Vec<Message>,
 }
 
@@ -60,41 +68,8 @@ impl Finding {
     pub(super) fn disabled(name: String) -> Finding {
         Finding { name, state: State::Disabled, era: None, tools: None, start: None, problem: None }
     }
-
-    pub(super) fn json(&self) -> Value {
-        let mut finding = json!({ "name": self.name, "state": self.state.name() });
-        let mut put = |key: &str, value: Value| finding[key] = value;
-        if let Some(era) = self.era {
-            put("era", era.into());
-        }
-        if let Some(tools) = self.tools {
-            put("tools", tools.into());
-        }
-        if let Some(start) = self.start {
-            put("startMs", u64::try_from(start.as_millis()).unwrap_or(u64::MAX).into());
-        }
-        if let Some(problem) = &self.problem {
-            put("problem", problem.text.as_str().into());
-            put("stderr", problem.stderr.clone().into());
-            if let Some(fault) = problem.fault {
-                put("fault", fault.into());
-            }
-            if !problem.entry.is_empty() {
-                put("problems", problem.entry.iter().map(problem_json).collect());
-            }
-        }
-        finding
-    }
 }
 
-/// A problem of a configuration, for a machine.
-pub(super) fn problem_json(message: &Message) -> Value {
-    json!({
-        "file": &*message.place.file,
-        "line": message.place.line,
-        "column": message.place.column,
-        "server": message.server,
-        "field": message.field,
-        "text": message.text,
-    })
+fn millis<S: Serializer>(length: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    length.map(|length| length.as_millis() as u64).serialize(serializer)
 }

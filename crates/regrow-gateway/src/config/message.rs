@@ -3,13 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 /// So many problems are shown; the rest is counted.
 const SHOWN: usize = 50;
 
 /// Where something stands in a file. Lines and columns count from one; 0 is the file as a whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
     /// The file as it was named, safe to print.
+    #[serde(serialize_with = "text")]
     pub file: Arc<str>,
     /// The line.
     pub line: usize,
@@ -17,10 +20,15 @@ pub struct Place {
     pub column: usize,
 }
 
+fn text<S: serde::Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
 /// Something to say about a place. It quotes no value of the file, since that may be a secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Message {
     /// Where.
+    #[serde(flatten)]
     pub place: Place,
     /// Which server is meant, if one is. Safe to print.
     pub server: Option<String>,
