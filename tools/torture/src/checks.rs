@@ -42,41 +42,21 @@ pub enum Promise {
     EndsClean,
 }
 
-impl Promise {
-    /// All of them.
-    pub const ALL: [Promise; 12] = [
-        Promise::OneAnswer,
-        Promise::InTime,
-        Promise::NeverTwice,
-        Promise::Truth,
-        Promise::Recovers,
-        Promise::OneServer,
-        Promise::NoOrphans,
-        Promise::NoZombies,
-        Promise::Flat,
-        Promise::Unharmed,
-        Promise::Status,
-        Promise::EndsClean,
-    ];
-
-    /// As a sentence.
-    pub fn text(self) -> &'static str {
-        match self {
-            Promise::OneAnswer => "every call gets exactly one answer, its own",
-            Promise::InTime => "every call is answered in time",
-            Promise::NeverTwice => "nothing runs twice unless it was declared safe",
-            Promise::Truth => "what callers are told is true",
-            Promise::Recovers => "the connection comes back",
-            Promise::OneServer => "there is at most one server at a time",
-            Promise::NoOrphans => "no process is left behind",
-            Promise::NoZombies => "no child waits to be reaped",
-            Promise::Flat => "memory, open files, threads and tasks do not grow",
-            Promise::Unharmed => "a server that nothing is done to answers every call",
-            Promise::Status => "what it says about its state is true",
-            Promise::EndsClean => "it ends in good order when its client leaves or it is told to",
-        }
-    }
-}
+/// All promises, as sentences.
+pub(crate) const PROMISES: [(Promise, &str); 12] = [
+    (Promise::OneAnswer, "every call gets exactly one answer, its own"),
+    (Promise::InTime, "every call is answered in time"),
+    (Promise::NeverTwice, "nothing runs twice unless it was declared safe"),
+    (Promise::Truth, "what callers are told is true"),
+    (Promise::Recovers, "the connection comes back"),
+    (Promise::OneServer, "there is at most one server at a time"),
+    (Promise::NoOrphans, "no process is left behind"),
+    (Promise::NoZombies, "no child waits to be reaped"),
+    (Promise::Flat, "memory, open files, threads and tasks do not grow"),
+    (Promise::Unharmed, "a server that nothing is done to answers every call"),
+    (Promise::Status, "what it says about its state is true"),
+    (Promise::EndsClean, "it ends in good order when its client leaves or it is told to"),
+];
 
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +71,8 @@ pub struct Broken {
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.whose, self.promise.text(), self.what)
+        let text = PROMISES.iter().find(|(promise, _)| *promise == self.promise).map_or("", |(_, text)| text);
+        write!(f, "{}: {text}: {}", self.whose, self.what)
     }
 }
 

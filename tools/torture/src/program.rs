@@ -33,14 +33,6 @@ pub(crate) enum Ending {
     Killed,
 }
 
-/// How a program ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Farewell {
-    pub(crate) took: Duration,
-    /// As the system tells it; none if it had to be killed.
-    pub(crate) code: Option<i32>,
-}
-
 impl Program {
     /// Starts it, with its standard output where that is a pipe. Each line of its log is heard as it comes.
     pub(crate) fn start(
@@ -63,8 +55,8 @@ impl Program {
         !matches!(lock(&self.child).try_wait(), Ok(None))
     }
 
-    /// Ends it so. Returns how it ended and how long that took.
-    pub(crate) fn end(&self, ending: Ending, limit: Duration) -> Farewell {
+    /// Ends it so. Returns its exit code; none if a signal ended it, or it had to be killed.
+    pub(crate) fn end(&self, ending: Ending, limit: Duration) -> Option<i32> {
         let began = Instant::now();
         match ending {
             Ending::Left => drop(lock(&self.stdin).take()),
@@ -75,12 +67,12 @@ impl Program {
         while began.elapsed() < limit {
             match child.try_wait() {
                 Ok(None) => thread::sleep(GLANCE),
-                Ok(Some(status)) => return Farewell { took: began.elapsed(), code: status.code() },
+                Ok(Some(status)) => return status.code(),
                 Err(_) => break,
             }
         }
         end(&mut child);
-        Farewell { took: began.elapsed(), code: None }
+        None
     }
 
     /// Its last words.

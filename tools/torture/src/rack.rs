@@ -105,9 +105,9 @@ impl Rack<'_> {
         let children: Vec<Process> =
             system::children(self.program().pid).0.into_iter().filter_map(system::living).collect();
         if !self.program().has_ended() {
-            let farewell = self.program().end(self.ending, FAREWELL_LIMIT);
-            if farewell.code != Some(0) && self.ending != Ending::Killed {
-                self.breaks(Promise::EndsClean, format!("{:?}, it ended as {farewell:?}", self.ending));
+            let code = self.program().end(self.ending, FAREWELL_LIMIT);
+            if code != Some(0) && self.ending != Ending::Killed {
+                self.breaks(Promise::EndsClean, format!("{:?}, its exit code was {code:?}", self.ending));
             }
         }
         self.lanes.iter_mut().for_each(|lane| lane.far.end_site());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::call::{Delivery, Told};
-use super::checks::{Promise, growth};
+use super::checks::{PROMISES, growth};
 use super::plan::Kind;
 use super::{Outcome, Sample, Subject};
 
@@ -23,8 +23,7 @@ impl Outcome {
                 "atMs": millis(cycle.at), "recoveryMs": cycle.recovery.map(millis) })
         });
         let count = |promise| self.broken.iter().filter(|broken| broken.promise == promise).count();
-        let promises =
-            Promise::ALL.map(|promise| json!({ "promise": promise.text(), "broken": count(promise) }));
+        let promises = PROMISES.map(|(promise, text)| json!({ "promise": text, "broken": count(promise) }));
         json!({
             "seed": self.seed,
             "target": self.target.name(),
@@ -180,7 +179,7 @@ fn quantile(sorted: &[u64], share: f64) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::call::{Call, Tool};
-    use crate::checks::Broken;
+    use crate::checks::{Broken, Promise};
     use crate::{Asked, Cycle, Target};
 
     fn outcome(broken: Vec<Broken>) -> Outcome {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use regrow_chaos::processes::{self, Stat};
 
+use super::Sample;
+
 /// The variable in the environment of everything that a lane starts.
 pub(crate) const MARK: &str = "REGROW_TORTURE";
 
@@ -42,21 +44,16 @@ pub(crate) fn children(parent: u32) -> (Vec<u32>, Vec<u32>) {
     (numbers(alive), numbers(dead))
 }
 
-/// What a process holds.
-pub(crate) struct Holding {
-    pub(crate) memory_kib: u64,
-    pub(crate) files: u64,
-    pub(crate) threads: u64,
-}
-
-pub(crate) fn holding(pid: u32) -> Option<Holding> {
+/// What a process holds; `at` and `tasks` are for the caller to fill in.
+pub(crate) fn holding(pid: u32) -> Option<Sample> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {
         let line = status.lines().find(|line| line.starts_with(name))?;
         line.split_whitespace().nth(1)?.parse().ok()
     };
     let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64;
-    Some(Holding { memory_kib: field("VmRSS:")?, files, threads: field("Threads:")? })
+    let (memory_kib, threads) = (field("VmRSS:")?, field("Threads:")?);
+    Some(Sample { at: Duration::ZERO, memory_kib, files, threads, tasks: None })
 }
 
 /// How long a process was ready to run in all, and was not run. None where the system does not count it.

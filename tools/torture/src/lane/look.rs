@@ -53,13 +53,8 @@ impl Lane<'_> {
             self.breaks(Promise::Status, format!("{name}: it serves, and says that it is not ready"));
         }
         if let Some(holding) = system::holding(pid) {
-            self.record.samples.push(Sample {
-                at: self.shared.began.elapsed(),
-                memory_kib: holding.memory_kib,
-                files: holding.files,
-                threads: holding.threads,
-                tasks: self.hand.face.tasks(),
-            });
+            let (at, tasks) = (self.shared.began.elapsed(), self.hand.face.tasks());
+            self.record.samples.push(Sample { at, tasks, ..holding });
         }
     }
 
