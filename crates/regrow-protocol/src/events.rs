@@ -11,6 +11,9 @@ use self::building::{Building, Field, keep};
 use crate::lines::Line;
 
 mod building;
+mod write;
+
+pub use write::{COMMENT, OutgoingEvent};
 
 /// Cuts a stream into events.
 pub struct Events {

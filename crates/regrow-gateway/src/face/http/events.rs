@@ -9,17 +9,18 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 use http_body::Frame;
+use regrow_protocol::events::{COMMENT, OutgoingEvent};
 use regrow_protocol::header;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::lane::{First, Lane, Next};
 
 /// How soon a client whose stream broke shall come back.
-const RETRY: &str = "retry: 1000\n";
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Who listens to a lane. Dropping it is leaving.
 pub(super) struct Events {
@@ -56,16 +57,16 @@ impl Events {
     /// before there is anything to tell; clients from before 2025-11-25 stumble over that.
     pub(super) fn resumable(mut self, primed: bool) -> Events {
         self.has_ids = true;
-        self.opening = Some(match primed {
-            true => format!("id: {}-{}\n{RETRY}data: \n\n", self.lane.number, self.lane.last_sent()).into(),
-            false => format!("{RETRY}\n").into(),
-        });
+        let id = primed.then(|| self.event_id(self.lane.last_sent()));
+        let data = primed.then_some(&b""[..]);
+        let event = OutgoingEvent { id: id.as_deref(), retry: Some(RETRY), data, ..OutgoingEvent::default() };
+        self.opening = Some(event.to_bytes());
         self
     }
 
     /// Says this before all else.
-    pub(super) fn opening(mut self, text: String) -> Events {
-        self.opening = Some(text.into());
+    pub(super) fn opening(mut self, event: OutgoingEvent<'_>) -> Events {
+        self.opening = Some(event.to_bytes());
         self
     }
 
@@ -86,14 +87,13 @@ impl Events {
     }
 
     fn event(&self, number: u64, line: &Bytes) -> Bytes {
-        let mut event = BytesMut::with_capacity(line.len() + 64);
-        if self.has_ids {
-            event.put_slice(format!("id: {}-{number}\n", self.lane.number).as_bytes());
-        }
-        event.put_slice(b"event: message\ndata: ");
-        event.put_slice(line.trim_ascii_end());
-        event.put_slice(b"\n\n");
-        event.freeze()
+        let id = self.has_ids.then(|| self.event_id(number));
+        let data = Some(line.trim_ascii_end());
+        OutgoingEvent { id: id.as_deref(), name: Some("message"), retry: None, data }.to_bytes()
+    }
+
+    fn event_id(&self, number: u64) -> String {
+        format!("{}-{number}", self.lane.number)
     }
 }
 
@@ -112,7 +112,7 @@ impl http_body::Body for Events {
                 Poll::Ready(Next::End) => return Poll::Ready(None),
                 Poll::Pending => {
                     std::task::ready!(self.silence.as_mut().poll(cx));
-                    Bytes::from_static(b":\n\n")
+                    Bytes::from_static(COMMENT)
                 }
             },
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
+use regrow_protocol::events::OutgoingEvent;
 use regrow_protocol::header;
 
 use super::Face;
@@ -30,10 +31,12 @@ pub(super) fn open(
     let visit = face.sessions.begin(face, caller)?;
     let session = visit.session.clone();
     let posts = path.strip_suffix("sse").unwrap_or_default();
-    let address = format!("event: endpoint\ndata: {posts}messages?{SESSION}{}\n\n", session.id);
+    let address = format!("{posts}messages?{SESSION}{}", session.id);
+    let data = Some(address.as_bytes());
+    let endpoint = OutgoingEvent { name: Some("endpoint"), data, ..OutgoingEvent::default() };
     let leaving = Leaving { session: session.clone(), _visit: visit };
     let events = Events::listen(&session.listening, None, face.limits.beat, leaving);
-    Ok(events.ok_or_else(Refusal::no_session)?.opening(address).into_response())
+    Ok(events.ok_or_else(Refusal::no_session)?.opening(endpoint).into_response())
 }
 
 /// A message of a client. What comes of it goes to its stream.
