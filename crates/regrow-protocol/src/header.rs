@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::frame::Frame;
 use crate::method;
 
@@ -29,5 +32,49 @@ pub fn name(message: &Frame) -> Option<Cow<'_, str>> {
         method::TOOLS_CALL | method::PROMPTS_GET => message.name(),
         method::RESOURCES_READ => message.uri(),
         _ => None,
+    }
+}
+
+/// A value as a header can carry it: in Base64 where it could not stand there as it is.
+pub fn encode(value: &str) -> Cow<'_, str> {
+    let is_plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let looks_packed = value.starts_with(PACKED_START) && value.ends_with(PACKED_END);
+    if is_plain && !looks_packed && !value.is_empty() && value.trim() == value {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(format!("{PACKED_START}{}{PACKED_END}", STANDARD.encode(value)))
+}
+
+/// The value that a header carries. `None` where it is packed, but not Base64 of a text.
+pub fn decode(text: &str) -> Option<Cow<'_, str>> {
+    match text.strip_prefix(PACKED_START).and_then(|rest| rest.strip_suffix(PACKED_END)) {
+        None => Some(Cow::Borrowed(text)),
+        Some(packed) => String::from_utf8(STANDARD.decode(packed).ok()?).ok().map(Cow::Owned),
+    }
+}
+
+const PACKED_START: &str = "=?base64?";
+const PACKED_END: &str = "?=";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_header_cannot_carry_is_packed() {
+        for (value, carried) in [
+            ("pay", "pay"),
+            ("file:///a b", "file:///a b"),
+            ("gr\u{fc}n", "=?base64?Z3LDvG4=?="),
+            ("", "=?base64??="),
+            (" a", "=?base64?IGE=?="),
+            ("a\r\nX: y", "=?base64?YQ0KWDogeQ==?="),
+            ("=?base64?eA==?=", "=?base64?PT9iYXNlNjQ/ZUE9PT89?="),
+        ] {
+            assert_eq!(encode(value), carried);
+            assert_eq!(decode(carried).as_deref(), Some(value));
+        }
+        assert_eq!(decode("=?base64?ZX?="), None);
+        assert_eq!(decode("=?base64?/w==?="), None);
     }
 }

@@ -6,12 +6,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::HeaderValue;
-use regrow::fuzzing::{header_value, headers};
+use regrow::fuzzing::headers;
 use regrow_protocol::frame::Frame;
+use regrow_protocol::header;
 
 pub(super) fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    let packed = header_value(&text);
+    let packed = header::encode(&text);
     assert!(packed.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{packed:?}");
     assert!(HeaderValue::from_str(&packed).is_ok());
     assert_eq!(unpack(&packed), text);

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use regrow::transport::http::MirroredArguments;
 use regrow_protocol::frame::Frame;
@@ -98,15 +96,10 @@ fn says(value: &Value, text: &str) -> bool {
     }
 }
 
-/// A header's value, unpacked from `=?base64?...?=` where it is packed.
+/// The value that a header carries.
 fn decoded<'a>(header: &str, value: &'a HeaderValue) -> Result<Cow<'a, str>, Refusal> {
     let text = value.to_str().map_err(|_| mismatch(header, "has characters that no header may have"))?;
-    let Some(packed) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
-        return Ok(Cow::Borrowed(text));
-    };
-    let bytes = STANDARD.decode(packed).ok();
-    let unpacked = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    unpacked.map(Cow::Owned).ok_or_else(|| mismatch(header, "is not Base64 of a text"))
+    header::decode(text).ok_or_else(|| mismatch(header, "is not Base64 of a text"))
 }
 
 /// It quotes nothing: values may be secret.

@@ -7,7 +7,6 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
 use regrow_core::Fault;
-use regrow_protocol::events::Events;
 use regrow_protocol::frame::Frame;
 use regrow_protocol::lines::Line;
 
@@ -17,25 +16,6 @@ use super::parameters::Parameters;
 use super::refusal::{Meaning, Refusal};
 use super::{BoxFuture, mirror, wire};
 use crate::transport::Ear;
-
-/// The events of a stream that comes in these pieces, each as a text.
-pub fn events(max_data: usize, pieces: impl IntoIterator<Item = Bytes>) -> Vec<String> {
-    let mut reader = Events::new(max_data);
-    let mut events = vec![];
-    for mut piece in pieces {
-        while !piece.is_empty() {
-            match reader.read(&mut piece) {
-                // Nothing more is read of such a stream; how much was depends on how it came.
-                Some(event) if event.endless => {
-                    events.push("endless".into());
-                    return events;
-                }
-                event => events.extend(event.map(|event| format!("{event:?}"))),
-            }
-        }
-    }
-    events
-}
 
 /// The status and the body of an answer that comes in these pieces, and whether it is whole; none if it cannot be read.
 pub fn answer<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<(u16, Vec<u8>, bool)> {
@@ -57,11 +37,6 @@ pub fn answer<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<(u16, Ve
             Piece::More => return Some((status.as_u16(), body, framing.may_end())),
         }
     }
-}
-
-/// How a value stands in a header.
-pub fn header_value(value: &str) -> String {
-    mirror::safe(value).into_owned()
 }
 
 /// The headers of a message, once the lists of tools in `result` were seen.

@@ -1,9 +1,5 @@
 //! What a message of the modern era says in its headers as well, so that those in between need not read it.
 
-use std::borrow::Cow;
-
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{header, method};
@@ -18,7 +14,7 @@ const NAME: HeaderName = HeaderName::from_static(header::NAME);
 pub(super) fn headers(message: &Frame, parameters: &Parameters, headers: &mut HeaderMap) {
     let method = message.method().unwrap_or_default();
     let mut put = |name: HeaderName, value: &str| {
-        if let Ok(value) = HeaderValue::from_str(&safe(value)) {
+        if let Ok(value) = HeaderValue::from_str(&header::encode(value)) {
             headers.insert(name, value);
         }
     };
@@ -35,16 +31,6 @@ pub(super) fn headers(message: &Frame, parameters: &Parameters, headers: &mut He
             put(header, &value);
         }
     }
-}
-
-/// The value, packed where a header could not carry it as it is.
-pub(super) fn safe(value: &str) -> Cow<'_, str> {
-    let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    let packed = value.starts_with("=?base64?") && value.ends_with("?=");
-    if plain && !packed && !value.is_empty() && value.trim() == value {
-        return Cow::Borrowed(value);
-    }
-    Cow::Owned(format!("=?base64?{}?=", STANDARD.encode(value)))
 }
 
 #[cfg(test)]
@@ -76,19 +62,6 @@ mod tests {
         ] {
             let message = format!(r#"{{"id":1,"method":"{method}","params":{{{member},{meta}}}}}"#);
             assert_eq!(of(&message), expected(method, name));
-        }
-    }
-
-    #[test]
-    fn what_a_header_cannot_carry_is_packed() {
-        assert_eq!(safe("us-west 1"), "us-west 1");
-        for (value, packed) in [
-            ("", "=?base64??="),
-            (" a", "=?base64?IGE=?="),
-            ("a\r\nX: y", "=?base64?YQ0KWDogeQ==?="),
-            ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
-        ] {
-            assert_eq!(safe(value), packed);
         }
     }
 }
