@@ -1,19 +1,12 @@
 //! Messages and answers of the gateway's own.
 
-use bytes::Bytes;
 use regrow::{Outcome, Reply};
-use regrow_protocol::error_code;
 use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::Value;
 
-/// A line of our own as a message.
-pub(crate) fn message(line: Bytes) -> Frame {
-    Frame::parse(line).expect("a message that we wrote ourselves is one")
-}
-
 /// An answer of our own. Who waits puts its id in.
 pub(crate) fn answer(result: &[u8]) -> Outcome {
-    Outcome::Answered(message(frame::response(&RawId::from(0), result)))
+    Outcome::Answered(Frame::built(frame::response(&RawId::from(0), result)))
 }
 
 /// The same, of a value.
@@ -25,11 +18,11 @@ pub(crate) fn answer_value(result: &Value) -> Outcome {
 pub(crate) fn refusal(code: i64, text: &str, data: Option<&Value>) -> Outcome {
     let data = data.map(Value::to_string);
     let line = frame::error(Some(&RawId::from(0)), code, text, data.as_ref().map(|data| data.as_bytes()));
-    Outcome::Answered(message(line))
+    Outcome::Answered(Frame::built(line))
 }
 
 pub(crate) fn unknown_method() -> Outcome {
-    refusal(error_code::METHOD_NOT_FOUND, "Method not found", None)
+    Outcome::Answered(Frame::built(frame::method_not_found(&RawId::from(0))))
 }
 
 /// A text as a raw JSON string.

@@ -137,7 +137,7 @@ impl Client {
             seat.submit(Request::new(request.clone(), id, Box::new(answers::Unheard)));
         }
         if greeting.is_some() && is_ready {
-            seat.forward(&answers::message(regrow_protocol::frame::notification(
+            seat.forward(&Frame::built(regrow_protocol::frame::notification(
                 notification::INITIALIZED,
                 None,
             )));
@@ -157,7 +157,7 @@ impl Client {
     }
 
     fn tell(&self, line: Bytes, call: Option<RawId>) {
-        self.inbox.take(Incoming { epoch: Epoch(0), call, frame: answers::message(line) });
+        self.inbox.take(Incoming { epoch: Epoch(0), call, frame: Frame::built(line) });
     }
 }
 

@@ -337,8 +337,7 @@ impl Server {
     }
 
     fn error(&self, kind: ErrorKind) -> Box<CallError> {
-        let nothing = Frame::parse(frame::request(&RawId::from(0), method::PING, None))
-            .expect("a message of ours is one");
+        let nothing = Frame::built(frame::request(&RawId::from(0), method::PING, None));
         Box::new(CallError::unsent(self.name.clone(), &nothing, kind))
     }
 }

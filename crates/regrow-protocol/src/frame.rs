@@ -25,7 +25,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 pub use batch::{MAX_BATCH, join_batch, split_batch};
-pub use build::{error, notification, request, response};
+pub use build::{cancellation, error, method_not_found, notification, request, response};
 use envelope::{Envelope, Shape};
 pub use error::{Invalid, ParseError};
 pub use id::RawId;
@@ -33,7 +33,7 @@ pub use pieces::{repeated_ids, split_first};
 pub use rewrite::Edit;
 pub use salvage::{Salvage, Salvaged};
 use span::Span;
-pub use subscription::stream_end;
+pub use subscription::{stream_complete, stream_end, stream_notification};
 
 /// One message, without a line end.
 ///
@@ -77,6 +77,11 @@ impl Frame {
             std::str::from_utf8(&bytes).map_err(|error| ParseError::NotJson { at: error.valid_up_to() })?;
         let envelope = envelope::read(text)?;
         Ok(Frame { bytes, envelope })
+    }
+
+    /// A line that a function of this module built from parts that are JSON.
+    pub fn built(line: Bytes) -> Frame {
+        Frame::parse(line).expect("a line that we built ourselves is a message")
     }
 
     /// What this message is.

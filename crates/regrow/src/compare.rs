@@ -7,7 +7,7 @@ use std::time::Duration;
 use regrow_core::Epoch;
 use regrow_protocol::frame::{self, Frame};
 use regrow_protocol::list::List;
-use regrow_protocol::{meta, method};
+use regrow_protocol::method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -176,9 +176,7 @@ fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
             let params: Value =
                 stream.request.params().and_then(|p| serde_json::from_slice(p).ok()).unwrap_or_default();
             if params["notifications"][filter] == true {
-                let id = &stream.caller_id;
-                let params = format!("{{\"_meta\":{{\"{}\":{id}}}}}", meta::SUBSCRIPTION_ID);
-                lines.push(frame::notification(method, Some(params.as_bytes())));
+                lines.push(frame::stream_notification(method, &stream.caller_id));
             }
         }
     } else {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Lifecycle, Manner, Orderer, Policy, State};
-use regrow_protocol::error_code;
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::version::Era;
 use serde_json::{Value, json};
@@ -336,8 +335,7 @@ impl Connection {
     ) -> Result<Answer, CallError> {
         let id = RawId::from(self.handle.requests.fetch_add(1, Ordering::Relaxed));
         let params = params.map(|params| params.to_string());
-        let request = Frame::parse(frame::request(&id, method, params.as_ref().map(|p| p.as_bytes())))
-            .expect("a message that we wrote ourselves is one");
+        let request = Frame::built(frame::request(&id, method, params.as_ref().map(|p| p.as_bytes())));
         let (reply, end) = oneshot::channel();
         let request = Request::new(request, id.clone(), Box::new(reply));
         self.shared.submit(request, Caller::Program, timeout);
@@ -362,13 +360,8 @@ impl Connection {
             }),
             // A program is told what a server that does not know the method would tell it.
             Ok(Outcome::Refused) => {
-                let line = frame::error(
-                    Some(&RawId::from(0)),
-                    error_code::METHOD_NOT_FOUND,
-                    "Method not found",
-                    None,
-                );
-                Ok(Answer(Frame::parse(line).expect("a message that we wrote ourselves is one")))
+                let line = frame::method_not_found(&RawId::from(0));
+                Ok(Answer(Frame::built(line)))
             }
         }
     }

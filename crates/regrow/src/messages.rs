@@ -8,7 +8,7 @@ use bytes::Bytes;
 use regrow_core::{CallId, Delivery, Epoch, Fault};
 use regrow_protocol::frame::{self, Frame, Kind, MAX_BATCH, ParseError, RawId, Salvage, Salvaged};
 use regrow_protocol::lines::Line;
-use regrow_protocol::{error_code, meta, method, notification};
+use regrow_protocol::{error_code, method, notification};
 use serde_json::value::RawValue;
 
 use crate::call::{Caller, Outcome, Pending};
@@ -140,9 +140,7 @@ impl Messages {
     fn answer_unasked(&self, id: &RawId, unasked: Unasked) {
         let line = match unasked {
             Unasked::Pong => frame::response(id, b"{}"),
-            Unasked::UnknownMethod => {
-                frame::error(Some(id), error_code::METHOD_NOT_FOUND, "Method not found", None)
-            }
+            Unasked::UnknownMethod => frame::method_not_found(id),
             Unasked::TooMany => frame::error(
                 Some(id),
                 error_code::SERVER_ERROR,
@@ -231,13 +229,9 @@ impl Messages {
         }
         if let Some(stream) = self.shared.answer(self.epoch, id, false) {
             self.shared.desk().stream_changed();
-            let caller_id = &stream.caller_id;
-            let meta = format!("{{\"{}\":{caller_id}}}", meta::SUBSCRIPTION_ID);
-            let result = format!("{{\"resultType\":\"complete\",\"_meta\":{meta}}}");
-            // As a result, which every client takes for an end in good order.
-            if let Ok(end) = Frame::parse(frame::response(caller_id, result.as_bytes())) {
-                stream.reply.end(Outcome::Answered(end));
-            }
+            // As a result: every client takes that for a regular end.
+            let end = Frame::built(frame::stream_complete(&stream.caller_id));
+            stream.reply.end(Outcome::Answered(end));
         }
         true
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Nature, Replay, ToolSafety};
 use regrow_protocol::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
 use regrow_protocol::lines::{Line, LineReader};
-use regrow_protocol::{error_code, method, notification};
+use regrow_protocol::{method, notification};
 use tokio::io::AsyncRead;
 
 use crate::call::{Outcome, Reply, Request};
@@ -58,9 +58,7 @@ impl Asked {
                 error.tool_result(&self.id, self.modern)
             }
             Outcome::Failed(error) => error.rpc_error(&self.id),
-            Outcome::Refused => {
-                frame::error(Some(&self.id), error_code::METHOD_NOT_FOUND, "Method not found", None)
-            }
+            Outcome::Refused => frame::method_not_found(&self.id),
         }
     }
 }

@@ -133,7 +133,7 @@ impl Client {
             (Some((server, original)), _) => {
                 let is_renamed = name.as_deref() != Some(&original);
                 let frame = match is_renamed {
-                    true => answers::message(request.frame.with([Edit::Name(&raw_text(&original))])),
+                    true => Frame::built(request.frame.with([Edit::Name(&raw_text(&original))])),
                     false => request.frame.clone(),
                 };
                 self.call(&server, Request { frame, ..request });
@@ -182,7 +182,7 @@ impl Client {
 
 pub(super) fn with_uri(request: &Frame, uri: &str) -> Frame {
     match request.uri().is_some_and(|old| old != uri) {
-        true => answers::message(request.with([Edit::Uri(&raw_text(uri))])),
+        true => Frame::built(request.with([Edit::Uri(&raw_text(uri))])),
         false => request.clone(),
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use regrow::Request;
-use regrow_protocol::{error_code, frame, method};
+use regrow_protocol::frame::{self, Frame};
+use regrow_protocol::{error_code, method};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -33,7 +34,7 @@ impl Client {
                     members.insert("ref".into(), reference);
                 }
                 let params = serde_json::to_vec(&members).unwrap_or_default();
-                answers::message(frame::request(&request.id, method::COMPLETION_COMPLETE, Some(&params)))
+                Frame::built(frame::request(&request.id, method::COMPLETION_COMPLETE, Some(&params)))
             }
         };
         self.call(&server, Request { frame, ..request });

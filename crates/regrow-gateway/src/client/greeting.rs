@@ -21,7 +21,7 @@ impl Client {
         let meta = request.meta().unwrap_or_default();
         let params = [b"{\"_meta\":", meta, b"}"].concat();
         let line = frame::request(&RawId::from(0), method::SERVER_DISCOVER, Some(&params));
-        self.state().greeting.get_or_insert_with(|| answers::message(line));
+        self.state().greeting.get_or_insert_with(|| Frame::built(line));
     }
 
     pub(super) fn initialize(&self, request: Request) {
@@ -187,7 +187,7 @@ mod tests {
 
     fn request(method: &str, meta: Value) -> Frame {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "_meta": meta } });
-        answers::message(request.to_string().into())
+        Frame::built(request.to_string().into())
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let greets = |method: &str, capabilities: Value| {
             let params = json!({ "capabilities": capabilities });
             let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-            answers_questions(&answers::message(request.to_string().into()))
+            answers_questions(&Frame::built(request.to_string().into()))
         };
         for name in ["elicitation", "sampling", "roots"] {
             assert!(greets("initialize", json!({ name: {} })), "{name}");

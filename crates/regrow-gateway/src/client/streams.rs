@@ -203,9 +203,7 @@ impl Client {
         let stream = state.streams.open.remove(at);
         drop(state);
         for part in stream.parts {
-            let params = format!("{{\"requestId\":{}}}", part.id);
-            let told =
-                answers::message(frame::notification(notification::CANCELLED, Some(params.as_bytes())));
+            let told = Frame::built(frame::cancellation(&part.id, None));
             part.seat.cancel(&part.id, &told);
         }
         true
@@ -235,17 +233,13 @@ impl Client {
 fn part_of(params: &Value, part: &Part) -> Frame {
     let mut params = params.clone();
     params["notifications"] = json!({ "resourceSubscriptions": part.uris });
-    answers::message(frame::request(
-        &part.id,
-        method::SUBSCRIPTIONS_LISTEN,
-        Some(params.to_string().as_bytes()),
-    ))
+    Frame::built(frame::request(&part.id, method::SUBSCRIPTIONS_LISTEN, Some(params.to_string().as_bytes())))
 }
 
 /// The end of a stream names it as its client does.
 fn renamed(outcome: Outcome, id: &RawId) -> Outcome {
     let Outcome::Answered(end) = &outcome else { return outcome };
-    frame::stream_end(end, id).map(|line| Outcome::Answered(answers::message(line))).unwrap_or(outcome)
+    frame::stream_end(end, id).map(|line| Outcome::Answered(Frame::built(line))).unwrap_or(outcome)
 }
 
 struct PartEnd {

@@ -7,13 +7,12 @@ use regrow::core::State;
 use regrow::{Connection, Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::version::MODERN;
-use regrow_protocol::{meta, method, notification};
+use regrow_protocol::{meta, method};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::Server;
-use crate::answers::message;
 use crate::config::{Options, Start};
 
 /// A stream that ended is not opened again at once.
@@ -106,7 +105,7 @@ impl Tending {
         });
         let line = frame::request(&id(), method::SUBSCRIPTIONS_LISTEN, Some(params.to_string().as_bytes()));
         self.stream = Stream::Open;
-        self.connection.submit(Request::new(message(line), id(), Box::new(Ended(self.ended.clone()))));
+        self.connection.submit(Request::new(Frame::built(line), id(), Box::new(Ended(self.ended.clone()))));
     }
 
     /// The server has ended the stream.
@@ -118,9 +117,7 @@ impl Tending {
     /// Nobody needs the server: nor do we need to hear of its lists.
     fn rest(&mut self) {
         if std::mem::replace(&mut self.stream, Stream::Closed) == Stream::Open {
-            let params = format!("{{\"requestId\":{STREAM}}}");
-            let cancelled = message(frame::notification(notification::CANCELLED, Some(params.as_bytes())));
-            self.connection.cancel(&id(), &cancelled);
+            self.connection.cancel(&id(), &Frame::built(frame::cancellation(&id(), None)));
         }
         self.connection.rest();
     }

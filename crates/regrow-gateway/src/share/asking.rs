@@ -90,7 +90,7 @@ impl Commons {
     fn ask(&self, about: About, method: &str, params: Value) {
         let id = RawId::from(0); // No client's id looks like this.
         let request = frame::request(&id, method, Some(params.to_string().as_bytes()));
-        let request = Frame::parse(request).expect("a message that we wrote ourselves is one");
+        let request = Frame::built(request);
         let answer = Answer { commons: self.me.clone(), about: Some((about, request.clone())) };
         self.connection.submit(Request::new(request, id, Box::new(answer)));
     }
@@ -157,7 +157,7 @@ fn refusal(text: &str) -> Outcome {
 
 /// An answer of our own. Who waits puts its id in.
 fn answer(line: bytes::Bytes) -> Outcome {
-    Outcome::Answered(Frame::parse(line).expect("a message that we wrote ourselves is one"))
+    Outcome::Answered(Frame::built(line))
 }
 
 /// Waits for the server's answer to a question of ours, and hears it in any case: others wait for what it settles.

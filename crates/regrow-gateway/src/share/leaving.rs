@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use regrow::Outcome;
-use regrow_protocol::frame::{self, Frame};
-use regrow_protocol::notification;
+use regrow_protocol::frame::{self, Frame, RawId};
 
 use super::Commons;
 use super::scope::scoped;
@@ -50,7 +49,5 @@ impl Commons {
 
 /// In which words the server is told.
 pub(super) fn notification() -> Frame {
-    let params = br#"{"requestId":0,"reason":"the client left"}"#;
-    Frame::parse(frame::notification(notification::CANCELLED, Some(params)))
-        .expect("a message that we wrote ourselves is one")
+    Frame::built(frame::cancellation(&RawId::from(0), Some("the client left")))
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::RawId;
+use crate::{error_code, notification};
 
 /// A request. `params` is raw JSON.
 pub fn request(id: &RawId, method: &str, params: Option<&[u8]>) -> Bytes {
@@ -42,6 +43,22 @@ pub fn error(id: Option<&RawId>, code: i64, message: &str, data: Option<&[u8]>) 
     let mut line = open(id);
     member(&mut line, "error", &error);
     close(line)
+}
+
+/// The error for a request whose method is unknown.
+pub fn method_not_found(id: &RawId) -> Bytes {
+    error(Some(id), error_code::METHOD_NOT_FOUND, "Method not found", None)
+}
+
+/// Cancels the request of this id.
+pub fn cancellation(id: &RawId, reason: Option<&str>) -> Bytes {
+    let mut params = b"{\"requestId\":".to_vec();
+    params.extend_from_slice(id.as_bytes());
+    if let Some(reason) = reason {
+        member(&mut params, "reason", quoted(reason).as_bytes());
+    }
+    params.push(b'}');
+    notification(notification::CANCELLED, Some(&params))
 }
 
 /// Makes one message one line: between tokens a line break is as good as a space, and nowhere else may it stand.
@@ -98,5 +115,20 @@ mod tests {
         );
         let error = Frame::parse(error(Some(&id), 5, "", None)).unwrap();
         assert_eq!((error.id(), error.error_code()), (Some(id), Some(5)));
+    }
+
+    #[test]
+    fn a_cancellation_repeats_the_id_as_it_was_written() {
+        for id in ["7", "1.0", "\"\\u0061\"", "\"a\u{200b}b\u{ad}\""] {
+            let id = RawId::parse(id.as_bytes()).unwrap();
+            let cancelled = Frame::built(cancellation(&id, Some("over \"now\"")));
+            assert_eq!(
+                (cancelled.request_id(), cancelled.method()),
+                (Some(id), Some("notifications/cancelled"))
+            );
+        }
+        let bare =
+            "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":7}}\n";
+        assert_eq!(cancellation(&7.into(), None), bare);
     }
 }

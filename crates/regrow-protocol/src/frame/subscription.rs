@@ -1,11 +1,11 @@
-//! The end of a subscription stream.
+//! Messages of a subscription stream, which name it by the id of the request that opened it.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{Frame, RawId, response};
+use super::{Frame, RawId, notification, response};
 use crate::meta;
 
 type Object = BTreeMap<String, Box<RawValue>>;
@@ -18,6 +18,20 @@ pub fn stream_end(end: &Frame, id: &RawId) -> Option<Bytes> {
     meta.insert(meta::SUBSCRIPTION_ID.to_owned(), serde_json::from_slice(id.as_bytes()).ok()?);
     result.insert("_meta".to_owned(), to_raw_value(&meta).ok()?);
     Some(response(id, &serde_json::to_vec(&result).ok()?))
+}
+
+/// A notification on the stream of the request `id`, without parameters of its own.
+pub fn stream_notification(method: &str, id: &RawId) -> Bytes {
+    notification(method, Some(&[b"{", &meta_of(id)[..], b"}"].concat()))
+}
+
+/// The response that ends the stream of the request `id` in the regular way.
+pub fn stream_complete(id: &RawId) -> Bytes {
+    response(id, &[b"{\"resultType\":\"complete\",", &meta_of(id)[..], b"}"].concat())
+}
+
+fn meta_of(id: &RawId) -> Vec<u8> {
+    [b"\"_meta\":{\"", meta::SUBSCRIPTION_ID.as_bytes(), b"\":", id.as_bytes(), b"}"].concat()
 }
 
 #[cfg(test)]
@@ -43,6 +57,22 @@ mod tests {
             [r#"{"id":7,"result":{}}"#, r#"{"id":7,"result":{"_meta":1}}"#, r#"{"id":7,"error":{"code":1}}"#]
         {
             assert_eq!(ended(end, "1"), None, "{end}");
+        }
+    }
+
+    #[test]
+    fn a_stream_is_named_as_its_client_wrote_its_id() {
+        for id in ["7", "\"a\u{200b}\""] {
+            let id = RawId::parse(id.as_bytes()).unwrap();
+            let changed = Frame::built(stream_notification("notifications/tools/list_changed", &id));
+            assert_eq!(changed.subscription_id(), Some(id.clone()));
+            let complete = Frame::built(stream_complete(&id));
+            assert_eq!(complete.id(), Some(id.clone()));
+            let result: serde_json::Value = serde_json::from_slice(complete.result().unwrap()).unwrap();
+            assert_eq!(
+                result["_meta"][meta::SUBSCRIPTION_ID].to_string(),
+                String::from_utf8_lossy(id.as_bytes())
+            );
         }
     }
 }

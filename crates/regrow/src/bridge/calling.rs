@@ -3,14 +3,13 @@
 use std::sync::Weak;
 
 use bytes::Bytes;
-use regrow_protocol::frame::{Edit, Frame, RawId};
+use regrow_protocol::frame::{self, Edit, Frame, RawId};
 use regrow_protocol::meta;
 
 use super::Bridge;
 use super::calls::{Call, Client, Question};
 use super::object::Object;
 use super::onto_legacy::stripped;
-use super::words;
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
 use crate::inbox::Incoming;
@@ -108,7 +107,7 @@ impl Bridge {
         let call = self.state().calls.open.remove(&number);
         if let Some(call) = call {
             self.drop_questions(call.questions);
-            let cancellation = words::message(words::cancellation(&call.id, "nobody waits for it"));
+            let cancellation = Frame::built(frame::cancellation(&call.id, Some("nobody waits for it")));
             self.far().cancel(&call.id, &cancellation);
         }
     }
@@ -151,7 +150,7 @@ impl Bridge {
             return self.client.take(incoming);
         }
         let Some(token) = RawId::parse(&token) else { return false };
-        let frame = words::message(incoming.frame.with([Edit::ProgressToken(&token)]));
+        let frame = Frame::built(incoming.frame.with([Edit::ProgressToken(&token)]));
         self.client.take(Incoming { frame, ..incoming })
     }
 }

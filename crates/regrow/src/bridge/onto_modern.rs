@@ -96,7 +96,7 @@ impl Bridge {
             false => params.put("_meta", meta),
         }
         let params = (!params.is_empty()).then(|| params.bytes());
-        let frame = words::message(frame::notification(method, params.as_deref()));
+        let frame = Frame::built(frame::notification(method, params.as_deref()));
         self.client.take(Incoming { frame, ..incoming })
     }
 }

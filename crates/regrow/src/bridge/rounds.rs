@@ -98,7 +98,7 @@ impl Bridge {
             state.rounds.last += 1;
             let id = words::own_id("input", state.rounds.last);
             let params = input.raw("params").map(|params| params.get().as_bytes());
-            questions.push(words::message(frame::request(&id, &method(&input), params)));
+            questions.push(Frame::built(frame::request(&id, &method(&input), params)));
             asked.push((id, key));
         }
         state.rounds.last += 1;
@@ -195,7 +195,7 @@ impl Bridge {
     /// The client need not answer any more.
     fn retract(&self, round: &Round) {
         for (id, _) in &round.asked {
-            self.client.take(words::to_client(words::cancellation(id, "the call is over")));
+            self.client.take(words::to_client(frame::cancellation(id, Some("the call is over"))));
         }
     }
 

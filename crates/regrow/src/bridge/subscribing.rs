@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use regrow_core::Delivery;
-use regrow_protocol::frame::{Frame, RawId};
+use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::{error_code, method};
 
 use super::Bridge;
@@ -78,7 +78,7 @@ impl Bridge {
             self.pass(Request::new(words::request(&id, method::SUBSCRIPTIONS_LISTEN, &params), id, reply));
         }
         if let Some(id) = todo.cancel {
-            self.far().cancel(&id, &words::message(words::cancellation(&id, "replaced")));
+            self.far().cancel(&id, &Frame::built(frame::cancellation(&id, Some("replaced"))));
         }
         for waiting in todo.subscribed {
             waiting.reply.end(words::answer(b"{}"));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use regrow_core::Epoch;
 use regrow_protocol::frame::{self, Frame, RawId};
-use regrow_protocol::{method, notification};
+use regrow_protocol::method;
 use serde_json::json;
 
 use super::object::Object;
@@ -32,14 +32,9 @@ pub(super) fn filter(lists: &[&'static str], uris: &BTreeSet<String>) -> Object 
     filter
 }
 
-/// A line of our own as a message.
-pub(super) fn message(line: Bytes) -> Frame {
-    Frame::parse(line).expect("a message that we wrote ourselves is one")
-}
-
 /// A request with other parameters.
 pub(super) fn request(id: &RawId, method: &str, params: &Object) -> Frame {
-    message(frame::request(id, method, Some(&params.bytes())))
+    Frame::built(frame::request(id, method, Some(&params.bytes())))
 }
 
 /// The same request with other parameters; without any if it had none.
@@ -47,30 +42,24 @@ pub(super) fn with_params(old: &Frame, params: &Object) -> Frame {
     let id = old.id().unwrap_or_else(|| RawId::from(0));
     let method = old.method().unwrap_or_default();
     match params.is_empty() && old.params().is_none() {
-        true => message(frame::request(&id, method, None)),
+        true => Frame::built(frame::request(&id, method, None)),
         false => request(&id, method, params),
     }
 }
 
 /// An answer of our own. Who waits puts its id in.
 pub(super) fn answer(result: &[u8]) -> Outcome {
-    Outcome::Answered(message(frame::response(&RawId::from(0), result)))
+    Outcome::Answered(Frame::built(frame::response(&RawId::from(0), result)))
 }
 
 /// An error of our own, in the words of the protocol.
 pub(super) fn refusal(code: i64, text: &str, data: Option<&[u8]>) -> Outcome {
-    Outcome::Answered(message(frame::error(Some(&RawId::from(0)), code, text, data)))
+    Outcome::Answered(Frame::built(frame::error(Some(&RawId::from(0)), code, text, data)))
 }
 
 /// A message for the client.
 pub(super) fn to_client(line: Bytes) -> Incoming {
-    Incoming { epoch: OURS, call: None, frame: message(line) }
-}
-
-/// A cancellation of this request.
-pub(super) fn cancellation(id: &RawId, reason: &str) -> Bytes {
-    let params = format!("{{\"requestId\":{id},\"reason\":{}}}", json!(reason));
-    frame::notification(notification::CANCELLED, Some(params.as_bytes()))
+    Incoming { epoch: OURS, call: None, frame: Frame::built(line) }
 }
 
 /// An id for a request of the bridge's own.

@@ -266,8 +266,7 @@ impl Inbox for Port {
     fn lost(&self, epoch: Epoch) {
         let mut out = self.out();
         for ours in out.questions.lose(epoch) {
-            let params = format!("{{\"requestId\":{ours},\"reason\":\"the server is gone\"}}");
-            self.push(&mut out, frame::notification(notification::CANCELLED, Some(params.as_bytes())));
+            self.push(&mut out, frame::cancellation(&ours.into(), Some("the server is gone")));
         }
     }
 }

@@ -177,11 +177,14 @@ async fn changed_tools_are_told_on_the_streams_that_asked_for_them() {
         _ => Plan { tools: vec!["other"], ..modern() },
     });
     let (connection, mut incoming) = connected(&server).await;
-    Stream::open(&connection, r#""s""#);
+    Stream::open(&connection, "\"s\u{200b}\"");
     next(&mut incoming).await;
     connection.request("tools/list", None).await.unwrap();
     server.die(Fault::Killed { signal: 9 });
-    assert_eq!(next(&mut incoming).await, ("notifications/tools/list_changed".to_owned(), json!("s")));
+    assert_eq!(
+        next(&mut incoming).await,
+        ("notifications/tools/list_changed".to_owned(), json!("s\u{200b}"))
+    );
     assert!(timeout(secs(10), incoming.next()).await.is_err());
 }
 
@@ -189,14 +192,14 @@ async fn changed_tools_are_told_on_the_streams_that_asked_for_them() {
 async fn a_server_may_end_a_stream_by_cancelling_it() {
     let server = Server::always(modern());
     let (connection, mut incoming) = connected(&server).await;
-    let (stream, _) = Stream::open(&connection, r#""s""#);
+    let (stream, _) = Stream::open(&connection, "\"s\u{200b}\""); // An invisible character is written back as it came.
     next(&mut incoming).await;
     let wire = server.heard_of("subscriptions/listen")[0].message["id"].clone();
     server.say(json!({ "method": "notifications/cancelled", "params": { "requestId": wire } }));
     settle().await;
     let Some(Outcome::Answered(end)) = stream.0.lock().unwrap().pop() else { panic!("not ended") };
     let result: Value = serde_json::from_slice(end.result().unwrap()).unwrap();
-    assert_eq!(result, json!({ "resultType": "complete", "_meta": { ID: "s" } }));
+    assert_eq!(result, json!({ "resultType": "complete", "_meta": { ID: "s\u{200b}" } }));
     assert_eq!(connection.status().borrow().pending, 0);
     server.die(Fault::Killed { signal: 9 });
     until(&connection, |status| status.sessions == 2).await;

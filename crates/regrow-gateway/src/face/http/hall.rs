@@ -101,8 +101,7 @@ impl Hall {
             (state.guest.clone(), call.lane.clone())
         };
         lane.close();
-        let params = format!("{{\"requestId\":{number},\"reason\":\"{reason}\"}}");
-        let cancelled = frame::notification(notification::CANCELLED, Some(params.as_bytes()));
+        let cancelled = frame::cancellation(&number.into(), Some(reason));
         if let (Some(guest), Ok(cancelled)) = (guest, Frame::parse(cancelled)) {
             // Whether it still ran makes no difference any more.
             let _ = guest.cancel(&RawId::from(number), &cancelled);
