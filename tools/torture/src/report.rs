@@ -119,7 +119,7 @@ pub fn text(report: &Value) -> String {
         let _ = writeln!(text, "{line}"); // Writing to a String cannot fail.
     };
     for row in rows("promises") {
-        line(format_args!("{:>7} broken: {}", row["broken"], row["promise"].as_str().unwrap_or_default()));
+        line(format_args!("{} broken: {}", row["broken"], row["promise"].as_str().unwrap_or_default()));
     }
     if !kept {
         line(format_args!(
@@ -139,8 +139,10 @@ pub fn text(report: &Value) -> String {
     ));
     for row in rows("recovery") {
         let kind = row["kind"].as_str().unwrap_or_default();
-        let (median, high, worst) = (&row["medianMs"], &row["p95Ms"], &row["worstMs"]);
-        line(format_args!("{kind:>24} {:>7} {median:>10} {high:>10} {worst:>10}", row["cycles"]));
+        // A value ignores the width that it is given; a string does not.
+        let [cycles, median, high, worst] =
+            ["cycles", "medianMs", "p95Ms", "worstMs"].map(|column| row[column].to_string());
+        line(format_args!("{kind:>24} {cycles:>7} {median:>10} {high:>10} {worst:>10}"));
     }
     line(format_args!("\nprograms, from the end of the warm-up to the end"));
     for program in rows("programs") {
