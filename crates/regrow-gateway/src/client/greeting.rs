@@ -98,7 +98,7 @@ impl Client {
 
     /// The log level that it wants to hear. Each server is told, now or when the client comes to it.
     pub(super) fn set_level(&self, request: Request) {
-        if !request.frame.level().is_some_and(|level| LoggingLevel::parse(&level).is_some()) {
+        if request.frame.level().is_none_or(|level| LoggingLevel::parse(&level).is_none()) {
             return request.reply.end(answers::refusal(
                 error_code::INVALID_PARAMS,
                 "Invalid params: no such log level",

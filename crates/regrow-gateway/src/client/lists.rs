@@ -14,8 +14,6 @@ use crate::server::Server;
 
 /// More lists of one client do not wait.
 const MAX_WAITING: usize = 64;
-/// Where a list says how old it is.
-
 impl Client {
     /// Servers that have never told what they offer are waited for, within bounds: most clients ask only once.
     pub(super) fn list(&self, request: Request) {

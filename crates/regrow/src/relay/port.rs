@@ -266,7 +266,7 @@ impl Inbox for Port {
     fn lost(&self, epoch: Epoch) {
         let mut out = self.out();
         for ours in out.questions.lose(epoch) {
-            self.push(&mut out, frame::cancellation(&ours.into(), Some("the server is gone")));
+            self.push(&mut out, frame::cancellation(&ours, Some("the server is gone")));
         }
     }
 }

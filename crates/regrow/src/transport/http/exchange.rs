@@ -18,8 +18,6 @@ use super::request::{Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::{answer, listen, lookup, mirror};
 use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
 
-/// The server wants a header that says what the message says.
-
 impl Exchanges for HttpLink {
     fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>> {
         Box::pin(async move {

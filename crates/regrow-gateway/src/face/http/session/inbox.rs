@@ -75,7 +75,7 @@ impl Inbox for Session {
     fn lost(&self, epoch: Epoch) {
         let lost = self.state().questions.lose(epoch);
         for ours in lost {
-            let line = frame::cancellation(&ours.into(), Some("the server is gone"));
+            let line = frame::cancellation(&ours, Some("the server is gone"));
             if let Ok(frame) = Frame::parse(line.clone()) {
                 let lane = self.state().way(&self.listening, None, &frame);
                 // A client that cannot be told has left, or will find its answer dropped.
