@@ -17,6 +17,7 @@ use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::{CallError, Inbox, Incoming, Request, Upstream};
 use regrow_protocol::frame::{Frame, RawId};
+use regrow_protocol::list::List;
 use regrow_protocol::{method, notification};
 
 use crate::admit::{Principal, Scope};
@@ -174,19 +175,14 @@ impl Upstream for Client {
             method::INITIALIZE => self.initialize(request),
             method::SERVER_DISCOVER => self.discover(request),
             method::PING => request.reply.end(answers::answer(b"{}")),
-            method::TOOLS_LIST
-            | method::PROMPTS_LIST
-            | method::RESOURCES_LIST
-            | method::RESOURCES_TEMPLATES_LIST => {
-                self.list(request);
-            }
             method::LOGGING_SET_LEVEL => self.set_level(request),
             method::SUBSCRIPTIONS_LISTEN => self.listen(request),
             method::TOOLS_CALL | method::PROMPTS_GET => self.call_by_name(request),
             method::RESOURCES_READ => self.read(request),
             method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => self.subscribe(request),
             method::COMPLETION_COMPLETE => self.complete(request),
-            method if method.starts_with("tasks/") => self.task(request),
+            method if method::is_about_tasks(method) => self.task(request),
+            method if List::by_method(method).is_some() => self.list(request),
             _ => match self.only_server() {
                 Some(server) => self.call(&server, request),
                 None => request.reply.end(answers::unknown_method()),

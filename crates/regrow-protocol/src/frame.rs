@@ -24,6 +24,8 @@ use std::fmt;
 use bytes::Bytes;
 use serde::Deserialize;
 
+use crate::method;
+
 pub use batch::{MAX_BATCH, join_batch, split_batch};
 pub use build::{cancellation, error, method_not_found, notification, request, response};
 use envelope::{Envelope, Shape};
@@ -173,6 +175,11 @@ impl Frame {
     /// `params.name`, decoded: of a tool or a prompt.
     pub fn name(&self) -> Option<Cow<'_, str>> {
         self.text(self.envelope.members.name)
+    }
+
+    /// The tool that this request calls; none if it is no `tools/call`.
+    pub fn tool(&self) -> Option<Cow<'_, str>> {
+        self.name().filter(|_| self.method() == Some(method::TOOLS_CALL))
     }
 
     /// `params.uri`, decoded: of a resource.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use regrow_core::Epoch;
 use regrow_protocol::frame::{Frame, RawId};
-use regrow_protocol::method;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -92,6 +91,6 @@ impl Pending {
 
     /// The tool that is called, if one is.
     pub(crate) fn tool(&self) -> Option<Arc<str>> {
-        (self.request.method() == Some(method::TOOLS_CALL)).then(|| self.request.name())?.map(Arc::from)
+        self.request.tool().map(Arc::from)
     }
 }

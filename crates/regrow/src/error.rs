@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Fault, seconds};
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::meta;
 use regrow_protocol::text::Escaped;
-use regrow_protocol::{meta, method};
 use serde_json::{Value, json};
 
 /// Why a call has no answer of the server, whether it may have run, and what to do.
@@ -192,7 +192,7 @@ impl CallError {
             outlook: if kind == ErrorKind::Closed { Outlook::Closed } else { Outlook::Serving },
             repeatable: false,
             attempts: 0,
-            tool: request.name().filter(|_| request.method() == Some(method::TOOLS_CALL)).map(Arc::from),
+            tool: request.tool().map(Arc::from),
             stderr: vec![],
         }
     }

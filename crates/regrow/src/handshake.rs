@@ -78,7 +78,7 @@ impl Shared {
     /// The client's own handshake was answered; says what that means for the session.
     pub(crate) fn greeting_answered(&self, epoch: Epoch, request: &Frame, result: Option<&[u8]>) {
         let method = request.method().unwrap_or_default();
-        if !matches!(method, method::INITIALIZE | method::SERVER_DISCOVER) {
+        if !method::is_handshake(method) {
             return;
         }
         match result {

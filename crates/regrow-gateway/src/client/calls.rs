@@ -105,7 +105,7 @@ impl Client {
             Ok(seat) => seat,
             Err(error) => {
                 self.state().calls.end(number);
-                let tool = frame.name().filter(|_| frame.method() == Some(method::TOOLS_CALL)).map(Arc::from);
+                let tool = frame.tool().map(Arc::from);
                 return reply.end(Outcome::Failed(CallError { tool, ..*error }));
             }
         };

@@ -42,9 +42,9 @@ enum Patience {
 
 impl Patience {
     fn of(request: &Frame) -> Patience {
-        match request.method() {
-            Some(method::INITIALIZE | method::SERVER_DISCOVER) => Patience::Waits,
-            _ => Patience::Fails,
+        match request.method().is_some_and(method::is_handshake) {
+            true => Patience::Waits,
+            false => Patience::Fails,
         }
     }
 

@@ -6,7 +6,6 @@ use opentelemetry::trace::{
 use opentelemetry::{Context, KeyValue};
 use regrow::{Outcome, Reply};
 use regrow_protocol::frame::Frame;
-use regrow_protocol::method;
 use regrow_protocol::text::escape;
 
 use super::exporter::Exporter;
@@ -23,8 +22,7 @@ pub(super) fn begin(
     reply: Box<dyn Reply>,
 ) -> (Frame, Box<dyn Reply>) {
     let method = escape(request.method().unwrap_or_default());
-    let tool = request.name().filter(|_| method == method::TOOLS_CALL);
-    let tool = tool.map(|tool| escape(&tool).chars().take(LONGEST_NAME).collect::<String>());
+    let tool = request.tool().map(|tool| escape(&tool).chars().take(LONGEST_NAME).collect::<String>());
     let name = tool.as_ref().map_or(method.clone(), |tool| format!("{method} {tool}"));
     let mut attributes =
         vec![KeyValue::new("mcp.method.name", method), KeyValue::new("regrow.server", server.to_owned())];
