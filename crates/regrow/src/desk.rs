@@ -30,6 +30,8 @@ pub(crate) struct Desk {
     pub(crate) news: VecDeque<News>,
     /// When the owner wakes by itself.
     pub(crate) armed: Option<Time>,
+    /// The earliest deadline that calls have brought since, and that was not over when they came.
+    pub(crate) due: Option<Time>,
     /// How many calls the status says are pending.
     pub(crate) shown: usize,
     pub(crate) oddities: Oddities,
@@ -174,6 +176,7 @@ impl Desk {
             old: vec![],
             news: VecDeque::new(),
             armed: None,
+            due: None,
             shown: 0,
             oddities: Oddities::default(),
             read: None,
@@ -214,6 +217,12 @@ impl Desk {
             }
             news => self.news.push_back(news),
         }
+    }
+
+    /// A call has come. If Regrow is stopped before the owner hears of it, its deadline is noticed late all the same.
+    pub(crate) fn note_deadline(&mut self, now: Time) {
+        let deadline = self.ledger.deadline().filter(|deadline| *deadline > now);
+        self.due = [self.due, deadline].into_iter().flatten().min();
     }
 
     /// The session, if it is that of this epoch.

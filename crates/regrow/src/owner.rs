@@ -213,8 +213,9 @@ impl Owner {
     /// What follows from the time and from the ledger, rather than from news.
     fn look(&mut self) {
         let now = self.shared.now();
+        let due = self.shared.desk().due.take();
         // Nobody is told that nothing came before what came is read.
-        if self.grace.is_over(now, self.awaited) {
+        if self.grace.is_over(now, self.awaited.into_iter().chain(due).min()) {
             if self.lifecycle.deadline().is_some_and(|deadline| deadline <= now) {
                 let pulse = self.shared.pulse(self.lifecycle.epoch());
                 self.step(Event::Tick(pulse));

@@ -190,6 +190,7 @@ impl Shared {
         }
         match desk.ledger.admit(self.now(), since.elapsed(), nature, timeout, bytes, pending) {
             Ok(Admission::Send(epoch, id)) => {
+                desk.note_deadline(self.now());
                 let answered = self.send(&mut desk, epoch, id);
                 let earlier = match (desk.ledger.deadline(), desk.armed) {
                     (Some(deadline), Some(armed)) => deadline < armed,
@@ -202,6 +203,7 @@ impl Shared {
                 answered.into_iter().for_each(tell_answer);
             }
             Ok(Admission::Wait(_)) => {
+                desk.note_deadline(self.now());
                 drop(desk);
                 self.wake.notify_one();
             }
@@ -397,6 +399,7 @@ impl Shared {
             return end; // Nobody would ever settle it, and another session must not be asked.
         }
         let id = desk.ledger.admit_own(self.now(), epoch, timeout, pending);
+        desk.note_deadline(self.now());
         let answered = self.send(&mut desk, epoch, id);
         debug_assert!(answered.is_none(), "we do not answer ourselves");
         drop(desk);

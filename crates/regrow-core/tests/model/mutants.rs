@@ -481,28 +481,32 @@ fn cargo(copy: &Path, arguments: &[&str], scope: &str) -> Output {
         .expect("cargo runs, for it runs us")
 }
 
-/// A workspace of this one crate, beside what is built.
+/// A workspace of this crate and the one that it uses, beside what is built.
 fn copy_of_the_crate() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let workspace = here.join("../..");
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mutants");
-    for folder in ["src", "src/lifecycle", "tests", "tests/model", "tests/world"] {
-        let (from, to) = (here.join(folder), copy.join("crates/regrow-core").join(folder));
-        fs::create_dir_all(&to).expect("the target folder can be written");
-        for entry in fs::read_dir(from).expect("the crate is here") {
-            let file = entry.expect("the crate is here").path();
-            if let Some(name) = file.file_name().filter(|_| file.is_file()) {
-                fs::copy(&file, to.join(name)).expect("the target folder can be written");
-            }
-        }
+    for place in ["crates/regrow-core", "crates/regrow-protocol"] {
+        copy_folder(&workspace.join(place), &copy.join(place));
     }
-    fs::copy(here.join("Cargo.toml"), copy.join("crates/regrow-core/Cargo.toml")).expect("it is copied");
     fs::copy(workspace.join("Cargo.lock"), copy.join("Cargo.lock")).expect("it is copied");
     let manifest = fs::read_to_string(workspace.join("Cargo.toml")).expect("the workspace is here");
-    // Of the workspace only this crate is there.
+    // Of the workspace only these crates are there.
     let is_members = |line: &&str| line.starts_with("members") || line.starts_with("default-members");
     let lines = manifest.lines().filter(|line| !is_members(line)).collect::<Vec<_>>().join("\n");
     let manifest = lines.replace("[workspace]\n", "[workspace]\nmembers = [\"crates/*\"]\n");
     fs::write(copy.join("Cargo.toml"), manifest).expect("it is copied");
     copy
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the target folder can be written");
+    for entry in fs::read_dir(from).expect("the crate is here") {
+        let entry = entry.expect("the crate is here").path();
+        let copied = to.join(entry.file_name().expect("an entry has a name"));
+        if entry.is_dir() {
+            copy_folder(&entry, &copied);
+        } else {
+            fs::copy(&entry, copied).expect("the target folder can be written");
+        }
+    }
 }

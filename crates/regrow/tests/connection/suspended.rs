@@ -1,8 +1,10 @@
 //! Regrow itself did not run for a while: what arrived meanwhile counts, though its deadline has passed.
 
 use regrow::core::Policy;
-use regrow::{ErrorKind, Status};
+use regrow::protocol::frame::{Frame, RawId};
+use regrow::{ErrorKind, Outcome, Request, Status};
 use serde_json::json;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, advance};
 
 use crate::server::{Act, Plan, Server, answer};
@@ -22,6 +24,22 @@ async fn a_response_that_came_while_we_were_stopped_is_delivered() {
     advance(secs(3)).await;
     assert_eq!(said(&call.await.unwrap().unwrap()), "in time");
     assert!(connection.status().borrow().is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_is_delivered_if_we_were_stopped_right_after_its_call() {
+    let server = Server::always(Plan::default());
+    let connection = to(&server).policy(hasty()).build();
+    start(&connection).await;
+    let (reply, end) = oneshot::channel();
+    let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"say":"in time"}}}"#;
+    connection.submit(Request::new(
+        Frame::parse(call.to_vec().into()).unwrap(),
+        RawId::from(1),
+        Box::new(reply),
+    ));
+    advance(secs(3)).await;
+    assert!(matches!(end.await.unwrap(), Outcome::Answered(_)));
 }
 
 #[tokio::test(start_paused = true)]
