@@ -41,12 +41,13 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
     }
     session::listen(&shared, epoch);
     retell(&shared, epoch).await;
-    shared.tell(News::Connected(epoch));
-    shared.open(epoch);
     let doubts_pings = shared.desk().ledger.doubts_pings();
     if doubts_pings {
-        probe::is_forgotten(&shared, epoch).await; // Only to learn whether the server answers pings at all.
+        // Only to learn whether the server answers pings at all. Before calls leave: if one is refused, a refused ping must prove something.
+        probe::is_forgotten(&shared, epoch).await;
     }
+    shared.tell(News::Connected(epoch));
+    shared.open(epoch);
     if !seen.is_empty() {
         compare(shared, epoch, seen).await;
     }
