@@ -37,8 +37,9 @@ fn scenario_27_down_for_too_long_is_told_with_the_reason_and_a_later_call_finds_
         let id = peer.ask_greeting();
         let answer = peer.client.answer_within(id, Duration::from_secs(5));
         let told = fault(&answer);
-        assert_eq!((&told["kind"], &told["delivery"]), (&json!("timeout"), &json!("not-sent")), "{answer}");
-        // On a busy machine the time may be over within an attempt.
+        // On a busy machine the last attempt may end with the time, or the time within an attempt.
+        assert!(told["kind"] == "timeout" || told["kind"] == "unavailable", "{answer}");
+        assert_eq!(told["delivery"], "not-sent", "{answer}");
         let busy = told["cause"] == "handshake-timeout";
         let address = site.address().to_string();
         let named = || answer["error"]["message"].as_str().unwrap().contains(&address);

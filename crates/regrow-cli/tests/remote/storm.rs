@@ -176,20 +176,21 @@ fn check_subscription(peer: &mut Peer, subscription: u64) {
     };
     updates(peer);
     let deadline = Instant::now() + PATIENCE;
-    loop {
+    let (mut touched, mut told) = (0, 0);
+    while told == 0 {
+        assert!(Instant::now() < deadline, "the subscription is lost\n{}", peer.log());
         peer.call("touch", json!({}));
+        touched += 1;
         // It may come on another stream than the answer, so after it; and a stream may have to be opened again before.
         thread::sleep(Duration::from_millis(300));
-        match &updates(peer)[..] {
-            [] => assert!(Instant::now() < deadline, "the subscription is lost\n{}", peer.log()),
-            [update] => {
-                if peer.era == Era::Modern {
-                    let key = "io.modelcontextprotocol/subscriptionId";
-                    assert_eq!(update["params"]["_meta"][key], subscription, "{update}");
-                }
-                return;
+        for update in updates(peer) {
+            told += 1;
+            if peer.era == Era::Modern {
+                let key = "io.modelcontextprotocol/subscriptionId";
+                assert_eq!(update["params"]["_meta"][key], subscription, "{update}");
             }
-            more => panic!("told {} times: {more:?}\n{}", more.len(), peer.log()),
         }
+        // On a busy machine several of them come late, and together.
+        assert!(told <= touched, "told {told} times of {touched} changes\n{}", peer.log());
     }
 }
