@@ -6,6 +6,7 @@ mod tending;
 mod turns;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +16,7 @@ use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::list::List;
 use regrow_protocol::method;
 use regrow_protocol::version::Era;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -62,7 +63,9 @@ pub(crate) struct Server {
     /// Since when somebody waits to learn what it offers.
     awaited: OnceLock<Instant>,
     /// Whether an earlier server of its name still has to end before it may start.
-    waits: watch::Sender<bool>,
+    waits: AtomicBool,
+    /// It may start. Wakes those who wait in the order in which they came, unlike a `watch`.
+    released: Notify,
     /// Whether nothing is left of it.
     is_gone: watch::Sender<bool>,
     /// Why no connection could be made the last time, if so. Not a part of the state: connections are made under its lock.
@@ -109,7 +112,8 @@ impl Server {
             catalog,
             usage: Usage::new(),
             awaited: OnceLock::new(),
-            waits: watch::Sender::new(waits),
+            waits: AtomicBool::new(waits),
+            released: Notify::new(),
             is_gone: watch::Sender::new(false),
             refused: Mutex::default(),
             state: Mutex::default(),
@@ -148,18 +152,22 @@ impl Server {
 
     /// Whether it may not start yet.
     pub(crate) fn waits(&self) -> bool {
-        *self.waits.borrow()
+        self.waits.load(Ordering::Acquire)
     }
 
     /// Resolves when it may start.
     pub(crate) async fn released(&self) {
-        // The sender is ours: it does not close.
-        let _ = self.waits.subscribe().wait_for(|waits| !waits).await;
+        let mut released = std::pin::pin!(self.released.notified());
+        released.as_mut().enable(); // Before looking: it may be released in between.
+        if self.waits() {
+            released.await;
+        }
     }
 
     /// Nothing is left of the earlier server of its name.
     pub(crate) fn release(&self) {
-        self.waits.send_replace(false);
+        self.waits.store(false, Ordering::Release);
+        self.released.notify_waiters();
         self.start();
     }
 
