@@ -29,7 +29,7 @@ pub use expiry::Ruling;
 pub use fault::{Again, Evidence, Fault, Phase, Reach, Remedy, Verdict, seconds, signal_name};
 pub use grace::Grace;
 pub use ledger::{Admission, CallId, Delivery, Ended, Ledger, Missed, Refusal};
-pub use lifecycle::{FirstStart, Lifecycle};
+pub use lifecycle::Lifecycle;
 pub use nature::{Nature, ToolSafety, timeout_of};
 pub use notes::{Bearing, Notes};
 pub use policy::{BackoffPolicy, BudgetPolicy, FirstStartPolicy, Ladder, Ladders, Manner, Policy, Replay};

@@ -9,7 +9,7 @@ use std::time::Duration;
 mod first;
 mod orders;
 
-pub use first::FirstStart;
+use first::FirstStart;
 
 /// The pure state machine. Its owner reports events and carries out effects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -20,6 +20,7 @@ pub mod face;
 pub mod fuzzing;
 pub mod gate;
 mod gateway;
+mod latch;
 pub mod operate;
 mod seat;
 mod server;

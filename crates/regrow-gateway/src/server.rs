@@ -6,7 +6,6 @@ mod tending;
 mod turns;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +15,7 @@ use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::list::List;
 use regrow_protocol::method;
 use regrow_protocol::version::Era;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -28,6 +27,7 @@ use crate::admit::Principal;
 use crate::catalog::Catalog;
 use crate::config::{self, Sessions, Start};
 use crate::gate::{Limits, Turnstile};
+use crate::latch::Latch;
 use crate::seat::{Seat, expire};
 use crate::share::Commons;
 use crate::stats::{Stats, Watcher};
@@ -62,12 +62,10 @@ pub(crate) struct Server {
     usage: Usage,
     /// Since when somebody waits to learn what it offers.
     awaited: OnceLock<Instant>,
-    /// Whether an earlier server of its name still has to end before it may start.
-    waits: AtomicBool,
-    /// It may start. Wakes those who wait in the order in which they came, unlike a `watch`.
-    released: Notify,
-    /// Whether nothing is left of it.
-    is_gone: watch::Sender<bool>,
+    /// Nothing is left of the earlier server of its name.
+    may_start: Latch,
+    /// Nothing is left of it.
+    is_gone: Latch,
     /// Why no connection could be made the last time, if so. Not a part of the state: connections are made under its lock.
     refused: Mutex<Option<String>>,
     state: Mutex<State>,
@@ -112,9 +110,8 @@ impl Server {
             catalog,
             usage: Usage::new(),
             awaited: OnceLock::new(),
-            waits: AtomicBool::new(waits),
-            released: Notify::new(),
-            is_gone: watch::Sender::new(false),
+            may_start: Latch::new(!waits),
+            is_gone: Latch::new(false),
             refused: Mutex::default(),
             state: Mutex::default(),
         })
@@ -152,33 +149,28 @@ impl Server {
 
     /// Whether it may not start yet.
     pub(crate) fn waits(&self) -> bool {
-        self.waits.load(Ordering::Acquire)
+        !self.may_start.is_open()
     }
 
     /// Resolves when it may start.
     pub(crate) async fn released(&self) {
-        let mut released = std::pin::pin!(self.released.notified());
-        released.as_mut().enable(); // Before looking: it may be released in between.
-        if self.waits() {
-            released.await;
-        }
+        self.may_start.opened().await;
     }
 
     /// Nothing is left of the earlier server of its name.
     pub(crate) fn release(&self) {
-        self.waits.store(false, Ordering::Release);
-        self.released.notify_waiters();
+        self.may_start.open();
         self.start();
     }
 
     /// Whether nothing is left of it.
     pub(crate) fn is_gone(&self) -> bool {
-        *self.is_gone.borrow()
+        self.is_gone.is_open()
     }
 
     /// Resolves when nothing is left of it.
     pub(crate) async fn gone(&self) {
-        let _ = self.is_gone.subscribe().wait_for(|is_gone| *is_gone).await;
+        self.is_gone.opened().await;
     }
 
     /// Makes its home, and starts it if it is to be started before anybody calls it.
@@ -321,7 +313,7 @@ impl Server {
         while ends.join_next().await.is_some() {}
         let home = self.state().home.take();
         drop(home); // Not under the lock.
-        self.is_gone.send_replace(true);
+        self.is_gone.open();
     }
 
     /// Every connection that there is with it.

@@ -3,16 +3,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use regrow::core::{Fault, FirstStart, FirstStartPolicy, Manner, Notice, Policy, Time, seconds};
+use regrow::core::{Fault, Manner, Notice, seconds};
 use regrow::transport::stdio::{Guard, Stderr};
-use regrow::{Connection, Excerpt, Notices, Said};
+use regrow::{CallError, Connection, Excerpt, Notices, Outcome, Request, Said};
 use regrow_gateway::config::Server;
 use regrow_gateway::connect;
+use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::method;
 use regrow_protocol::text::escape;
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until};
 
 use super::finding::{Finding, Problem, State};
 
@@ -26,8 +27,6 @@ const LONGEST_LINE: usize = 300;
 const MAX_PAGES: usize = 100;
 /// A handshake that is given up at its limit gets so long to say so itself.
 const GRACE: Duration = Duration::from_millis(500);
-/// The pause before a connection that parked during the first start is woken.
-const WAKE_AFTER: Duration = Duration::from_secs(1);
 
 /// Visits the server, at most for so long; ends it in any case. Stops early when told to.
 pub(super) async fn visit(
@@ -53,7 +52,6 @@ pub(super) async fn visit(
         }
     };
     let mut notices = connection.notices();
-    connection.start();
     let deadline = Instant::now() + timeout + GRACE;
     let outcome = tokio::select! {
         outcome = examine(&connection, &mut notices, &stderr, &mut finding) => outcome,
@@ -84,6 +82,13 @@ enum Failure {
 }
 
 impl Failure {
+    fn of(error: &CallError) -> Failure {
+        match error.fault.as_deref() {
+            Some(fault) => Failure::Fault(fault.clone()),
+            None => Failure::Answer(error.to_string()),
+        }
+    }
+
     fn text(&self, timeout: Duration, was_ready: bool) -> String {
         let limit = seconds(timeout);
         match self {
@@ -122,38 +127,41 @@ async fn examine(
 }
 
 /// Waits for the first session and returns how long its start took, without the process that was only asked for its era.
-/// A failing server gets the same attempts as in `wrap`.
+/// It waits like a client's handshake, so the connection decides how often a failing start is tried.
 async fn ready(connection: &Connection, notices: &mut Notices, stderr: &Tail) -> Result<Duration, Failure> {
-    let limits: FirstStartPolicy = Policy::default().first_start;
-    let mut first = FirstStart::default();
+    let (reply, mut greeted) = oneshot::channel();
+    let id = RawId::from(0);
+    let greeting = Frame::built(frame::request(&id, method::INITIALIZE, None));
+    connection.submit(Request::new(greeting, id, Box::new(reply)));
     let mut began = Duration::ZERO;
-    while let Some(notice) = notices.next().await {
-        match notice.what {
+    let mut waits = true;
+    loop {
+        let notice = tokio::select! {
+            biased; // Before the next start clears what the failed one wrote.
+            end = &mut greeted, if waits => match end {
+                Ok(Outcome::Failed(CallError { fault: Some(fault), .. })) => {
+                    return Err(Failure::Fault((*fault).clone()));
+                }
+                // Answered; or out of time, as the attempt is: its fault says more.
+                Ok(_) => {
+                    waits = false;
+                    continue;
+                }
+                Err(_) => return Err(Failure::Fault(Fault::Closed)),
+            },
+            notice = notices.next() => notice.ok_or(Failure::Fault(Fault::Closed))?,
+        };
+        match &notice.what {
             // What a server said when it was asked for its era is of no interest any more.
             Notice::Connecting(_) => {
                 stderr.clear();
                 began = notice.at;
-                first.attempt_begins(Time::ZERO + notice.at);
             }
             Notice::Ready(_) => return Ok(notice.at.saturating_sub(began)),
-            Notice::Fault(_, fault, _) => {
-                first.failed(&fault);
-                let is_late = matches!(fault, Fault::HandshakeTimeout { .. });
-                if is_late || first.is_over(&limits, Time::ZERO + notice.at, &fault) {
-                    return Err(Failure::Fault(fault));
-                }
-            }
-            // A start that only asked for the era counts, too.
-            Notice::Retired(_, fault) => first.failed(&fault),
-            Notice::Parked(fault) if fault.is_permanent() => return Err(Failure::Fault(fault)),
-            Notice::Parked(_) => {
-                sleep(WAKE_AFTER).await;
-                connection.wake();
-            }
+            Notice::Fault(_, fault, _) if !waits => return Err(Failure::Fault(fault.clone())),
             _ => {}
         }
     }
-    Err(Failure::Fault(Fault::Closed))
 }
 
 async fn first_fault(notices: &mut Notices) -> Fault {
@@ -171,10 +179,7 @@ async fn count_tools(connection: &Connection) -> Result<usize, Failure> {
     for _ in 0..MAX_PAGES {
         let params = cursor.as_ref().map(|cursor| json!({ "cursor": cursor }));
         let answer = connection.request(method::TOOLS_LIST, params).await;
-        let answer = answer.map_err(|error| match error.fault.as_deref() {
-            Some(fault) => Failure::Fault(fault.clone()),
-            None => Failure::Answer(error.to_string()),
-        })?;
+        let answer = answer.map_err(|error| Failure::of(&error))?;
         let Some(page) = answer.value() else {
             let error = answer.into_result().err().unwrap_or_default();
             let error: Value = serde_json::from_slice(error).unwrap_or_default();

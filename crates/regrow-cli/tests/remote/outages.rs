@@ -34,12 +34,15 @@ fn scenario_27_down_for_too_long_is_told_with_the_reason_and_a_later_call_finds_
         let mut site = Site::down(era, "");
         let setup = site.setup().options(&["--connect-timeout", "2s"]);
         let mut peer = Peer { client: setup.start(), era };
+        let began = Instant::now();
         let id = peer.ask_greeting();
         let answer = peer.client.answer_within(id, Duration::from_secs(5));
         let told = fault(&answer);
-        // On a busy machine the last attempt may end with the time, or the time within an attempt.
-        assert!(told["kind"] == "timeout" || told["kind"] == "unavailable", "{answer}");
+        // On a busy machine the last attempt may fail when the time is over, which is as true; but never before that.
+        let too_late = began.elapsed() > Duration::from_secs(2) && told["kind"] == "unavailable";
+        assert!(told["kind"] == "timeout" || too_late, "{answer}");
         assert_eq!(told["delivery"], "not-sent", "{answer}");
+        // The time may also be over within an attempt.
         let busy = told["cause"] == "handshake-timeout";
         let address = site.address().to_string();
         let named = || answer["error"]["message"].as_str().unwrap().contains(&address);

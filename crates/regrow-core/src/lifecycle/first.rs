@@ -2,11 +2,11 @@
 
 use super::Lifecycle;
 use crate::fault::FirstStartLimit;
-use crate::{Fault, FirstStartPolicy, Time};
+use crate::{Fault, Time};
 
 /// How the first start went so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct FirstStart {
+pub(super) struct FirstStart {
     /// When the first handshake began.
     began: Option<Time>,
     /// Whether an attempt has failed.
@@ -16,8 +16,7 @@ pub struct FirstStart {
 }
 
 impl FirstStart {
-    /// An attempt starts.
-    pub fn attempt_begins(&mut self, now: Time) {
+    pub(super) fn attempt_begins(&mut self, now: Time) {
         self.began.get_or_insert(now);
     }
 
@@ -28,27 +27,11 @@ impl FirstStart {
         }
     }
 
-    /// An attempt failed.
-    pub fn failed(&mut self, fault: &Fault) {
+    pub(super) fn failed(&mut self, fault: &Fault) {
         self.has_failed = true;
         if fault.first_start_limit() == FirstStartLimit::Starts {
             self.failed = self.failed.saturating_add(1);
         }
-    }
-
-    /// Whether this failed attempt is reported, rather than followed by another one.
-    pub fn is_over(&self, limits: &FirstStartPolicy, now: Time, fault: &Fault) -> bool {
-        let tried_for = |limit| self.began.is_some_and(|began| now - began >= limit);
-        fault.is_permanent()
-            || match fault.first_start_limit() {
-                FirstStartLimit::Starts => self.has_used_up_starts(limits) || tried_for(limits.within),
-                FirstStartLimit::Time => tried_for(limits.unreachable_for),
-                FirstStartLimit::HandshakeTime => false,
-            }
-    }
-
-    fn has_used_up_starts(&self, limits: &FirstStartPolicy) -> bool {
-        self.failed >= limits.starts
     }
 }
 
@@ -56,15 +39,20 @@ impl Lifecycle {
     /// Whether a client that greets is told of this failed attempt, rather than kept waiting for the next one. A server that
     /// was ready before is waited for as long as a handshake may take.
     pub(super) fn is_first_start_over(&self, now: Time, fault: &Fault) -> bool {
-        match &self.first {
-            Some(first) => first.is_over(&self.policy.first_start, now, fault),
-            None => fault.is_permanent(),
-        }
+        let Some(first) = &self.first else { return fault.is_permanent() };
+        let limits = self.policy.first_start;
+        let tried_for = |limit| first.began.is_some_and(|began| now - began >= limit);
+        fault.is_permanent()
+            || match fault.first_start_limit() {
+                FirstStartLimit::Starts => self.has_used_up_starts() || tried_for(limits.within),
+                FirstStartLimit::Time => tried_for(limits.unreachable_for),
+                FirstStartLimit::HandshakeTime => false,
+            }
     }
 
     /// Whether the server has failed as often as a first start allows.
     pub(super) fn has_used_up_starts(&self) -> bool {
-        self.first.as_ref().is_some_and(|first| first.has_used_up_starts(&self.policy.first_start))
+        self.first.as_ref().is_some_and(|first| first.failed >= self.policy.first_start.starts)
     }
 
     /// When the next attempt may start, if nobody orders one: a server that has used up its starts is left alone for the rest
