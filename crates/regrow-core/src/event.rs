@@ -1,4 +1,4 @@
-//! What goes into `step` and what comes out: events, effects, notices.
+//! What goes into a supervisor and its lifecycle, and what comes out: events, effects, notices.
 
 use crate::{Epoch, Fault, Manner, Step, Time};
 use std::time::Duration;
@@ -17,31 +17,31 @@ pub enum Event {
     /// The attempt became a session.
     Connected(Epoch),
     /// The attempt or session ended by itself, for this reason. Never sent for an epoch that was told to hang up.
-    Lost(Epoch, Fault, Pulse),
+    Lost(Epoch, Fault),
     /// Nothing is left of the epoch. How its process ended, where that was not in good order.
     Gone(Epoch, Option<Fault>),
     /// The last call in flight of a draining session ended.
     Drained(Epoch),
     /// A call reached its deadline. Before the session is ready: the client's handshake did.
-    TimedOut(Epoch, Pulse),
+    TimedOut(Epoch),
     /// A client cancelled a call that was taken at this time.
-    Cancelled(Epoch, Time, Pulse),
+    Cancelled(Epoch, Time),
     /// A call's exchange ended in a way that makes us doubt the server.
-    Doubted(Epoch, Pulse),
+    Doubted(Epoch),
     /// Asking for a sign of life failed, for this reason.
-    ProbeFailed(Epoch, Fault, Pulse),
+    ProbeFailed(Epoch, Fault),
     /// The server answered the probe that it was sent at this time.
-    ProbeAnswered(Epoch, Time, Pulse),
+    ProbeAnswered(Epoch, Time),
     /// The server does not know the probe (but answered, which is a sign of life).
     ProbeRefused(Epoch),
     /// Somebody wants a fresh session.
-    Reconnect(Orderer, Pulse),
+    Reconnect(Orderer),
     /// Something has changed that may mend what only a person can.
     Mended,
     /// An operator wants the session ended until the next call, if nothing is lost by that.
-    Rest(Ties, Pulse),
+    Rest,
     /// An operator wants no session until they say so; the calls in flight may finish.
-    Park(Pulse),
+    Park,
     /// An operator wants a session, now.
     Wake,
     /// An operator wants past faults forgotten.
@@ -50,8 +50,8 @@ pub enum Event {
     Drain,
     /// The connection must end.
     Close(Manner),
-    /// The state's deadline has come.
-    Tick(Pulse),
+    /// A deadline may have come.
+    Tick,
 }
 
 /// Who wants a reconnect.
@@ -63,7 +63,7 @@ pub enum Orderer {
     Program,
 }
 
-/// What the ledger and the reader know when an event happens.
+/// What is known of the newest session when an event happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pulse {
     /// When something was last read from the server.
@@ -76,6 +76,10 @@ pub struct Pulse {
     pub answered: bool,
     /// How many messages were read from the server so far.
     pub read: u64,
+    /// How many calls of clients are pending: in flight, waiting or paused. Streams are not counted.
+    pub pending: usize,
+    /// Whether a client waits for what the server says or does on its own: subscriptions, streams, tasks.
+    pub listening: bool,
 }
 
 impl Pulse {
@@ -90,15 +94,6 @@ impl Pulse {
     }
 }
 
-/// What binds a client to a session, so that its end would not go unnoticed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ties {
-    /// How many calls of clients are pending: in flight, waiting or paused. Streams are not counted.
-    pub pending: usize,
-    /// Whether a client waits for what the server says or does by itself: subscriptions, streams, tasks.
-    pub listening: bool,
-}
-
 /// Which calls may wait for the next attempt when one has failed, as long as [`crate::Policy::patience`] lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Patience {
@@ -110,7 +105,7 @@ pub enum Patience {
     All,
 }
 
-/// What must be done.
+/// What must be done to sessions and calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Start an attempt.
@@ -187,13 +182,13 @@ impl Event {
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         use Event::*;
         match self {
-            Opened(epoch) | Begun(epoch, _) | Connected(epoch) | Lost(epoch, ..) | Gone(epoch, _) => {
+            Opened(epoch) | Begun(epoch, _) | Connected(epoch) | Lost(epoch, _) | Gone(epoch, _) => {
                 Some(*epoch)
             }
-            Drained(epoch) | TimedOut(epoch, _) | Cancelled(epoch, ..) | ProbeRefused(epoch) => Some(*epoch),
-            Doubted(epoch, _) | ProbeFailed(epoch, ..) | ProbeAnswered(epoch, ..) => Some(*epoch),
-            Start | Demand | Reconnect(..) | Mended | Drain | Close(_) | Tick(_) => None,
-            Rest(..) | Park(_) | Wake | ResetBudget => None,
+            Drained(epoch) | TimedOut(epoch) | Cancelled(epoch, _) | ProbeRefused(epoch) => Some(*epoch),
+            Doubted(epoch) | ProbeFailed(epoch, _) | ProbeAnswered(epoch, _) => Some(*epoch),
+            Start | Demand | Reconnect(_) | Mended | Drain | Close(_) | Tick => None,
+            Rest | Park | Wake | ResetBudget => None,
         }
     }
 }

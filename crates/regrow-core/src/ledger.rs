@@ -3,6 +3,7 @@
 use crate::expiry::{Refusals, Ruling};
 use crate::{Again, Epoch, Evidence, Fault, Nature, Patience, Policy, Reach, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The number of a call on the wire. Never used twice on a connection, so never twice in an epoch.
@@ -64,6 +65,8 @@ pub struct Ended<R> {
     pub taken: Time,
     /// What it was to us.
     pub nature: Nature,
+    /// Ours (probe, restoration), not a client's.
+    pub own: bool,
     /// Whether the server left because it did not know this question: answer "method not found".
     pub refused: bool,
     /// How many attempts have failed while it waited for a session.
@@ -106,9 +109,9 @@ struct Call<R> {
 
 /// What became of a call whose exchange ended without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Missed<R> {
+pub(crate) enum Exchange<R> {
     /// It is sent again later, or on the next session.
-    Kept,
+    Repeated,
     /// It has ended.
     Over(Ended<R>),
 }
@@ -134,7 +137,7 @@ enum Asked {
 /// The calls in flight. `R` is whatever the owner needs to answer the caller and to send the call again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger<R> {
-    policy: Policy,
+    policy: Arc<Policy>,
     calls: BTreeMap<CallId, Call<R>>,
     /// Waiting calls in the order in which they arrived.
     waiting: BTreeMap<u64, CallId>,
@@ -157,7 +160,7 @@ pub struct Ledger<R> {
 
 impl<R> Ledger<R> {
     /// An empty ledger.
-    pub fn new(policy: Policy) -> Ledger<R> {
+    pub fn new(policy: Arc<Policy>) -> Ledger<R> {
         Ledger {
             policy,
             calls: BTreeMap::new(),
@@ -264,9 +267,19 @@ impl<R> Ledger<R> {
         id
     }
 
-    /// New calls go to this session; those that wait leave by [`Ledger::dispatch`].
-    pub fn open(&mut self, epoch: Epoch) {
-        self.live = Some(epoch);
+    /// New calls go to this session; those that wait leave by [`Ledger::dispatch`]. Says whether it takes calls: not if it was
+    /// told to hang up meanwhile.
+    pub fn open(&mut self, epoch: Epoch) -> bool {
+        let opens = epoch > self.held && !self.closed;
+        if opens {
+            self.live = Some(epoch);
+        }
+        opens
+    }
+
+    /// The session that takes new calls.
+    pub fn open_session(&self) -> Option<Epoch> {
+        self.live
     }
 
     /// Whether new calls go to a session.
@@ -275,14 +288,14 @@ impl<R> Ledger<R> {
     }
 
     /// New calls wait. What is in flight goes on.
-    pub fn hold(&mut self, epoch: Epoch) {
+    pub(crate) fn hold(&mut self, epoch: Epoch) {
         self.live = None;
         self.held = self.held.max(epoch);
         self.resume(|_, _, asked| asked == Asked::No);
     }
 
     /// Calls whose pause is over wait for their turn. Says whether there were any.
-    pub fn end_pauses(&mut self, now: Time) -> bool {
+    pub(crate) fn end_pauses(&mut self, now: Time) -> bool {
         self.resume(|call, until, _| {
             let over = until <= now;
             if over {
@@ -311,7 +324,7 @@ impl<R> Ledger<R> {
     }
 
     /// No call is taken any more.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.live = None;
         self.closed = true;
     }
@@ -451,7 +464,7 @@ impl<R> Ledger<R> {
 
     /// The exchange of this one call has ended without an answer, for this reason. It may be sent again, on this session or on the
     /// next; or it ends here.
-    pub fn miss(&mut self, now: Time, epoch: Epoch, id: CallId, fault: &Fault) -> Option<Missed<R>> {
+    pub(crate) fn miss(&mut self, now: Time, epoch: Epoch, id: CallId, fault: &Fault) -> Option<Exchange<R>> {
         let Place::On(on, start) = self.calls.get(&id)?.place else { return None };
         if on != epoch {
             return None;
@@ -496,25 +509,25 @@ impl<R> Ledger<R> {
                     Place::Waiting => drop(self.waiting.insert(call.arrival, id)),
                     _ => self.pauses += 1,
                 }
-                Some(Missed::Kept)
+                Some(Exchange::Repeated)
             }
             None => {
                 let call = self.remove(id)?;
                 let delivery = delivery_after(call.sends);
-                Some(Missed::Over(Ended { delivery, ..ended(id, call) }))
+                Some(Exchange::Over(Ended { delivery, ..ended(id, call) }))
             }
         }
     }
 
     /// The session is lost. Of its input the server can have read `read` bytes, no more. Calls that may be sent again
     /// wait for the next session, in the order in which they arrived; the others end here.
-    pub fn settle(&mut self, now: Time, epoch: Epoch, read: u64, greeted: bool) -> Vec<Ended<R>> {
+    pub(crate) fn settle(&mut self, now: Time, epoch: Epoch, read: u64, greeted: bool) -> Vec<Ended<R>> {
         self.settle_calls(now, read, greeted, |on, _, _| on == epoch, Some(epoch))
     }
 
     /// The server has forgotten the session. Calls whose exchange is open keep it, for their answer may come yet; the others are
     /// settled.
-    pub fn retire(
+    pub(crate) fn retire(
         &mut self,
         now: Time,
         epoch: Epoch,
@@ -529,7 +542,7 @@ impl<R> Ledger<R> {
     }
 
     /// Whatever is in flight on any session is settled: nobody will hear an answer.
-    pub fn end_all(&mut self, now: Time) -> Vec<Ended<R>> {
+    pub(crate) fn end_all(&mut self, now: Time) -> Vec<Ended<R>> {
         let live = self.live;
         self.settle_calls(now, u64::MAX, true, |_, _, _| true, live)
     }
@@ -574,19 +587,19 @@ impl<R> Ledger<R> {
 
     /// No session will come soon for the calls that wait, for this reason. Streams wait on, unless retrying cannot help or
     /// the connection is over.
-    pub fn fail_waiting(&mut self, fault: &Fault) -> Vec<Ended<R>> {
+    pub(crate) fn fail_waiting(&mut self, fault: &Fault) -> Vec<Ended<R>> {
         let for_good = self.closed || fault.is_permanent();
         self.fail_where(|call| for_good || call.nature != Nature::Stream)
     }
 
     /// The next attempt is too far away for the calls that wait. A client's first handshake waits for it, and so do streams.
-    pub fn fail_calls(&mut self) -> Vec<Ended<R>> {
+    pub(crate) fn fail_calls(&mut self) -> Vec<Ended<R>> {
         self.fail_where(|call| !matches!(call.nature, Nature::Greeting | Nature::Stream))
     }
 
     /// The attempt that these calls waited for has failed, for this reason. Those that may wait for the next one do, and so do
     /// streams; the others fail.
-    pub fn fail_attempt(
+    pub(crate) fn fail_attempt(
         &mut self,
         now: Time,
         fault: &Fault,
@@ -620,7 +633,7 @@ impl<R> Ledger<R> {
     }
 
     /// The calls whose time has come. Goes on with the clock when it has stood for the call limit.
-    pub fn expire(&mut self, now: Time) -> Vec<Ended<R>> {
+    pub(crate) fn expire(&mut self, now: Time) -> Vec<Ended<R>> {
         if self.stopped.is_some_and(|stopped| now >= stopped + self.policy.call_limit) {
             self.start_clock(now);
         }
@@ -761,6 +774,12 @@ impl<R> Ledger<R> {
         self.calls.iter().map(|(&id, call)| (id, &call.reply))
     }
 
+    /// The calls that pause before they are sent again.
+    pub fn paused(&self) -> impl Iterator<Item = &R> {
+        let paused = self.calls.values().filter(|call| matches!(call.place, Place::Paused(..)));
+        paused.map(|call| &call.reply)
+    }
+
     /// Who waits for this call, to note something about it.
     pub fn reply_mut(&mut self, id: CallId) -> Option<&mut R> {
         self.calls.get_mut(&id).map(|call| &mut call.reply)
@@ -849,8 +868,9 @@ fn ended<R>(id: CallId, call: Call<R>) -> Ended<R> {
         Place::Waiting | Place::Paused(..) => None,
         Place::On(epoch, _) => Some(epoch),
     };
-    let (delivery, taken, nature, attempts) = (call.delivery(), call.taken, call.nature, call.attempts);
-    Ended { id, reply: call.reply, delivery, epoch, taken, nature, refused: false, attempts }
+    let (delivery, taken, attempts) = (call.delivery(), call.taken, call.attempts);
+    let (nature, own) = (call.nature, call.own);
+    Ended { id, reply: call.reply, delivery, epoch, taken, nature, own, refused: false, attempts }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::event::{Effect, Event, Notice, Orderer, Patience, Pulse};
 use crate::state::{Intent, State, Step, Watch};
 use crate::watch::{Sign, Trust};
 use crate::{Again, Backoff, Budget, Epoch, Fault, Manner, Phase, Policy, Reach, Remedy, Time, Verdict};
+use std::sync::Arc;
 use std::time::Duration;
 
 mod first;
@@ -11,10 +12,10 @@ mod orders;
 
 use first::FirstStart;
 
-/// The pure state machine. Its owner reports events and carries out effects.
+/// The pure state machine: a supervisor reports events and carries out effects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lifecycle {
-    policy: Policy,
+    policy: Arc<Policy>,
     state: State,
     epoch: Epoch,
     /// How far the handshake of this epoch got; none once it was ready.
@@ -46,7 +47,7 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// A connection that has not started. Equal seeds give equal pauses.
-    pub fn new(policy: Policy, seed: u64) -> Lifecycle {
+    pub fn new(policy: Arc<Policy>, seed: u64) -> Lifecycle {
         Lifecycle {
             budget: Budget::new(policy.budget),
             backoff: Backoff::new(policy.backoff, seed),
@@ -129,7 +130,7 @@ impl Lifecycle {
     }
 
     /// Takes in what happened; says what must be done.
-    pub fn step(&mut self, now: Time, event: Event) -> Vec<Effect> {
+    pub fn step(&mut self, now: Time, event: Event, pulse: Pulse) -> Vec<Effect> {
         if event.epoch().is_some_and(|epoch| epoch != self.epoch) {
             return vec![]; // News of a session that we have left.
         }
@@ -140,16 +141,16 @@ impl Lifecycle {
             (_, E::Close(manner)) => self.close(now, manner),
             (S::Ready { .. } | S::Draining { .. }, E::Drain) => self.drain_to_close(now),
             (_, E::Drain) => self.close(now, Manner::Planned),
-            (_, E::Rest(ties, pulse)) if self.may_rest(ties) => self.rest(now, pulse),
-            (_, E::Park(pulse)) => self.park_by_order(now, pulse),
+            (_, E::Rest) if self.may_rest(pulse) => self.rest(now, pulse),
+            (_, E::Park) => self.park_by_order(now, pulse),
             (_, E::Wake) => self.wake(now),
             (_, E::ResetBudget) => self.reset_budget(now),
             (state, E::Demand) if state.is_parked_by_order() => vec![Effect::FailWaiting(Fault::Parked)],
-            (S::Parked { fault: Fault::Parked, .. }, E::Start | E::Reconnect(Orderer::Program, _)) => vec![],
-            (S::Draining { then: Intent::Park, .. }, E::Reconnect(Orderer::Person, _)) => self.hurry(),
+            (S::Parked { fault: Fault::Parked, .. }, E::Start | E::Reconnect(Orderer::Program)) => vec![],
+            (S::Draining { then: Intent::Park, .. }, E::Reconnect(Orderer::Person)) => self.hurry(),
 
             (S::Idle, E::Start | E::Demand) => self.connect_soon(now, Orderer::Program),
-            (S::Idle, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
+            (S::Idle, E::Reconnect(orderer)) => self.connect_soon(now, orderer),
 
             (S::Connecting { .. }, E::Opened(_)) => self.greet(Step::ClientsTurn, None),
             (S::Connecting { .. }, E::Begun(_, step)) => {
@@ -157,11 +158,11 @@ impl Lifecycle {
                 self.greet(step, Some(now + self.policy.connect_timeout))
             }
             (S::Connecting { .. }, E::Connected(_)) => self.ready(now),
-            (S::Connecting { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
-            (S::Connecting { .. }, E::Reconnect(Orderer::Person, _)) => {
+            (S::Connecting { .. }, E::Lost(_, fault)) => self.lost(now, fault, pulse),
+            (S::Connecting { .. }, E::Reconnect(Orderer::Person)) => {
                 self.hangup(now, Manner::Planned, Intent::Replace(Remedy::AtOnce))
             }
-            (S::Connecting { deadline: Some(deadline), .. }, E::Tick(pulse)) if now >= *deadline => {
+            (S::Connecting { deadline: Some(deadline), .. }, E::Tick) if now >= *deadline => {
                 match slept {
                     // The server had no chance to answer while the machine slept.
                     true => self.extend(now + self.policy.connect_timeout),
@@ -172,14 +173,14 @@ impl Lifecycle {
                 }
             }
 
-            (S::Ready { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
+            (S::Ready { .. }, E::Lost(_, fault)) => self.lost(now, fault, pulse),
             // A client's own handshake has the time of its attempt; its end is the attempt's.
-            (S::Connecting { .. }, E::TimedOut(_, pulse)) => {
+            (S::Connecting { .. }, E::TimedOut(_)) => {
                 let after = self.policy.connect_timeout;
                 self.lost(now, Fault::HandshakeTimeout { after }, pulse)
             }
-            (S::Ready { .. }, E::TimedOut(_, pulse) | E::Doubted(_, pulse)) => self.doubt(now, pulse),
-            (S::Ready { watch, .. }, E::ProbeFailed(_, fault, pulse)) => {
+            (S::Ready { .. }, E::TimedOut(_) | E::Doubted(_)) => self.doubt(now, pulse),
+            (S::Ready { watch, .. }, E::ProbeFailed(_, fault)) => {
                 match watch.failed(now, pulse, &self.policy) {
                     Some(Sign::Silent) => self.lost(now, fault, pulse),
                     Some(sign) => self.heed(now, sign, pulse),
@@ -187,12 +188,12 @@ impl Lifecycle {
                 }
             }
             // A server that has just been asked is not silent, however long nothing was read before.
-            (S::Ready { .. }, E::Cancelled(_, taken, pulse))
+            (S::Ready { .. }, E::Cancelled(_, taken))
                 if now - pulse.heard.max(taken) >= self.policy.doubt_silence =>
             {
                 self.doubt(now, pulse)
             }
-            (S::Ready { watch, .. }, E::ProbeAnswered(_, asked, pulse)) => {
+            (S::Ready { watch, .. }, E::ProbeAnswered(_, asked)) => {
                 self.trust.answers_when_busy |= watch.proves_answers_when_busy(asked, pulse);
                 vec![]
             }
@@ -200,29 +201,29 @@ impl Lifecycle {
                 self.trust.refused = true;
                 vec![]
             }
-            (S::Ready { .. }, E::Reconnect(orderer, pulse)) => self.reconnect(now, orderer, pulse),
-            (S::Ready { .. }, E::Tick(pulse)) => self.look(now, pulse, slept),
+            (S::Ready { .. }, E::Reconnect(orderer)) => self.reconnect(now, orderer, pulse),
+            (S::Ready { .. }, E::Tick) => self.look(now, pulse, slept),
 
             (S::Draining { then, .. }, E::Drained(_)) => {
                 let then = *then;
                 self.hangup(now, Manner::Planned, then)
             }
             // It is being left anyway, as soon as its calls have ended.
-            (S::Draining { .. }, E::Lost(_, fault, _)) if fault.reach() == Reach::Session => {
+            (S::Draining { .. }, E::Lost(_, fault)) if fault.reach() == Reach::Session => {
                 vec![Effect::Retire(self.epoch, fault)]
             }
-            (S::Draining { .. }, E::Lost(_, fault, pulse)) => self.lost(now, fault, pulse),
-            (S::Draining { deadline, then }, E::Tick(_)) if now >= *deadline => {
+            (S::Draining { .. }, E::Lost(_, fault)) => self.lost(now, fault, pulse),
+            (S::Draining { deadline, then }, E::Tick) if now >= *deadline => {
                 let then = *then;
                 let mut effects = vec![Effect::Settle(self.epoch, meant(then))];
                 effects.extend(self.hangup(now, Manner::Planned, then));
                 effects
             }
 
-            (S::Closing { .. }, E::Lost(_, fault, pulse)) if !self.is_charged() => {
+            (S::Closing { .. }, E::Lost(_, fault)) if !self.is_charged() => {
                 self.lost_while_closing(now, fault, pulse)
             }
-            (S::Closing { then, .. }, E::Reconnect(Orderer::Person, _)) if *then != Intent::Close => {
+            (S::Closing { then, .. }, E::Reconnect(Orderer::Person)) if *then != Intent::Close => {
                 self.hurry()
             }
             (S::Closing { .. }, E::Gone(_, ended)) => {
@@ -230,12 +231,12 @@ impl Lifecycle {
                 effects.extend(self.gone(now));
                 effects
             }
-            (S::Closing { settle_at: Some(settle_at), .. }, E::Tick(_)) if now >= *settle_at => self.settle(),
+            (S::Closing { settle_at: Some(settle_at), .. }, E::Tick) if now >= *settle_at => self.settle(),
             // The timers of the ladder slept, too: nobody may have sent SIGKILL yet.
-            (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline && slept => {
+            (S::Closing { deadline, .. }, E::Tick) if now >= *deadline && slept => {
                 self.extend(now + self.policy.abandon_after)
             }
-            (S::Closing { deadline, .. }, E::Tick(_)) if now >= *deadline => {
+            (S::Closing { deadline, .. }, E::Tick) if now >= *deadline => {
                 let abandoned = self.epoch;
                 let mut effects =
                     vec![Effect::Abandon(abandoned), Effect::Notice(Notice::Abandoned(abandoned))];
@@ -243,14 +244,14 @@ impl Lifecycle {
                 effects
             }
 
-            (S::Backoff { retry_at, .. }, E::Tick(_)) if now >= *retry_at => match slept {
+            (S::Backoff { retry_at, .. }, E::Tick) if now >= *retry_at => match slept {
                 true => self.spread(now),
                 false => self.connect(now),
             },
             (S::Backoff { .. }, E::Demand) => self.demand(now),
-            (S::Backoff { .. }, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
+            (S::Backoff { .. }, E::Reconnect(orderer)) => self.connect_soon(now, orderer),
 
-            (S::Parked { probe_at: Some(probe_at), .. }, E::Tick(_)) if now >= *probe_at => match slept {
+            (S::Parked { probe_at: Some(probe_at), .. }, E::Tick) if now >= *probe_at => match slept {
                 true => self.spread(now),
                 false => {
                     self.count_probe();
@@ -258,7 +259,7 @@ impl Lifecycle {
                 }
             },
             (S::Parked { .. }, E::Demand) => self.demand(now),
-            (S::Parked { .. }, E::Reconnect(orderer, _)) => self.connect_soon(now, orderer),
+            (S::Parked { .. }, E::Reconnect(orderer)) => self.connect_soon(now, orderer),
             (S::Parked { .. }, E::Start) => self.connect_soon(now, Orderer::Program),
             (S::Parked { fault, .. }, E::Mended) if fault.is_permanent() => {
                 self.connect_soon(now, Orderer::Person)

@@ -1,5 +1,6 @@
 //! The numbers, with defaults.
 
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 const fn secs(seconds: u64) -> Duration {
@@ -11,7 +12,7 @@ const fn millis(millis: u64) -> Duration {
 }
 
 /// Every number that a decision of the core depends on.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// How long a server may take from its start to the end of the handshake.
     pub connect_timeout: Duration,
@@ -84,6 +85,11 @@ pub struct Policy {
     pub max_calls: usize,
     /// How many bytes the pending calls may hold together.
     pub max_pending_bytes: usize,
+}
+
+/// A policy never changes, so it tells no two states of a connection apart. A model checker hashes millions of them.
+impl Hash for Policy {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Default for Policy {

@@ -10,7 +10,7 @@ mod orders;
 mod patience;
 mod world;
 
-use regrow_core::{Delivery, Event, Fault, Manner, Nature, Notice, Orderer, Policy, Pulse, Step, Time};
+use regrow_core::{Delivery, Event, Fault, Manner, Nature, Notice, Orderer, Policy, Step, Time};
 use std::time::Duration;
 use world::owner::{Fate, Owner, Told};
 use world::{Happening, Life, Ping, World, at, check, exact, exited, killed, secs};
@@ -259,13 +259,13 @@ fn a_reconnect_that_counts_as_a_fault_parks_even_if_the_server_then_ends_in_good
     let epoch = owner.epoch();
     owner.event(at(1.0), Event::Connected(epoch));
     let caller = owner.call(at(2.0), Duration::ZERO, Nature::Effect, None, 1);
-    let id = owner.ledger.find(|&c| c == caller).expect("it is pending");
-    owner.ledger.sent(id, 0);
+    let id = owner.supervisor.ledger.find(|&c| c == caller).expect("it is pending");
+    owner.supervisor.ledger.sent(id, 0);
     owner.reconnect(at(3.0), Orderer::Program);
-    let answered_meanwhile = Pulse { heard: at(4.0), calls: 0, answered: true, ..Pulse::default() };
-    owner.event(at(4.0), Event::Lost(epoch, exited(0), answered_meanwhile));
+    owner.supervisor.ledger.answer(epoch, id, true); // Its owner does not know yet.
+    owner.event(at(4.0), Event::Lost(epoch, exited(0)));
     owner.event(at(4.0), Event::Gone(epoch, None));
-    assert_eq!(owner.lifecycle.state().name(), "parked");
+    assert_eq!(owner.lifecycle().state().name(), "parked");
 }
 
 #[test]
@@ -297,13 +297,15 @@ fn two_causes_of_one_end_are_one_fault_if_either_is() {
     owner.event(at(0.0), Event::Start);
     let epoch = owner.epoch();
     owner.event(at(1.0), Event::Connected(epoch));
-    let quiet = Pulse { heard: at(1.0), calls: 0, answered: true, ..Pulse::default() };
-    owner.event(at(9.0), Event::Lost(epoch, exited(0), quiet));
-    assert_eq!(owner.lifecycle.budget_left(at(9.0)), 5);
+    let caller = owner.call(at(2.0), Duration::ZERO, Nature::Effect, None, 1);
+    let id = owner.supervisor.ledger.find(|&c| c == caller).expect("it is pending");
+    owner.answer(at(2.5), epoch, id, true);
+    owner.event(at(9.0), Event::Lost(epoch, exited(0)));
+    assert_eq!(owner.lifecycle().budget_left(at(9.0)), 5);
     let broken = Fault::Broken { reason: "pipe".into() };
-    owner.event(at(9.0), Event::Lost(epoch, broken.clone(), quiet));
-    owner.event(at(9.0), Event::Lost(epoch, killed(), quiet));
-    assert_eq!(owner.lifecycle.budget_left(at(9.0)), 4);
+    owner.event(at(9.0), Event::Lost(epoch, broken.clone()));
+    owner.event(at(9.0), Event::Lost(epoch, killed()));
+    assert_eq!(owner.lifecycle().budget_left(at(9.0)), 4);
     assert!(owner.told.contains(&Told::Notice(Notice::Late(epoch, broken))));
 }
 
@@ -350,14 +352,14 @@ fn whoever_asks_when_the_next_attempt_may_start_starts_it() {
             for &attempt in attempts {
                 owner.tick(at(attempt));
                 let epoch = owner.epoch();
-                owner.event(at(attempt), Event::Lost(epoch, exited(1), Pulse::default()));
+                owner.event(at(attempt), Event::Lost(epoch, exited(1)));
                 owner.event(at(attempt), Event::Gone(epoch, None));
             }
             let floor = attempts[attempts.len() - 1] + 1.0;
             ask(&mut owner, at(floor - 0.001));
-            assert_ne!(owner.lifecycle.state().name(), "connecting", "{who} comes too soon: {state}");
+            assert_ne!(owner.lifecycle().state().name(), "connecting", "{who} comes too soon: {state}");
             ask(&mut owner, at(floor));
-            assert_eq!(owner.lifecycle.state().name(), "connecting", "{who}: {state}");
+            assert_eq!(owner.lifecycle().state().name(), "connecting", "{who}: {state}");
         }
     }
 }
@@ -423,10 +425,10 @@ fn what_a_person_mends_while_the_failed_attempt_still_ends_is_tried_at_once() {
     let mut owner = Owner::new(&exact(), 7);
     owner.event(at(0.0), Event::Start);
     let epoch = owner.epoch();
-    owner.event(at(0.1), Event::Lost(epoch, missing, Pulse::default()));
+    owner.event(at(0.1), Event::Lost(epoch, missing));
     owner.reconnect(at(0.15), Orderer::Person);
     owner.event(at(0.2), Event::Gone(epoch, None));
-    assert_eq!(owner.lifecycle.state().name(), "connecting");
+    assert_eq!(owner.lifecycle().state().name(), "connecting");
 }
 
 #[test]
@@ -693,12 +695,12 @@ fn a_session_whose_process_lives_on_settles_when_that_is_gone_and_a_dead_one_at_
         let epoch = owner.epoch();
         owner.event(at(1.0), Event::Connected(epoch));
         let caller = owner.call(at(2.0), Duration::ZERO, Nature::Effect, Some(secs(60.0)), 1);
-        let id = owner.ledger.find(|&c| c == caller).unwrap();
-        owner.ledger.sent(id, 0);
-        owner.event(at(3.0), Event::Lost(epoch, fault.clone(), owner.pulse()));
-        assert_eq!(owner.ledger.is_empty(), fault.ends_process(), "{fault}");
+        let id = owner.supervisor.ledger.find(|&c| c == caller).unwrap();
+        owner.supervisor.ledger.sent(id, 0);
+        owner.event(at(3.0), Event::Lost(epoch, fault.clone()));
+        assert_eq!(owner.supervisor.ledger.is_empty(), fault.ends_process(), "{fault}");
         owner.event(at(3.1), Event::Gone(epoch, None));
-        assert!(owner.ledger.is_empty(), "{fault}");
+        assert!(owner.supervisor.ledger.is_empty(), "{fault}");
         let ended = Told::Ended(caller, Fate::Failed(Delivery::Unknown, fault));
         assert!(owner.told.contains(&ended), "{:?}", owner.told);
     }
@@ -999,37 +1001,37 @@ fn a_failed_slow_probe_is_known_to_park_before_its_process_is_gone() {
     for (time, parks) in [(1.0, false), (2.0, true), (202.0, true)] {
         owner.tick(at(time));
         let epoch = owner.epoch();
-        owner.event(at(time), Event::Lost(epoch, exited(1), Pulse::default()));
-        assert_eq!(owner.lifecycle.parks(at(time)), parks, "at {time} s");
+        owner.event(at(time), Event::Lost(epoch, exited(1)));
+        assert_eq!(owner.lifecycle().parks(at(time)), parks, "at {time} s");
         owner.event(at(time), Event::Gone(epoch, None));
-        assert_eq!(owner.lifecycle.state().name(), if parks { "parked" } else { "connecting" });
+        assert_eq!(owner.lifecycle().state().name(), if parks { "parked" } else { "connecting" });
     }
 }
 
 #[test]
 fn who_asks_when_to_try_again_is_told_when_that_may_be() {
     let mut owner = Owner::new(&exact(), 7);
-    let told = |owner: &Owner| owner.lifecycle.next_attempt();
+    let told = |owner: &Owner| owner.lifecycle().next_attempt();
     assert_eq!(told(&owner), None, "now");
     owner.event(at(0.0), Event::Start);
     assert_eq!(told(&owner), None, "it is being tried");
     for (died, soonest) in [(0.2, 1.0), (0.5, 1.2)] {
         let epoch = owner.epoch();
-        owner.event(at(died), Event::Lost(epoch, exited(1), Pulse::default()));
+        owner.event(at(died), Event::Lost(epoch, exited(1)));
         assert_eq!(told(&owner), Some(at(soonest)), "as soon as calls may ask for it");
         owner.event(at(died), Event::Gone(epoch, None));
     }
     assert_eq!(told(&owner), Some(at(0.75)), "when the pause is over");
-    owner.park(at(0.6));
+    owner.event(at(0.6), Event::Park);
     assert_eq!(told(&owner), None, "who knows");
 
     let mut owner = Owner::new(&exact(), 7);
     owner.event(at(0.0), Event::Start);
     let epoch = owner.epoch();
-    owner.event(at(0.1), Event::Lost(epoch, Fault::NotFound { program: "x".into() }, Pulse::default()));
+    owner.event(at(0.1), Event::Lost(epoch, Fault::NotFound { program: "x".into() }));
     assert_eq!(told(&owner), Some(at(10.0)));
     owner.event(at(0.2), Event::Gone(epoch, None));
-    assert_eq!((told(&owner), owner.lifecycle.parks(at(0.2))), (Some(at(10.0)), true));
+    assert_eq!((told(&owner), owner.lifecycle().parks(at(0.2))), (Some(at(10.0)), true));
     owner.event(at(0.3), Event::Close(Manner::Told));
     assert_eq!(told(&owner), None, "never");
 }
@@ -1087,10 +1089,9 @@ fn a_server_that_says_wrong_era_and_dies_of_it_is_not_charged() {
     owner.event(at(0.0), Event::Start);
     let epoch = owner.epoch();
     owner.event(at(0.0), Event::Begun(epoch, Step::Discovering));
-    let pulse = owner.pulse();
-    owner.event(at(0.1), Event::Lost(epoch, Fault::WrongEra, pulse));
-    owner.event(at(0.1), Event::Lost(epoch, exited(1), pulse));
-    assert_eq!(owner.lifecycle.budget_left(at(0.1)), 5);
+    owner.event(at(0.1), Event::Lost(epoch, Fault::WrongEra));
+    owner.event(at(0.1), Event::Lost(epoch, exited(1)));
+    assert_eq!(owner.lifecycle().budget_left(at(0.1)), 5);
 }
 
 /// A client that greets at this time, and waits for a minute.

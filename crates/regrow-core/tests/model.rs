@@ -1,9 +1,8 @@
-//! All orders of events, not some: a model checker steps the real `Lifecycle::step` and the real `Ledger` through every
-//! state that a small world can reach, and holds P1 to P10 of the design against each.
+//! All orders of events, not some: a model checker drives the real `Supervisor` through every state that a small world can reach, and
+//! holds P1 to P10 of the design against each.
 //!
-//! **What is real.** Every decision: `model/world.rs` holds a `Lifecycle` and a `Ledger` as they are, and
-//! `model/owner.rs` hands on events and carries out effects as the owner in `regrow` does. What is made up is the world
-//! (`model/moves.rs`): a server that starts, reads, runs, answers, fails and ends; callers; people; the clock; and news,
+//! **What is real.** Every decision: `model/world.rs` holds the `Supervisor` that the owner in `regrow` drives, and
+//! `model/owner.rs` hands on events and notes what must be done. What is made up is the world (`model/moves.rs`): a server that starts, reads, runs, answers, fails and ends; callers; people; the clock; and news,
 //! which comes late, twice, or out of turn. What the world knows to be true is kept apart and never asked of the core.
 //!
 //! **Time** passes in units, and every length of the policy is a few of them. Timers that are due fire before time goes on,
@@ -103,7 +102,7 @@ fn tell(path: Path<World, Move>) {
         match (happening, &world.truth.broken) {
             (_, Some(broken)) => println!("broken: {:?}: {}", broken.property, broken.how),
             (Some(happening), None) => {
-                let (since, state) = ((world.now - BIRTH).as_secs_f64(), world.lifecycle.state().name());
+                let (since, state) = ((world.now - BIRTH).as_secs_f64(), world.lifecycle().state().name());
                 println!("{since:6.2}s {state:<10} {happening:?}");
             }
             (None, None) => {}

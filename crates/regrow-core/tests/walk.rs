@@ -17,7 +17,7 @@ use invariants::*;
 use owner::{Caller, Fate, Owner, Told};
 use regrow_core::{
     CallId, Delivery, Epoch, Event, Evidence, Fault, Intent, Manner, Nature, Notice, Orderer, Policy, Pulse,
-    Reach, Refusal, State, Step, Time, Watch,
+    Reach, Refusal, State, Step, Time, Transition, Watch,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -301,8 +301,8 @@ impl Walk {
         }
         let ladder = self.policy.ladders.planned.length() + 2 * self.policy.abandon_after;
         let closed_by = self.now + self.policy.drain_timeout + ladder;
-        while !self.owner.lifecycle.is_closed() {
-            let due = self.owner.lifecycle.deadline().expect("P6: a close that nothing ends");
+        while !self.owner.lifecycle().is_closed() {
+            let due = self.owner.lifecycle().deadline().expect("P6: a close that nothing ends");
             self.now = self.now.max(due);
             assert!(self.now <= closed_by, "P6: closed in bounded time, even if no process ever ends");
             self.tick();
@@ -336,7 +336,7 @@ impl Walk {
 
     fn turn(&mut self) {
         let epoch = self.owner.epoch();
-        let connecting = matches!(self.owner.lifecycle.state(), State::Connecting { .. });
+        let connecting = matches!(self.owner.lifecycle().state(), State::Connecting { .. });
         if self.hasty && self.rng.bool() {
             return if connecting { self.connect_further() } else { self.crash() };
         }
@@ -393,7 +393,7 @@ impl Walk {
                 return;
             }
         }
-        panic!("P9: a timer that fires and fires: {:?}", self.owner.lifecycle.state());
+        panic!("P9: a timer that fires and fires: {:?}", self.owner.lifecycle().state());
     }
 
     fn event(&mut self, event: Event) {
@@ -441,15 +441,15 @@ impl Walk {
         let caller = self.calls.keys().rfind(|&&c| c < 1_000_000).map_or(1, |last| last + 1);
         self.calls.insert(caller, truth);
         self.say(|_| format!("call {caller} {nature:?} {timeout:?}, of which {waited:?} are over"));
-        let ready = matches!(self.owner.lifecycle.state(), State::Ready { .. });
+        let ready = matches!(self.owner.lifecycle().state(), State::Ready { .. });
         assert_eq!(self.owner.call(self.now, waited, nature, timeout, bytes), caller);
-        let sent = self.owner.told.iter().any(|told| matches!(told, Told::Send(..)));
+        let sent = self.owner.told.iter().any(|told| matches!(told, Told::Send(.., of) if *of == caller));
         assert!(ready || !sent, "a call goes to a session that is not ready");
         if nature != Nature::Stream && timeout.is_some_and(|timeout| timeout <= waited) {
             assert!(!sent, "a call is sent whose time was over when it came");
             self.seen.insert("call that came too late");
         }
-        if self.owner.ledger.find(|&c| c == caller).is_some() && self.stopped.is_some() {
+        if self.owner.supervisor.ledger.find(|&c| c == caller).is_some() && self.stopped.is_some() {
             self.forgive(caller, timeout);
         }
         self.judge();
@@ -480,8 +480,9 @@ impl Walk {
                 ended: None,
             },
         );
-        let id = self.owner.ledger.admit_own(self.now, epoch, timeout, caller);
+        let id = self.owner.supervisor.ledger.admit_own(self.now, epoch, timeout, caller);
         self.owner.told.push(Told::Send(epoch, id, caller));
+        self.owner.tick(self.now);
         if self.stopped.is_some() {
             self.forgive(caller, Some(timeout));
         }
@@ -498,7 +499,7 @@ impl Walk {
                 let position = process.written;
                 process.written += 10;
                 process.pipe.insert(position, (id, caller));
-                self.owner.ledger.sent(id, if self.exchanges { 0 } else { position });
+                self.owner.supervisor.ledger.sent(id, if self.exchanges { 0 } else { position });
                 self.answerable.push((epoch, id));
                 let truth = self.calls.get_mut(&caller).expect("only known calls are written");
                 truth.written += 1;
@@ -573,13 +574,12 @@ impl Walk {
         match self.rng.u32(0..20) {
             0..14 => self.miss(),
             14..16 => {
-                let pulse = self.owner.pulse();
-                self.event(Event::Doubted(epoch, pulse));
+                self.event(Event::Doubted(epoch));
             }
             16..19 => {
-                let (fault, pulse) = (self.some_fault(), self.owner.pulse());
+                let fault = self.some_fault();
                 if fault.reach() == Reach::Doubt {
-                    self.event(Event::ProbeFailed(epoch, fault, pulse));
+                    self.event(Event::ProbeFailed(epoch, fault));
                 }
             }
             _ => self.event(Event::Mended),
@@ -650,7 +650,7 @@ impl Walk {
 
     fn progress(&mut self) {
         let Some((&(_, id), &caller)) = self.outstanding.iter().next() else { return };
-        self.owner.ledger.extend(self.now, id);
+        self.owner.supervisor.ledger.extend(self.now, id);
         let limit = self.policy.call_limit.max(Duration::from_secs(300));
         if let Some(ends_by) = &mut self.calls.get_mut(&caller).expect("it is outstanding").ends_by {
             *ends_by = (*ends_by).max(self.now + limit);
@@ -660,11 +660,11 @@ impl Walk {
 
     fn turn_clock(&mut self) {
         if self.stopped.is_some() {
-            self.owner.ledger.start_clock(self.now);
+            self.owner.supervisor.ledger.start_clock(self.now);
             self.stopped = None;
             self.say(|_| "the clock goes on".to_owned());
         } else if self.rng.bool() {
-            self.owner.ledger.stop_clock(self.now);
+            self.owner.supervisor.ledger.stop_clock(self.now);
             self.stopped = Some(self.now);
             self.seen.insert("stopped clock");
             let pending: Vec<Caller> = self.calls.keys().copied().collect();
@@ -690,7 +690,7 @@ impl Walk {
             return;
         }
         let first = self.first_waiting();
-        let State::Connecting { step, .. } = *self.owner.lifecycle.state() else { return };
+        let State::Connecting { step, .. } = *self.owner.lifecycle().state() else { return };
         let fresh =
             !self.past.iter().any(|e| matches!(e, Event::Begun(on, _) | Event::Opened(on) if *on == epoch));
         let handshake =
@@ -712,20 +712,9 @@ impl Walk {
     }
 
     fn first_waiting(&self) -> Option<Caller> {
-        let mut ledger = self.owner.ledger.clone();
+        let mut ledger = self.owner.supervisor.ledger.clone();
         let id = ledger.dispatch(self.owner.epoch())?;
         ledger.reply(id).copied()
-    }
-
-    /// The calls that neither a session has nor the next one would get.
-    fn paused(&self) -> Vec<Caller> {
-        let mut ledger = self.owner.ledger.clone();
-        while ledger.dispatch(self.owner.epoch()).is_some() {}
-        ledger.hold(self.owner.epoch());
-        ledger.end_pauses(self.now + Duration::from_secs(1_000_000));
-        let left = std::iter::from_fn(|| ledger.dispatch(self.owner.epoch()));
-        let ids: Vec<CallId> = left.collect();
-        ids.into_iter().filter_map(|id| ledger.reply(id).copied()).collect()
     }
 
     /// Something is read from the server.
@@ -747,8 +736,7 @@ impl Walk {
             self.seen.insert("answers when busy");
         }
         self.asked = None;
-        let pulse = self.owner.pulse();
-        self.event(Event::ProbeAnswered(epoch, at, pulse));
+        self.event(Event::ProbeAnswered(epoch, at));
     }
 
     /// The process ends by itself, and its owner hears of that.
@@ -759,8 +747,8 @@ impl Walk {
         let told_to_end = process.told_to_end;
         self.learn_what_was_read(epoch);
         if !told_to_end || self.rng.u32(0..3) == 0 {
-            let (fault, pulse) = (self.some_fault().as_expiry(), self.owner.pulse());
-            self.event(Event::Lost(epoch, fault, pulse));
+            let fault = self.some_fault().as_expiry();
+            self.event(Event::Lost(epoch, fault));
         }
     }
 
@@ -783,8 +771,8 @@ impl Walk {
 
     /// More causes of an end that was told already, or of none.
     fn lose_by_chance(&mut self) {
-        let (fault, pulse) = (self.some_fault().as_expiry(), self.owner.pulse());
-        self.event(Event::Lost(self.owner.epoch(), fault, pulse));
+        let fault = self.some_fault().as_expiry();
+        self.event(Event::Lost(self.owner.epoch(), fault));
     }
 
     /// The last of a process disappears.
@@ -808,8 +796,8 @@ impl Walk {
     /// An operator wants something.
     fn order(&mut self) {
         match self.rng.u32(0..10) {
-            0..3 => self.owner.rest(self.now),
-            3..5 => self.owner.park(self.now),
+            0..3 => self.owner.event(self.now, Event::Rest),
+            3..5 => self.owner.event(self.now, Event::Park),
             5..8 => self.owner.event(self.now, Event::Wake),
             _ => self.owner.event(self.now, Event::ResetBudget),
         }
@@ -836,12 +824,11 @@ impl Walk {
         if old == self.owner.epoch() {
             return;
         }
-        let before = self.owner.lifecycle.clone();
-        let effects = self.owner.lifecycle.step(self.now, event.clone());
-        assert!(
-            effects.is_empty() && self.owner.lifecycle == before,
-            "late news of {old} did something: {event:?}"
-        );
+        let mut lifecycle = self.owner.lifecycle().clone();
+        let pulse = self.owner.supervisor.pulse(&self.owner.facts());
+        let effects = lifecycle.step(self.now, event.clone(), pulse);
+        let nothing = effects.is_empty() && lifecycle == *self.owner.lifecycle();
+        assert!(nothing, "late news of {old} did something: {event:?}");
     }
 
     fn some_manner(&mut self) -> Manner {
@@ -901,7 +888,7 @@ impl Walk {
         for told in std::mem::take(&mut self.owner.told) {
             self.say(|_| format!("    {told:?}"));
             match told {
-                Told::Step(state, event) => self.judge_step(state, event),
+                Told::Step(step) => self.judge_step(*step),
                 Told::Connect(epoch) => self.judge_attempt(epoch),
                 Told::Hangup(epoch, manner) => {
                     let process = self.processes.get_mut(&epoch).expect("only what lives is hung up");
@@ -913,7 +900,7 @@ impl Walk {
                     let until = self.now + patience;
                     if manner == Manner::Failed {
                         let expired = matches!(
-                            self.owner.lifecycle.state(),
+                            self.owner.lifecycle().state(),
                             State::Closing { fault: Some(Fault::SessionExpired { .. }), .. }
                         );
                         let settled_by =
@@ -937,7 +924,7 @@ impl Walk {
                     self.outstanding.retain(|&(on, _), _| on != epoch);
                 }
                 Told::Retired(epoch) => {
-                    let ledger = &self.owner.ledger;
+                    let ledger = &self.owner.supervisor.ledger;
                     let left = self
                         .outstanding
                         .iter()
@@ -966,13 +953,13 @@ impl Walk {
         self.finish_step();
     }
 
-    fn judge_step(&mut self, state: State, event: Event) {
+    fn judge_step(&mut self, Transition { event, pulse, before: state, after }: Transition) {
         self.finish_step();
         if event == Event::Demand {
             p5_only_calls_are_demand(self);
         }
         self.first.told(&event);
-        self.expected_charge = self.ends_in_a_fault(&state, &event);
+        self.expected_charge = self.ends_in_a_fault(&state, &event, &pulse);
         if self.expected_charge {
             self.account.charged = true;
             self.charges.push(self.now);
@@ -985,8 +972,8 @@ impl Walk {
             Event::Opened(epoch) if *epoch == self.owner.epoch() && is_connecting(&state) => {
                 self.account.discovering = false;
             }
-            Event::Rest(..) => self.judge_rest(&state),
-            Event::Reconnect(Orderer::Person, _) | Event::Wake => {
+            Event::Rest => self.judge_rest(&state, &after),
+            Event::Reconnect(Orderer::Person) | Event::Wake => {
                 let ends = matches!(state, State::Closing { .. }) || state.is_parked_by_order();
                 self.account.hurried |= ends;
                 self.deferred_until = None; // Whatever was asked for, a person need not wait.
@@ -1008,10 +995,10 @@ impl Walk {
     }
 
     /// Nobody may lose anything by a rest.
-    fn judge_rest(&mut self, before: &State) {
+    fn judge_rest(&mut self, before: &State, after: &State) {
         let rests = |state: &State| matches!(state, State::Closing { then: Intent::Rest, .. });
         let pending = self.calls.values().any(|truth| truth.ended.is_none() && !truth.own);
-        if !rests(before) && rests(self.owner.lifecycle.state()) {
+        if !rests(before) && rests(after) {
             assert!(!pending, "P2: a session rests under its calls and streams");
         } else {
             self.seen.insert("rest refused");
@@ -1022,10 +1009,9 @@ impl Walk {
     fn finish_step(&mut self) {
         let Some((state, event)) = self.step.take() else { return };
         assert!(!self.expected_charge, "P4: a fault was not told: {event:?} in {state:?}");
-        if is_connecting(&state) && self.account.charged && matches!(event, Event::Lost(..) | Event::Tick(_))
-        {
+        if is_connecting(&state) && self.account.charged && matches!(event, Event::Lost(..) | Event::Tick) {
             let fault = match &event {
-                Event::Lost(_, fault, _) => fault.clone(),
+                Event::Lost(_, fault) => fault.clone(),
                 _ => Fault::HandshakeTimeout { after: self.policy.connect_timeout },
             };
             p8_calls_fail_with_the_attempt_they_waited_for(self, &fault);
@@ -1057,36 +1043,36 @@ impl Walk {
     }
 
     /// P4, as DESIGN.md puts it: planned and retired ends cost nothing, all others are charged once.
-    fn ends_in_a_fault(&mut self, state: &State, event: &Event) -> bool {
+    fn ends_in_a_fault(&mut self, state: &State, event: &Event, pulse: &Pulse) -> bool {
         match (state, event) {
             // It is being left, and that is all.
-            (State::Draining { .. }, Event::Lost(_, Fault::SessionExpired { .. }, _)) => {
+            (State::Draining { .. }, Event::Lost(_, Fault::SessionExpired { .. })) => {
                 self.seen.insert("forgotten while drained");
                 false
             }
             (
                 State::Connecting { .. } | State::Ready { .. } | State::Draining { .. },
-                Event::Lost(epoch, fault, pulse),
+                Event::Lost(epoch, fault),
             ) if *epoch == self.owner.epoch() => {
                 let exits_again = self.first.lost(state, fault, &self.policy);
                 self.a_loss_is_a_fault(fault, pulse, exits_again)
             }
             (
                 State::Ready { watch: Watch::Probed { since, .. } | Watch::Spared { since, .. }, .. },
-                Event::ProbeFailed(epoch, fault, pulse),
+                Event::ProbeFailed(epoch, fault),
             ) if *epoch == self.owner.epoch() => {
                 let spared = pulse.eldest.is_some_and(|eldest| eldest < *since);
                 self.seen.insert(if spared { "probe failed and spared" } else { "probe failed" });
                 !spared && self.a_loss_is_a_fault(fault, pulse, false)
             }
-            (State::Closing { .. }, Event::Lost(epoch, fault, pulse)) if *epoch == self.owner.epoch() => {
+            (State::Closing { .. }, Event::Lost(epoch, fault)) if *epoch == self.owner.epoch() => {
                 let charged = self.is_a_fault(fault, pulse) && !self.account.charged;
                 if charged {
                     self.free_in_a_row = 0;
                 }
                 charged
             }
-            (State::Ready { .. }, Event::Reconnect(Orderer::Program, pulse)) => {
+            (State::Ready { .. }, Event::Reconnect(Orderer::Program)) => {
                 let charged = !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
                 if charged {
                     self.seen.insert("reconnect charged");
@@ -1149,7 +1135,7 @@ impl Walk {
             _ => None,
         });
         if let Some((State::Closing { .. }, event)) = &self.step {
-            if matches!(event, Event::Tick(_)) {
+            if matches!(event, Event::Tick) {
                 self.seen.insert("abandoned while replaced");
             }
             p5_over_budget_it_parks(self);
@@ -1283,14 +1269,14 @@ impl Walk {
             (_, "closed") => p6_closed_leaves_nothing(self),
             _ => {}
         }
-        if let State::Parked { probe_at: None, .. } = self.owner.lifecycle.state() {
+        if let State::Parked { probe_at: None, .. } = self.owner.lifecycle().state() {
             self.seen.insert("parked for good");
         }
     }
 
     /// After every turn.
     fn look(&mut self) {
-        self.seen.insert(match self.owner.lifecycle.state() {
+        self.seen.insert(match self.owner.lifecycle().state() {
             State::Draining { then: Intent::Close, .. } => "drained to close",
             State::Ready { watch: Watch::Probed { doubt: true, .. }, .. } => "doubted",
             State::Ready { watch: Watch::Probed { .. }, .. } => "probed",
@@ -1301,8 +1287,8 @@ impl Walk {
             State::Connecting { step: Step::Discovering, .. } => "discovering",
             state => state.name(),
         });
-        if !self.owner.lifecycle.is_closed() && self.owner.ledger.pause_ends().is_some() {
-            let ended = !matches!(self.owner.lifecycle.state(), State::Ready { .. });
+        if !self.owner.lifecycle().is_closed() && self.owner.supervisor.ledger.pause_ends().is_some() {
+            let ended = !matches!(self.owner.lifecycle().state(), State::Ready { .. });
             self.seen.extend(ended.then_some("call paused through a close"));
         }
         p2_every_call_ends_by_its_deadline(self);

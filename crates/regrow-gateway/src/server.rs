@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
-use regrow::core::{Fault, Manner, State as Lifecycle};
-use regrow::{Builder, CallError, Connection, ErrorKind, Inbox, Outlook, Status};
+use regrow::core::{Fault, Manner, Outlook, State as Lifecycle};
+use regrow::{Builder, CallError, Connection, ErrorKind, Inbox, Status};
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::list::List;
 use regrow_protocol::method;

@@ -169,7 +169,7 @@ fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
         let filter = List::ALL.into_iter().find(|list| list.notification() == method).map(List::filter);
         let Some(filter) = filter else { return };
         let desk = shared.desk();
-        for (_, stream) in desk.ledger.iter() {
+        for (_, stream) in desk.supervisor.ledger.iter() {
             if stream.request.method() != Some(method::SUBSCRIPTIONS_LISTEN) {
                 continue;
             }

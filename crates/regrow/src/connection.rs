@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{Delivery, Epoch, Lifecycle, Manner, Orderer, Policy, State};
+use regrow_core::{Delivery, Epoch, Event, Manner, Orderer, Outlook, Policy, State};
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::version::Era;
 use serde_json::{Value, json};
@@ -13,9 +13,8 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::bridge::FarSide;
 use crate::call::{Caller, Outcome, Request};
-use crate::desk::News;
 use crate::eras::EraFile;
-use crate::error::{CallError, ErrorKind, Outlook};
+use crate::error::{CallError, ErrorKind};
 use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
 use crate::mask::Mask;
 use crate::memory::{Greeting, Hello, Welcome};
@@ -49,7 +48,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.tell(News::Close(Manner::Planned));
+        self.shared.tell(Event::Close(Manner::Planned));
     }
 }
 
@@ -233,13 +232,12 @@ impl Builder {
             era: self.era,
             era_file,
         };
-        let shared = Arc::new(Shared::new(settings, inbox, greeting));
-        let lifecycle = Lifecycle::new(policy, self.seed);
+        let shared = Arc::new(Shared::new(settings, inbox, greeting, self.seed));
         let (status, status_seen) = watch::channel(Status {
             state: State::Idle,
             epoch: Epoch(0),
             last_fault: None,
-            budget_left: lifecycle.budget_left(shared.now()),
+            budget_left: policy.budget.charges,
             pending: 0,
             sessions: 0,
             pid: None,
@@ -248,7 +246,7 @@ impl Builder {
         let (notices, _) = broadcast::channel(NOTICES);
         let (farewell, farewell_seen) = watch::channel(None);
         let weak_notices = notices.downgrade();
-        let owner = Owner::new(shared.clone(), self.transport, lifecycle, status, notices, farewell);
+        let owner = Owner::new(shared.clone(), self.transport, status, notices, farewell);
         tokio::spawn(owner.run());
         let handle = Handle {
             shared: shared.clone(),
@@ -318,7 +316,7 @@ impl Connection {
 
     /// Starts the server now rather than with the first call.
     pub fn start(&self) {
-        self.shared.tell(News::Start);
+        self.shared.tell(Event::Start);
     }
 
     /// Sends a request and waits for its end, which comes by the deadline. Dropping the future cancels the call.
@@ -468,7 +466,7 @@ impl Connection {
 
     /// Puts a fresh session in the place of this one, when the calls in flight have ended.
     pub fn reconnect(&self, orderer: Orderer) {
-        self.shared.tell(News::Reconnect(orderer));
+        self.shared.tell(Event::Reconnect(orderer));
     }
 
     /// Ends the session until the next call, which starts the server again with all that must be told to it. Costs nothing, and
@@ -477,29 +475,29 @@ impl Connection {
     /// Does nothing where somebody would lose by that: while a call is pending, while the client is subscribed to resources or has
     /// a stream open (it would be deaf), on a session that began tasks, and unless the connection is ready. Ask again later.
     pub fn rest(&self) {
-        self.shared.tell(News::Rest);
+        self.shared.tell(Event::Rest);
     }
 
     /// Ends the session when the calls in flight have ended, within the drain's limit, and starts no other. Calls fail at once, and
     /// only [`Connection::wake`] or a person's [`Connection::reconnect`] wakes it. Streams and subscriptions are kept for then.
     pub fn park(&self) {
-        self.shared.tell(News::Park);
+        self.shared.tell(Event::Park);
     }
 
     /// Tries at once to get a session, however the connection came to be without one. Does nothing where there is one or an attempt
     /// runs.
     pub fn wake(&self) {
-        self.shared.tell(News::Wake);
+        self.shared.tell(Event::Wake);
     }
 
     /// Forgets past faults: the budget is whole, and pauses start over. What is parked for its budget is tried at once.
     pub fn reset_budget(&self) {
-        self.shared.tell(News::ResetBudget);
+        self.shared.tell(Event::ResetBudget);
     }
 
     /// Takes no new calls, lets those in flight finish within the drain's limit, and closes.
     pub async fn drain(&self) -> Farewell {
-        self.shared.tell(News::Drain);
+        self.shared.tell(Event::Drain);
         self.gone().await
     }
 
@@ -510,7 +508,7 @@ impl Connection {
 
     /// The same, as gently as this manner.
     pub async fn close_in(&self, manner: Manner) -> Farewell {
-        self.shared.tell(News::Close(manner));
+        self.shared.tell(Event::Close(manner));
         self.gone().await
     }
 

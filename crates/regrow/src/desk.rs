@@ -1,4 +1,4 @@
-//! What callers, reader and owner of a connection work on together, behind one short lock: the ledger and the live session.
+//! What callers, reader and owner of a connection work on together, behind one short lock: the supervisor and the live session.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{
-    CallId, Delivery, Ended, Epoch, Fault, Ladder, Ledger, Manner, Notes, Orderer, Policy, Step, Ties, Time,
+    CallId, Delivery, Ended, Epoch, Event, Facts, Ladder, Manner, Notes, Output, Policy, Supervisor, Time,
 };
 use regrow_protocol::frame::{self, Frame, RawId};
 use tokio::sync::Notify;
@@ -20,7 +20,7 @@ use crate::writer::Writer;
 
 /// Behind the lock.
 pub(crate) struct Desk {
-    pub(crate) ledger: Ledger<Pending>,
+    pub(crate) supervisor: Supervisor<Pending>,
     pub(crate) session: Option<Session>,
     /// Notifications of the client that wait for a session.
     pub(crate) notes: Notes<Bytes>,
@@ -28,10 +28,6 @@ pub(crate) struct Desk {
     /// them than of those.
     old: Vec<OldSession>,
     pub(crate) news: VecDeque<News>,
-    /// When the owner wakes by itself.
-    pub(crate) armed: Option<Time>,
-    /// The earliest deadline that calls have brought since, and that was not over when they came.
-    pub(crate) due: Option<Time>,
     /// How many calls the status says are pending.
     pub(crate) shown: usize,
     pub(crate) oddities: Oddities,
@@ -50,31 +46,18 @@ pub(crate) struct Desk {
 /// What happened, for the owner.
 #[derive(Debug, PartialEq)]
 pub(crate) enum News {
-    Start,
-    Opened(Epoch),
-    Begun(Epoch, Step),
-    Connected(Epoch),
-    Lost(Epoch, Fault),
+    /// For the supervisor.
+    Event(Event),
     /// Nothing is left of the epoch; how its process ended, if it had one, and how many helpers outside its group did.
     Gone(Epoch, Option<crate::transport::Ended>, usize),
-    /// A call that was taken at this time.
-    Cancelled(Epoch, Time),
-    /// There is reason to ask the server for a sign of life.
-    Doubted(Epoch),
-    ProbeFailed(Epoch, Fault),
     /// What the server said by itself may have been missed.
     Unheard(Epoch),
-    /// The server answered the probe that it was sent at this time.
-    ProbeAnswered(Epoch, Time),
-    ProbeRefused(Epoch),
-    Reconnect(Orderer),
-    Mended,
-    Rest,
-    Park,
-    Wake,
-    ResetBudget,
-    Drain,
-    Close(Manner),
+}
+
+impl From<Event> for News {
+    fn from(event: Event) -> News {
+        News::Event(event)
+    }
 }
 
 /// One live exchange with the server.
@@ -168,15 +151,13 @@ const TASK_TOKENS: usize = 1024;
 const MAX_QUESTIONS: usize = 4096;
 
 impl Desk {
-    pub(crate) fn new(policy: Policy) -> Desk {
+    pub(crate) fn new(policy: Policy, seed: u64) -> Desk {
         Desk {
-            ledger: Ledger::new(policy),
+            supervisor: Supervisor::new(policy, seed),
             session: None,
             notes: Notes::default(),
             old: vec![],
             news: VecDeque::new(),
-            armed: None,
-            due: None,
             shown: 0,
             oddities: Oddities::default(),
             read: None,
@@ -190,39 +171,34 @@ impl Desk {
     /// News for the owner. What programs can say as often as they like is kept once, so that it stays few.
     pub(crate) fn tell(&mut self, news: News) {
         match news {
-            News::Start
-            | News::Reconnect(_)
-            | News::Mended
-            | News::Rest
-            | News::ResetBudget
-            | News::Drain
-            | News::Close(_)
-            | News::Doubted(_)
-            | News::Unheard(_)
-                if self.news.contains(&news) => {}
+            News::Unheard(_)
+            | News::Event(
+                Event::Start
+                | Event::Reconnect(_)
+                | Event::Mended
+                | Event::Rest
+                | Event::ResetBudget
+                | Event::Drain
+                | Event::Close(_)
+                | Event::Doubted(_),
+            ) if self.news.contains(&news) => {}
             // They undo each other: the last word counts.
-            News::Park | News::Wake => {
+            News::Event(Event::Park | Event::Wake) => {
                 self.news.retain(|known| *known != news);
                 self.news.push_back(news);
             }
-            News::Cancelled(epoch, taken) => {
+            News::Event(Event::Cancelled(epoch, taken)) => {
                 let known = self.news.iter_mut().find_map(|known| match known {
-                    News::Cancelled(of, eldest) if *of == epoch => Some(eldest),
+                    News::Event(Event::Cancelled(of, eldest)) if *of == epoch => Some(eldest),
                     _ => None,
                 });
                 match known {
                     Some(eldest) => *eldest = taken.min(*eldest),
-                    None => self.news.push_back(News::Cancelled(epoch, taken)),
+                    None => self.news.push_back(news),
                 }
             }
             news => self.news.push_back(news),
         }
-    }
-
-    /// A call has come. If Regrow is stopped before the owner hears of it, its deadline is noticed late all the same.
-    pub(crate) fn note_deadline(&mut self, now: Time) {
-        let deadline = self.ledger.deadline().filter(|deadline| *deadline > now);
-        self.due = [self.due, deadline].into_iter().flatten().min();
     }
 
     /// The session, if it is that of this epoch.
@@ -247,7 +223,7 @@ impl Desk {
 
     /// Writes a line to the session: here and now if the stream takes it.
     pub(crate) fn write(&mut self, key: Option<CallId>, line: Bytes) {
-        let Desk { ledger, session: Some(session), .. } = self else { return };
+        let Desk { supervisor: Supervisor { ledger, .. }, session: Some(session), .. } = self else { return };
         let pushed = match session.input() {
             None => return,
             Some(Way::Exchanges(exchanger)) => return exchanger.start(key, line, None),
@@ -289,7 +265,7 @@ impl Desk {
     /// The server has forgotten this session, and calls of it are in flight: their exchanges go on beside the next session. Gives what
     /// must have ended before all else of it has; none where nothing goes on.
     pub(crate) fn leave_exchanges(&mut self, now: Time, epoch: Epoch) -> Option<Vec<JoinHandle<()>>> {
-        let Desk { ledger, session, old, .. } = self;
+        let Desk { supervisor: Supervisor { ledger, .. }, session, old, .. } = self;
         let session = session.as_mut().filter(|session| session.epoch == epoch && session.forgotten)?;
         if ledger.in_flight(epoch) == 0 {
             return None;
@@ -315,18 +291,47 @@ impl Desk {
         self.old.drain(..).flat_map(|mut old| old.exchanger.stop()).collect()
     }
 
-    /// When the oldest call was taken whose answer this session may still bring. One that comes on no exchange of its own, but
-    /// with what the server says by itself, is as uncertain as that.
-    pub(crate) fn eldest(&mut self, epoch: Epoch) -> Option<Time> {
-        let Some(exchanger) = self.exchanger(epoch) else { return self.ledger.eldest(epoch) };
-        let carried: HashSet<CallId> = exchanger.calls().collect();
-        self.ledger.eldest_of(epoch, |id| carried.contains(&id))
+    /// Lets the supervisor take in what happened. What it wants done to the session is done here, before anybody else sees that;
+    /// the rest is for the owner.
+    pub(crate) fn handle(&mut self, now: Time, event: Event, facts: &Facts) -> Vec<Output<Pending>> {
+        let mut outputs = vec![];
+        self.supervisor.handle(now, event, facts, &mut outputs);
+        for output in &outputs {
+            match output {
+                Output::TimedOut(failure) => self.withdraw(&failure.call, None, "timed out"),
+                Output::Settled(epoch, _) => {
+                    self.forget_questions(now);
+                    if let Some(exchanger) = self.exchanger(*epoch) {
+                        exchanger.look();
+                    }
+                }
+                Output::Retired(epoch) => {
+                    self.forget_questions(now);
+                    if let Some(session) = self.session_of(*epoch) {
+                        session.forgotten = true;
+                    }
+                }
+                Output::Hangup(epoch, manner, ladder) => {
+                    drop(self.hang_up(now, *epoch, *manner, *ladder));
+                }
+                Output::Abandon(_) => {
+                    self.session = None;
+                    self.unblock(now);
+                }
+                _ => {}
+            }
+        }
+        outputs
     }
 
-    /// What binds a client to this session. `subscribed`: there are resources whose changes it wants to hear of.
-    pub(crate) fn ties(&self, epoch: Epoch, subscribed: bool) -> Ties {
-        let listening = subscribed || self.ledger.has_streams() || self.task_on == Some(epoch);
-        Ties { pending: self.ledger.pending(), listening }
+    /// The calls of this session whose exchange is open; none where they share a pipe.
+    pub(crate) fn exchanges(&mut self, epoch: Epoch) -> Option<BTreeSet<CallId>> {
+        self.exchanger(epoch).map(|exchanger| exchanger.calls().collect())
+    }
+
+    /// Whether a call on this session became a task, which may run on.
+    pub(crate) fn has_task(&self, epoch: Epoch) -> bool {
+        self.task_on == Some(epoch)
     }
 
     /// A stream was acknowledged, or has ended.
@@ -436,9 +441,9 @@ impl Desk {
 
     /// Progress: the call has more time. Says whether anybody still waits for it.
     pub(crate) fn progress(&mut self, now: Time, token: &[u8]) -> bool {
-        match self.ledger.find(|pending| pending.request.meta_progress_token() == Some(token)) {
+        match self.supervisor.ledger.find(|pending| pending.request.meta_progress_token() == Some(token)) {
             Some(id) => {
-                self.ledger.extend(now, id);
+                self.supervisor.ledger.extend(now, id);
                 true
             }
             None => self.task_tokens.iter().any(|known| known == token),
@@ -483,8 +488,8 @@ impl Desk {
 
     fn set_clock(&mut self, now: Time) {
         match self.is_blocked() || !self.questions.is_empty() {
-            true => self.ledger.stop_clock(now),
-            false => self.ledger.start_clock(now),
+            true => self.supervisor.ledger.stop_clock(now),
+            false => self.supervisor.ledger.start_clock(now),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{Delivery, Epoch, Fault, seconds};
+use regrow_core::{Delivery, Epoch, FailureKind, Fault, Outlook, seconds};
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::meta;
 use regrow_protocol::text::Escaped;
@@ -86,23 +86,17 @@ pub enum Gap {
     Subscription,
 }
 
-/// What a connection does after a call has failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outlook {
-    /// Serves on.
-    Serving,
-    /// Is restarting.
-    Restarting,
-    /// Serves on, but the server asks to come back after so long.
-    Deferred(Duration),
-    /// Has failed too often and waits; the next call tries again, from then on.
-    Parked(Duration),
-    /// Waits for a person to mend the cause; a call tries again, from then on.
-    NeedsMending(Duration),
-    /// Was parked by an operator, who alone can wake it; until then calls fail at once.
-    NeedsWaking,
-    /// Is over.
-    Closed,
+impl From<FailureKind> for ErrorKind {
+    fn from(kind: FailureKind) -> ErrorKind {
+        match kind {
+            FailureKind::Interrupted => ErrorKind::Interrupted,
+            FailureKind::Unavailable => ErrorKind::Unavailable,
+            FailureKind::Timeout => ErrorKind::Timeout,
+            FailureKind::Overloaded => ErrorKind::Overloaded,
+            FailureKind::Closed => ErrorKind::Closed,
+            FailureKind::Refused => ErrorKind::Refused,
+        }
+    }
 }
 
 impl ErrorKind {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use regrow_core::{Backoff, CallId, Epoch, Fault, Reach, Ruling};
+use regrow_core::{Backoff, CallId, Epoch, Event, Fault, Reach, Ruling};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::lines::Line;
 use tokio::sync::{Notify, oneshot, watch};
@@ -234,7 +234,7 @@ impl SessionEar {
         let Some(call) = self.call else { return };
         let mut desk = self.shared.desk();
         let streamless = desk.exchanger(self.epoch).is_some_and(|exchanger| exchanger.streamless);
-        if let Some(pending) = desk.ledger.reply_mut(call).filter(|_| !streamless) {
+        if let Some(pending) = desk.supervisor.ledger.reply_mut(call).filter(|_| !streamless) {
             pending.accepted = Some((self.epoch, code));
         }
         drop(desk);
@@ -253,7 +253,7 @@ impl SessionEar {
 
     /// Whether somebody waits for the answer.
     fn is_open(&self) -> bool {
-        self.call.is_some_and(|call| self.shared.desk().ledger.is_on(self.epoch, call))
+        self.call.is_some_and(|call| self.shared.desk().supervisor.ledger.is_on(self.epoch, call))
     }
 }
 
@@ -271,9 +271,9 @@ impl Ear for SessionEar {
         let Some(call) = self.call else { return true };
         let mut desk = self.shared.desk();
         // One that waits for a later session has not left by this exchange, and will not.
-        let leaves = desk.ledger.is_on(self.epoch, call);
+        let leaves = desk.supervisor.ledger.is_on(self.epoch, call);
         if leaves {
-            desk.ledger.sent(call, 0);
+            desk.supervisor.ledger.sent(call, 0);
         }
         leaves
     }
@@ -359,7 +359,7 @@ impl Shared {
             let next = ended.notified();
             tokio::pin!(next);
             next.as_mut().enable();
-            if self.desk().ledger.in_flight(epoch) == 0 {
+            if self.desk().supervisor.ledger.in_flight(epoch) == 0 {
                 return;
             }
             next.await;
@@ -381,10 +381,12 @@ impl Shared {
             let Some(exchanger) = desk.exchanger(epoch) else { return };
             exchanger.streamless = true;
             let of_epoch = |(id, pending): (CallId, &Pending)| match pending.accepted {
-                Some((on, code)) if on == epoch && desk.ledger.is_on(epoch, id) => Some((id, code)),
+                Some((on, code)) if on == epoch && desk.supervisor.ledger.is_on(epoch, id) => {
+                    Some((id, code))
+                }
                 _ => None,
             };
-            desk.ledger.iter().filter_map(of_epoch).collect()
+            desk.supervisor.ledger.iter().filter_map(of_epoch).collect()
         };
         for (id, code) in accepted {
             self.missed(epoch, id, &no_stream(code));
@@ -395,7 +397,7 @@ impl Shared {
     pub(crate) fn concern(&self, epoch: Epoch, fault: &Fault) {
         match fault.reach() {
             Reach::Call => {}
-            Reach::Doubt => self.tell(News::Doubted(epoch)),
+            Reach::Doubt => self.tell(Event::Doubted(epoch)),
             Reach::Session => {
                 if let Some(exchanger) = self.desk().exchanger(epoch) {
                     exchanger.exchanges.forgotten();

@@ -20,7 +20,7 @@ impl Shared {
             Bearing::ThisSession => self.post_on(&mut desk, None, line),
             Bearing::AnySession if desk.takes_notes().is_some() => self.post_on(&mut desk, None, line),
             Bearing::AnySession => {
-                let arrival = desk.ledger.last_arrival();
+                let arrival = desk.supervisor.ledger.last_arrival();
                 let kept = desk.notes.hold(&self.settings.policy, arrival, line.len(), line);
                 desk.oddities.undelivered += u64::from(!kept);
                 kept
@@ -46,7 +46,7 @@ impl Shared {
             None => matches!(self.memory().greeting, Greeting::ByClient),
         };
         if by_client {
-            let arrival = desk.ledger.last_arrival();
+            let arrival = desk.supervisor.ledger.last_arrival();
             desk.notes.initialized(arrival, notification.to_line());
             if let Some(epoch) = desk.takes_notes() {
                 desk.write_notes(epoch, None);
@@ -58,7 +58,7 @@ impl Shared {
 impl Desk {
     /// The session that takes a client's notifications at once, if there is one.
     fn takes_notes(&mut self) -> Option<Epoch> {
-        let session = self.session.as_mut().filter(|_| self.ledger.is_open())?;
+        let session = self.session.as_mut().filter(|_| self.supervisor.ledger.is_open())?;
         let epoch = session.epoch;
         session.input().map(|_| epoch)
     }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{Epoch, Fault, Step};
+use regrow_core::{Epoch, Event, Fault, Step};
 use regrow_protocol::frame::{self, Frame};
 use regrow_protocol::text::escape;
 use regrow_protocol::version::{Era, MODERN};
@@ -14,7 +14,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::call::Outcome;
-use crate::desk::News;
 use crate::memory::{Agreed, Greeting, Hello, Welcome};
 use crate::shared::Shared;
 use crate::within::within;
@@ -169,7 +168,7 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
 async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Greeted {
     let Greeting::Modern { meta } = hello.modern() else { return Ok(()) };
     shared.memory().greeting = Greeting::Asked(hello.clone());
-    shared.tell(News::Begun(epoch, Step::Discovering));
+    shared.tell(Event::Begun(epoch, Step::Discovering));
     let era = match ask_twice(shared, epoch, &enveloped(&meta)).await {
         // Whoever knows only the legacy era need not know what a message of the other is.
         Some(Err(Some(Fault::Status { code: ..500, .. }))) => hello.legacy(),
@@ -225,14 +224,14 @@ fn question_limit(shared: &Shared) -> Duration {
 async fn verify(shared: &Shared, epoch: Epoch, handshake_took: Duration) -> Greeted {
     let Some(hello) = shared.memory().take_assumed() else { return Ok(()) };
     let Greeting::Modern { meta } = hello.modern() else { return Ok(()) };
-    shared.tell(News::Begun(epoch, Step::Discovering));
+    shared.tell(Event::Begun(epoch, Step::Discovering));
     let policy = &shared.settings.policy;
     let most = question_limit(shared) / 4;
     let wait = handshake_took.clamp(VERIFY_AT_LEAST.min(most), most);
     let mut asked =
         shared.own_call(epoch, method::SERVER_DISCOVER, Some(&enveloped(&meta)), policy.connect_timeout * 2);
     let answered = within(wait, &mut asked).await;
-    shared.tell(News::Begun(epoch, Step::Greeting));
+    shared.tell(Event::Begun(epoch, Step::Greeting));
     match answered {
         Some(Ok(Outcome::Answered(answer))) if speaks_modern(&answer) => {
             shared.memory().become_modern(&hello);

@@ -2,11 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use regrow_core::{Epoch, Step};
+use regrow_core::{Epoch, Event, Step};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::method;
 
-use crate::desk::News;
 use crate::shared::Shared;
 
 /// What the client's requests tell about it.
@@ -60,17 +59,17 @@ impl Handshake {
 
 impl Shared {
     /// The client's first requests tell how far its handshake is.
-    pub(crate) fn greeting_step(&self, epoch: Epoch, request: &Frame) -> Option<News> {
+    pub(crate) fn greeting_step(&self, epoch: Epoch, request: &Frame) -> Option<Event> {
         match request.method()? {
-            method::INITIALIZE => Some(News::Begun(epoch, Step::Greeting)),
-            method::SERVER_DISCOVER => Some(News::Begun(epoch, Step::Discovering)),
+            method::INITIALIZE => Some(Event::Begun(epoch, Step::Greeting)),
+            method::SERVER_DISCOVER => Some(Event::Begun(epoch, Step::Discovering)),
             method::PING => None,
             _ => {
                 if request.protocol_version().is_some() {
                     self.memory().observe_modern(request);
                     self.handshake.close();
                 }
-                Some(News::Connected(epoch))
+                Some(Event::Connected(epoch))
             }
         }
     }
@@ -84,10 +83,10 @@ impl Shared {
         match result {
             Some(_) => {
                 self.handshake.close();
-                self.tell(News::Connected(epoch));
+                self.tell(Event::Connected(epoch));
             }
             // The client decides what to ask next.
-            None if self.handshake.is_open() => self.tell(News::Opened(epoch)),
+            None if self.handshake.is_open() => self.tell(Event::Opened(epoch)),
             None => {}
         }
     }

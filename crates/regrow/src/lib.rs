@@ -94,7 +94,7 @@ pub use bridge::{Bridge, FarSide};
 pub use call::{Outcome, Reply, Request};
 pub use connection::{Answer, Builder, Connection, MAX_LINE};
 pub use eras::{EraFile, cache_folder};
-pub use error::{CallError, ErrorKind, Gap, Outlook};
+pub use error::{CallError, ErrorKind, Gap};
 pub use excerpt::{Excerpt, Said};
 pub use inbox::{Inbox, Incoming, IncomingMessages, Unasked};
 pub use mask::Mask;

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use regrow_core::{CallId, Delivery, Epoch, Fault};
+use regrow_core::{CallId, Delivery, Epoch, Fault, Outlook};
 use regrow_protocol::frame::{self, Frame, Kind, MAX_BATCH, ParseError, RawId, Salvage, Salvaged};
 use regrow_protocol::lines::Line;
 use regrow_protocol::{error_code, method, notification};
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::call::{Caller, Outcome, Pending};
 use crate::desk::News;
-use crate::error::{ErrorKind, Outlook};
+use crate::error::ErrorKind;
 use crate::inbox::{Incoming, Unasked};
 use crate::memory::Memory;
 use crate::shared::Shared;
@@ -224,7 +224,7 @@ impl Messages {
     fn ends_stream(&self, id: &RawId) -> bool {
         let Some(id) = call_id(id) else { return false };
         let is_stream = |stream: &Pending| stream.request.method() == Some(method::SUBSCRIPTIONS_LISTEN);
-        if !self.shared.desk().ledger.reply(id).is_some_and(is_stream) {
+        if !self.shared.desk().supervisor.ledger.reply(id).is_some_and(is_stream) {
             return false;
         }
         if let Some(stream) = self.shared.answer(self.epoch, id, false) {
@@ -241,7 +241,7 @@ impl Messages {
         let Some(wire) = frame.subscription_id() else { return self.hand_on(frame) };
         let caller_id = {
             let mut desk = self.shared.desk();
-            let stream = call_id(&wire).and_then(|id| desk.ledger.reply_mut(id));
+            let stream = call_id(&wire).and_then(|id| desk.supervisor.ledger.reply_mut(id));
             let acknowledges = frame.method() == Some(notification::SUBSCRIPTIONS_ACKNOWLEDGED);
             match stream {
                 Some(stream) if acknowledges => {
@@ -283,10 +283,12 @@ impl Messages {
         }
         let desk = self.shared.desk();
         let call = match token {
-            Some(token) => desk.ledger.find(|call| call.request.meta_progress_token() == Some(token)),
+            Some(token) => {
+                desk.supervisor.ledger.find(|call| call.request.meta_progress_token() == Some(token))
+            }
             None => self.call,
         };
-        let call = desk.ledger.reply(call?)?;
+        let call = desk.supervisor.ledger.reply(call?)?;
         (call.caller == Caller::Client).then(|| call.caller_id.clone())
     }
 

@@ -1,21 +1,18 @@
-//! Drives a lifecycle: reports what happened, starts what must be done, and awaits in one place.
+//! Drives a supervisor: reports what happened, starts what must be done, and awaits in one place.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use regrow_core::{
-    Again, CallId, Effect, Ended, Epoch, Event, Fault, Grace, Ladder, Lifecycle, Manner, Nature,
-    Notice as What, State, Time,
+    Epoch, Event, Facts, Failure, FailureKind, Fault, Ladder, Manner, Notice as What, Output, State, Time,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use crate::call::{Caller, Outcome, Pending, shielded};
+use crate::call::{Pending, shielded};
 use crate::compare;
 use crate::desk::News;
-use crate::error::{ErrorKind, Outlook};
 use crate::notice::{Notice, Status};
 use crate::probe;
 use crate::restore;
@@ -43,26 +40,15 @@ pub struct Farewell {
 }
 
 pub(crate) struct Owner {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) transport: Arc<dyn Transport>,
-    pub(crate) lifecycle: Lifecycle,
-    pub(crate) status: watch::Sender<Status>,
-    pub(crate) notices: broadcast::Sender<Arc<Notice>>,
-    pub(crate) farewell: watch::Sender<Option<Farewell>>,
+    shared: Arc<Shared>,
+    transport: Arc<dyn Transport>,
+    status: watch::Sender<Status>,
+    notices: broadcast::Sender<Arc<Notice>>,
+    farewell: watch::Sender<Option<Farewell>>,
     attempt: Option<JoinHandle<()>>,
     hangup: Option<JoinHandle<()>>,
-    last_fault: Option<Arc<Fault>>,
-    /// Why there is no session; none where we meant it so, or nothing is known yet.
-    cause: Option<Arc<Fault>>,
     /// What the server said on stderr before it failed to start.
     last_words: Vec<String>,
-    sessions: u64,
-    /// A pause began, and observers have not been told how long it is.
-    pausing: bool,
-    /// When we meant to wake at the latest. A deadline that was over before we knew of it is not late.
-    awaited: Option<Time>,
-    /// Whether we woke too late.
-    grace: Grace,
     bye: Farewell,
 }
 
@@ -70,7 +56,6 @@ impl Owner {
     pub(crate) fn new(
         shared: Arc<Shared>,
         transport: Arc<dyn Transport>,
-        lifecycle: Lifecycle,
         status: watch::Sender<Status>,
         notices: broadcast::Sender<Arc<Notice>>,
         farewell: watch::Sender<Option<Farewell>>,
@@ -78,35 +63,27 @@ impl Owner {
         Owner {
             shared,
             transport,
-            lifecycle,
             status,
             notices,
             farewell,
             attempt: None,
             hangup: None,
-            last_fault: None,
-            cause: None,
             last_words: vec![],
-            sessions: 0,
-            pausing: false,
-            awaited: None,
-            grace: Grace::default(),
             bye: Farewell::default(),
         }
     }
 
     pub(crate) async fn run(mut self) {
         let mending = tokio::spawn(mending(self.shared.clone(), self.transport.clone()));
-        while !self.lifecycle.is_closed() {
+        while !self.shared.desk().supervisor.lifecycle().is_closed() {
             self.next().await;
             let news: Vec<News> = self.shared.desk().news.drain(..).collect();
             for news in news {
                 if let Some(event) = self.event(news) {
-                    self.step(event);
+                    self.handle(event);
                 }
             }
-            self.look();
-            self.tell_pause();
+            self.handle(Event::Tick);
             self.publish();
         }
         mending.abort();
@@ -123,13 +100,11 @@ impl Owner {
         let deadline = {
             let now = self.shared.now();
             let mut desk = self.shared.desk();
-            let deadlines = [self.lifecycle.deadline(), desk.ledger.deadline(), desk.ledger.pause_ends()];
-            desk.armed = deadlines.into_iter().flatten().min().max(self.grace.until());
-            self.awaited = desk.armed.map(|armed| armed.max(now));
+            let deadline = desk.supervisor.sleep(now);
             if !desk.news.is_empty() {
                 return;
             }
-            desk.armed
+            deadline
         };
         match deadline {
             Some(deadline) => tokio::select! {
@@ -140,289 +115,94 @@ impl Owner {
         }
     }
 
-    /// What news mean to the lifecycle, if anything.
+    /// What news mean to the supervisor, if anything.
     fn event(&mut self, news: News) -> Option<Event> {
-        Some(match news {
+        match news {
+            News::Event(event) => Some(event),
             News::Unheard(epoch) => {
                 tokio::spawn(compare::catch_up(self.shared.clone(), epoch));
-                return None;
+                None
             }
-            News::Start => Event::Start,
-            News::Opened(epoch) => Event::Opened(epoch),
-            News::Begun(epoch, step) => Event::Begun(epoch, step),
-            News::Connected(epoch) => Event::Connected(epoch),
-            News::Lost(epoch, fault) => Event::Lost(epoch, fault, self.shared.pulse(epoch)),
             News::Gone(epoch, ended, helpers) => {
                 let disorder = ended.as_ref().and_then(|ended| ended.disorder()).cloned();
-                if self.lifecycle.is_closing() && epoch == self.lifecycle.epoch() {
+                let desk = self.shared.desk();
+                let lifecycle = desk.supervisor.lifecycle();
+                if lifecycle.is_closing() && epoch == lifecycle.epoch() {
                     self.bye.ended = ended;
                     self.bye.helpers = helpers;
                 }
-                Event::Gone(epoch, disorder)
+                Some(Event::Gone(epoch, disorder))
             }
-            News::Cancelled(epoch, taken) => Event::Cancelled(epoch, taken, self.shared.pulse(epoch)),
-            News::Doubted(epoch) => Event::Doubted(epoch, self.shared.pulse(epoch)),
-            News::ProbeFailed(epoch, fault) => {
-                let pulse = self.shared.pulse(epoch);
-                Event::ProbeFailed(epoch, fault, pulse)
-            }
-            News::ProbeAnswered(epoch, asked) => Event::ProbeAnswered(epoch, asked, self.shared.pulse(epoch)),
-            News::ProbeRefused(epoch) => Event::ProbeRefused(epoch),
-            News::Mended => Event::Mended,
-            News::Reconnect(orderer) => Event::Reconnect(orderer, self.shared.pulse(self.lifecycle.epoch())),
-            News::Rest => self.rest(),
-            News::Park => Event::Park(self.shared.pulse(self.lifecycle.epoch())),
-            News::Wake => Event::Wake,
-            News::ResetBudget => Event::ResetBudget,
-            News::Drain => Event::Drain,
-            News::Close(manner) => Event::Close(manner),
-        })
-    }
-
-    /// Asks for a rest. Where that will be granted, no call may slip in before the session is held.
-    fn rest(&self) -> Event {
-        let epoch = self.lifecycle.epoch();
-        let pulse = self.shared.pulse(epoch);
-        let mut desk = self.shared.desk();
-        let subscribed = self.shared.memory().is_subscribed();
-        let ties = desk.ties(epoch, subscribed);
-        if self.lifecycle.may_rest(ties) {
-            desk.ledger.hold(epoch);
         }
-        Event::Rest(ties, pulse)
     }
 
-    fn step(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         let now = self.shared.now();
-        let starting = matches!(self.lifecycle.state(), State::Connecting { .. });
-        let effects = self.lifecycle.step(now, event);
-        for effect in &effects {
-            if let Effect::Notice(What::Fault(_, fault, _) | What::Retired(_, fault)) = effect {
-                self.hear_last_words(fault, starting);
-            }
-        }
-        if self.lifecycle.is_closing() {
-            // Before the calls that wait are failed: none may come after.
-            self.shared.desk().ledger.close();
-        }
-        for effect in effects {
-            self.start(now, effect);
-        }
-    }
-
-    /// What follows from the time and from the ledger, rather than from news.
-    fn look(&mut self) {
-        let now = self.shared.now();
-        let due = self.shared.desk().due.take();
-        // Nobody is told that nothing came before what came is read.
-        if self.grace.is_over(now, self.awaited.into_iter().chain(due).min()) {
-            if self.lifecycle.deadline().is_some_and(|deadline| deadline <= now) {
-                let pulse = self.shared.pulse(self.lifecycle.epoch());
-                self.step(Event::Tick(pulse));
-            }
-            self.expire(now);
-        }
-        let epoch = self.lifecycle.epoch();
-        self.shared.end_pauses(epoch);
-        let (waiting, in_flight) = {
-            let desk = self.shared.desk();
-            let in_flight = match self.lifecycle.is_closing() {
-                true => desk.ledger.in_flight_anywhere(),
-                false => desk.ledger.in_flight(epoch), // What runs on sessions before it runs on.
-            };
-            (desk.ledger.waiting(), in_flight)
-        };
-        if waiting > 0 && self.lifecycle.heeds_demand() {
-            self.step(Event::Demand);
-        }
-        if in_flight == 0 && matches!(self.lifecycle.state(), State::Draining { .. }) {
-            self.step(Event::Drained(epoch));
-        }
-    }
-
-    /// Calls whose time has come.
-    fn expire(&mut self, now: Time) {
-        let expired = {
+        let outputs = {
             let mut desk = self.shared.desk();
-            if desk.ledger.deadline().is_none_or(|deadline| deadline > now) {
-                return;
-            }
-            let expired = desk.ledger.expire(now);
-            for ended in &expired {
-                desk.withdraw(ended, None, "timed out");
-            }
-            expired
+            // Most often an answer woke us, and nothing is due.
+            let quiet = event == Event::Tick && desk.supervisor.deadline().is_none_or(|due| due > now);
+            let facts = if quiet { Facts::default() } else { self.shared.facts(&mut desk) };
+            desk.handle(now, event, &facts)
         };
-        let epoch = self.lifecycle.epoch();
-        let ready = matches!(self.lifecycle.state(), State::Ready { .. });
-        let tells = |ended: &Ended<Pending>| {
-            let counts = ready || ended.nature.is_handshake();
-            ended.epoch == Some(epoch) && ended.reply.caller != Caller::Own && counts
-        };
-        // Before the callers are told: a client's next try must not reach a server that we are about to end.
-        if expired.iter().any(tells) {
-            self.step(Event::TimedOut(epoch, self.shared.pulse(epoch)));
-        }
-        for ended in expired {
-            let fault = match ended.epoch {
-                None => self.cause.clone(),
-                Some(_) if ended.nature.is_handshake() => Some(self.handshake_timeout()),
-                Some(_) => None,
-            };
-            self.fail(ended, ErrorKind::Timeout, fault);
+        let mut starting = false;
+        for output in outputs {
+            if let Output::Step(step) = &output {
+                starting = matches!(step.before, State::Connecting { .. });
+            }
+            self.carry_out(now, starting, output);
         }
     }
 
-    /// A client's handshake has the time of the attempt. Whichever of the two ends first, this is what happened.
-    fn handshake_timeout(&mut self) -> Arc<Fault> {
-        let fault = Fault::HandshakeTimeout { after: self.shared.settings.policy.connect_timeout };
-        self.hear_last_words(&fault, true);
-        Arc::new(fault)
-    }
-
-    fn start(&mut self, now: Time, effect: Effect) {
-        match effect {
-            Effect::Connect(epoch) => {
+    /// Does what the supervisor wants; what that means for the session was done with the decision. `starting`: it was decided while an
+    /// attempt was under way.
+    fn carry_out(&mut self, now: Time, starting: bool, output: Output<Pending>) {
+        match output {
+            Output::Step(_) => {}
+            Output::Connect(epoch) => {
                 let attempt = restore::attempt(self.shared.clone(), self.transport.clone(), epoch);
                 self.attempt = Some(tokio::spawn(attempt));
             }
-            Effect::Probe(epoch) => {
+            Output::Probe(epoch) => {
                 tokio::spawn(probe::probe(self.shared.clone(), epoch, now));
             }
-            Effect::Hold(epoch) => self.shared.desk().ledger.hold(epoch),
-            Effect::Settle(epoch, fault) => self.settle(now, epoch, fault),
-            Effect::FailWaiting(fault) => {
-                let ended = self.shared.desk().ledger.fail_waiting(&fault);
-                self.fail_all(ended, fault);
+            Output::Hangup(epoch, manner, ladder) => self.hang_up(epoch, manner, ladder),
+            Output::Abandon(_) => {
+                self.bye.abandoned = true;
+                if let Some(hangup) = self.hangup.take() {
+                    hangup.abort();
+                }
             }
-            Effect::FailCalls(fault) => {
-                let ended = self.shared.desk().ledger.fail_calls();
-                self.fail_all(ended, fault);
+            Output::Settled(epoch, fault) => {
+                if matches!(fault, Fault::Replaced | Fault::Parked) {
+                    self.shared.memory().forget_question();
+                }
+                shielded(|| self.shared.inbox.lost(epoch));
             }
-            Effect::FailAttempt { fault, handshakes_wait, patience } => {
-                let ended = self.shared.desk().ledger.fail_attempt(now, &fault, handshakes_wait, patience);
-                self.fail_all(ended, fault);
+            Output::Retired(epoch) => shielded(|| self.shared.inbox.lost(epoch)),
+            Output::Dispatch(epoch) => self.shared.dispatch(self.shared.desk(), epoch),
+            Output::TimedOut(failure) => {
+                if let Some(fault @ Fault::HandshakeTimeout { .. }) = failure.fault.as_deref() {
+                    self.hear_last_words(fault, true);
+                }
+                self.fail(failure);
             }
-            Effect::Retire(epoch, fault) => self.retire(now, epoch, fault),
-            Effect::EndAll(fault) => {
-                let ended = self.shared.desk().ledger.end_all(now);
-                self.fail_in_flight(ended, fault);
+            Output::Failed(failure) => self.fail(failure),
+            Output::Notice(what) => {
+                if let What::Fault(_, fault, _) | What::Retired(_, fault) = &what {
+                    self.hear_last_words(fault, starting);
+                }
+                self.notify(now, what);
             }
-            Effect::Hangup(epoch, manner) => self.hang_up(epoch, manner),
-            Effect::Abandon(epoch) => self.abandon(epoch),
-            Effect::Notice(What::Backoff(_)) => self.pausing = true,
-            Effect::Notice(what) => self.notify(now, what),
-        }
-    }
-
-    /// How long a pause is shows when the calls that wait have been looked at: they make it shorter, or end it.
-    fn tell_pause(&mut self) {
-        let now = self.shared.now();
-        if std::mem::take(&mut self.pausing)
-            && let State::Backoff { retry_at, .. } = self.lifecycle.state()
-        {
-            self.notify(now, What::Backoff(*retry_at - now));
-        }
-    }
-
-    fn settle(&mut self, now: Time, epoch: Epoch, fault: Fault) {
-        let greeted = {
-            let mut memory = self.shared.memory();
-            if matches!(fault, Fault::Replaced | Fault::Parked) {
-                memory.forget_question();
-            }
-            // A question for the era is not asked again of a server that the client greets in the other one.
-            memory.is_modern()
-        };
-        let ended = {
-            let mut desk = self.shared.desk();
-            desk.forget_questions(now);
-            let read = desk.read_of(epoch);
-            let ended = desk.ledger.settle(now, epoch, read, greeted);
-            if let Some(exchanger) = desk.exchanger(epoch) {
-                exchanger.look();
-            }
-            ended
-        };
-        shielded(|| self.shared.inbox.lost(epoch));
-        self.fail_in_flight(ended, fault);
-    }
-
-    /// The server has forgotten the session. What it works on it may still answer, each call on its own exchange.
-    fn retire(&mut self, now: Time, epoch: Epoch, fault: Fault) {
-        let ended = {
-            let mut desk = self.shared.desk();
-            desk.forget_questions(now);
-            let carried: HashSet<CallId> =
-                desk.exchanger(epoch).map(|exchanger| exchanger.calls().collect()).unwrap_or_default();
-            if let Some(session) = desk.session_of(epoch) {
-                session.forgotten = true;
-            }
-            desk.ledger.retire(now, epoch, |id| carried.contains(&id))
-        };
-        shielded(|| self.shared.inbox.lost(epoch));
-        self.fail_in_flight(ended, fault);
-    }
-
-    fn fail_in_flight(&mut self, ended: Vec<Ended<Pending>>, fault: Fault) {
-        let kind = match fault {
-            Fault::Closed => ErrorKind::Closed,
-            Fault::HandshakeTimeout { .. } => ErrorKind::Timeout,
-            _ => ErrorKind::Interrupted,
-        };
-        let fault = Arc::new(fault);
-        for ended in ended {
-            self.fail(ended, kind, Some(fault.clone()));
-        }
-    }
-
-    /// Calls that waited for a session, and get none.
-    fn fail_all(&mut self, ended: Vec<Ended<Pending>>, fault: Fault) {
-        let kind = if self.lifecycle.is_closing() { ErrorKind::Closed } else { ErrorKind::Unavailable };
-        let fault = Arc::new(fault);
-        for ended in ended {
-            self.fail(ended, kind, Some(fault.clone()));
         }
     }
 
     /// Tells a caller that there is no answer.
-    fn fail(&self, ended: Ended<Pending>, kind: ErrorKind, fault: Option<Arc<Fault>>) {
-        if ended.refused {
-            return shielded(|| ended.reply.reply.end(Outcome::Refused));
-        }
-        let mut error = self.shared.error(
-            &ended.reply,
-            kind,
-            ended.delivery,
-            ended.epoch,
-            fault.clone(),
-            self.outlook(kind),
-        );
-        if let Some(Again::After(wait)) = fault.map(|fault| fault.again()) {
-            error.outlook = Outlook::Deferred(wait);
-        }
-        error.repeatable = ended.nature != Nature::Effect;
-        error.attempts = ended.attempts;
+    fn fail(&self, failure: Failure<Pending>) {
         // What we ended ourselves has no last words.
-        let by_itself = error.fault.as_deref().is_some_and(|fault| *fault != Fault::Parked);
-        if kind != ErrorKind::Closed && by_itself {
-            error.stderr = self.last_words.clone();
-        }
-        shielded(|| ended.reply.reply.end(Outcome::Failed(error)));
-    }
-
-    fn outlook(&self, kind: ErrorKind) -> Outlook {
-        let now = self.shared.now();
-        let wait = || self.lifecycle.next_attempt().map_or(Duration::ZERO, |at| at - now);
-        let permanent = self.last_fault.as_ref().is_some_and(|fault| fault.is_permanent());
-        match self.lifecycle.state() {
-            _ if kind == ErrorKind::Closed || self.lifecycle.is_closing() => Outlook::Closed,
-            state if state.is_parked_by_order() => Outlook::NeedsWaking,
-            State::Ready { .. } | State::Draining { .. } => Outlook::Serving,
-            _ if self.lifecycle.parks(now) && permanent => Outlook::NeedsMending(wait()),
-            _ if self.lifecycle.parks(now) => Outlook::Parked(wait()),
-            _ => Outlook::Restarting,
-        }
+        let by_itself = failure.fault.as_deref().is_some_and(|fault| *fault != Fault::Parked);
+        let told = failure.kind != FailureKind::Closed && by_itself;
+        self.shared.fail(failure, if told { self.last_words.clone() } else { vec![] });
     }
 
     /// What a server said before it failed to start tells the cause; what it says later may tell too much.
@@ -441,14 +221,14 @@ impl Owner {
         }
     }
 
-    /// Ends a session. Nothing is written to it from here on; the rest goes on beside us.
-    fn hang_up(&mut self, epoch: Epoch, manner: Manner) {
-        let ladder = self.shared.settings.policy.ladders.ladder(manner);
-        let process =
-            self.shared.desk().hang_up(self.shared.now(), epoch, manner, ladder).map(|(process, _)| process);
+    /// Ends a session, to which nothing is written any more; that goes on beside us.
+    fn hang_up(&mut self, epoch: Epoch, manner: Manner, ladder: Ladder) {
         if self.hangup.as_ref().is_some_and(|hangup| !hangup.is_finished()) {
             // It is being ended already; from now on the faster times hold.
-            drop(self.shared.desk().stop_exchanges(epoch));
+            let mut desk = self.shared.desk();
+            drop(desk.stop_exchanges(epoch));
+            let process = desk.session_of(epoch).map(|session| session.process.clone());
+            drop(desk);
             drop(process.map(|process| process.end(ladder)));
             return;
         }
@@ -456,32 +236,11 @@ impl Owner {
         self.hangup = Some(tokio::spawn(hang_up(self.shared.clone(), epoch, attempt, manner, ladder)));
     }
 
-    fn abandon(&mut self, _epoch: Epoch) {
-        self.bye.abandoned = true;
-        if let Some(hangup) = self.hangup.take() {
-            hangup.abort();
-        }
-        let mut desk = self.shared.desk();
-        desk.session = None;
-        desk.unblock(self.shared.now());
-    }
-
-    fn notify(&mut self, now: Time, what: What) {
-        match &what {
-            What::Fault(_, fault, _) | What::Late(_, fault) => {
-                self.last_fault = Some(Arc::new(fault.clone()));
-                self.cause = self.last_fault.clone();
-            }
-            What::Retired(_, fault @ Fault::Deferred { .. }) => self.cause = Some(Arc::new(fault.clone())),
-            What::Ready(_) => {
-                self.sessions += 1;
-                self.cause = None;
-            }
-            _ => {}
-        }
+    fn notify(&self, now: Time, what: What) {
         let server = self.shared.settings.name.clone();
         let remote = self.transport.is_remote();
-        let notice = Notice { server, at: now - Time::ZERO, what, again: self.sessions > 1, remote };
+        let again = self.shared.desk().supervisor.sessions() > 1;
+        let notice = Notice { server, at: now - Time::ZERO, what, again, remote };
         let server = &*notice.server;
         match notice.is_bad() {
             true => tracing::warn!(server, "{}", notice.text()),
@@ -491,24 +250,23 @@ impl Owner {
     }
 
     fn publish(&self) {
-        let ended = self.shared.desk().take_ended();
-        drop(ended); // Not under the lock.
-        let (pending, pid, oddities) = {
-            let mut desk = self.shared.desk();
-            desk.shown = desk.ledger.len();
-            let pid = desk.session.as_ref().filter(|session| !session.lost).and_then(|s| s.process.pid());
-            (desk.shown, pid, desk.oddities)
-        };
+        let mut desk = self.shared.desk();
+        let ended = desk.take_ended();
+        desk.shown = desk.supervisor.ledger.len();
+        let pid = desk.session.as_ref().filter(|session| !session.lost).and_then(|s| s.process.pid());
+        let supervisor = &desk.supervisor;
         let status = Status {
-            state: self.lifecycle.state().clone(),
-            epoch: self.lifecycle.epoch(),
-            last_fault: self.last_fault.clone(),
-            budget_left: self.lifecycle.budget_left(self.shared.now()),
-            pending,
-            sessions: self.sessions,
+            state: supervisor.lifecycle().state().clone(),
+            epoch: supervisor.lifecycle().epoch(),
+            last_fault: supervisor.last_fault().cloned(),
+            budget_left: supervisor.lifecycle().budget_left(self.shared.now()),
+            pending: desk.shown,
+            sessions: supervisor.sessions(),
             pid,
-            oddities,
+            oddities: desk.oddities,
         };
+        drop(desk);
+        drop(ended); // Not under the lock.
         self.status.send_if_modified(|old| {
             let changed = *old != status;
             *old = status;
@@ -563,7 +321,7 @@ async fn hang_up(
             desk.close_input(epoch);
             let grace = desk.session.take().map_or(ladder.kill_after, |session| session.grace);
             desk.unblock(shared.now());
-            (grace, desk.ledger.is_closed())
+            (grace, desk.supervisor.ledger.is_closed())
         };
         // The helpers of a server that used up all of its time get a moment, so that we end in ours.
         let sweep = process.sweep(if killed { grace.min(MOMENT) } else { grace });
@@ -583,7 +341,7 @@ const MENDED_AGAIN: Duration = Duration::from_secs(1);
 async fn mending(shared: Arc<Shared>, transport: Arc<dyn Transport>) {
     loop {
         transport.mended().await;
-        shared.tell(News::Mended);
+        shared.tell(Event::Mended);
         sleep(MENDED_AGAIN).await;
     }
 }

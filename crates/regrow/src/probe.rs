@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{Epoch, Fault, Reach, Time};
+use regrow_core::{Epoch, Event, Fault, Reach, Time};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{error_code, method};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::call::Outcome;
-use crate::desk::News;
 use crate::error::CallError;
 use crate::greet::enveloped;
 use crate::memory::Greeting;
@@ -49,9 +48,9 @@ pub(crate) async fn probe(shared: Arc<Shared>, epoch: Epoch, now: Time) {
         },
     };
     match heard {
-        Heard::Answer => shared.tell(News::ProbeAnswered(epoch, now)),
-        Heard::Refusal => shared.tell(News::ProbeRefused(epoch)),
-        Heard::Fault(fault) => shared.tell(News::ProbeFailed(epoch, fault)),
+        Heard::Answer => shared.tell(Event::ProbeAnswered(epoch, now)),
+        Heard::Refusal => shared.tell(Event::ProbeRefused(epoch)),
+        Heard::Fault(fault) => shared.tell(Event::ProbeFailed(epoch, fault)),
         Heard::Nothing => {}
     }
 }
@@ -90,7 +89,7 @@ async fn ask(shared: &Shared, epoch: Epoch) -> Heard {
     match end {
         Ok(Outcome::Answered(answer)) => {
             let mut desk = shared.desk();
-            desk.ledger.ping_answered();
+            desk.supervisor.ledger.ping_answered();
             // Where there is a knock, silence to both tells enough.
             let refused = is_unknown_method(&answer) && desk.exchanger(epoch).is_none();
             if refused { Heard::Refusal } else { Heard::Answer }
@@ -133,7 +132,7 @@ pub(crate) async fn is_forgotten(shared: &Arc<Shared>, epoch: Epoch) -> bool {
 async fn ask_for_session(shared: &Shared, epoch: Epoch) -> bool {
     match shared.own_call(epoch, method::PING, Some(b"{}"), ASKED).await {
         Ok(Outcome::Answered(_)) => {
-            shared.desk().ledger.session_is_known();
+            shared.desk().supervisor.ledger.session_is_known();
             false
         }
         Ok(Outcome::Failed(CallError { fault: Some(fault), .. })) => fault.reach() == Reach::Session,

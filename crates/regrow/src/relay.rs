@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use regrow_core::{Delivery, Epoch, Nature, Replay, ToolSafety};
+use regrow_core::{Delivery, Epoch, Nature, Outlook, Replay, ToolSafety};
 use regrow_protocol::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
 use regrow_protocol::lines::{Line, LineReader};
 use regrow_protocol::{method, notification};
@@ -15,7 +15,7 @@ use tokio::io::AsyncRead;
 
 use crate::call::{Outcome, Reply, Request};
 use crate::connection::Connection;
-use crate::error::{CallError, ErrorKind, Outlook};
+use crate::error::{CallError, ErrorKind};
 use crate::lines::read_line;
 
 pub use port::Port;

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use regrow_core::Epoch;
+use regrow_core::{Epoch, Event};
 
 use crate::call::Outcome;
 use crate::compare::{compare, keep_changes_back};
-use crate::desk::News;
 use crate::greet::{greet, guess_era};
 use crate::memory::Greeting;
 use crate::probe;
@@ -20,7 +19,7 @@ use crate::within::within;
 pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, epoch: Epoch) {
     let link = match transport.open(epoch).await {
         Ok(link) => link,
-        Err(fault) => return shared.tell(News::Lost(epoch, fault)),
+        Err(fault) => return shared.tell(Event::Lost(epoch, fault)),
     };
     guess_era(&shared);
     shared.memory().count_try();
@@ -31,7 +30,7 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         keep_changes_back(&shared, epoch); // Some servers cry change as soon as they are greeted.
     }
     if matches!(greeting, Greeting::ByClient) {
-        shared.tell(News::Opened(epoch));
+        shared.tell(Event::Opened(epoch));
         return shared.open(epoch);
     }
     match greet(&shared, epoch, greeting).await {
@@ -41,12 +40,12 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
     }
     session::listen(&shared, epoch);
     retell(&shared, epoch).await;
-    let doubts_pings = shared.desk().ledger.doubts_pings();
+    let doubts_pings = shared.desk().supervisor.ledger.doubts_pings();
     if doubts_pings {
         // Only to learn whether the server answers pings at all. Before calls leave: if one is refused, a refused ping must prove something.
         probe::is_forgotten(&shared, epoch).await;
     }
-    shared.tell(News::Connected(epoch));
+    shared.tell(Event::Connected(epoch));
     shared.open(epoch);
     if !seen.is_empty() {
         compare(shared, epoch, seen).await;

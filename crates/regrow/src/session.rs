@@ -103,7 +103,7 @@ async fn pump(shared: Arc<Shared>, epoch: Epoch, signals: Arc<Signals>) {
         signals.pump.notified().await;
         let flushed = std::future::poll_fn(|cx| {
             let desk = &mut *shared.desk();
-            let (ledger, session) = (&mut desk.ledger, desk.session.as_mut());
+            let (ledger, session) = (&mut desk.supervisor.ledger, desk.session.as_mut());
             match session.filter(|session| session.epoch == epoch).and_then(|session| session.outlet()) {
                 Some(Way::Pipe(writer)) => {
                     writer.poll_flush(cx, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at)))

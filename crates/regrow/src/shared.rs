@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{
-    Admission, Again, CallId, Delivery, Epoch, Fault, Missed, Nature, Policy, Pulse, Refusal, Ruling, Time,
-    ToolSafety, timeout_of,
+    Admission, CallId, Delivery, Epoch, Event, Facts, Failure, Fault, Missed, Nature, Outlook, Policy,
+    Ruling, Time, ToolSafety, timeout_of,
 };
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::version::Era;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::call::{Caller, Outcome, Pending, Request, shielded};
 use crate::desk::{Desk, News};
 use crate::eras::EraFile;
-use crate::error::{CallError, ErrorKind, Outlook};
+use crate::error::{CallError, ErrorKind};
 use crate::handshake::Handshake;
 use crate::inbox::{Inbox, Incoming};
 use crate::mask::Mask;
@@ -67,13 +67,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(settings: Settings, inbox: Arc<dyn Inbox>, greeting: Greeting) -> Shared {
+    pub(crate) fn new(settings: Settings, inbox: Arc<dyn Inbox>, greeting: Greeting, seed: u64) -> Shared {
         let greets = !matches!(greeting, Greeting::ByClient);
         let handshake = Handshake::new(!greets);
         Shared {
             inbox,
             began: Instant::now(),
-            desk: Mutex::new(Desk::new(settings.policy.clone())),
+            desk: Mutex::new(Desk::new(settings.policy.clone(), seed)),
             settings,
             memory: Mutex::new(Memory::new(greeting)),
             wake: Notify::new(),
@@ -101,8 +101,8 @@ impl Shared {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn tell(&self, news: News) {
-        self.desk().tell(news);
+    pub(crate) fn tell(&self, news: impl Into<News>) {
+        self.desk().tell(news.into());
         self.wake.notify_one();
     }
 
@@ -125,7 +125,7 @@ impl Shared {
             && !session.hung_up
             && !std::mem::replace(&mut session.lost, true)
         {
-            desk.news.push_back(News::Lost(epoch, fault));
+            desk.tell(Event::Lost(epoch, fault).into());
             drop(desk);
             self.wake.notify_one();
         }
@@ -148,20 +148,21 @@ impl Shared {
         self.read.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What the lifecycle must know about the session of this epoch; counts the calls that it may have seen.
-    pub(crate) fn pulse(&self, epoch: Epoch) -> Pulse {
-        let mut desk = self.desk();
+    /// What the supervisor must know of the newest session.
+    pub(crate) fn facts(&self, desk: &mut Desk) -> Facts {
+        let epoch = desk.supervisor.lifecycle().epoch();
         let heard = match desk.is_blocked() {
             true => self.now(), // Its silence is our own doing.
             false => Time::from_millis(self.heard.load(Ordering::Relaxed)),
         };
-        let read = desk.read_of(epoch);
-        Pulse {
+        let memory = self.memory();
+        Facts {
             heard,
-            calls: desk.ledger.seen(epoch, read),
-            eldest: desk.eldest(epoch),
-            answered: desk.ledger.has_answered(epoch),
-            read: self.read.load(Ordering::Relaxed),
+            messages: self.read.load(Ordering::Relaxed),
+            read: desk.read_of(epoch),
+            exchanges: desk.exchanges(epoch),
+            knows_era: memory.is_modern(),
+            listening: memory.is_subscribed() || desk.has_task(epoch),
         }
     }
 
@@ -188,32 +189,26 @@ impl Shared {
         if greets {
             desk.notes.forget_initialized();
         }
-        match desk.ledger.admit(self.now(), since.elapsed(), nature, timeout, bytes, pending) {
+        match desk.supervisor.ledger.admit(self.now(), since.elapsed(), nature, timeout, bytes, pending) {
             Ok(Admission::Send(epoch, id)) => {
-                desk.note_deadline(self.now());
+                desk.supervisor.note_deadline(self.now());
                 let answered = self.send(&mut desk, epoch, id);
-                let earlier = match (desk.ledger.deadline(), desk.armed) {
-                    (Some(deadline), Some(armed)) => deadline < armed,
-                    (deadline, armed) => deadline.is_some() && armed.is_none(),
-                };
+                let oversleeps = desk.supervisor.oversleeps();
                 drop(desk);
-                if earlier {
+                if oversleeps {
                     self.wake.notify_one();
                 }
                 answered.into_iter().for_each(tell_answer);
             }
             Ok(Admission::Wait(_)) => {
-                desk.note_deadline(self.now());
+                desk.supervisor.note_deadline(self.now());
                 drop(desk);
                 self.wake.notify_one();
             }
             Err((refusal, pending)) => {
                 drop(desk);
-                let (kind, outlook) = match refusal {
-                    Refusal::Overloaded => (ErrorKind::Overloaded, Outlook::Serving),
-                    Refusal::Closed => (ErrorKind::Closed, Outlook::Closed),
-                };
-                let error = self.error(&pending, kind, Delivery::NotSent, None, None, outlook);
+                let (kind, outlook) = refusal.told();
+                let error = self.error(&pending, kind.into(), Delivery::NotSent, None, None, outlook);
                 pending.reply.end(Outcome::Failed(error));
             }
         }
@@ -223,12 +218,12 @@ impl Shared {
     /// desk is free again.
     #[must_use]
     fn send(&self, desk: &mut Desk, epoch: Epoch, id: CallId) -> Option<(Pending, Frame)> {
-        let pending = desk.ledger.reply(id)?;
+        let pending = desk.supervisor.ledger.reply(id)?;
         let wire_id = RawId::from(id.0);
         if pending.caller == Caller::Client
             && let Some(answer) = self.own_welcome(&pending.request)
         {
-            return desk.ledger.answer(epoch, id, true).map(|pending| (pending, answer));
+            return desk.supervisor.ledger.answer(epoch, id, true).map(|pending| (pending, answer));
         }
         let line = match pending.caller {
             Caller::Program => self.memory().envelop(&pending.request, &wire_id),
@@ -236,7 +231,7 @@ impl Shared {
         };
         if pending.caller != Caller::Own && self.handshake.is_open() {
             let news = self.greeting_step(epoch, &pending.request);
-            desk.news.extend(news);
+            desk.news.extend(news.map(News::Event));
             self.wake.notify_one();
         }
         desk.write(Some(id), line);
@@ -259,7 +254,7 @@ impl Shared {
         if !desk.is_live(epoch) {
             return vec![];
         }
-        let streams = desk.ledger.dispatch_streams(epoch);
+        let streams = desk.supervisor.ledger.dispatch_streams(epoch);
         for &id in &streams {
             let answered = self.send(&mut desk, epoch, id);
             debug_assert!(answered.is_none(), "a stream is no handshake");
@@ -276,9 +271,9 @@ impl Shared {
             let next = signals.acknowledged.notified();
             let open = {
                 let desk = self.desk();
-                streams
-                    .iter()
-                    .all(|&id| desk.ledger.reply(id).is_none_or(|stream| stream.acknowledged == Some(epoch)))
+                streams.iter().all(|&id| {
+                    desk.supervisor.ledger.reply(id).is_none_or(|stream| stream.acknowledged == Some(epoch))
+                })
             };
             if open {
                 return;
@@ -290,26 +285,21 @@ impl Shared {
     /// Sessions take calls from now on; those that waited go first.
     pub(crate) fn open(&self, epoch: Epoch) {
         let mut desk = self.desk();
-        if desk.is_live(epoch) {
-            desk.ledger.open(epoch);
+        if desk.is_live(epoch) && desk.supervisor.ledger.open(epoch) {
             self.dispatch(desk, epoch);
         }
     }
 
-    /// Calls whose pause is over leave, if there is a session to go to.
-    pub(crate) fn end_pauses(&self, epoch: Epoch) {
-        let mut desk = self.desk();
-        if desk.ledger.end_pauses(self.now()) && desk.ledger.is_open() && desk.is_live(epoch) {
-            self.dispatch(desk, epoch);
-        }
-    }
-
-    fn dispatch(&self, mut desk: MutexGuard<'_, Desk>, epoch: Epoch) {
+    /// The calls that wait go to this session, if it still takes calls.
+    pub(crate) fn dispatch(&self, mut desk: MutexGuard<'_, Desk>, epoch: Epoch) {
         let mut answered = vec![];
+        if desk.supervisor.ledger.open_session() != Some(epoch) || !desk.is_live(epoch) {
+            return;
+        }
         loop {
-            let before = desk.ledger.next_arrival();
+            let before = desk.supervisor.ledger.next_arrival();
             desk.write_notes(epoch, before);
-            let Some(id) = desk.ledger.dispatch(epoch) else { break };
+            let Some(id) = desk.supervisor.ledger.dispatch(epoch) else { break };
             answered.extend(self.send(&mut desk, epoch, id));
         }
         drop(desk);
@@ -319,7 +309,7 @@ impl Shared {
 
     /// What it means that a message was refused as if the server did not know the session.
     pub(crate) fn rule(&self, epoch: Epoch, call: Option<CallId>) -> Ruling {
-        let ledger = &mut self.desk().ledger;
+        let ledger = &mut self.desk().supervisor.ledger;
         let is_ping = |call: &Pending| call.caller == Caller::Own && call.request.method() == Some("ping");
         match call.and_then(|id| ledger.reply(id)).is_some_and(is_ping) {
             true => ledger.rule_ping(epoch),
@@ -330,34 +320,27 @@ impl Shared {
     /// The exchange of this call ended without an answer.
     pub(crate) fn missed(&self, epoch: Epoch, id: CallId, fault: &Fault) {
         let mut desk = self.desk();
-        let missed = desk.ledger.miss(self.now(), epoch, id, fault);
-        match desk.session.as_ref().map(|session| session.epoch) {
-            // An exchange of an earlier session: the next one is there already.
-            Some(live) if desk.ledger.is_open() && live != epoch => self.dispatch(desk, live),
+        let missed = desk.supervisor.miss(self.now(), epoch, id, fault);
+        match missed {
+            Some(Missed::Kept { dispatch: Some(next) }) => self.dispatch(desk, next),
             _ => drop(desk),
         }
         self.wake.notify_one(); // A pause ends some time, or a drain waits for this call.
-        if let Some(Missed::Over(ended)) = missed {
-            let fault = &fault.as_expiry();
-            let kind = match fault.http_status() {
-                Some(_) => ErrorKind::Refused,
-                None if matches!(fault, Fault::Unprocessed { .. }) => ErrorKind::Interrupted,
-                None if ended.delivery == Delivery::NotSent => ErrorKind::Unavailable,
-                None => ErrorKind::Interrupted,
-            };
-            let outlook = match fault.again() {
-                _ if fault.is_permanent() => {
-                    Outlook::NeedsMending(self.settings.policy.permanent_demand_floor)
-                }
-                Again::After(wait) => Outlook::Deferred(wait),
-                _ => Outlook::Serving,
-            };
-            let fault = Some(Arc::new(fault.clone()));
-            let mut error = self.error(&ended.reply, kind, ended.delivery, ended.epoch, fault, outlook);
-            error.repeatable = ended.nature != Nature::Effect;
-            error.attempts = ended.attempts;
-            shielded(|| ended.reply.reply.end(Outcome::Failed(error)));
+        if let Some(Missed::Over(failure)) = missed {
+            self.fail(failure, vec![]);
         }
+    }
+
+    /// Tells a caller that there is no answer, with what the server said on stderr.
+    pub(crate) fn fail(&self, failure: Failure<Pending>, stderr: Vec<String>) {
+        let Failure { call, kind, fault, outlook } = failure;
+        if call.refused {
+            return shielded(|| call.reply.reply.end(Outcome::Refused));
+        }
+        let error = self.error(&call.reply, kind.into(), call.delivery, call.epoch, fault, outlook);
+        let repeatable = call.nature != Nature::Effect;
+        let error = CallError { repeatable, attempts: call.attempts, stderr, ..error };
+        shielded(|| call.reply.reply.end(Outcome::Failed(error)));
     }
 
     /// Carries a message that wants no answer, and resolves when the server has it; on a pipe that is at once.
@@ -398,8 +381,8 @@ impl Shared {
         if !desk.is_live(epoch) {
             return end; // Nobody would ever settle it, and another session must not be asked.
         }
-        let id = desk.ledger.admit_own(self.now(), epoch, timeout, pending);
-        desk.note_deadline(self.now());
+        let id = desk.supervisor.ledger.admit_own(self.now(), epoch, timeout, pending);
+        desk.supervisor.note_deadline(self.now());
         let answered = self.send(&mut desk, epoch, id);
         debug_assert!(answered.is_none(), "we do not answer ourselves");
         drop(desk);
@@ -410,9 +393,9 @@ impl Shared {
     /// The server answered. Gives who waits, if this very session owes an answer.
     pub(crate) fn answer(&self, epoch: Epoch, id: CallId, good: bool) -> Option<Pending> {
         let mut desk = self.desk();
-        let pending = desk.ledger.answer(epoch, id, good)?;
+        let pending = desk.supervisor.ledger.answer(epoch, id, good)?;
         // The owner need not hear of every answer; but a drain may wait for this one, and the status may be too high.
-        if !desk.ledger.is_open() || desk.ledger.len() < desk.shown {
+        if !desk.supervisor.ledger.is_open() || desk.supervisor.ledger.len() < desk.shown {
             self.wake.notify_one();
         }
         Some(pending)
@@ -440,11 +423,11 @@ impl Shared {
     /// Ends the newest call for which this holds, without an answer; a call that is not sent yet never is.
     pub(crate) fn cancel(&self, wanted: impl Fn(&Pending) -> bool, notification: Option<&Frame>) -> bool {
         let mut desk = self.desk();
-        let Some(id) = desk.ledger.find(wanted) else { return false };
-        let Some(ended) = desk.ledger.cancel(id) else { return false };
+        let Some(id) = desk.supervisor.ledger.find(wanted) else { return false };
+        let Some(ended) = desk.supervisor.ledger.cancel(id) else { return false };
         desk.withdraw(&ended, notification, "the caller gave up");
         if let Some(epoch) = ended.epoch {
-            desk.tell(News::Cancelled(epoch, ended.taken));
+            desk.tell(Event::Cancelled(epoch, ended.taken).into());
         }
         drop(desk);
         self.wake.notify_one();
@@ -512,32 +495,32 @@ mod tests {
             era: Era::Auto,
             era_file: None,
         };
-        Shared::new(settings, Arc::new(Queue::new()), Greeting::ByClient)
+        Shared::new(settings, Arc::new(Queue::new()), Greeting::ByClient, 0)
     }
 
     #[test]
     fn what_programs_may_say_in_a_loop_does_not_pile_up() {
         let shared = shared();
         for millis in 0..1000 {
-            shared.tell(News::Start);
-            shared.tell(News::Rest);
-            shared.tell(News::ResetBudget);
-            shared.tell(News::Reconnect(Orderer::Program));
-            shared.tell(News::Cancelled(Epoch(1), Time::from_millis(1000 - millis)));
-            shared.tell(News::Close(Manner::Planned));
+            shared.tell(Event::Start);
+            shared.tell(Event::Rest);
+            shared.tell(Event::ResetBudget);
+            shared.tell(Event::Reconnect(Orderer::Program));
+            shared.tell(Event::Cancelled(Epoch(1), Time::from_millis(1000 - millis)));
+            shared.tell(Event::Close(Manner::Planned));
         }
         let desk = shared.desk();
         assert_eq!(desk.news.len(), 6);
-        let eldest = News::Cancelled(Epoch(1), Time::from_millis(1));
+        let eldest = News::Event(Event::Cancelled(Epoch(1), Time::from_millis(1)));
         assert!(desk.news.contains(&eldest), "a doubt is raised by the one that waited longest");
     }
 
     #[test]
     fn of_orders_that_undo_each_other_the_last_one_counts() {
         let shared = shared();
-        for order in [News::Park, News::Wake, News::Park] {
+        for order in [Event::Park, Event::Wake, Event::Park] {
             shared.tell(order);
         }
-        assert_eq!(shared.desk().news, [News::Wake, News::Park]);
+        assert_eq!(shared.desk().news, [Event::Wake, Event::Park].map(News::Event));
     }
 }

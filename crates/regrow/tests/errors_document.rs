@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use regrow::core::{Delivery, Epoch, Fault};
-use regrow::{CallError, ErrorKind, Outlook};
+use regrow::core::{Delivery, Epoch, Fault, Outlook};
+use regrow::{CallError, ErrorKind};
 use regrow_protocol::frame::RawId;
 use serde_json::Value;
 

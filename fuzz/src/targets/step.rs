@@ -2,6 +2,7 @@
 //! out of every order. What must hold even then: epochs rise, each starts after the one before is gone or abandoned and after
 //! the floor, every wait has a timer, effects are few, and closed is closed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::core::{
@@ -9,7 +10,7 @@ use regrow::core::{
 };
 
 pub(super) fn run(input: &[u8]) {
-    let policy = Policy::default();
+    let policy = Arc::new(Policy::default());
     let mut world = World {
         lifecycle: Lifecycle::new(policy.clone(), 7),
         policy,
@@ -18,14 +19,14 @@ pub(super) fn run(input: &[u8]) {
         attempts: vec![],
     };
     for order in input.chunks_exact(4) {
-        let event = world.event([order[0], order[1], order[2], order[3]]);
-        world.step(event);
+        let (event, pulse) = world.event([order[0], order[1], order[2], order[3]]);
+        world.step(event, pulse);
     }
 }
 
 struct World {
     lifecycle: Lifecycle,
-    policy: Policy,
+    policy: Arc<Policy>,
     now: Time,
     /// The epoch that is not known to be gone.
     running: Option<Epoch>,
@@ -34,7 +35,7 @@ struct World {
 
 impl World {
     /// What the four bytes stand for: what, of which epoch, how much later, and the rest.
-    fn event(&mut self, [what, epoch, later, rest]: [u8; 4]) -> Event {
+    fn event(&mut self, [what, epoch, later, rest]: [u8; 4]) -> (Event, Pulse) {
         self.now = self.now + Duration::from_millis((1_u64 << (later % 24)) - 1);
         if later >= 192
             && let Some(deadline) = self.lifecycle.deadline()
@@ -50,38 +51,41 @@ impl World {
             eldest: (rest & 2 == 0).then_some(heard),
             answered: rest & 4 == 0,
             read: u64::from(rest >> 3),
+            pending: usize::from(rest >> 6),
+            listening: rest & 16 == 0,
         };
         let manner = [Manner::Planned, Manner::ClientLeft, Manner::Told][usize::from(rest) % 3];
-        match what % 19 {
+        let event = match what % 19 {
             0 => Event::Start,
             1 => Event::Demand,
             2 => Event::Opened(epoch),
             3 => Event::Begun(epoch, [Step::Discovering, Step::Greeting][usize::from(rest % 2)]),
             4 | 5 => Event::Connected(epoch),
-            6 => Event::Lost(epoch, fault(rest), pulse),
+            6 => Event::Lost(epoch, fault(rest)),
             7 | 8 => Event::Gone(epoch, (rest & 8 == 0).then(|| fault(rest))),
             9 => Event::Drained(epoch),
-            10 => Event::TimedOut(epoch, pulse),
-            11 => Event::Cancelled(epoch, heard, pulse),
-            12 => Event::Doubted(epoch, pulse),
-            13 => Event::ProbeFailed(epoch, fault(rest), pulse),
+            10 => Event::TimedOut(epoch),
+            11 => Event::Cancelled(epoch, heard),
+            12 => Event::Doubted(epoch),
+            13 => Event::ProbeFailed(epoch, fault(rest)),
             14 => Event::ProbeRefused(epoch),
-            15 => Event::Reconnect([Orderer::Person, Orderer::Program][usize::from(rest % 2)], pulse),
+            15 => Event::Reconnect([Orderer::Person, Orderer::Program][usize::from(rest % 2)]),
             16 => Event::Mended,
             17 if rest > 250 => Event::Close(manner),
             17 if rest > 240 => Event::Drain,
-            _ => Event::Tick(pulse),
-        }
+            _ => Event::Tick,
+        };
+        (event, pulse)
     }
 
-    fn step(&mut self, event: Event) {
+    fn step(&mut self, event: Event, pulse: Pulse) {
         if let Event::Gone(epoch, _) = &event
             && self.running == Some(*epoch)
         {
             self.running = None;
         }
         let was_closed = self.lifecycle.is_closed();
-        let effects = self.lifecycle.step(self.now, event);
+        let effects = self.lifecycle.step(self.now, event, pulse);
         assert!(!was_closed || effects.is_empty(), "closed is closed: {effects:?}");
         assert!(effects.len() <= 12, "{} effects at once", effects.len());
         for effect in effects {

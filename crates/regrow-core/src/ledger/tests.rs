@@ -13,7 +13,7 @@ fn at(seconds: u64) -> Time {
 }
 
 fn ledger() -> Ledger<&'static str> {
-    Ledger::new(Policy::default())
+    Ledger::new(Arc::new(Policy::default()))
 }
 
 /// A ledger whose first session is open.
@@ -215,7 +215,7 @@ fn only_a_result_of_a_clients_request_proves_a_server() {
 #[test]
 fn calls_over_the_bounds_are_refused_at_once() {
     let policy = Policy { max_calls: 3, max_pending_bytes: 100, ..Policy::default() };
-    let mut ledger = Ledger::new(policy);
+    let mut ledger = Ledger::new(Arc::new(policy));
     ledger.open(Epoch(1));
     for _ in 0..2 {
         let Ok(Admission::Send(_, huge)) = ledger.admit(at(0), AT_ONCE, Effect, MINUTE, 1000, "huge") else {
@@ -233,7 +233,7 @@ fn calls_over_the_bounds_are_refused_at_once() {
 #[test]
 fn calls_may_hold_as_many_bytes_as_the_bound_says_and_no_more() {
     let policy = Policy { max_pending_bytes: 100, ..Policy::default() };
-    let mut ledger = Ledger::new(policy);
+    let mut ledger = Ledger::new(Arc::new(policy));
     for (bytes, name) in [(60, "a"), (40, "b")] {
         assert!(ledger.admit(at(0), AT_ONCE, Effect, MINUTE, bytes, name).is_ok(), "{name}");
     }
@@ -621,13 +621,13 @@ fn unreachable() -> Fault {
     Fault::Unreachable { address: "localhost:1".into(), reason: "connection refused".into() }
 }
 
-const KEPT: Option<Missed<&'static str>> = Some(Missed::Kept);
+const KEPT: Option<Exchange<&'static str>> = Some(Exchange::Repeated);
 
 /// How a missed call ended; none if it is kept.
-fn fate(missed: Option<Missed<&'static str>>) -> Option<(Delivery, Option<Epoch>)> {
+fn fate(missed: Option<Exchange<&'static str>>) -> Option<(Delivery, Option<Epoch>)> {
     match missed.expect("the call was on this session") {
-        Missed::Kept => None,
-        Missed::Over(ended) => Some((ended.delivery, ended.epoch)),
+        Exchange::Repeated => None,
+        Exchange::Over(ended) => Some((ended.delivery, ended.epoch)),
     }
 }
 

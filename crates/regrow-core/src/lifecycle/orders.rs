@@ -1,14 +1,14 @@
 //! What an operator may order: rest, park, wake, and a fresh budget.
 
 use super::Lifecycle;
-use crate::event::{Effect, Notice, Pulse, Ties};
+use crate::event::{Effect, Notice, Pulse};
 use crate::state::{Intent, State};
 use crate::{Fault, Manner, Orderer, Time};
 
 impl Lifecycle {
     /// Whether the session may end until the next call without anybody losing something.
-    pub fn may_rest(&self, ties: Ties) -> bool {
-        matches!(self.state, State::Ready { .. }) && ties.pending == 0 && !ties.listening
+    pub(super) fn may_rest(&self, pulse: Pulse) -> bool {
+        matches!(self.state, State::Ready { .. }) && pulse.pending == 0 && !pulse.listening
     }
 
     /// Whether calls that wait for a session are news: something must be done about them.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{count, gaps};
 use crate::world::owner::{Fate, Owner, Told};
 use crate::world::{Happening, World, at, check, exact, no_session, secs};
-use regrow_core::{Delivery, Event, Evidence, Fault, Nature, Notice, Orderer, Policy, Pulse};
+use regrow_core::{Delivery, Event, Evidence, Fault, Nature, Notice, Orderer, Policy};
 
 fn unreachable() -> Fault {
     Fault::Unreachable { address: "localhost:80".into(), reason: "connection refused".into() }
@@ -189,14 +189,16 @@ fn a_call_that_runs_while_its_session_is_forgotten_is_answered_on_its_own_exchan
 #[test]
 fn sessions_that_are_forgotten_under_many_calls_are_free_only_a_few_times() {
     let mut owner = Owner::new(&exact(), 7);
-    let busy = |now| Pulse { heard: now, calls: 3, ..Pulse::default() };
     let mut charged = vec![];
     owner.event(at(0.0), Event::Start);
     for n in 1..=6 {
         let (now, epoch) = (at(f64::from(n) * 10.0), owner.epoch());
         owner.event(now, Event::Connected(epoch));
-        owner.event(now, Event::Lost(epoch, Fault::SessionExpired { ran: false }, busy(now)));
-        charged.push(owner.lifecycle.budget_left(now) < 5);
+        let caller = owner.call(now, Duration::ZERO, Nature::Effect, None, 1);
+        let id = owner.supervisor.ledger.find(|&c| c == caller).expect("it is pending");
+        owner.supervisor.ledger.sent(id, 0);
+        owner.event(now, Event::Lost(epoch, Fault::SessionExpired { ran: false }));
+        charged.push(owner.lifecycle().budget_left(now) < 5);
         owner.event(now, Event::Gone(epoch, None));
         let later = at(f64::from(n) * 10.0 + 5.0);
         owner.tick(later);
@@ -447,15 +449,14 @@ fn a_server_that_does_not_know_the_probe_is_not_ended_under_older_calls_for_one_
     owner.event(at(0.1), Event::Connected(epoch));
     owner.event(at(0.2), Event::ProbeRefused(epoch));
     let caller = owner.call(at(1.0), Duration::ZERO, Nature::Effect, None, 1);
-    let id = owner.ledger.find(|&c| c == caller).expect("it is pending");
-    owner.ledger.sent(id, 0);
+    let id = owner.supervisor.ledger.find(|&c| c == caller).expect("it is pending");
+    owner.supervisor.ledger.sent(id, 0);
     owner.concern(at(2.0), epoch, &Fault::AnswerCut);
-    let pulse = owner.pulse();
-    owner.event(at(2.0), Event::ProbeFailed(epoch, unreachable(), pulse));
+    owner.event(at(2.0), Event::ProbeFailed(epoch, unreachable()));
     while let Some(due) = owner.deadline().filter(|&due| due < at(600.0)) {
         owner.tick(due);
     }
-    assert_eq!((owner.lifecycle.state().name(), owner.epoch()), ("ready", epoch));
+    assert_eq!((owner.lifecycle().state().name(), owner.epoch()), ("ready", epoch));
 }
 
 #[test]
@@ -504,16 +505,15 @@ fn a_probe_that_fails_is_news_only_to_who_asked() {
     let epoch = owner.epoch();
     let fails = |owner: &mut Owner, now| {
         owner.told.clear();
-        let pulse = owner.pulse();
-        owner.event(now, Event::ProbeFailed(epoch, unreachable(), pulse));
+        owner.event(now, Event::ProbeFailed(epoch, unreachable()));
         !owner.told.iter().any(|told| matches!(told, Told::Moved(..) | Told::Hangup(..)))
     };
     assert!(fails(&mut owner, at(0.5)), "while connecting");
     owner.event(at(1.0), Event::Connected(epoch));
     assert!(fails(&mut owner, at(1.5)), "while calm");
     let caller = owner.call(at(2.0), Duration::ZERO, Nature::Effect, None, 1);
-    let id = owner.ledger.find(|&c| c == caller).expect("it is pending");
-    owner.ledger.sent(id, 0);
+    let id = owner.supervisor.ledger.find(|&c| c == caller).expect("it is pending");
+    owner.supervisor.ledger.sent(id, 0);
     owner.reconnect(at(3.0), Orderer::Person);
     assert!(fails(&mut owner, at(3.5)), "while draining");
     owner.answer(at(4.0), epoch, id, true);
@@ -578,14 +578,13 @@ fn what_is_deferred_or_mended_is_known_not_to_park() {
         let mut owner = Owner::new(&Policy { budget, ..exact() }, 7);
         owner.event(at(0.0), Event::Start);
         let epoch = owner.epoch();
-        let pulse = owner.pulse();
-        owner.event(at(0.1), Event::Lost(epoch, fault, pulse));
+        owner.event(at(0.1), Event::Lost(epoch, fault));
         if mended {
             owner.event(at(0.2), Event::Mended);
         }
-        let foreseen = owner.lifecycle.parks(at(0.2));
+        let foreseen = owner.lifecycle().parks(at(0.2));
         owner.event(at(0.2), Event::Gone(epoch, None));
-        assert_eq!(owner.lifecycle.state().name() == "parked", foreseen);
+        assert_eq!(owner.lifecycle().state().name() == "parked", foreseen);
         foreseen
     };
     assert!(parks(0, unreachable(), false), "the budget is spent");

@@ -106,12 +106,11 @@ fn a_death_just_before_a_rest_is_charged_and_healed_as_any_other() {
     owner.event(at(0.0), Event::Start);
     let epoch = owner.epoch();
     owner.event(at(1.0), Event::Connected(epoch));
-    owner.rest(at(2.0));
-    let pulse = owner.pulse();
-    owner.event(at(2.0), Event::Lost(epoch, killed(), pulse));
+    owner.event(at(2.0), Event::Rest);
+    owner.event(at(2.0), Event::Lost(epoch, killed()));
     owner.event(at(2.1), Event::Gone(epoch, None));
-    assert_eq!(owner.lifecycle.state().name(), "connecting");
-    assert_eq!(owner.lifecycle.budget_left(at(2.1)), 4);
+    assert_eq!(owner.lifecycle().state().name(), "connecting");
+    assert_eq!(owner.lifecycle().budget_left(at(2.1)), 4);
 }
 
 // Park.
@@ -371,14 +370,14 @@ fn a_wake_while_the_last_of_a_parked_session_ends_wins_too() {
 #[test]
 fn calls_that_wait_are_news_only_where_something_follows_from_them() {
     let mut owner = Owner::new(&exact(), 7);
-    let heeds = |owner: &Owner| owner.lifecycle.heeds_demand();
+    let heeds = |owner: &Owner| owner.lifecycle().heeds_demand();
     assert!(heeds(&owner));
     owner.event(at(0.0), Event::Start);
     assert!(!heeds(&owner), "an attempt is under way");
     let epoch = owner.epoch();
     owner.event(at(1.0), Event::Connected(epoch));
     assert!(!heeds(&owner), "they are sent");
-    owner.park(at(2.0));
+    owner.event(at(2.0), Event::Park);
     assert!(heeds(&owner), "they fail");
 }
 

@@ -44,10 +44,10 @@ fn attempts_for_a_patient_call_follow_the_pauses_and_then_come_once_a_second() {
         9.45s closing -> backoff: 0.5s
         9.95s backoff -> connecting
         10.05s connecting -> closing: exited with code 1
-        10.05s closing -> backoff: 1s
+        10.05s closing -> backoff: 0.9s
         10.95s backoff -> connecting
         11.05s connecting -> closing: exited with code 1
-        11.05s closing -> backoff: 2s
+        11.05s closing -> backoff: 0.9s
         11.95s backoff -> connecting
         12.05s connecting -> closing: exited with code 1
         12.05s closing -> parked: exited with code 1

@@ -3,7 +3,9 @@
 use crate::properties::{self, Goal, Property, require};
 use crate::scope::{Scope, death, units};
 use crate::world::{Caller, World};
-use regrow_core::{CallId, Epoch, Event, Evidence, Fault, Manner, Nature, Orderer, State, Step, Watch};
+use regrow_core::{
+    CallId, Epoch, Event, Evidence, Fault, Manner, Nature, Orderer, State, Step, Supervisor, Watch,
+};
 
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,10 +14,8 @@ pub(crate) enum Move {
     Wait,
     /// The machine sleeps until its next timer is much too late.
     Sleep,
-    /// The lifecycle's timer fires.
+    /// The timer fires.
     Tick,
-    /// The ledger's timer fires.
-    Expire,
     Start,
     Call(Nature),
     Cancel(Caller),
@@ -26,8 +26,6 @@ pub(crate) enum Move {
     Answer(Epoch, CallId, bool),
     /// The exchange of a call ends without an answer.
     Miss(Epoch, CallId, Fault),
-    /// Pauses are over.
-    Resume,
     /// The question for a sign of life got nowhere.
     FailProbe(Fault),
     /// Something else is read from the server.
@@ -67,7 +65,7 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
     if truth.broken.is_some() || epoch.0 > scope.epochs {
         return;
     }
-    let state = world.lifecycle.state();
+    let state = world.lifecycle().state();
     let over = *state == State::Closed;
     let due = world.is_due();
     if !due && !over {
@@ -76,15 +74,10 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
             moves.push(Move::Sleep);
         }
     }
+    let closing_is_due = state.deadline().is_some_and(|deadline| deadline <= world.now);
     let abandons = matches!(state, State::Closing { .. }) && truth.abandons == scope.abandons;
-    if world.lifecycle.deadline().is_some_and(|deadline| deadline <= world.now) && !abandons {
+    if due && !(abandons && closing_is_due) {
         moves.push(Move::Tick);
-    }
-    if world.ledger.deadline().is_some_and(|deadline| deadline <= world.now) {
-        moves.push(Move::Expire);
-    }
-    if world.ledger.pause_ends().is_some_and(|ends| ends <= world.now) {
-        moves.push(Move::Resume);
     }
     if matches!(state, State::Idle | State::Parked { .. }) {
         moves.push(Move::Start);
@@ -211,18 +204,13 @@ fn late_news(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
     if left == Epoch(0) {
         return;
     }
-    let pulse = world.pulse(left);
     let lives = world.process(left).is_some();
-    let late = [
-        Event::Lost(left, death(), pulse),
-        Event::Connected(left),
-        Event::TimedOut(left, pulse),
-        Event::Drained(left),
-    ];
+    let late =
+        [Event::Lost(left, death()), Event::Connected(left), Event::TimedOut(left), Event::Drained(left)];
     moves.extend(late.into_iter().map(Move::Late));
     if scope.exchanges() {
-        moves.push(Move::Late(Event::Doubted(left, pulse)));
-        moves.push(Move::Late(Event::ProbeFailed(left, death(), pulse)));
+        moves.push(Move::Late(Event::Doubted(left)));
+        moves.push(Move::Late(Event::ProbeFailed(left, death())));
     }
     if !lives {
         moves.push(Move::Late(Event::Gone(left, None)));
@@ -248,48 +236,52 @@ fn outlives(fault: &Fault) -> bool {
 impl World {
     pub(crate) fn make(&mut self, scope: &Scope, happening: Move) {
         let epoch = self.epoch();
+        let sleeps = matches!(happening, Move::Wait | Move::Sleep);
         match happening {
-            Move::Wait => self.now = self.now + units(1),
+            Move::Wait => {
+                self.now = self.now + units(1);
+                self.truth.just_woke = false;
+            }
             Move::Sleep => {
                 let due = self.deadline().unwrap_or(self.now);
                 self.now = due + scope.policy.clock_jump;
                 self.truth.sleeps += 1;
+                self.truth.just_woke = true;
                 self.truth.closed_by = None;
                 for call in &mut self.truth.calls {
-                    // Nobody ends a call while the machine sleeps.
-                    call.ends_by = call.ends_by.map(|ends_by| ends_by.max(self.now));
+                    // Nobody ends a call while the machine sleeps, nor before what arrived meanwhile is read.
+                    call.ends_by = call.ends_by.map(|ends_by| ends_by.max(self.now + units(1)));
                 }
             }
             Move::Tick => {
-                let before = self.lifecycle.clone();
-                let pulse = self.pulse(epoch);
-                self.step(scope, Event::Tick(pulse));
-                let again = self.lifecycle == before;
+                let before = self.supervisor.clone();
+                self.handle(scope, Event::Tick);
+                let Supervisor { ledger, .. } = &self.supervisor;
+                let same = (self.lifecycle(), ledger) == (before.lifecycle(), &before.ledger);
+                let again = same && self.deadline() == before.deadline();
                 require(self, Property::P9, !again, "a timer fires and fires");
             }
-            Move::Expire => self.expire(scope),
-            Move::Start => self.step(scope, Event::Start),
+            Move::Start => drop(self.handle(scope, Event::Start)),
             Move::Call(nature) => self.call(scope, nature),
             Move::Cancel(caller) => self.cancel(scope, caller),
             Move::Write(caller) => self.write(scope, caller),
             Move::Run(epoch, nth) => self.run(scope, epoch, nth),
             Move::Answer(epoch, id, good) => self.answer(scope, epoch, id, good),
             Move::Miss(epoch, id, fault) => self.miss(scope, epoch, id, &fault),
-            Move::Resume => self.end_pauses(scope),
             Move::FailProbe(fault) => {
-                let pulse = self.pulse(epoch);
-                self.step(scope, Event::ProbeFailed(epoch, fault, pulse));
+                self.handle(scope, Event::ProbeFailed(epoch, fault));
             }
             Move::Mend => {
                 self.truth.mends += 1;
-                self.step(scope, Event::Mended);
+                self.handle(scope, Event::Mended);
             }
             Move::Hear => {
                 self.truth.heard = self.now;
                 self.truth.messages += 1;
             }
             Move::Pong => {
-                let State::Ready { watch: Watch::Beside { since, .. }, .. } = *self.lifecycle.state() else {
+                let State::Ready { watch: Watch::Beside { since, .. }, .. } = *self.lifecycle().state()
+                else {
                     return;
                 };
                 self.truth.heard = self.now;
@@ -300,22 +292,21 @@ impl World {
                     self.truth.answers_when_busy = true;
                     self.reach(Goal::AnswersWhenBusy);
                 }
-                let pulse = self.pulse(epoch);
-                self.step(scope, Event::ProbeAnswered(epoch, since, pulse));
+                self.handle(scope, Event::ProbeAnswered(epoch, since));
             }
             Move::RefuseProbe => {
                 self.truth.heard = self.now;
                 self.truth.account.probe_refused = true;
-                self.step(scope, Event::ProbeRefused(epoch));
+                self.handle(scope, Event::ProbeRefused(epoch));
             }
             Move::Begin(Step::ClientsTurn) => {
                 self.greeted(epoch);
-                self.step(scope, Event::Opened(epoch));
+                self.handle(scope, Event::Opened(epoch));
                 self.open(scope, epoch);
                 self.reach(Goal::ClientsTurn);
             }
             Move::Begin(step) => {
-                self.step(scope, Event::Begun(epoch, step));
+                self.handle(scope, Event::Begun(epoch, step));
                 self.reach(Goal::Discovering);
             }
             Move::Greet => {
@@ -323,7 +314,7 @@ impl World {
                 self.truth.heard = self.now;
                 self.open(scope, epoch);
             }
-            Move::Connected => self.step(scope, Event::Connected(epoch)),
+            Move::Connected => drop(self.handle(scope, Event::Connected(epoch))),
             Move::Fail(fault) => {
                 if let Some(process) = self.process_mut(epoch) {
                     process.alive &= outlives(&fault);
@@ -331,38 +322,33 @@ impl World {
                 }
             }
             Move::Lost(fault) => {
-                let pulse = self.pulse(epoch);
                 if let Some(process) = self.process_mut(epoch) {
                     process.causes_told = process.causes.len();
                 }
-                self.step(scope, Event::Lost(epoch, fault, pulse));
+                self.handle(scope, Event::Lost(epoch, fault));
             }
             Move::Vanish(epoch) => {
                 if let Some(process) = self.process_mut(epoch) {
                     process.alive = false;
                     process.gone = true;
                 }
-                self.step(scope, Event::Gone(epoch, None));
+                self.handle(scope, Event::Gone(epoch, None));
                 self.truth.processes.retain(|process| process.epoch != epoch);
             }
             Move::Late(event) => {
-                let before = (self.lifecycle.state().clone(), self.epoch());
-                self.step(scope, event);
-                let same = before == (self.lifecycle.state().clone(), self.epoch());
+                let step = self.handle(scope, event);
+                let same = step.is_some_and(|step| step.before == step.after);
                 require(self, Property::P10, same, "late news of an epoch that is over did something");
             }
             Move::Reconnect(orderer) => {
                 self.truth.orders += 1;
-                let pulse = self.pulse(epoch);
-                self.step(scope, Event::Reconnect(orderer, pulse));
+                self.handle(scope, Event::Reconnect(orderer));
             }
             Move::Rest => {
-                let (ties, pulse) = (self.ties(), self.pulse(epoch));
-                self.operate(scope, Event::Rest(ties, pulse));
+                self.operate(scope, Event::Rest);
             }
             Move::Park => {
-                let pulse = self.pulse(epoch);
-                self.operate(scope, Event::Park(pulse));
+                self.operate(scope, Event::Park);
             }
             Move::Wake => self.operate(scope, Event::Wake),
             Move::ResetBudget => self.operate(scope, Event::ResetBudget),
@@ -370,15 +356,21 @@ impl World {
                 let drain = scope.policy.drain_timeout;
                 let ladder = scope.policy.ladders.planned.length() + scope.policy.abandon_after;
                 self.must_close_by(drain + ladder);
-                self.step(scope, Event::Drain);
+                self.handle(scope, Event::Drain);
             }
             Move::Close(manner) => {
                 let ladder = scope.policy.ladders.ladder(manner).length() + scope.policy.abandon_after;
                 self.must_close_by(ladder);
-                self.step(scope, Event::Close(manner));
+                self.handle(scope, Event::Close(manner));
             }
         }
-        self.follow(scope);
+        // Its owner wakes, and looks at the calls that wait.
+        if !sleeps && !self.is_due() {
+            self.handle(scope, Event::Tick);
+        }
+        if !self.is_due() {
+            self.supervisor.sleep(self.now);
+        }
         properties::look(self, scope);
     }
 
@@ -399,7 +391,7 @@ impl World {
         process.written += 1;
         process.pipe.push((id, caller));
         let position = if process.exchanges { 0 } else { position };
-        self.ledger.sent(id, position);
+        self.supervisor.ledger.sent(id, position);
     }
 
     fn run(&mut self, scope: &Scope, epoch: Epoch, nth: usize) {
@@ -415,13 +407,13 @@ impl World {
 
     fn operate(&mut self, scope: &Scope, order: Event) {
         self.truth.operated += 1;
-        self.step(scope, order);
+        self.handle(scope, order);
     }
 
     fn must_close_by(&mut self, within: std::time::Duration) {
         let by = self.now + within;
         // After a sleep nothing is promised for what had begun before.
-        if self.truth.sleeps == 0 || !self.lifecycle.is_closing() {
+        if self.truth.sleeps == 0 || !self.lifecycle().is_closing() {
             self.truth.closed_by = Some(self.truth.closed_by.map_or(by, |sooner| sooner.min(by)));
         }
     }

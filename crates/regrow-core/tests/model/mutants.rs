@@ -28,7 +28,7 @@ const fn mutant(
     Mutant { bug, file, line, becomes, scope, breaks }
 }
 
-const MUTANTS: [Mutant; 51] = [
+const MUTANTS: [Mutant; 56] = [
     mutant(
         "no epoch check",
         "lifecycle.rs",
@@ -48,8 +48,8 @@ const MUTANTS: [Mutant; 51] = [
     mutant(
         "a fault told per event",
         "lifecycle.rs",
-        "(S::Closing { .. }, E::Lost(_, fault, pulse)) if !self.is_charged() => {",
-        "(S::Closing { .. }, E::Lost(_, fault, pulse)) => {",
+        "(S::Closing { .. }, E::Lost(_, fault)) if !self.is_charged() => {",
+        "(S::Closing { .. }, E::Lost(_, fault)) => {",
         "ends",
         "P4",
     ),
@@ -329,7 +329,7 @@ const MUTANTS: [Mutant; 51] = [
     mutant(
         "a program starts what an operator parked",
         "lifecycle.rs",
-        "(S::Parked { fault: Fault::Parked, .. }, E::Start | E::Reconnect(Orderer::Program, _)) => vec![],",
+        "(S::Parked { fault: Fault::Parked, .. }, E::Start | E::Reconnect(Orderer::Program)) => vec![],",
         "",
         "operator",
         "P5",
@@ -345,7 +345,7 @@ const MUTANTS: [Mutant; 51] = [
     mutant(
         "a session rests under its calls",
         "lifecycle/orders.rs",
-        "&& ties.pending == 0 &&",
+        "&& pulse.pending == 0 &&",
         "&&",
         "operator",
         "P2",
@@ -353,7 +353,7 @@ const MUTANTS: [Mutant; 51] = [
     mutant(
         "a session rests though its client listens",
         "lifecycle/orders.rs",
-        "&& !ties.listening",
+        "&& !pulse.listening",
         "",
         "operator",
         "P2",
@@ -422,6 +422,46 @@ const MUTANTS: [Mutant; 51] = [
         "",
         "hangs",
         "P4",
+    ),
+    mutant(
+        "calls are taken while it closes",
+        "supervisor/turn.rs",
+        "self.on.ledger.close(); // Before the calls that wait are failed: none may come after.",
+        "",
+        "closes",
+        "P6 P8",
+    ),
+    mutant(
+        "calls that wait start nothing",
+        "supervisor/turn.rs",
+        "if lifecycle.heeds_demand() && ledger.waiting() > 0 {",
+        "if false {",
+        "calls",
+        "P8 P9",
+    ),
+    mutant(
+        "a call whose pause is over is not sent",
+        "supervisor/turn.rs",
+        "self.outputs.extend(self.on.ledger.open_session().map(Output::Dispatch));",
+        "",
+        "exchange",
+        "P9",
+    ),
+    mutant(
+        "a call of an earlier session is not sent on the next",
+        "supervisor.rs",
+        "Missed::Kept { dispatch: self.ledger.open_session().filter(|&open| open != epoch) }",
+        "Missed::Kept { dispatch: None }",
+        "refused",
+        "P9",
+    ),
+    mutant(
+        "a call times out before what arrived in a sleep is read",
+        "supervisor/turn.rs",
+        "if self.on.grace.is_over(now, due) {",
+        "if true {",
+        "liveness",
+        "P2",
     ),
 ];
 

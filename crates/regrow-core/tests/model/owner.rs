@@ -1,151 +1,157 @@
-//! What an owner does: hands events to the real `step`, carries out the effects on the real ledger, and reports what
-//! follows. As in `regrow/src/owner.rs` and `desk.rs`, without the waiting.
+//! Hands what happens to the real supervisor, and takes what it wants done for the truth. It decides nothing.
 
 use std::time::Duration;
 
 use crate::moves::may_have_run;
-use crate::properties::{self, Goal, Property, require};
+use crate::properties::{self, Charge, Goal, Property, require};
 use crate::scope::Scope;
-use crate::world::{Account, Caller, End, Owed, Process, Truth, World};
+use crate::world::{Account, Caller, End, Owed, Process, World};
 use regrow_core::{
-    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Evidence, Fault, Missed, Nature, Notice, Pulse,
-    Reach, Ruling, State, Step, Ties,
+    Admission, CallId, Delivery, Epoch, Event, Evidence, Facts, Failure, FailureKind, Fault, Ladder, Manner,
+    Missed, Nature, Notice, Output, Reach, Ruling, Step, Transition,
 };
 
+/// A step of the lifecycle while what comes of it is taken in.
+pub(crate) struct Judged {
+    pub(crate) step: Transition,
+    pub(crate) expected: Charge,
+    pub(crate) told: Vec<Notice>,
+}
+
 impl World {
-    pub(crate) fn pulse(&self, epoch: Epoch) -> Pulse {
-        Pulse {
+    pub(crate) fn facts(&self, scope: &Scope) -> Facts {
+        let epoch = self.epoch();
+        let written = self.truth.owed.iter().filter(|owed| owed.written);
+        Facts {
             heard: self.truth.heard,
-            calls: self.ledger.seen(epoch, self.read_of(epoch)),
-            eldest: self.ledger.eldest(epoch),
-            answered: self.ledger.has_answered(epoch),
-            read: self.truth.messages,
+            messages: self.truth.messages,
+            read: self.process(epoch).map_or(u64::MAX, Process::can_have_read),
+            exchanges: scope.exchanges().then(|| written.map(|owed| owed.id).collect()),
+            knows_era: self.truth.account.was_ready,
+            listening: false,
         }
     }
 
-    pub(crate) fn ties(&self) -> Ties {
-        Ties { pending: self.ledger.pending(), listening: self.ledger.has_streams() }
-    }
-
-    fn read_of(&self, epoch: Epoch) -> u64 {
-        self.process(epoch).map_or(u64::MAX, Process::can_have_read)
-    }
-
-    pub(crate) fn step(&mut self, scope: &Scope, event: Event) {
-        let before = self.lifecycle.state().clone();
-        let expected = properties::expected_charge(self, scope, &before, &event);
-        let effects = self.lifecycle.step(self.now, event.clone());
-        if self.lifecycle.is_closing() {
-            // Before the calls that wait are failed: none may come after.
-            self.ledger.close();
-        }
-        let mut told = vec![];
-        for effect in effects {
-            self.start(scope, &before, &event, effect, &mut told);
-        }
-        properties::judge_step(self, scope, &before, &event, expected, &told);
-    }
-
-    fn start(
-        &mut self,
-        scope: &Scope,
-        before: &State,
-        event: &Event,
-        effect: Effect,
-        told: &mut Vec<Notice>,
-    ) {
-        match effect {
-            Effect::Connect(epoch) => {
-                properties::judge_attempt(self, scope, before, event, epoch);
-                self.truth.attempted = Some(self.now);
-                self.truth.first.attempt(self.now);
-                self.truth.account = Account::default();
-                self.truth.asked = None;
-                self.truth.processes.push(Process {
-                    epoch,
-                    alive: true,
-                    gone: false,
-                    patience: None,
-                    abandoned: false,
-                    causes: vec![],
-                    causes_told: 0,
-                    greeted: false,
-                    written: 0,
-                    read: 0,
-                    known_read: None,
-                    pipe: vec![],
-                    exchanges: scope.exchanges(),
-                });
+    /// Gives the first step that came of it.
+    pub(crate) fn handle(&mut self, scope: &Scope, event: Event) -> Option<Transition> {
+        let (facts, mut outputs) = (self.facts(scope), vec![]);
+        self.supervisor.handle(self.now, event, &facts, &mut outputs);
+        let (mut first, mut judged): (Option<Transition>, Option<Judged>) = (None, None);
+        for output in outputs {
+            match output {
+                Output::Step(step) => {
+                    self.judge(scope, judged.take());
+                    first.get_or_insert_with(|| (*step).clone());
+                    let expected = properties::expected_charge(self, scope, &step);
+                    judged = Some(Judged { step: *step, expected, told: vec![] });
+                }
+                Output::Notice(notice) => {
+                    self.hear_notice(&notice);
+                    judged.iter_mut().for_each(|judged| judged.told.push(notice.clone()));
+                }
+                Output::Connect(epoch) => {
+                    if let Some(Judged { step, .. }) = &judged {
+                        properties::judge_attempt(self, scope, &step.before, &step.event, epoch);
+                    }
+                    self.connect(scope, epoch);
+                }
+                output => self.carry_out(scope, output),
             }
-            Effect::Probe(epoch) => {
+        }
+        self.judge(scope, judged);
+        first
+    }
+
+    fn judge(&mut self, scope: &Scope, judged: Option<Judged>) {
+        judged.iter().for_each(|judged| properties::judge_step(self, scope, judged));
+    }
+
+    fn connect(&mut self, scope: &Scope, epoch: Epoch) {
+        self.truth.epoch = epoch;
+        self.truth.attempted = Some(self.now);
+        self.truth.first.attempt(self.now);
+        self.truth.account = Account::default();
+        self.truth.asked = None;
+        self.truth.processes.push(Process {
+            epoch,
+            alive: true,
+            gone: false,
+            patience: None,
+            abandoned: false,
+            causes: vec![],
+            causes_told: 0,
+            greeted: false,
+            written: 0,
+            read: 0,
+            known_read: None,
+            pipe: vec![],
+            exchanges: scope.exchanges(),
+        });
+    }
+
+    fn carry_out(&mut self, scope: &Scope, output: Output<Caller>) {
+        match output {
+            Output::Step(_) | Output::Notice(_) | Output::Connect(_) => {}
+            Output::Probe(epoch) => {
                 require(self, Property::P7, epoch == self.epoch(), "a probe of another epoch");
                 self.truth.asked = Some(self.now);
                 self.truth.messages = 0; // It was not counted before.
                 self.reach(Goal::Probed);
             }
-            Effect::Hold(epoch) => self.ledger.hold(epoch),
-            Effect::Settle(epoch, fault) => {
-                let runs = self.truth.owed.iter().any(|owed| owed.epoch == epoch && owed.written);
-                let forgotten = matches!(fault, Fault::SessionExpired { .. }) && runs;
-                require(self, Property::P2, !forgotten, "a call loses its exchange with a forgotten session");
-                self.settle(epoch);
+            Output::Settled(epoch, fault) => self.settled(epoch, &fault),
+            Output::Retired(epoch) => {
+                let ledger = &self.supervisor.ledger;
+                self.truth.owed.retain(|owed| owed.epoch != epoch || ledger.is_on(epoch, owed.id));
             }
-            Effect::Retire(epoch, _) => self.retire(epoch),
-            Effect::EndAll(_) => {
-                let over = self.ledger.end_all(self.now);
-                self.truth.owed.clear();
-                self.fail(over);
+            Output::Hangup(epoch, manner, ladder) => self.hang_up(scope, epoch, manner, ladder),
+            Output::Abandon(epoch) => self.abandon(epoch),
+            Output::Dispatch(epoch) => self.dispatch(scope, epoch),
+            Output::TimedOut(failure) => {
+                let read = !self.truth.just_woke;
+                require(self, Property::P2, read, "a call times out before what arrived in a sleep is read");
+                self.end(failure.call.reply, failure.call.delivery);
+                self.reach(Goal::TimedOut);
             }
-            Effect::FailWaiting(fault) => {
-                let over = self.ledger.fail_waiting(&fault);
-                self.fail(over);
-            }
-            Effect::FailCalls(_) => {
-                let over = self.ledger.fail_calls();
-                self.fail(over);
-            }
-            Effect::FailAttempt { fault, handshakes_wait, patience } => {
-                let patient = properties::surely_patient(self, scope, &fault);
-                let over = self.ledger.fail_attempt(self.now, &fault, handshakes_wait, patience);
-                if over.iter().any(|ended| ended.attempts > 1) {
-                    self.reach(Goal::PatienceOver);
-                }
-                self.fail(over);
-                properties::judge_patience(self, &patient);
-            }
-            Effect::Hangup(epoch, manner) => {
-                let until =
-                    self.now + scope.policy.ladders.ladder(manner).length() + scope.policy.abandon_after;
-                let Some(process) = self.process_mut(epoch).filter(|process| !process.gone) else {
-                    return require(self, Property::P1, false, "what does not live is hung up");
-                };
-                let first = process.patience.is_none();
-                if manner.closes_input() {
-                    process.known_read = Some(process.can_have_read());
-                }
-                process.patience = Some(process.patience.map_or(until, |sooner| sooner.min(until)));
-                if first && self.truth.account.was_ready && scope.policy.patience.is_some() {
-                    self.truth.healthy = Some(self.now);
-                }
-            }
-            Effect::Abandon(epoch) => {
-                let now = self.now;
-                let waited =
-                    self.process(epoch).and_then(|process| process.patience).is_some_and(|t| t <= now);
-                require(self, Property::P1, waited, "abandoned before its time was over");
-                if let Some(process) = self.process_mut(epoch) {
-                    process.abandoned = true;
-                    process.causes.clear();
-                    process.causes_told = 0;
-                }
-                self.truth.abandons += 1;
-                self.reach(Goal::Abandoned);
-            }
-            Effect::Notice(notice) => {
-                self.hear_notice(&notice);
-                told.push(notice);
-            }
+            Output::Failed(failure) => self.fail(scope, failure),
         }
+    }
+
+    fn hang_up(&mut self, scope: &Scope, epoch: Epoch, manner: Manner, ladder: Ladder) {
+        let until = self.now + ladder.length() + scope.policy.abandon_after;
+        let Some(process) = self.process_mut(epoch).filter(|process| !process.gone) else {
+            return require(self, Property::P1, false, "what does not live is hung up");
+        };
+        let first = process.patience.is_none();
+        if manner.closes_input() {
+            process.known_read = Some(process.can_have_read());
+        }
+        process.patience = Some(process.patience.map_or(until, |sooner| sooner.min(until)));
+        if first && self.truth.account.was_ready && scope.policy.patience.is_some() {
+            self.truth.healthy = Some(self.now);
+        }
+    }
+
+    fn abandon(&mut self, epoch: Epoch) {
+        let now = self.now;
+        let waited = self.process(epoch).and_then(|process| process.patience).is_some_and(|t| t <= now);
+        require(self, Property::P1, waited, "abandoned before its time was over");
+        if let Some(process) = self.process_mut(epoch) {
+            process.abandoned = true;
+            process.causes.clear();
+            process.causes_told = 0;
+        }
+        self.truth.abandons += 1;
+        self.reach(Goal::Abandoned);
+    }
+
+    fn settled(&mut self, epoch: Epoch, fault: &Fault) {
+        let runs = self.truth.owed.iter().any(|owed| owed.epoch == epoch && owed.written);
+        let forgotten = matches!(fault, Fault::SessionExpired { .. }) && runs;
+        require(self, Property::P2, !forgotten, "a call loses its exchange with a forgotten session");
+        for owed in self.truth.owed.iter().filter(|owed| owed.epoch == epoch) {
+            self.truth.calls[owed.caller].waits_since = self.now;
+        }
+        self.truth.owed.retain(|owed| owed.epoch != epoch);
     }
 
     fn hear_notice(&mut self, notice: &Notice) {
@@ -189,21 +195,6 @@ impl World {
         }
     }
 
-    /// What an owner reports by itself after every turn: calls that wait, and a drain that is done.
-    pub(crate) fn follow(&mut self, scope: &Scope) {
-        let epoch = self.epoch();
-        if self.lifecycle.heeds_demand() && self.ledger.waiting() > 0 {
-            self.step(scope, Event::Demand);
-        }
-        let in_flight = match self.lifecycle.is_closing() {
-            true => self.ledger.in_flight_anywhere(),
-            false => self.ledger.in_flight(epoch),
-        };
-        if matches!(self.lifecycle.state(), State::Draining { .. }) && in_flight == 0 {
-            self.step(scope, Event::Drained(epoch));
-        }
-    }
-
     pub(crate) fn call(&mut self, scope: &Scope, nature: Nature) {
         let caller = self.truth.calls.len();
         let timeout = match nature {
@@ -223,11 +214,11 @@ impl World {
             ends_by,
             end: None,
         });
-        match self.ledger.admit(self.now, Duration::ZERO, nature, timeout, 1, caller) {
+        match self.supervisor.ledger.admit(self.now, Duration::ZERO, nature, timeout, 1, caller) {
             Ok(Admission::Send(epoch, id)) => self.send(scope, epoch, id, caller),
             Ok(Admission::Wait(_)) => {}
             Err(_) => {
-                let closing = self.lifecycle.is_closing();
+                let closing = self.lifecycle().is_closing();
                 require(self, Property::P2, closing, "a call is refused though nothing closes");
                 self.end(caller, Delivery::NotSent);
                 self.reach(Goal::Refused);
@@ -237,13 +228,14 @@ impl World {
 
     /// The session takes calls from now on; those that waited go first.
     pub(crate) fn open(&mut self, scope: &Scope, epoch: Epoch) {
-        self.ledger.open(epoch);
+        let opens = self.supervisor.ledger.open(epoch);
+        require(self, Property::P9, opens, "a session that is ready takes no calls");
         self.dispatch(scope, epoch);
     }
 
     fn dispatch(&mut self, scope: &Scope, epoch: Epoch) {
-        while let Some(id) = self.ledger.dispatch(epoch) {
-            let Some(&caller) = self.ledger.reply(id) else {
+        while let Some(id) = self.supervisor.ledger.dispatch(epoch) {
+            let Some(&caller) = self.supervisor.ledger.reply(id) else {
                 return require(self, Property::P2, false, "a dispatched call is lost");
             };
             self.send(scope, epoch, id, caller);
@@ -266,7 +258,7 @@ impl World {
                 Nature::Discovery => Event::Begun(epoch, Step::Discovering),
                 _ => Event::Connected(epoch),
             };
-            self.step(scope, news);
+            self.handle(scope, news);
         }
     }
 
@@ -279,7 +271,7 @@ impl World {
             self.truth.heard = self.now;
             self.truth.messages += 1;
         }
-        let got = self.ledger.answer(epoch, id, good);
+        let got = self.supervisor.ledger.answer(epoch, id, good);
         let nature = self.truth.calls[owed.caller].nature;
         require(self, Property::P7, got.is_none_or(|c| c == owed.caller), "an answer for somebody else");
         require(
@@ -305,9 +297,9 @@ impl World {
         }
         if handshake && good {
             self.truth.greeting_open = false;
-            self.step(scope, Event::Connected(epoch));
+            self.handle(scope, Event::Connected(epoch));
         } else if handshake && self.truth.greeting_open {
-            self.step(scope, Event::Opened(epoch));
+            self.handle(scope, Event::Opened(epoch));
         }
     }
 
@@ -334,24 +326,21 @@ impl World {
             process.causes.push(fault.as_expiry());
         }
         self.truth.owed.retain(|owed| owed.id != id);
-        match self.ledger.miss(self.now, epoch, id, fault) {
+        match self.supervisor.miss(self.now, epoch, id, fault) {
             None => require(self, Property::P2, false, "a miss of a call that is owed is no news"),
-            Some(Missed::Kept) => {
+            Some(Missed::Kept { dispatch }) => {
                 self.truth.calls[owed.caller].missed = true;
                 self.truth.calls[owed.caller].waits_since = self.now;
                 self.reach(Goal::MissedAndKept);
+                dispatch.into_iter().for_each(|next| self.dispatch(scope, next));
             }
-            Some(Missed::Over(ended)) => {
-                self.end(ended.reply, ended.delivery);
+            Some(Missed::Over(failure)) => {
+                self.end(failure.call.reply, failure.call.delivery);
                 self.reach(Goal::MissedAndOver);
             }
         }
-        if epoch != self.epoch() && self.ledger.is_open() {
-            self.dispatch(scope, self.epoch()); // The next session is there already.
-        }
         if kept && fault.reach() == Reach::Doubt {
-            let pulse = self.pulse(epoch);
-            self.step(scope, Event::Doubted(epoch, pulse));
+            self.handle(scope, Event::Doubted(epoch));
         }
     }
 
@@ -359,7 +348,7 @@ impl World {
     /// if it is asked; one that only answers with a status knows it.
     fn rule(&mut self, epoch: Epoch, id: CallId, caller: Caller, fault: &Fault) -> Fault {
         let Fault::NoSession { evidence, .. } = fault else { return fault.clone() };
-        let expired = match self.ledger.rule(epoch, Some(id)) {
+        let expired = match self.supervisor.ledger.rule(epoch, Some(id)) {
             Ruling::Expired => true,
             Ruling::Answer => false,
             Ruling::Ask => *evidence != Evidence::Status,
@@ -373,79 +362,30 @@ impl World {
         fault.clone()
     }
 
-    /// Calls whose pause is over leave, if there is a session to go to.
-    pub(crate) fn end_pauses(&mut self, scope: &Scope) {
-        let epoch = self.epoch();
-        let any = self.ledger.end_pauses(self.now);
-        require(self, Property::P9, any, "a pause that is over does not end");
-        if self.ledger.is_open() {
-            self.dispatch(scope, epoch);
-        }
-    }
-
     pub(crate) fn cancel(&mut self, scope: &Scope, caller: Caller) {
-        let ended = self.ledger.find(|&c| c == caller).and_then(|id| self.ledger.cancel(id));
+        let ledger = &mut self.supervisor.ledger;
+        let ended = ledger.find(|&c| c == caller).and_then(|id| ledger.cancel(id));
         let Some(ended) = ended else {
             return require(self, Property::P2, false, "a pending call is not in the ledger");
         };
         self.end(caller, ended.delivery);
         self.reach(Goal::Cancelled);
         if let Some(epoch) = ended.epoch {
-            let pulse = self.pulse(epoch);
-            self.step(scope, Event::Cancelled(epoch, ended.taken, pulse));
+            self.handle(scope, Event::Cancelled(epoch, ended.taken));
         }
     }
 
-    /// The calls whose time has come.
-    pub(crate) fn expire(&mut self, scope: &Scope) {
-        let epoch = self.epoch();
-        let ready = matches!(self.lifecycle.state(), State::Ready { .. });
-        let over = self.ledger.expire(self.now);
-        let handshake = |nature| matches!(nature, Nature::Greeting | Nature::Discovery);
-        let tells = over.iter().any(|ended| {
-            ended.epoch == Some(epoch) && (ready || handshake(self.truth.calls[ended.reply].nature))
+    fn fail(&mut self, scope: &Scope, Failure { call, kind, fault, .. }: Failure<Caller>) {
+        properties::judge_patience(self, scope, call.reply, fault.as_deref());
+        if kind == FailureKind::Unavailable && call.attempts > 1 {
+            self.reach(Goal::PatienceOver);
+        }
+        self.reach(match call.delivery {
+            _ if call.refused => Goal::MethodNotKnown,
+            Delivery::NotSent => Goal::FailedNotSent,
+            _ => Goal::FailedUnknown,
         });
-        for ended in over {
-            self.end(ended.reply, ended.delivery);
-            self.reach(Goal::TimedOut);
-        }
-        if tells {
-            let pulse = self.pulse(epoch);
-            self.step(scope, Event::TimedOut(epoch, pulse));
-        }
-    }
-
-    fn settle(&mut self, epoch: Epoch) {
-        let greeted = self.truth.account.was_ready;
-        let over = self.ledger.settle(self.now, epoch, self.read_of(epoch), greeted);
-        for owed in self.truth.owed.iter().filter(|owed| owed.epoch == epoch) {
-            self.truth.calls[owed.caller].waits_since = self.now;
-        }
-        self.truth.owed.retain(|owed| owed.epoch != epoch);
-        if over.iter().any(|ended| ended.refused) {
-            self.reach(Goal::MethodNotKnown);
-        }
-        self.fail(over);
-    }
-
-    /// The session was forgotten: calls that the server works on keep their exchange.
-    fn retire(&mut self, epoch: Epoch) {
-        let Truth { owed, .. } = &self.truth;
-        let has_exchange = |id| owed.iter().any(|owed| owed.id == id && owed.written);
-        let over = self.ledger.retire(self.now, epoch, has_exchange);
-        let ledger = &self.ledger;
-        self.truth.owed.retain(|owed| owed.epoch != epoch || ledger.is_on(epoch, owed.id));
-        self.fail(over);
-    }
-
-    fn fail(&mut self, over: Vec<Ended<Caller>>) {
-        for ended in over {
-            self.reach(match ended.delivery {
-                Delivery::NotSent => Goal::FailedNotSent,
-                _ => Goal::FailedUnknown,
-            });
-            self.end(ended.reply, ended.delivery);
-        }
+        self.end(call.reply, call.delivery);
     }
 
     /// A caller is told.

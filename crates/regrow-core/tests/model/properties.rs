@@ -1,10 +1,12 @@
 //! The invariants P1 to P10 of the design, each held against what the model knows of the world, and the goals that
 //! show that it does not hold them by doing nothing.
 
+use crate::owner::Judged;
 use crate::scope::{HORIZON, Scope};
 use crate::world::{Caller, End, World};
 use regrow_core::{
-    CallId, Epoch, Event, Evidence, Fault, Intent, Nature, Notice, Orderer, Policy, State, Step, Time, Watch,
+    CallId, Epoch, Event, Evidence, Fault, Intent, Nature, Notice, Orderer, Policy, State, Step, Time,
+    Transition, Watch,
 };
 use std::time::Duration;
 
@@ -139,23 +141,25 @@ pub(crate) enum Charge {
     IfSilent,
 }
 
-pub(crate) fn expected_charge(world: &mut World, scope: &Scope, before: &State, event: &Event) -> Charge {
+pub(crate) fn expected_charge(world: &mut World, scope: &Scope, step: &Transition) -> Charge {
+    let Transition { event, pulse, before, .. } = step;
     world.truth.first.told(event);
-    if matches!(event, Event::Reconnect(Orderer::Person, _) | Event::Wake) {
+    if matches!(event, Event::Reconnect(Orderer::Person) | Event::Wake) {
         world.truth.deferred_until = None; // A person need not wait.
     }
     let policy = &scope.policy;
     let charged = world.truth.account.charged;
-    let current = |epoch: &Epoch| *epoch == world.lifecycle.epoch();
+    let newest = world.epoch();
+    let current = |epoch: &Epoch| *epoch == newest;
     let slept = before.deadline().is_some_and(|deadline| world.now - deadline >= policy.clock_jump);
     let answered = world.truth.account.answered;
     let spent = !answered && world.truth.free_in_a_row >= policy.free_reconnects;
     let due = match (before, event) {
         // It is being left, and that is all.
-        (State::Draining { .. }, Event::Lost(_, Fault::SessionExpired { .. }, _)) => false,
+        (State::Draining { .. }, Event::Lost(_, Fault::SessionExpired { .. })) => false,
         (
             State::Connecting { .. } | State::Ready { .. } | State::Draining { .. },
-            Event::Lost(epoch, fault, _),
+            Event::Lost(epoch, fault),
         ) if current(epoch) => {
             let exits_again = world.truth.first.lost(before, fault, policy);
             if exits_again && world.truth.account.discovering {
@@ -165,27 +169,27 @@ pub(crate) fn expected_charge(world: &mut World, scope: &Scope, before: &State, 
         }
         (
             State::Ready { watch: Watch::Probed { since, .. } | Watch::Spared { since, .. }, .. },
-            Event::ProbeFailed(epoch, fault, pulse),
+            Event::ProbeFailed(epoch, fault),
         ) if current(epoch) => {
             let spared = pulse.eldest.is_some_and(|eldest| eldest < *since);
             world.reach(if spared { Goal::ProbeFailedAndSpared } else { Goal::ProbeFailed });
             !spared && a_loss_is_a_fault(world, fault, spent)
         }
-        (State::Closing { .. }, Event::Lost(epoch, fault, _)) if current(epoch) => {
+        (State::Closing { .. }, Event::Lost(epoch, fault)) if current(epoch) => {
             let is_fault = is_a_fault(world, fault);
             if is_fault && !charged {
                 world.truth.free_in_a_row = 0;
             }
             is_fault
         }
-        (State::Ready { .. }, Event::Reconnect(Orderer::Program, _)) => {
+        (State::Ready { .. }, Event::Reconnect(Orderer::Program)) => {
             if spent {
                 world.reach(Goal::ReconnectCharged);
             }
             count_free_end(world, spent);
             spent
         }
-        (State::Connecting { deadline: Some(deadline), .. }, Event::Tick(_)) => {
+        (State::Connecting { deadline: Some(deadline), .. }, Event::Tick) => {
             let late = *deadline <= world.now && !slept;
             if late {
                 world.reach(Goal::HandshakeTimeout);
@@ -193,11 +197,11 @@ pub(crate) fn expected_charge(world: &mut World, scope: &Scope, before: &State, 
             }
             late
         }
-        (State::Connecting { .. }, Event::TimedOut(epoch, _)) if current(epoch) => {
+        (State::Connecting { .. }, Event::TimedOut(epoch)) if current(epoch) => {
             count_free_end(world, true);
             true
         }
-        (State::Ready { .. }, Event::Tick(_) | Event::TimedOut(..) | Event::Cancelled(..)) => {
+        (State::Ready { .. }, Event::Tick | Event::TimedOut(_) | Event::Cancelled(..)) => {
             return Charge::IfSilent;
         }
         _ => false,
@@ -254,14 +258,8 @@ fn count_free_end(world: &mut World, charged: bool) {
 }
 
 /// What a step did, held against what had to come of it.
-pub(crate) fn judge_step(
-    world: &mut World,
-    scope: &Scope,
-    before: &State,
-    event: &Event,
-    expected: Charge,
-    told: &[Notice],
-) {
+pub(crate) fn judge_step(world: &mut World, scope: &Scope, judged: &Judged) {
+    let Judged { step: Transition { event, before, after, .. }, expected, told } = judged;
     let policy = &scope.policy;
     note_handshake(world, before, event);
     let faults: Vec<&Fault> = told
@@ -271,7 +269,7 @@ pub(crate) fn judge_step(
             _ => None,
         })
         .collect();
-    match (expected, faults[..].first()) {
+    match (*expected, faults[..].first()) {
         (Charge::Due, None) => require(world, Property::P4, false, "a fault is not charged"),
         (Charge::None, Some(_)) => require(world, Property::P4, false, "charged for no fault, or twice"),
         (Charge::IfSilent, Some(fault)) => {
@@ -308,7 +306,7 @@ pub(crate) fn judge_step(
     if matches!(before, State::Connecting { .. }) && !faults.is_empty() {
         let fault = faults[0].clone();
         let may_wait = world.truth.first.may_wait(world.now, &fault, policy);
-        let waiting = || world.ledger.iter().map(|(_, &caller)| caller).filter(|&c| world.is_waiting(c));
+        let waiting = || (0..world.truth.calls.len()).filter(|&caller| world.is_waiting(caller));
         let left = waiting().any(|caller| !waits_on(world, scope, caller, &fault));
         let nature = |caller: Caller| world.truth.calls[caller].nature;
         let patient = waiting().any(|caller| is_impatient(nature(caller)));
@@ -324,12 +322,12 @@ pub(crate) fn judge_step(
             world.reach(if parked { Goal::PatientWhileParked } else { Goal::Patient });
         }
     }
-    if matches!(before, State::Closing { .. }) && matches!(world.lifecycle.state(), State::Backoff { .. }) {
+    if matches!(before, State::Closing { .. }) && matches!(after, State::Backoff { .. }) {
         over_budget_it_parks(world, before, policy);
     }
     match event {
-        Event::Demand => demand_has_a_floor(world, before, policy),
-        Event::Rest(..) => nobody_loses_by_a_rest(world, before),
+        Event::Demand => demand_has_a_floor(world, before, after, policy),
+        Event::Rest => nobody_loses_by_a_rest(world, before, after),
         _ => {}
     }
 }
@@ -356,23 +354,18 @@ fn waits_on(world: &World, scope: &Scope, caller: Caller, fault: &Fault) -> bool
     }
 }
 
-/// The calls that must wait for the next attempt after one has failed so: those that no session ever had.
-pub(crate) fn surely_patient(world: &World, scope: &Scope, fault: &Fault) -> Vec<Caller> {
-    let calls = world.truth.calls.iter().enumerate();
-    let waiting = calls.filter(|&(caller, call)| call.sends == 0 && world.is_waiting(caller));
-    waiting.map(|(caller, _)| caller).filter(|&c| waits_on(world, scope, c, fault)).collect()
-}
-
-/// An attempt has failed, and calls with it.
-pub(crate) fn judge_patience(world: &mut World, patient: &[Caller]) {
-    let failed = patient.iter().any(|&caller| world.truth.calls[caller].end.is_some());
-    require(world, Property::P2, !failed, "a call fails though it has patience left");
+/// P2: a call that no session ever had does not fail with an attempt, as long as it has patience.
+pub(crate) fn judge_patience(world: &mut World, scope: &Scope, caller: Caller, fault: Option<&Fault>) {
+    let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Closed | Fault::Parked)) else { return };
+    let never_sent = world.truth.calls[caller].sends == 0;
+    let patient = never_sent && waits_on(world, scope, caller, fault);
+    require(world, Property::P2, !patient, "a call fails though it has patience left");
 }
 
 /// P2: what a session has in flight, or a client listens to, is no reason to end it but one to keep it.
-fn nobody_loses_by_a_rest(world: &mut World, before: &State) {
+fn nobody_loses_by_a_rest(world: &mut World, before: &State, after: &State) {
     let rests = |state: &State| matches!(state, State::Closing { then: Intent::Rest, .. });
-    if rests(before) || !rests(world.lifecycle.state()) {
+    if rests(before) || !rests(after) {
         return world.reach(Goal::RestRefused);
     }
     let bound = |nature: fn(Nature) -> bool| {
@@ -385,7 +378,7 @@ fn nobody_loses_by_a_rest(world: &mut World, before: &State) {
 
 fn note_handshake(world: &mut World, before: &State, event: &Event) {
     let ends = matches!(before, State::Closing { .. }) || before.is_parked_by_order();
-    if ends && matches!(event, Event::Reconnect(Orderer::Person, _) | Event::Wake) {
+    if ends && matches!(event, Event::Reconnect(Orderer::Person) | Event::Wake) {
         world.truth.account.hurried = true;
     }
     match event {
@@ -441,8 +434,7 @@ fn over_budget_it_parks(world: &mut World, before: &State, policy: &Policy) {
 }
 
 /// P5: demand brings the next attempt forward, but not before its floor.
-fn demand_has_a_floor(world: &mut World, before: &State, policy: &Policy) {
-    let after = world.lifecycle.state();
+fn demand_has_a_floor(world: &mut World, before: &State, after: &State, policy: &Policy) {
     if let (State::Backoff { .. } | State::Parked { .. }, Some(at)) = (after, after.deadline()) {
         let kept = before.deadline().is_some_and(|was| was <= at);
         let floor = world.truth.attempted.map(|last| last + policy.demand_floor);
@@ -457,7 +449,7 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
     let alone = world.truth.processes.iter().all(|process| process.gone || process.abandoned);
     require(world, Property::P1, alone, "an attempt starts while another process lives");
     let newest = world.truth.processes.iter().map(|process| process.epoch).max();
-    let rises = epoch == world.epoch() && newest.is_none_or(|newest| newest < epoch);
+    let rises = epoch > world.epoch() && newest.is_none_or(|newest| newest < epoch);
     require(world, Property::P10, rises, "an epoch is used twice");
     let since = world.truth.attempted.map(|last| world.now - last);
     let floor = policy.attempt_floor;
@@ -470,15 +462,15 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
     let allowed = match (before, event) {
         // Who ordered that it be parked alone may order otherwise.
         (State::Parked { fault: Fault::Parked, .. }, event) => {
-            matches!(event, Event::Wake | Event::Reconnect(Orderer::Person, _))
+            matches!(event, Event::Wake | Event::Reconnect(Orderer::Person))
         }
         (State::Idle | State::Backoff { .. } | State::Parked { .. }, Event::Wake) => true,
         (State::Parked { .. }, Event::ResetBudget) => !permanent,
-        (State::Idle, Event::Reconnect(Orderer::Person, _)) => true,
+        (State::Idle, Event::Reconnect(Orderer::Person)) => true,
         (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => paced,
-        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(..) | Event::Tick(_)) => true,
-        (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
-        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
+        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(..) | Event::Tick) => true,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Tick) => due,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person)) => true,
         (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,
         (State::Parked { .. }, Event::Mended) => permanent,
         (State::Parked { .. }, Event::Demand | Event::Start | Event::Reconnect(..)) => paced,
@@ -498,7 +490,7 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
     match (before, event) {
         (State::Closing { .. }, event) => {
             over_budget_it_parks(world, before, policy);
-            if matches!(event, Event::Tick(_)) {
+            if matches!(event, Event::Tick) {
                 world.reach(Goal::ReplacedAbandoned);
             }
         }
@@ -506,9 +498,9 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
         (State::Parked { fault: Fault::Parked, .. }, _) => world.reach(Goal::WokenByOrder),
         (_, Event::ResetBudget) => world.reach(Goal::WokenByReset),
         (State::Parked { .. }, Event::Demand) => world.reach(Goal::WokenByDemand),
-        (State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => world.reach(Goal::WokenByPerson),
+        (State::Parked { .. }, Event::Reconnect(Orderer::Person)) => world.reach(Goal::WokenByPerson),
         (State::Parked { .. }, Event::Mended) => world.reach(Goal::WokenByMend),
-        (State::Parked { .. }, Event::Tick(_)) => world.reach(Goal::SlowProbe),
+        (State::Parked { .. }, Event::Tick) => world.reach(Goal::SlowProbe),
         _ => {}
     }
 }
@@ -529,7 +521,7 @@ pub(crate) fn judge_send(world: &mut World, epoch: Epoch, caller: Caller) {
     require(world, Property::P2, in_order, "a newer call leaves before an older one");
     if nature == Nature::Stream && sends > 0 {
         world.reach(Goal::StreamReopened);
-    } else if missed && matches!(world.lifecycle.state(), State::Ready { .. }) {
+    } else if missed && matches!(world.lifecycle().state(), State::Ready { .. }) {
         world.reach(Goal::SentAgain);
     } else if sends > 0 {
         world.reach(if runs == 0 { Goal::Moved } else { Goal::Replayed });
@@ -565,12 +557,15 @@ pub(crate) fn look(world: &mut World, scope: &Scope) {
     reach_state(world);
     p2_every_call_ends_by_its_deadline(world);
     let left = policy.budget.charges.saturating_sub(charged_within_window(world, policy));
-    let same = world.lifecycle.budget_left(world.now) == left;
+    let same = world.lifecycle().budget_left(world.now) == left;
     require(world, Property::P4, same, "the budget is not what was charged");
     p6_closed_leaves_nothing(world);
     p7_stray_answers_reach_nobody(world);
-    p8_parked_and_closed_hold_no_waiting_call(world, policy);
-    p9_whatever_is_pending_has_a_timer(world, policy);
+    // Else the timer is about to fire, and its owner looks at the calls that wait.
+    if !world.is_due() {
+        p8_parked_and_closed_hold_no_waiting_call(world, policy);
+        p9_whatever_is_pending_has_a_timer(world, policy);
+    }
 }
 
 /// What cannot matter any more does not make two states of one.
@@ -580,7 +575,7 @@ fn forget_the_past(world: &mut World, policy: &Policy) {
     // How long a silence was is said in its fault; beyond the horizon all are alike.
     let horizon = Time::from_millis(now.as_millis() - HORIZON.as_millis() as u64);
     world.truth.heard = world.truth.heard.max(horizon);
-    let calm = match world.lifecycle.state() {
+    let calm = match world.lifecycle().state() {
         State::Connecting { .. } => true,
         State::Ready { watch, .. } => matches!(watch, Watch::Calm { .. }),
         _ => {
@@ -592,7 +587,7 @@ fn forget_the_past(world: &mut World, policy: &Policy) {
         world.truth.asked = None;
         world.truth.messages = 0;
     }
-    if !matches!(world.lifecycle.state(), State::Draining { .. } | State::Closing { .. }) {
+    if !matches!(world.lifecycle().state(), State::Draining { .. } | State::Closing { .. }) {
         world.truth.account.hurried = false;
     }
     world.truth.deferred_until = world.truth.deferred_until.filter(|&until| now < until);
@@ -613,11 +608,11 @@ fn forget_the_past(world: &mut World, policy: &Policy) {
 }
 
 fn reach_state(world: &mut World) {
-    if world.ledger.pause_ends().is_some() {
-        let ready = matches!(world.lifecycle.state(), State::Ready { .. });
+    if world.supervisor.ledger.pause_ends().is_some() {
+        let ready = matches!(world.lifecycle().state(), State::Ready { .. });
         world.reach(if ready { Goal::Paused } else { Goal::PausedThroughAClose });
     }
-    world.reach(match world.lifecycle.state() {
+    world.reach(match world.lifecycle().state() {
         State::Idle => Goal::Idle,
         State::Connecting { .. } => Goal::Connecting,
         State::Ready { watch: Watch::Spared { .. }, .. } => Goal::Spared,
@@ -638,13 +633,13 @@ fn p2_every_call_ends_by_its_deadline(world: &mut World) {
     let late = world.truth.calls.iter().any(|call| call.ends_by.is_some_and(|ends_by| ends_by < now));
     require(world, Property::P2, !late, "a call is pending after its deadline");
     let pending = world.truth.calls.iter().filter(|call| call.end.is_none()).count();
-    let kept = world.ledger.len() == pending;
+    let kept = world.supervisor.ledger.len() == pending;
     require(world, Property::P2, kept, "a call is dropped without an end");
 }
 
 fn p6_closed_leaves_nothing(world: &mut World) {
-    if world.lifecycle.is_closed() {
-        let empty = world.ledger.is_empty();
+    if world.lifecycle().is_closed() {
+        let empty = world.supervisor.ledger.is_empty();
         require(world, Property::P6, empty, "closed with calls pending");
         let left = world.truth.processes.iter().any(|process| !process.gone && !process.abandoned);
         require(world, Property::P6, !left, "closed while a process lives");
@@ -661,7 +656,7 @@ fn p7_stray_answers_reach_nobody(world: &mut World) {
     for epoch in (1..=world.epoch().0).map(Epoch) {
         for id in (1..=sends).map(CallId) {
             let owed = world.truth.owed.iter().any(|owed| (owed.epoch, owed.id) == (epoch, id));
-            if !owed && world.ledger.answer(epoch, id, true).is_some() {
+            if !owed && world.supervisor.ledger.answer(epoch, id, true).is_some() {
                 return require(world, Property::P7, false, "an answer that nobody owed is delivered");
             }
         }
@@ -669,8 +664,8 @@ fn p7_stray_answers_reach_nobody(world: &mut World) {
 }
 
 fn p8_parked_and_closed_hold_no_waiting_call(world: &mut World, policy: &Policy) {
-    let waiting = world.ledger.waiting();
-    let holds = match world.lifecycle.state() {
+    let waiting = world.supervisor.ledger.waiting();
+    let holds = match world.lifecycle().state() {
         State::Parked { probe_at, .. } if waiting > 0 => {
             let floor = world.truth.attempted.map_or(world.now, |last| last + policy.demand_floor);
             let soon = floor.max(world.now + policy.wake_spread);
@@ -683,7 +678,7 @@ fn p8_parked_and_closed_hold_no_waiting_call(world: &mut World, policy: &Policy)
 }
 
 fn p9_whatever_is_pending_has_a_timer(world: &mut World, policy: &Policy) {
-    let state = world.lifecycle.state();
+    let state = world.lifecycle().state();
     let timed = match state {
         State::Idle | State::Closed => true,
         State::Connecting { step, deadline } => deadline.is_some() || *step == Step::ClientsTurn,
@@ -696,17 +691,17 @@ fn p9_whatever_is_pending_has_a_timer(world: &mut World, policy: &Policy) {
     };
     let over = world.process(world.epoch()).is_some_and(|process| process.has_untold_cause());
     let unplaced = (0..world.truth.calls.len()).filter(|&caller| world.is_waiting(caller)).count();
-    let paused = world.ledger.pause_ends().is_some();
+    let paused = world.supervisor.ledger.pause_ends().is_some();
     let served = match state {
-        State::Idle => world.ledger.waiting() == 0,
+        State::Idle => world.supervisor.ledger.waiting() == 0,
         // Between the exchange that found out and the owner that hears of it, calls wait for the next session.
         State::Ready { .. } if over => true,
-        State::Ready { .. } => world.ledger.waiting() == 0 && (unplaced == 0 || paused),
+        State::Ready { .. } => world.supervisor.ledger.waiting() == 0 && (unplaced == 0 || paused),
         _ => true,
     };
     require(world, Property::P9, timed, "a state waits without a timer");
     require(world, Property::P9, served, "a call waits though there is a session, or nobody starts one");
-    let due = world.ledger.deadline();
+    let due = world.supervisor.ledger.deadline();
     let ends = |ends_by: Time| due.is_some_and(|due| due <= ends_by);
     let holds = world.truth.calls.iter().all(|call| call.ends_by.is_none_or(ends));
     require(world, Property::P9, holds, "no timer ends a call");

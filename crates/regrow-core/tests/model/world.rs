@@ -1,9 +1,9 @@
-//! A state of the model: the real lifecycle, the real ledger, and the truth about the server and the callers.
+//! A state of the model: the real supervisor, and the truth about the server and the callers.
 
 use crate::first::FirstStart;
 use crate::properties::{Broken, Goal};
 use crate::scope::{BIRTH, HORIZON, Scope};
-use regrow_core::{CallId, Epoch, Evidence, Fault, Ledger, Lifecycle, Nature, Time};
+use regrow_core::{CallId, Epoch, Evidence, Fault, Lifecycle, Nature, Supervisor, Time};
 use std::hash::{Hash, Hasher};
 
 /// A call as its caller knows it: an index into [`Truth::calls`].
@@ -12,8 +12,7 @@ pub(crate) type Caller = usize;
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) now: Time,
-    pub(crate) lifecycle: Lifecycle,
-    pub(crate) ledger: Ledger<Caller>,
+    pub(crate) supervisor: Supervisor<Caller>,
     pub(crate) truth: Truth,
     /// What the last move reached. Not a part of the state.
     pub(crate) reached: u128,
@@ -23,6 +22,8 @@ pub(crate) struct World {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Truth {
     pub(crate) calls: Vec<Call>,
+    /// The newest attempt that was started.
+    pub(crate) epoch: Epoch,
     /// What the server owes, in the order in which it was sent.
     pub(crate) owed: Vec<Owed>,
     pub(crate) processes: Vec<Process>,
@@ -48,6 +49,8 @@ pub(crate) struct Truth {
     /// When everything must be over, once the end was asked for; moot if the machine slept since.
     pub(crate) closed_by: Option<Time>,
     pub(crate) sleeps: u8,
+    /// The machine has just slept, and nothing that arrived meanwhile is read yet.
+    pub(crate) just_woke: bool,
     pub(crate) abandons: u8,
     pub(crate) orders: u8,
     pub(crate) mends: u8,
@@ -143,15 +146,18 @@ impl World {
     pub(crate) fn new(scope: &Scope) -> World {
         World {
             now: BIRTH,
-            lifecycle: Lifecycle::new(scope.policy.clone(), 7),
-            ledger: Ledger::new(scope.policy.clone()),
+            supervisor: Supervisor::new(scope.policy.clone(), 7),
             truth: Truth { heard: BIRTH, greeting_open: scope.relay, ..Truth::default() },
             reached: 0,
         }
     }
 
+    pub(crate) fn lifecycle(&self) -> &Lifecycle {
+        self.supervisor.lifecycle()
+    }
+
     pub(crate) fn epoch(&self) -> Epoch {
-        self.lifecycle.epoch()
+        self.truth.epoch
     }
 
     pub(crate) fn process(&self, epoch: Epoch) -> Option<&Process> {
@@ -168,8 +174,7 @@ impl World {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let deadlines = [self.lifecycle.deadline(), self.ledger.deadline(), self.ledger.pause_ends()];
-        deadlines.into_iter().flatten().min()
+        self.supervisor.deadline()
     }
 
     pub(crate) fn reach(&mut self, goal: Goal) {
@@ -214,8 +219,9 @@ impl PartialEq for World {
 impl Hash for World {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let mut hasher = FromNow { now: self.now.as_millis(), hasher };
-        self.lifecycle.hash(&mut hasher);
-        self.ledger.hash(&mut hasher);
+        self.lifecycle().hash(&mut hasher);
+        self.supervisor.ledger.hash(&mut hasher);
+        self.deadline().hash(&mut hasher); // Which may be later than theirs, after a sleep.
         self.truth.hash(&mut hasher);
     }
 }

@@ -68,10 +68,10 @@ pub(crate) fn p4_a_charge_is_a_fault(fault: &Fault, walk: &mut Walk) {
     let by_timer = matches!(fault, Fault::HandshakeTimeout { .. } | Fault::Silent { .. })
         && matches!(
             walk.step,
-            Some((State::Connecting { .. } | State::Ready { .. }, Event::Tick(_)))
-                | Some((State::Connecting { .. }, Event::TimedOut(..)))
+            Some((State::Connecting { .. } | State::Ready { .. }, Event::Tick))
+                | Some((State::Connecting { .. }, Event::TimedOut(_)))
         );
-    if let Some((State::Ready { watch: Watch::Beside { .. }, .. }, Event::Tick(_))) = walk.step {
+    if let Some((State::Ready { watch: Watch::Beside { .. }, .. }, Event::Tick)) = walk.step {
         let proven = walk.answers_when_busy && !walk.refused;
         assert!(proven, "P4: taken for hung, but it never answered a probe during a call");
         walk.seen.insert("hung");
@@ -89,7 +89,7 @@ pub(crate) fn p4_a_charge_is_a_fault(fault: &Fault, walk: &mut Walk) {
 /// P4, seen from the other side: the budget has lost exactly what was told as a fault.
 pub(crate) fn p4_the_budget_is_what_was_charged(walk: &Walk) {
     let left = walk.policy.budget.charges.saturating_sub(walk.charged_within_window());
-    assert_eq!(walk.owner.lifecycle.budget_left(walk.now), left, "P4: {:?}", walk.charges);
+    assert_eq!(walk.owner.lifecycle().budget_left(walk.now), left, "P4: {:?}", walk.charges);
 }
 
 /// P5: while pausing or parked, only a due timer, one demand per floor, or a person starts an attempt.
@@ -102,15 +102,15 @@ pub(crate) fn p5_an_attempt_has_a_reason(walk: &Walk) {
     let allowed = match (state, event) {
         // Who ordered that it be parked alone may order otherwise.
         (State::Parked { fault: Fault::Parked, .. }, event) => {
-            matches!(event, Event::Wake | Event::Reconnect(Orderer::Person, _))
+            matches!(event, Event::Wake | Event::Reconnect(Orderer::Person))
         }
         (State::Idle | State::Backoff { .. } | State::Parked { .. }, Event::Wake) => true,
         (State::Parked { .. }, Event::ResetBudget) => !permanent,
-        (State::Idle, Event::Reconnect(Orderer::Person, _)) => true,
+        (State::Idle, Event::Reconnect(Orderer::Person)) => true,
         (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => paced,
-        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(..) | Event::Tick(_)) => true,
-        (State::Backoff { .. } | State::Parked { .. }, Event::Tick(_)) => due,
-        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person, _)) => true,
+        (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(..) | Event::Tick) => true,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Tick) => due,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person)) => true,
         (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,
         (State::Parked { .. }, Event::Mended) => permanent,
         (State::Parked { .. }, Event::Demand | Event::Start | Event::Reconnect(..)) => paced,
@@ -132,7 +132,7 @@ pub(crate) fn p5_who_asks_for_a_pause_is_not_asked_sooner(walk: &Walk) {
 
 /// P5: demand brings the next attempt forward, but not before its floor.
 pub(crate) fn p5_demand_makes_nothing_come_sooner_than_its_floor(before: &State, walk: &Walk) {
-    let after = walk.owner.lifecycle.state();
+    let after = walk.owner.lifecycle().state();
     if let (State::Backoff { .. } | State::Parked { .. }, Some(now_at)) = (after, after.deadline()) {
         let floor = walk.attempts.last().map(|&last| last + walk.policy.demand_floor);
         let kept = before.deadline().is_some_and(|was| was <= now_at);
@@ -163,7 +163,7 @@ pub(crate) fn p5_over_budget_it_parks(walk: &mut Walk) {
 
 /// P6: closed means that nothing is left: no process but abandoned ones, no pending call; in bounded time.
 pub(crate) fn p6_closed_leaves_nothing(walk: &Walk) {
-    assert!(walk.owner.ledger.is_empty(), "P6: closed with calls pending");
+    assert!(walk.owner.supervisor.ledger.is_empty(), "P6: closed with calls pending");
     let left: Vec<_> = walk.processes.keys().filter(|epoch| !walk.abandoned.contains(epoch)).collect();
     assert!(left.is_empty(), "P6: closed while {left:?} lives");
     let since = walk.closing_since.expect("somebody closed it");
@@ -179,8 +179,8 @@ pub(crate) fn p7_an_answer_reaches_only_its_own_call(got: Option<Caller>, owed: 
 
 /// P8: Parked and Closed hold no waiting call, except calls that wait for the attempt they caused.
 pub(crate) fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
-    let waiting = walk.owner.ledger.waiting();
-    match walk.owner.lifecycle.state() {
+    let waiting = walk.owner.supervisor.ledger.waiting();
+    match walk.owner.lifecycle().state() {
         State::Parked { probe_at, .. } if waiting > 0 => {
             let floor = walk.attempts.last().map_or(walk.now, |&last| last + walk.policy.demand_floor);
             let soon = floor.max(walk.now + walk.policy.wake_spread);
@@ -192,7 +192,7 @@ pub(crate) fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
         state if state.is_parked_by_order() => {
             assert_eq!(waiting, 0, "P8: nobody wakes it for those that wait")
         }
-        State::Closed => assert!(walk.owner.ledger.is_empty(), "P8: closed with calls pending"),
+        State::Closed => assert!(walk.owner.supervisor.ledger.is_empty(), "P8: closed with calls pending"),
         _ => {}
     }
 }
@@ -225,7 +225,7 @@ pub(crate) fn p8_calls_fail_with_the_attempt_they_waited_for(walk: &mut Walk, fa
 
 /// P9: no silent wait; whatever is pending has a timer armed.
 pub(crate) fn p9_whatever_is_pending_has_a_timer(walk: &Walk) {
-    let state = walk.owner.lifecycle.state();
+    let state = walk.owner.lifecycle().state();
     let timed = match state {
         State::Idle | State::Closed => true,
         State::Connecting { step, deadline } => deadline.is_some() || *step == Step::ClientsTurn,
@@ -237,31 +237,37 @@ pub(crate) fn p9_whatever_is_pending_has_a_timer(walk: &Walk) {
         _ => state.deadline().is_some(),
     };
     assert!(timed, "P9: {state:?} waits without a timer");
-    let due = walk.owner.ledger.deadline();
+    let due = walk.owner.supervisor.ledger.deadline();
     for (caller, truth) in walk.calls.iter().filter(|(_, truth)| truth.ended.is_none()) {
         if let Some(ends_by) = truth.ends_by {
             assert!(due.is_some_and(|due| due <= ends_by), "P9: no timer ends call {caller}");
         }
     }
-    let paused = walk.paused();
-    assert_eq!(paused.is_empty(), walk.owner.ledger.pause_ends().is_none(), "P9: no timer ends a pause");
-    let known: BTreeSet<Caller> = walk.owner.ledger.iter().map(|(_, &caller)| caller).collect();
+    let paused: Vec<Caller> = walk.owner.supervisor.ledger.paused().copied().collect();
+    assert_eq!(
+        paused.is_empty(),
+        walk.owner.supervisor.ledger.pause_ends().is_none(),
+        "P9: no timer ends a pause"
+    );
+    let known: BTreeSet<Caller> = walk.owner.supervisor.ledger.iter().map(|(_, &caller)| caller).collect();
     let pending = |caller: &Caller| walk.calls[caller].ended.is_none() && walk.calls[caller].missed;
     assert!(paused.iter().all(|caller| known.contains(caller) && pending(caller)), "P9: a pause of nobody");
-    let served = !matches!(state, State::Ready { .. } | State::Idle) || walk.owner.ledger.waiting() == 0;
+    let served =
+        !matches!(state, State::Ready { .. } | State::Idle) || walk.owner.supervisor.ledger.waiting() == 0;
     assert!(served, "P9: calls wait though {state:?}");
 }
 
 /// P9: a timer tells the time and nothing else. A tick before its time changes nothing, but that a server which has
 /// answered meanwhile is seen to; and whether a silent one is spared any longer may be looked at whenever.
 pub(crate) fn p9_a_tick_before_its_time_changes_nothing(walk: &Walk) {
-    let lifecycle = &walk.owner.lifecycle;
+    let lifecycle = walk.owner.lifecycle();
     let spared = matches!(lifecycle.state(), State::Ready { watch: Watch::Spared { .. }, .. });
     if spared || lifecycle.deadline().is_some_and(|due| due <= walk.now) {
         return;
     }
     let mut early = lifecycle.clone();
-    let effects = early.step(walk.now, Event::Tick(walk.owner.pulse()));
+    let pulse = walk.owner.supervisor.pulse(&walk.owner.facts());
+    let effects = early.step(walk.now, Event::Tick, pulse);
     let calm = matches!(early.state(), State::Ready { watch: Watch::Calm { .. }, .. });
     let nothing = effects.is_empty() && (calm || early == *lifecycle);
     assert!(nothing, "P9: a tick before its time, in {:?}: {effects:?}", lifecycle.state());

@@ -27,7 +27,7 @@ impl FirstStart {
 
     /// What is told may be an order, which does not wait.
     pub(crate) fn told(&mut self, event: &Event) {
-        let by_person = matches!(event, Event::Reconnect(Orderer::Person, _));
+        let by_person = matches!(event, Event::Reconnect(Orderer::Person));
         let is_order = by_person || matches!(event, Event::Wake | Event::ResetBudget | Event::Mended);
         self.is_ordered |= is_order && !self.is_done;
     }

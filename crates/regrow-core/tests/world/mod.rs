@@ -258,9 +258,9 @@ impl World {
             run.later(*time, happening.clone());
         }
         run.run();
-        run.life.state = run.owner.lifecycle.state().clone().name();
+        run.life.state = run.owner.lifecycle().state().clone().name();
         run.life.attempts = std::mem::take(&mut run.owner.attempts);
-        run.life.budget_left = run.owner.lifecycle.budget_left(run.now);
+        run.life.budget_left = run.owner.lifecycle().budget_left(run.now);
         run.life
     }
 }
@@ -389,8 +389,8 @@ impl Run<'_> {
             }
             Happening::Progress(caller) => {
                 owner.heard = now;
-                if let Some(id) = owner.ledger.find(|&c| c == caller) {
-                    owner.ledger.extend(now, id);
+                if let Some(id) = owner.supervisor.ledger.find(|&c| c == caller) {
+                    owner.supervisor.ledger.extend(now, id);
                 }
             }
             Happening::Dies(fault) => self.dies(fault),
@@ -412,14 +412,14 @@ impl Run<'_> {
             Happening::Forgets => self.session.iter_mut().for_each(|session| session.forgotten = true),
             Happening::Mends => owner.event(now, Event::Mended),
             Happening::Reconnect(orderer) => owner.reconnect(now, orderer),
-            Happening::Rest => owner.rest(now),
-            Happening::Park => owner.park(now),
+            Happening::Rest => owner.event(now, Event::Rest),
+            Happening::Park => owner.event(now, Event::Park),
             Happening::Wake => owner.event(now, Event::Wake),
             Happening::ResetBudget => owner.event(now, Event::ResetBudget),
             Happening::Drain => owner.event(now, Event::Drain),
             Happening::Close(manner) => owner.event(now, Event::Close(manner)),
-            Happening::Asks => owner.ledger.stop_clock(now),
-            Happening::Replies => owner.ledger.start_clock(now),
+            Happening::Asks => owner.supervisor.ledger.stop_clock(now),
+            Happening::Replies => owner.supervisor.ledger.start_clock(now),
             Happening::Steps(epoch, step) => {
                 if self.session.as_ref().is_some_and(|s| s.epoch == epoch && s.alive) {
                     match step {
@@ -456,7 +456,7 @@ impl Run<'_> {
                 session.forgotten |= self.world.forgets == Some(session.answers);
                 let retires = self.world.retires == Some(session.answers);
                 owner.answer(now, epoch, id, true);
-                if matches!(owner.lifecycle.state(), State::Connecting { .. }) {
+                if matches!(owner.lifecycle().state(), State::Connecting { .. }) {
                     owner.event(now, Event::Connected(epoch));
                 }
                 if retires {
@@ -467,9 +467,8 @@ impl Run<'_> {
                 if self.session.as_mut().filter(live).is_some_and(|s| s.epoch == epoch) {
                     owner.heard = now;
                     owner.messages += 1;
-                    let pulse = owner.pulse();
                     match self.world.ping {
-                        Ping::Answers => owner.event(now, Event::ProbeAnswered(epoch, asked, pulse)),
+                        Ping::Answers => owner.event(now, Event::ProbeAnswered(epoch, asked)),
                         Ping::Refuses => owner.event(now, Event::ProbeRefused(epoch)),
                     }
                 }
@@ -488,8 +487,7 @@ impl Run<'_> {
             Happening::FailsProbe(epoch, fault) => match fault.reach() {
                 Reach::Call => owner.heard = now,
                 Reach::Doubt => {
-                    let pulse = owner.pulse();
-                    owner.event(now, Event::ProbeFailed(epoch, fault, pulse));
+                    owner.event(now, Event::ProbeFailed(epoch, fault));
                 }
                 Reach::Session => owner.concern(now, epoch, &fault),
             },
@@ -508,7 +506,7 @@ impl Run<'_> {
     fn greet(&mut self) {
         let owner = &mut self.owner;
         let turn = State::Connecting { step: Step::ClientsTurn, deadline: None };
-        if *owner.lifecycle.state() == turn && owner.dispatch(owner.epoch()) {
+        if *owner.lifecycle().state() == turn && owner.dispatch(owner.epoch()) {
             owner.event(self.now, Event::Begun(owner.epoch(), Step::Greeting));
         }
     }
@@ -525,15 +523,20 @@ impl Run<'_> {
             session.crash = Some(fault);
             self.later(self.now, Happening::Vanishes(epoch));
         } else {
-            let pulse = self.owner.pulse();
-            self.owner.event(self.now, Event::Lost(epoch, fault, pulse));
+            self.owner.event(self.now, Event::Lost(epoch, fault));
         }
     }
 
     /// Does what the owner wants, and writes it down.
     fn carry_out(&mut self) {
         let now = self.now;
-        for told in std::mem::take(&mut self.owner.told) {
+        let told = std::mem::take(&mut self.owner.told);
+        for told in &told {
+            if let Told::Notice(notice) = told {
+                self.life.notices.push((now, notice.clone())); // They tell why the state moved.
+            }
+        }
+        for told in told {
             match told {
                 Told::Step(..) | Told::Settled(_) | Told::Retired(_) | Told::Kept(_) => {}
                 Told::Connect(epoch) => self.connect(epoch),
@@ -555,14 +558,14 @@ impl Run<'_> {
                     *self.life.sends.entry(caller).or_default() += 1;
                     if let Some(fault) = self.refusal() {
                         if fault.http_status().is_some() {
-                            self.owner.ledger.sent(id, 0); // Who answers has read it.
+                            self.owner.supervisor.ledger.sent(id, 0); // Who answers has read it.
                         }
                         self.later(now, Happening::Misses(epoch, id, fault));
                     } else if let Some(session) = &mut self.session
                         && session.epoch == epoch
                         && session.alive
                     {
-                        self.owner.ledger.sent(id, session.sent);
+                        self.owner.supervisor.ledger.sent(id, session.sent);
                         session.sent += 1;
                         self.later(now + self.world.answer, Happening::Answers(epoch, id));
                     }
@@ -571,7 +574,6 @@ impl Run<'_> {
                     if let Notice::Ready(_) = notice {
                         self.life.readies.push(now);
                     }
-                    self.life.notices.push((now, notice));
                 }
                 Told::Moved(was, is) => {
                     let why = self.why(is);

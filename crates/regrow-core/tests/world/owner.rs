@@ -1,10 +1,11 @@
-//! An owner as plain as can be: drives the real lifecycle and the real ledger, and hands on what the world must do.
+//! Drives the real supervisor as plainly as can be: reports what happens, sends calls, and notes what must be done. It decides
+//! nothing.
 
 #![allow(dead_code)] // Each test crate uses its part.
 
 use regrow_core::{
-    Admission, CallId, Delivery, Effect, Ended, Epoch, Event, Fault, Ledger, Lifecycle, Missed, Nature,
-    Notice, Orderer, Policy, Pulse, Reach, Refusal, Ruling, State, Ties, Time,
+    Admission, CallId, Delivery, Epoch, Event, Facts, Failure, FailureKind, Fault, Lifecycle, Missed, Nature,
+    Notice, Orderer, Output, Policy, Reach, Refusal, Ruling, Supervisor, Time, Transition,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,8 +35,8 @@ pub(crate) enum Told {
     Hangup(Epoch, regrow_core::Manner),
     Abandon(Epoch),
     Notice(Notice),
-    /// This state takes in that event; what follows, up to the next of these, comes of it.
-    Step(State, Event),
+    /// What follows, up to the next of these, comes of this step.
+    Step(Box<Transition>),
     /// It was decided what becomes of the calls on this session.
     Settled(Epoch),
     /// The same, but calls keep their exchange.
@@ -50,8 +51,7 @@ pub(crate) enum Told {
 }
 
 pub(crate) struct Owner {
-    pub(crate) lifecycle: Lifecycle,
-    pub(crate) ledger: Ledger<Caller>,
+    pub(crate) supervisor: Supervisor<Caller>,
     pub(crate) told: Vec<Told>,
     /// When something was last read from the server.
     pub(crate) heard: Time,
@@ -69,8 +69,7 @@ pub(crate) struct Owner {
 impl Owner {
     pub(crate) fn new(policy: &Policy, seed: u64) -> Owner {
         Owner {
-            lifecycle: Lifecycle::new(policy.clone(), seed),
-            ledger: Ledger::new(policy.clone()),
+            supervisor: Supervisor::new(policy.clone(), seed),
             told: vec![],
             heard: Time::ZERO,
             messages: 0,
@@ -81,34 +80,51 @@ impl Owner {
         }
     }
 
-    pub(crate) fn epoch(&self) -> Epoch {
-        self.lifecycle.epoch()
+    pub(crate) fn lifecycle(&self) -> &Lifecycle {
+        self.supervisor.lifecycle()
     }
 
-    pub(crate) fn pulse(&self) -> Pulse {
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.lifecycle().epoch()
+    }
+
+    /// What is seen of the newest session. Exchanges stay open until they are missed.
+    pub(crate) fn facts(&self) -> Facts {
         let epoch = self.epoch();
-        Pulse {
+        Facts {
             heard: self.heard,
-            calls: self.ledger.in_flight(epoch),
-            eldest: self.ledger.eldest(epoch),
-            answered: self.ledger.has_answered(epoch),
-            read: self.messages,
+            messages: self.messages,
+            read: self.read.get(&epoch).copied().unwrap_or(u64::MAX),
+            exchanges: Some(self.supervisor.ledger.iter().map(|(id, _)| id).collect()),
+            knows_era: self.greeted == epoch,
+            listening: false,
         }
     }
 
     /// When something is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let deadlines = [self.lifecycle.deadline(), self.ledger.deadline(), self.ledger.pause_ends()];
-        deadlines.into_iter().flatten().min()
+        self.supervisor.deadline()
     }
 
     /// One event, and all that follows from it at once.
     pub(crate) fn event(&mut self, now: Time, event: Event) {
-        if matches!(event, Event::Close(_) | Event::Drain) {
-            self.ledger.close();
+        let (facts, mut outputs) = (self.facts(), vec![]);
+        self.supervisor.handle(now, event, &facts, &mut outputs);
+        let mut moved = None;
+        for output in outputs {
+            if let Output::Step(step) = &output {
+                self.told.extend(moved.take());
+                let (was, is) = (step.before.name(), step.after.name());
+                moved = (was != is).then_some(Told::Moved(was, is));
+            }
+            self.carry_out(now, output);
         }
-        self.step(now, event);
-        self.follow(now);
+        self.told.extend(moved);
+    }
+
+    /// The timer fired, or somebody woke the owner.
+    pub(crate) fn tick(&mut self, now: Time) {
+        self.event(now, Event::Tick);
     }
 
     /// A caller makes a call.
@@ -122,25 +138,24 @@ impl Owner {
     ) -> Caller {
         self.calls += 1;
         let caller = self.calls;
-        match self.ledger.admit(now, waited, nature, timeout, bytes, caller) {
+        match self.supervisor.ledger.admit(now, waited, nature, timeout, bytes, caller) {
             Ok(Admission::Send(epoch, id)) => self.told.push(Told::Send(epoch, id, caller)),
             Ok(Admission::Wait(_)) => {}
             Err((why, caller)) => self.told.push(Told::Ended(caller, Fate::Refused(why))),
         }
-        self.follow(now);
+        self.tick(now);
         caller
     }
 
     /// A caller gives up. Says whether the call was still pending.
     pub(crate) fn cancel(&mut self, now: Time, caller: Caller) -> bool {
-        let Some(id) = self.ledger.find(|&c| c == caller) else { return false };
-        let Some(ended) = self.ledger.cancel(id) else { return false };
+        let Some(id) = self.supervisor.ledger.find(|&c| c == caller) else { return false };
+        let Some(ended) = self.supervisor.ledger.cancel(id) else { return false };
         self.told.push(Told::Ended(caller, Fate::Cancelled(ended.delivery)));
-        if let Some(epoch) = ended.epoch {
-            let pulse = self.pulse();
-            self.step(now, Event::Cancelled(epoch, ended.taken, pulse));
+        match ended.epoch {
+            Some(epoch) => self.event(now, Event::Cancelled(epoch, ended.taken)),
+            None => self.tick(now),
         }
-        self.follow(now);
         true
     }
 
@@ -150,9 +165,9 @@ impl Owner {
             self.heard = now;
             self.messages += 1;
         }
-        let caller = self.ledger.answer(epoch, id, good)?;
+        let caller = self.supervisor.ledger.answer(epoch, id, good)?;
         self.told.push(Told::Ended(caller, Fate::Answered));
-        self.follow(now);
+        self.tick(now);
         Some(caller)
     }
 
@@ -162,12 +177,12 @@ impl Owner {
         if !matches!(fault, Fault::NoSession { .. }) {
             return fault;
         }
-        let expired = match self.ledger.rule(epoch, Some(id)) {
+        let expired = match self.supervisor.ledger.rule(epoch, Some(id)) {
             Ruling::Expired => true,
             Ruling::Answer => false,
             Ruling::Ask => {
                 if !forgotten {
-                    self.ledger.session_is_known();
+                    self.supervisor.ledger.session_is_known();
                 }
                 forgotten
             }
@@ -177,135 +192,48 @@ impl Owner {
 
     /// The exchange of a call ended without an answer. Says whether that was news.
     pub(crate) fn miss(&mut self, now: Time, epoch: Epoch, id: CallId, fault: &Fault) -> bool {
-        let caller = self.ledger.reply(id).copied();
-        let Some(missed) = self.ledger.miss(now, epoch, id, fault) else { return false };
+        let caller = self.supervisor.ledger.reply(id).copied();
+        let Some(missed) = self.supervisor.miss(now, epoch, id, fault) else { return false };
         match missed {
-            Missed::Kept => self.told.extend(caller.map(Told::Kept)),
-            Missed::Over(ended) => self.fail(vec![ended], &fault.as_expiry()),
+            Missed::Kept { dispatch } => {
+                self.told.extend(caller.map(Told::Kept));
+                dispatch.into_iter().for_each(|next| self.dispatch_all(next));
+            }
+            Missed::Over(failure) => self.fail(failure),
         }
-        let live = self.epoch();
-        if epoch != live && self.ledger.is_open() {
-            while self.dispatch(live) {} // The next session is there already.
-        }
-        self.follow(now);
+        self.tick(now);
         true
     }
 
     /// What one exchange of a session ended with may concern more than its call.
     pub(crate) fn concern(&mut self, now: Time, epoch: Epoch, fault: &Fault) {
-        let pulse = self.pulse();
         match fault.reach() {
             Reach::Call => {}
-            Reach::Doubt => self.event(now, Event::Doubted(epoch, pulse)),
-            Reach::Session => self.event(now, Event::Lost(epoch, fault.as_expiry(), pulse)),
+            Reach::Doubt => self.event(now, Event::Doubted(epoch)),
+            Reach::Session => self.event(now, Event::Lost(epoch, fault.as_expiry())),
         }
-    }
-
-    /// The timer fired.
-    pub(crate) fn tick(&mut self, now: Time) {
-        for Ended { reply, delivery, epoch, .. } in self.ledger.expire(now) {
-            self.told.push(Told::Ended(reply, Fate::TimedOut(delivery)));
-            if let Some(epoch) = epoch {
-                let pulse = self.pulse();
-                self.step(now, Event::TimedOut(epoch, pulse));
-            }
-        }
-        if self.lifecycle.deadline().is_some_and(|deadline| deadline <= now) {
-            let pulse = self.pulse();
-            self.step(now, Event::Tick(pulse));
-        }
-        let epoch = self.epoch();
-        if self.ledger.end_pauses(now) && self.ledger.is_open() {
-            while self.dispatch(epoch) {}
-        }
-        self.follow(now);
     }
 
     /// Somebody wants a fresh session.
     pub(crate) fn reconnect(&mut self, now: Time, orderer: Orderer) {
-        let pulse = self.pulse();
-        self.event(now, Event::Reconnect(orderer, pulse));
+        self.event(now, Event::Reconnect(orderer));
     }
 
-    /// An operator finds that nobody needs the session.
-    pub(crate) fn rest(&mut self, now: Time) {
-        let (ties, pulse) = (self.ties(), self.pulse());
-        self.event(now, Event::Rest(ties, pulse));
-    }
-
-    pub(crate) fn ties(&self) -> Ties {
-        Ties { pending: self.ledger.pending(), listening: self.ledger.has_streams() }
-    }
-
-    /// An operator wants no session.
-    pub(crate) fn park(&mut self, now: Time) {
-        let pulse = self.pulse();
-        self.event(now, Event::Park(pulse));
-    }
-
-    /// What an owner reports by itself: calls that wait, and a drain that is done.
-    fn follow(&mut self, now: Time) {
-        let epoch = self.epoch();
-        let in_flight = match self.lifecycle.is_closing() {
-            true => self.ledger.in_flight_anywhere(),
-            false => self.ledger.in_flight(epoch),
-        };
-        if matches!(self.lifecycle.state(), State::Draining { .. }) && in_flight == 0 {
-            self.step(now, Event::Drained(epoch));
-        }
-        if self.lifecycle.heeds_demand() && self.ledger.waiting() > 0 {
-            self.step(now, Event::Demand);
-        }
-    }
-
-    fn step(&mut self, now: Time, event: Event) {
-        let was = self.lifecycle.state().name();
-        self.told.push(Told::Step(self.lifecycle.state().clone(), event.clone()));
-        let effects = self.lifecycle.step(now, event);
-        let is = self.lifecycle.state().name();
-        for effect in effects {
-            self.start(now, effect);
-        }
-        if was != is {
-            self.told.push(Told::Moved(was, is));
-        }
-    }
-
-    fn start(&mut self, now: Time, effect: Effect) {
-        match effect {
-            Effect::Connect(epoch) => self.told.push(Told::Connect(epoch)),
-            Effect::Probe(epoch) => self.told.push(Told::Probe(epoch, now)),
-            Effect::Hangup(epoch, manner) => self.told.push(Told::Hangup(epoch, manner)),
-            Effect::Abandon(epoch) => self.told.push(Told::Abandon(epoch)),
-            Effect::Hold(epoch) => self.ledger.hold(epoch),
-            Effect::Settle(epoch, fault) => {
-                self.told.push(Told::Settled(epoch));
-                let read = self.read.get(&epoch).copied().unwrap_or(u64::MAX);
-                let over = self.ledger.settle(now, epoch, read, self.greeted == epoch);
-                self.fail(over, &fault);
+    fn carry_out(&mut self, now: Time, output: Output<Caller>) {
+        match output {
+            Output::Step(step) => self.told.push(Told::Step(step)),
+            Output::Connect(epoch) => self.told.push(Told::Connect(epoch)),
+            Output::Probe(epoch) => self.told.push(Told::Probe(epoch, now)),
+            Output::Hangup(epoch, manner, _) => self.told.push(Told::Hangup(epoch, manner)),
+            Output::Abandon(epoch) => self.told.push(Told::Abandon(epoch)),
+            Output::Settled(epoch, _) => self.told.push(Told::Settled(epoch)),
+            Output::Retired(epoch) => self.told.push(Told::Retired(epoch)),
+            Output::Dispatch(epoch) => self.dispatch_all(epoch),
+            Output::TimedOut(Failure { call, .. }) => {
+                self.told.push(Told::Ended(call.reply, Fate::TimedOut(call.delivery)));
             }
-            Effect::Retire(epoch, fault) => {
-                self.told.push(Told::Retired(epoch));
-                let over = self.ledger.retire(now, epoch, |_| true);
-                self.fail(over, &fault);
-            }
-            Effect::EndAll(fault) => {
-                let over = self.ledger.end_all(now);
-                self.fail(over, &fault);
-            }
-            Effect::FailWaiting(fault) => {
-                let over = self.ledger.fail_waiting(&fault);
-                self.fail(over, &fault);
-            }
-            Effect::FailCalls(fault) => {
-                let over = self.ledger.fail_calls();
-                self.fail(over, &fault);
-            }
-            Effect::FailAttempt { fault, handshakes_wait, patience } => {
-                let over = self.ledger.fail_attempt(now, &fault, handshakes_wait, patience);
-                self.fail(over, &fault);
-            }
-            Effect::Notice(notice) => {
+            Output::Failed(failure) => self.fail(failure),
+            Output::Notice(notice) => {
                 let ready = matches!(notice, Notice::Ready(_));
                 self.told.push(Told::Notice(notice));
                 if ready {
@@ -315,27 +243,35 @@ impl Owner {
         }
     }
 
+    /// A session that is ready takes calls.
     fn open(&mut self, now: Time) {
         let epoch = self.epoch();
         self.heard = now;
         self.greeted = epoch;
-        self.ledger.open(epoch);
+        self.supervisor.ledger.open(epoch);
+        self.dispatch_all(epoch);
+    }
+
+    fn dispatch_all(&mut self, epoch: Epoch) {
         while self.dispatch(epoch) {}
     }
 
     /// The oldest waiting call leaves, if there is one.
     pub(crate) fn dispatch(&mut self, epoch: Epoch) -> bool {
-        let Some(id) = self.ledger.dispatch(epoch) else { return false };
-        let caller = *self.ledger.reply(id).expect("a dispatched call is in the ledger");
+        let ledger = &mut self.supervisor.ledger;
+        let Some(id) = ledger.dispatch(epoch) else { return false };
+        let caller = *ledger.reply(id).expect("a dispatched call is in the ledger");
         self.told.push(Told::Send(epoch, id, caller));
         true
     }
 
-    fn fail(&mut self, over: Vec<Ended<Caller>>, fault: &Fault) {
-        for Ended { reply, delivery, refused, attempts, .. } in over {
-            self.attempts.insert(reply, attempts);
-            let fate = if refused { Fate::NotKnown } else { Fate::Failed(delivery, fault.clone()) };
-            self.told.push(Told::Ended(reply, fate));
-        }
+    fn fail(&mut self, Failure { call, kind, fault, .. }: Failure<Caller>) {
+        self.attempts.insert(call.reply, call.attempts);
+        let fate = match fault {
+            _ if call.refused => Fate::NotKnown,
+            Some(fault) if kind != FailureKind::Timeout => Fate::Failed(call.delivery, (*fault).clone()),
+            _ => Fate::TimedOut(call.delivery),
+        };
+        self.told.push(Told::Ended(call.reply, fate));
     }
 }

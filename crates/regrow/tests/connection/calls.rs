@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use regrow::core::{Delivery, Fault, Orderer, Policy, Replay, State};
-use regrow::{Connection, ErrorKind, Outlook, Status};
+use regrow::core::{Delivery, Fault, Orderer, Outlook, Policy, Replay, State};
+use regrow::{Connection, ErrorKind, Status};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 

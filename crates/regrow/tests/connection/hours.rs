@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use regrow::core::{Fault, Policy, State};
-use regrow::{Connection, ErrorKind, Outlook};
+use regrow::core::{Fault, Outlook, Policy, State};
+use regrow::{Connection, ErrorKind};
 use serde_json::json;
 use tokio::time::{Instant, advance, sleep, timeout};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use regrow::core::{Delivery, Fault, Orderer, State};
-use regrow::{Connection, Era, ErrorKind, Outcome, Outlook, Reply, Request};
+use regrow::core::{Delivery, Fault, Orderer, Outlook, State};
+use regrow::{Connection, Era, ErrorKind, Outcome, Reply, Request};
 use regrow_protocol::frame::Frame;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};

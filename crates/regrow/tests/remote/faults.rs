@@ -1,7 +1,7 @@
 //! Faults that trying again cannot mend: one attempt, no loop, and back at once when they are mended.
 
-use regrow::core::{Delivery, Fault, State};
-use regrow::{Connection, Era, ErrorKind, Outlook, Status};
+use regrow::core::{Delivery, Fault, Outlook, State};
+use regrow::{Connection, Era, ErrorKind, Status};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 

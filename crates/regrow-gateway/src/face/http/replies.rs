@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow::core::Delivery;
-use regrow::{Asked, CallError, ErrorKind, ErrorStyle, Outcome, Outlook, Reply, Request};
+use regrow::core::{Delivery, Outlook};
+use regrow::{Asked, CallError, ErrorKind, ErrorStyle, Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Frame, Kind, ParseError, join_batch, split_batch};
 use regrow_protocol::{method, notification};
 
