@@ -1,7 +1,7 @@
-//! Everything at once: a network and a server that fail at random while calls go on. A failure prints its seed.
+//! Everything at once: a network and a server that fail at random while calls go on.
 
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use regrow_chaos::proxy::{Canned, Fault, Proxy};
 use serde_json::json;
@@ -25,10 +25,10 @@ impl Dice {
     }
 }
 
+/// The same trouble in every run; `REGROW_SEED` brings another.
 fn seed() -> u64 {
     let chosen = std::env::var("REGROW_SEED").ok().and_then(|seed| seed.parse().ok());
-    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    chosen.unwrap_or_else(now) | 1
+    chosen.unwrap_or(17) | 1
 }
 
 /// Something goes wrong, for a moment.
