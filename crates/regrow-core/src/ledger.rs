@@ -429,7 +429,7 @@ impl<R> Ledger<R> {
     }
 
     /// What it means that this session refused a request with [`Fault::NoSession`]; none: a message that wants no answer. To be
-    /// asked before [`Ledger::miss`], which takes [`Fault::as_answer`] where that is the ruling.
+    /// asked before `miss`, which takes [`Fault::as_answer`] where that is the ruling.
     pub fn rule(&mut self, epoch: Epoch, id: Option<CallId>) -> Ruling {
         let call = id.and_then(|id| self.calls.get(&id));
         match call {
@@ -675,7 +675,7 @@ impl<R> Ledger<R> {
         self.stopped.unwrap_or(now)
     }
 
-    /// When [`Ledger::expire`] is due.
+    /// When `expire` is due.
     pub fn deadline(&self) -> Option<Time> {
         let first = self.deadlines.first().map(|&(deadline, _)| deadline)?;
         match self.stopped {
@@ -687,7 +687,7 @@ impl<R> Ledger<R> {
         }
     }
 
-    /// When [`Ledger::end_pauses`] is due.
+    /// When `end_pauses` is due.
     pub fn pause_ends(&self) -> Option<Time> {
         let ends = |call: &Call<R>| match call.place {
             Place::Paused(until, _) => Some(until),
