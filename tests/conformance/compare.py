@@ -1,7 +1,7 @@
 """Compares what the suite saw through Regrow with what it saw straight: compare.py RESULTS [PARTIAL_WAY...]
 
 RESULTS/REVISION/WAY holds what the suite wrote, the way `straight` among them. No check may be worse through Regrow and none may be missing. Of a
-partial way, only the scenarios that ran are compared.
+partial way, only the scenarios that ran are compared. RESULTS/worse gets a line for each scenario that is worse: REVISION WAY SCENARIO.
 """
 
 import json
@@ -41,17 +41,20 @@ def worse(straight: Results, through: Results, is_partial: bool) -> dict[str, st
 
 def main(folder: Path, partial: list[str]) -> int:
     failed = False
+    scenarios = set()
     for way in sorted(folder.glob("*/*")):
         revision, name = way.parent.name, way.name
         through = results(way)
         found = worse(results(way.parent / "straight"), through, name in partial)
         for check, change in found.items():
             print("FAILED", revision, name, f"{check}: {change}")
+            scenarios.add(f"{revision} {name} {check.split()[0]}\n")
         passing = sum(status == "SUCCESS" for status, _ in through.values())
         is_bad = not through or bool(found)
         failed |= is_bad
         verdict = f"{passing} checks pass, {len(found)} are worse than straight"
         print("FAILED" if is_bad else "ok", revision, f"{name}: {verdict}")
+    (folder / "worse").write_text("".join(sorted(scenarios)))
     return int(failed)
 
 
