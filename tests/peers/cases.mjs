@@ -2,8 +2,9 @@
 
 import fs from "node:fs";
 
-export const ANSWER_WITHIN = 2000; // A call that lost its server is answered in this time.
-export const CASE_LIMIT = 40000; // No case takes longer, on a busy machine too.
+export const SLACK = 30000; // How much longer anything may take on a machine that is busy.
+export const ANSWER_WITHIN = 2000 + SLACK; // A call that lost its server is answered in this time.
+export const CASE_LIMIT = 120000; // No case takes longer, on a busy machine too.
 
 export class WrongAnswer extends Error {
   constructor(answer) {
@@ -54,9 +55,9 @@ export function inFlight(call) {
 }
 
 export async function until(isTrue, what, limit = 20000) {
-  const deadline = performance.now() + limit;
+  const deadline = performance.now() + limit + SLACK;
   while (!isTrue()) {
-    expect(performance.now() < deadline, `waited ${seconds(limit)} until ${what}`);
+    expect(performance.now() < deadline, `waited ${seconds(limit + SLACK)} until ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

@@ -8,8 +8,9 @@ from typing import Any
 
 import anyio
 
-ANSWER_WITHIN = 2.0  # A call that lost its server is answered in this time.
-CASE_LIMIT = 40.0  # No case takes longer, on a busy machine too.
+SLACK = 30.0  # How much longer anything may take on a machine that is busy.
+ANSWER_WITHIN = 2.0 + SLACK  # A call that lost its server is answered in this time.
+CASE_LIMIT = 120.0  # No case takes longer, on a busy machine too.
 
 
 @dataclass
@@ -64,11 +65,11 @@ def json_of(answer: Answer) -> dict[str, Any]:
 
 
 async def until(true: Callable[[], bool], what: str, seconds: float = 20) -> None:
-    with anyio.move_on_after(seconds):
+    with anyio.move_on_after(seconds + SLACK):
         while not true():
             await anyio.sleep(0.005)
         return
-    raise AssertionError(f"waited {seconds} s until {what}")
+    raise AssertionError(f"waited {seconds + SLACK} s until {what}")
 
 
 @dataclass

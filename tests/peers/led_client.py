@@ -9,13 +9,12 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from cases import expect
+from cases import SLACK, expect
 from gateway import CALL_WITHIN, START_WITHIN
 from served import Call
 
-CONNECT_WITHIN = 20.0
-CLOSE_WITHIN = 5.0
-SLACK = 1.0  # Between the end of a call at the gateway and here.
+CONNECT_WITHIN = 20.0 + SLACK
+CLOSE_WITHIN = 5.0 + SLACK
 
 
 @dataclass
@@ -88,7 +87,7 @@ class LedClient:
         slot.append(answer)
         told.set()
 
-    async def ask(self, request: dict[str, Any], seconds: float = CALL_WITHIN + 10) -> dict[str, Any]:
+    async def ask(self, request: dict[str, Any], seconds: float = CALL_WITHIN + SLACK) -> dict[str, Any]:
         self._asked += 1
         number, told, slot = self._asked, anyio.Event(), []
         self._pending[number] = (told, slot)

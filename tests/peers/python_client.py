@@ -24,7 +24,7 @@ import anyio
 import anyio.to_thread
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from cases import Answer, Report, WrongAnswer, expect, expect_in_time, expect_interrupted, expect_right, expect_text, json_of, until
+from cases import SLACK, Answer, Report, WrongAnswer, expect, expect_in_time, expect_interrupted, expect_right, expect_text, json_of, until
 from processes import Process, describe, descendants, marked, unread, wait_until_gone
 from python_sdk import MODERN, SDK, Link, hold
 
@@ -95,7 +95,7 @@ async def check_close(link: Link) -> None:
     # The SDK waits for its child; whoever else there is ends with it.
     left = wait_until_gone(there, seconds=1.0) or link.place.processes()
     expect(not left, f"still there after the close: {describe(left)}")
-    expect(took < EXIT_WITHIN, f"closing took {took:.2f} s")
+    expect(took < EXIT_WITHIN + SLACK, f"closing took {took:.2f} s")
 
 
 @dataclass
@@ -138,7 +138,7 @@ class Place:
         """The server's process: the one that has the server's command line, and not ours with that in its tail."""
         entry = self.entry()
         command = entry.get("process", entry["command"])
-        with anyio.fail_after(15):
+        with anyio.fail_after(15 + SLACK):
             while True:
                 found = [process for process in self.processes() if process.command() == command]
                 if len(found) == 1:
@@ -218,7 +218,7 @@ class Server:
     async def death_ends_the_session(self, link: Link) -> None:
         await link.kill()
         try:
-            with anyio.fail_after(10):
+            with anyio.fail_after(10 + SLACK):
                 await self.read(link)
         except Exception:  # noqa: BLE001 - which one depends on the SDK
             return
@@ -584,7 +584,7 @@ class Announcing(Server):
 
     async def hears_an_update(self, link: Link, subscription: Any) -> None:
         await self.read(link)
-        with anyio.fail_after(5):
+        with anyio.fail_after(5 + SLACK):
             event = await anext(subscription)
         expect(getattr(event, "uri", None) == "note://today", f"heard {event}")
 

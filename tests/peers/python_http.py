@@ -23,7 +23,7 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from cases import Answer, Report, WrongAnswer, expect, expect_in_time, expect_interrupted, expect_right, expect_text, until
+from cases import SLACK, Answer, Report, WrongAnswer, expect, expect_in_time, expect_interrupted, expect_right, expect_text, until
 from processes import describe, marked, wait_until_gone
 from python_sdk import MODERN, SDK, Link, connect, hold
 
@@ -87,7 +87,7 @@ async def check_close(link: Link) -> None:
     took = time.monotonic() - started
     left = wait_until_gone(there, seconds=1.0) or marked(link.place.marker)
     expect(not left, f"still there after the close: {describe(left)}")
-    expect(took < EXIT_WITHIN, f"closing took {took:.2f} s")
+    expect(took < EXIT_WITHIN + SLACK, f"closing took {took:.2f} s")
 
 
 @dataclass
@@ -130,7 +130,7 @@ class Place:
             command = self.kind.command(self.options.peers.resolve(), self.work, self.port)
             env = {**os.environ, "PORT": str(self.port)}
             self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        with anyio.fail_after(20):
+        with anyio.fail_after(20 + SLACK):
             while not listens(self.port):
                 expect(self.process.poll() is None, f"the server ended: {self.server_log()[-500:]}")
                 await anyio.sleep(0.02)

@@ -12,7 +12,7 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { expect, expectInTime, expectInterrupted, expectRight, expectText, inFlight, linesOf, Report, seconds, until, WrongAnswer } from "./cases.mjs";
+import { expect, expectInTime, expectInterrupted, expectRight, expectText, inFlight, linesOf, Report, seconds, SLACK, until, WrongAnswer } from "./cases.mjs";
 import { alive, describe, marked, signal } from "./processes.mjs";
 import { MODERN, Sdk } from "./typescript_sdk.mjs";
 
@@ -71,7 +71,7 @@ async function checkClose(link) {
   await until(() => !there.some(alive), "all are gone", 1000).catch(() => {});
   const left = there.some(alive) ? there.filter(alive) : marked(link.place.marker);
   expect(left.length === 0, `still there after the close: ${describe(left)}`);
-  expect(took < EXIT_WITHIN, `closing took ${seconds(took)}`);
+  expect(took < EXIT_WITHIN + SLACK, `closing took ${seconds(took)}`);
 }
 
 /** Where one life happens: a folder, the port, the server that listens on it, and Regrow in front of it. */
@@ -112,7 +112,7 @@ class Place {
     this.process = spawn(program, args, { env: { ...process.env, PORT: String(this.port) }, stdio: ["ignore", log, log] });
     fs.closeSync(log);
     this.ended = once(this.process, "exit");
-    const deadline = performance.now() + 20000;
+    const deadline = performance.now() + 20000 + SLACK;
     while (!(await listens(this.port))) {
       expect(this.process.exitCode === null && performance.now() < deadline, "the server does not start");
       await new Promise((resolve) => setTimeout(resolve, 20));

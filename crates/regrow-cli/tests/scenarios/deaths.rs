@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, PATIENCE, Setup, fault, is_failure, text};
-use crate::evidence::{kill, open_files, slack, stop, zombies_of};
+use crate::evidence::{kill, open_files, slack, stop, wait_until, zombies_of};
 
 /// On a machine that has other work to do; 100 to 200 ms on one that has not.
 const SOON: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ fn scenario_01_a_kill_while_idle_is_noticed_without_a_call() {
 
     assert_eq!(client.call("count", json!({ "key": "a" })), "1");
     assert_eq!(client.journal.runs("count"), 1);
-    assert_eq!(open_files(client.pid()), files);
+    wait_until("files are closed", PATIENCE, || open_files(client.pid()) == files);
     client.leave_cleanly();
 }
 
