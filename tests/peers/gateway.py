@@ -10,7 +10,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from cases import SLACK, expect, until
+from cases import expect, until
 from processes import Process, describe, marked, wait_until_gone
 from served import Server
 
@@ -76,7 +76,7 @@ class Gateway:
         took = time.monotonic() - started
         self.expect_gone(there)
         expect(self.process.returncode == 0, f"it ended with {self.process.returncode}")
-        expect(took < EXIT_WITHIN + SLACK, f"it took {took:.2f} s")
+        expect(took < EXIT_WITHIN, f"it took {took:.2f} s")
 
     def expect_gone(self, there: list[Process]) -> None:
         expect(len(there) >= len(self.servers), f"only {describe(there)} were there")

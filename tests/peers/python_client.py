@@ -95,7 +95,7 @@ async def check_close(link: Link) -> None:
     # The SDK waits for its child; whoever else there is ends with it.
     left = wait_until_gone(there, seconds=1.0) or link.place.processes()
     expect(not left, f"still there after the close: {describe(left)}")
-    expect(took < EXIT_WITHIN + SLACK, f"closing took {took:.2f} s")
+    expect(took < EXIT_WITHIN, f"closing took {took:.2f} s")
 
 
 @dataclass

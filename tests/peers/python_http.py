@@ -87,7 +87,7 @@ async def check_close(link: Link) -> None:
     took = time.monotonic() - started
     left = wait_until_gone(there, seconds=1.0) or marked(link.place.marker)
     expect(not left, f"still there after the close: {describe(left)}")
-    expect(took < EXIT_WITHIN + SLACK, f"closing took {took:.2f} s")
+    expect(took < EXIT_WITHIN, f"closing took {took:.2f} s")
 
 
 @dataclass

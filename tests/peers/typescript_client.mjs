@@ -10,7 +10,7 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { expect, expectInTime, expectInterrupted, expectRight, expectText, inFlight, linesOf, Report, seconds, SLACK, until, WrongAnswer } from "./cases.mjs";
+import { expect, expectInTime, expectInterrupted, expectRight, expectText, inFlight, linesOf, Report, seconds, until, WrongAnswer } from "./cases.mjs";
 import { alive, command, describe, marked, signal, stopped, unread } from "./processes.mjs";
 import { MODERN, Sdk } from "./typescript_sdk.mjs";
 
@@ -75,7 +75,7 @@ async function checkClose(link) {
   await until(() => !there.some(alive), "all are gone", 1000).catch(() => {});
   const left = there.some(alive) ? there.filter(alive) : link.place.processes();
   expect(left.length === 0, `still there after the close: ${describe(left)}`);
-  expect(took < EXIT_WITHIN + SLACK, `closing took ${seconds(took)}`);
+  expect(took < EXIT_WITHIN, `closing took ${seconds(took)}`);
 }
 
 function connect(place, asking) {

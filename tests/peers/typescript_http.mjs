@@ -71,7 +71,7 @@ async function checkClose(link) {
   await until(() => !there.some(alive), "all are gone", 1000).catch(() => {});
   const left = there.some(alive) ? there.filter(alive) : marked(link.place.marker);
   expect(left.length === 0, `still there after the close: ${describe(left)}`);
-  expect(took < EXIT_WITHIN + SLACK, `closing took ${seconds(took)}`);
+  expect(took < EXIT_WITHIN, `closing took ${seconds(took)}`);
 }
 
 /** Where one life happens: a folder, the port, the server that listens on it, and Regrow in front of it. */
