@@ -109,9 +109,9 @@ struct Call<R> {
 
 /// What became of a call whose exchange ended without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Exchange<R> {
+pub(crate) enum MissedCall<R> {
     /// It is sent again later, or on the next session.
-    Repeated,
+    Kept,
     /// It has ended.
     Over(Ended<R>),
 }
@@ -464,7 +464,13 @@ impl<R> Ledger<R> {
 
     /// The exchange of this one call has ended without an answer, for this reason. It may be sent again, on this session or on the
     /// next; or it ends here.
-    pub(crate) fn miss(&mut self, now: Time, epoch: Epoch, id: CallId, fault: &Fault) -> Option<Exchange<R>> {
+    pub(crate) fn miss(
+        &mut self,
+        now: Time,
+        epoch: Epoch,
+        id: CallId,
+        fault: &Fault,
+    ) -> Option<MissedCall<R>> {
         let Place::On(on, start) = self.calls.get(&id)?.place else { return None };
         if on != epoch {
             return None;
@@ -509,12 +515,12 @@ impl<R> Ledger<R> {
                     Place::Waiting => drop(self.waiting.insert(call.arrival, id)),
                     _ => self.pauses += 1,
                 }
-                Some(Exchange::Repeated)
+                Some(MissedCall::Kept)
             }
             None => {
                 let call = self.remove(id)?;
                 let delivery = delivery_after(call.sends);
-                Some(Exchange::Over(Ended { delivery, ..ended(id, call) }))
+                Some(MissedCall::Over(Ended { delivery, ..ended(id, call) }))
             }
         }
     }

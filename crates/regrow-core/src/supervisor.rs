@@ -14,7 +14,7 @@ mod turn;
 pub use facts::Facts;
 pub use output::{Failure, FailureKind, Missed, Outlook, Output, Transition};
 
-use crate::ledger::{Ended, Exchange};
+use crate::ledger::{Ended, MissedCall};
 use turn::Turn;
 
 /// Supervises one connection. `R` is whatever its user needs to answer a caller and to send a call again.
@@ -90,6 +90,25 @@ impl<R> Supervisor<R> {
         deadlines.into_iter().flatten().min().max(self.grace.until())
     }
 
+    /// Whether a tick would find nothing to do, and so needs no facts.
+    pub fn is_idle(&self, now: Time) -> bool {
+        self.deadline().is_none_or(|due| due > now) && !self.is_demanded() && !self.is_drained()
+    }
+
+    /// Whether calls wait for a session, and something must be done about that.
+    fn is_demanded(&self) -> bool {
+        self.lifecycle.heeds_demand() && self.ledger.waiting() > 0
+    }
+
+    /// Whether a session drains, and its last call has ended.
+    fn is_drained(&self) -> bool {
+        let in_flight = || match self.lifecycle.is_closing() {
+            true => self.ledger.in_flight_anywhere(),
+            false => self.ledger.in_flight(self.lifecycle.epoch()), // What runs on sessions before it runs on.
+        };
+        matches!(self.lifecycle.state(), State::Draining { .. }) && in_flight() == 0
+    }
+
     /// The owner goes to sleep. Gives when it must wake.
     pub fn sleep(&mut self, now: Time) -> Option<Time> {
         let deadline = self.deadline();
@@ -129,11 +148,11 @@ impl<R> Supervisor<R> {
     /// The exchange of this one call has ended without an answer, for this reason. None if this session does not owe it one.
     pub fn miss(&mut self, now: Time, epoch: Epoch, id: CallId, fault: &Fault) -> Option<Missed<R>> {
         Some(match self.ledger.miss(now, epoch, id, fault)? {
-            Exchange::Repeated => {
+            MissedCall::Kept => {
                 // The exchange of an earlier session: the next one may be there already.
                 Missed::Kept { dispatch: self.ledger.open_session().filter(|&open| open != epoch) }
             }
-            Exchange::Over(call) => Missed::Over(self.missed(call, fault.as_expiry())),
+            MissedCall::Over(call) => Missed::Over(self.missed(call, fault.as_expiry())),
         })
     }
 

@@ -140,9 +140,9 @@ impl Owner {
         let now = self.shared.now();
         let outputs = {
             let mut desk = self.shared.desk();
-            // Most often an answer woke us, and nothing is due.
-            let quiet = event == Event::Tick && desk.supervisor.deadline().is_none_or(|due| due > now);
-            let facts = if quiet { Facts::default() } else { self.shared.facts(&mut desk) };
+            // Most often an answer woke us, and nothing is due: then nobody looks at the facts, which cost a system call.
+            let is_idle = event == Event::Tick && desk.supervisor.is_idle(now);
+            let facts = if is_idle { Facts::default() } else { self.shared.facts(&mut desk) };
             desk.handle(now, event, &facts)
         };
         let mut starting = false;

@@ -82,13 +82,6 @@ enum Failure {
 }
 
 impl Failure {
-    fn of(error: &CallError) -> Failure {
-        match error.fault.as_deref() {
-            Some(fault) => Failure::Fault(fault.clone()),
-            None => Failure::Answer(error.to_string()),
-        }
-    }
-
     fn text(&self, timeout: Duration, was_ready: bool) -> String {
         let limit = seconds(timeout);
         match self {
@@ -179,7 +172,10 @@ async fn count_tools(connection: &Connection) -> Result<usize, Failure> {
     for _ in 0..MAX_PAGES {
         let params = cursor.as_ref().map(|cursor| json!({ "cursor": cursor }));
         let answer = connection.request(method::TOOLS_LIST, params).await;
-        let answer = answer.map_err(|error| Failure::of(&error))?;
+        let answer = answer.map_err(|error| match error.fault.as_deref() {
+            Some(fault) => Failure::Fault(fault.clone()),
+            None => Failure::Answer(error.to_string()),
+        })?;
         let Some(page) = answer.value() else {
             let error = answer.into_result().err().unwrap_or_default();
             let error: Value = serde_json::from_slice(error).unwrap_or_default();

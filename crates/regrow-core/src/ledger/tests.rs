@@ -621,13 +621,13 @@ fn unreachable() -> Fault {
     Fault::Unreachable { address: "localhost:1".into(), reason: "connection refused".into() }
 }
 
-const KEPT: Option<Exchange<&'static str>> = Some(Exchange::Repeated);
+const KEPT: Option<MissedCall<&'static str>> = Some(MissedCall::Kept);
 
 /// How a missed call ended; none if it is kept.
-fn fate(missed: Option<Exchange<&'static str>>) -> Option<(Delivery, Option<Epoch>)> {
+fn fate(missed: Option<MissedCall<&'static str>>) -> Option<(Delivery, Option<Epoch>)> {
     match missed.expect("the call was on this session") {
-        Exchange::Repeated => None,
-        Exchange::Over(ended) => Some((ended.delivery, ended.epoch)),
+        MissedCall::Kept => None,
+        MissedCall::Over(ended) => Some((ended.delivery, ended.epoch)),
     }
 }
 

@@ -42,20 +42,11 @@ impl<'a, R> Turn<'a, R> {
 
     /// What follows from the calls rather than from an event: those that wait, and a drain that is done.
     pub(super) fn finish(mut self) {
-        let Supervisor { lifecycle, ledger, .. } = &*self.on;
-        if lifecycle.heeds_demand() && ledger.waiting() > 0 {
+        if self.on.is_demanded() {
             self.step(Event::Demand);
         }
-        let Supervisor { lifecycle, ledger, .. } = &*self.on;
-        let epoch = lifecycle.epoch();
-        if matches!(lifecycle.state(), State::Draining { .. }) {
-            let in_flight = match lifecycle.is_closing() {
-                true => ledger.in_flight_anywhere(),
-                false => ledger.in_flight(epoch), // What runs on sessions before it runs on.
-            };
-            if in_flight == 0 {
-                self.step(Event::Drained(epoch));
-            }
+        if self.on.is_drained() {
+            self.step(Event::Drained(self.on.lifecycle.epoch()));
         }
         // Calls that wait make a pause shorter, or end it: only now it is known.
         if self.pauses

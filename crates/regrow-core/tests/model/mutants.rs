@@ -433,9 +433,9 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "calls that wait start nothing",
-        "supervisor/turn.rs",
-        "if lifecycle.heeds_demand() && ledger.waiting() > 0 {",
-        "if false {",
+        "supervisor.rs",
+        "self.lifecycle.heeds_demand() && self.ledger.waiting() > 0",
+        "false",
         "calls",
         "P8 P9",
     ),
