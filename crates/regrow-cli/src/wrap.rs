@@ -42,7 +42,7 @@ enum Server {
 /// The connection, and who takes what the client writes.
 struct Connected {
     connection: Connection,
-    upstream: Box<dyn Upstream>,
+    upstream: Arc<dyn Upstream>,
 }
 
 async fn wrap(options: Wrap) -> u8 {

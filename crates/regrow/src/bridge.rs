@@ -20,7 +20,6 @@ mod welcome;
 mod words;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::Epoch;
@@ -31,9 +30,8 @@ use crate::call::{Outcome, Request};
 use crate::connection::{Builder, Connection};
 use crate::error::{CallError, ErrorKind, Gap};
 use crate::inbox::{Inbox, Incoming, Unasked};
-use crate::memory::{Hello, Welcome};
-use crate::relay::Upstream;
 use crate::transport::BoxFuture;
+use crate::upstream::{FarSide, Upstream, Welcome};
 use calls::Calls;
 use held::Held;
 use listening::Listening;
@@ -47,21 +45,6 @@ use welcome::About;
 enum Speaks {
     Legacy,
     Modern,
-}
-
-/// What a bridge leads to: a [`Connection`], or one client's share of one.
-pub trait FarSide: Upstream + Send + Sync {
-    /// Says who greets the server from now on, if it is not greeted yet.
-    fn greet_as(&self, hello: Hello);
-
-    /// What the server said when it was last greeted.
-    fn welcome(&self) -> Option<Welcome>;
-
-    /// Whether the server was found to be modern.
-    fn is_modern(&self) -> bool;
-
-    /// How long a request like this may take in all; none if it has no deadline.
-    fn time_for(&self, request: &Frame) -> Option<Duration>;
 }
 
 /// Stands between a client and the [`Connection`] to its server.

@@ -11,18 +11,17 @@ use regrow_protocol::version::Era;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::bridge::FarSide;
 use crate::call::{Caller, Outcome, Request};
 use crate::eras::EraFile;
 use crate::error::{CallError, ErrorKind};
 use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
 use crate::mask::Mask;
-use crate::memory::{Greeting, Hello, Welcome};
+use crate::memory::Greeting;
 use crate::notice::{Notice, Notices, Oddities, Status};
 use crate::owner::{Farewell, Owner};
-use crate::relay::Upstream;
 use crate::shared::{IsSafeTool, LastWords, Settings, Shared};
 use crate::transport::Transport;
+use crate::upstream::{FarSide, Hello, Upstream, Welcome};
 
 /// Longer lines of a server are refused, unless told otherwise.
 pub const MAX_LINE: usize = 64 << 20;
@@ -49,6 +48,24 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.tell(Event::Close(Manner::Planned));
+    }
+}
+
+impl Upstream for Connection {
+    fn submit(&self, request: Request) {
+        Connection::submit(self, request);
+    }
+
+    fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
+        Connection::cancel(self, id, notification)
+    }
+
+    fn forward(&self, notification: &Frame) -> bool {
+        Connection::forward(self, notification)
+    }
+
+    fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
+        Connection::hand_over(self, epoch, server_id, answer)
     }
 }
 
@@ -214,8 +231,8 @@ impl Builder {
         let greeting = match self.era {
             _ if !self.greets => Greeting::ByClient,
             Era::Auto => Greeting::Unknown(self.hello),
-            Era::Legacy => self.hello.legacy(),
-            Era::Modern => self.hello.modern(),
+            Era::Legacy => Greeting::legacy(&self.hello),
+            Era::Modern => Greeting::modern(&self.hello),
         };
         let queue = self.inbox.is_none().then(|| Arc::new(Queue::new()));
         let inbox = self.inbox.or_else(|| queue.clone().map(|queue| queue as Arc<dyn Inbox>));

@@ -14,8 +14,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::call::Outcome;
-use crate::memory::{Agreed, Greeting, Hello, Welcome};
+use crate::memory::{Agreed, Greeting};
 use crate::shared::Shared;
+use crate::upstream::{Hello, Welcome};
 use crate::within::within;
 
 /// A server that has just shaken hands gets at least this long to say its era.
@@ -37,7 +38,7 @@ pub(crate) async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> 
         Greeting::Unknown(hello) => return look_again(shared, find_era(shared, epoch, hello).await),
         // It was asked and did not live to answer.
         Greeting::Asked(hello) => {
-            let legacy = hello.legacy();
+            let legacy = Greeting::legacy(&hello);
             let mut memory = shared.memory();
             memory.assume_legacy(hello, false);
             memory.count_try();
@@ -166,12 +167,12 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
 
 /// Which era does the server speak? A server of the other one is started afresh: some are spoilt by the question.
 async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Greeted {
-    let Greeting::Modern { meta } = hello.modern() else { return Ok(()) };
+    let meta = Greeting::envelope(&hello);
     shared.memory().greeting = Greeting::Asked(hello.clone());
     shared.tell(Event::Begun(epoch, Step::Discovering));
     let era = match ask_twice(shared, epoch, &enveloped(&meta)).await {
         // Whoever knows only the legacy era need not know what a message of the other is.
-        Some(Err(Some(Fault::Status { code: ..500, .. }))) => hello.legacy(),
+        Some(Err(Some(Fault::Status { code: ..500, .. }))) => Greeting::legacy(&hello),
         Some(Err(fault)) => {
             // A process that dies of the question tells its era. An exchange that fails tells nothing.
             if shared.desk().exchanger(epoch).is_some() {
@@ -182,9 +183,9 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Greeted {
         Some(Ok(answer)) => match speaks_modern(&answer) {
             true => {
                 shared.memory().welcome = welcome(&answer, true);
-                hello.modern()
+                Greeting::modern(&hello)
             }
-            false => hello.legacy(),
+            false => Greeting::legacy(&hello),
         },
         // Silence is no answer: it is greeted as a legacy server, and asked again when it has shaken hands.
         None => {
@@ -223,7 +224,7 @@ fn question_limit(shared: &Shared) -> Duration {
 /// asked once more, before any client relies on its era.
 async fn verify(shared: &Shared, epoch: Epoch, handshake_took: Duration) -> Greeted {
     let Some(hello) = shared.memory().take_assumed() else { return Ok(()) };
-    let Greeting::Modern { meta } = hello.modern() else { return Ok(()) };
+    let meta = Greeting::envelope(&hello);
     shared.tell(Event::Begun(epoch, Step::Discovering));
     let policy = &shared.settings.policy;
     let most = question_limit(shared) / 4;

@@ -10,6 +10,8 @@ use regrow_protocol::version::Era;
 use regrow_protocol::{meta, method, version};
 use serde_json::{Map, Value, json};
 
+use crate::upstream::{Hello, Welcome};
+
 /// How sessions of a connection are greeted.
 #[derive(Clone, Debug)]
 pub(crate) enum Greeting {
@@ -29,44 +31,29 @@ pub(crate) enum Greeting {
     Modern { meta: Bytes },
 }
 
-/// Who greets, where Regrow itself is the client.
-#[derive(Clone, Debug)]
-pub struct Hello {
-    /// `clientInfo`.
-    pub client_info: Value,
-    /// The client's `capabilities`.
-    pub capabilities: Value,
-    /// The revision of the legacy era that is offered; the newest where none is named.
-    pub legacy_version: Option<String>,
-}
-
-impl Hello {
-    pub(crate) fn legacy(&self) -> Greeting {
+impl Greeting {
+    pub(crate) fn legacy(hello: &Hello) -> Greeting {
         let params = json!({
-            "protocolVersion": self.legacy_version.as_deref().unwrap_or(version::LATEST_LEGACY),
-            "capabilities": self.capabilities,
-            "clientInfo": self.client_info,
+            "protocolVersion": hello.legacy_version.as_deref().unwrap_or(version::LATEST_LEGACY),
+            "capabilities": hello.capabilities,
+            "clientInfo": hello.client_info,
         });
         Greeting::Legacy { params: params.to_string().into(), agreed: None }
     }
 
-    pub(crate) fn modern(&self) -> Greeting {
+    pub(crate) fn modern(hello: &Hello) -> Greeting {
+        Greeting::Modern { meta: Greeting::envelope(hello) }
+    }
+
+    /// The `_meta` of every request of this client in the modern era.
+    pub(crate) fn envelope(hello: &Hello) -> Bytes {
         let meta = json!({
             meta::PROTOCOL_VERSION: version::MODERN,
-            meta::CLIENT_CAPABILITIES: self.capabilities,
-            meta::CLIENT_INFO: self.client_info,
+            meta::CLIENT_CAPABILITIES: hello.capabilities,
+            meta::CLIENT_INFO: hello.client_info,
         });
-        Greeting::Modern { meta: meta.to_string().into() }
+        meta.to_string().into()
     }
-}
-
-/// What a server said when we greeted it.
-#[derive(Clone, Debug)]
-pub struct Welcome {
-    /// Whether it speaks the modern era.
-    pub modern: bool,
-    /// Its result of `initialize`, or of `server/discover`; raw.
-    pub result: Bytes,
 }
 
 /// The outcome of a legacy handshake.
@@ -196,8 +183,8 @@ impl Memory {
         self.greeting = match &self.greeting {
             Greeting::Unknown(_) => Greeting::Unknown(hello),
             Greeting::Asked(_) => Greeting::Asked(hello),
-            Greeting::Legacy { agreed: None, .. } => hello.legacy(),
-            Greeting::Modern { .. } if self.welcome.is_none() => hello.modern(),
+            Greeting::Legacy { agreed: None, .. } => Greeting::legacy(&hello),
+            Greeting::Modern { .. } if self.welcome.is_none() => Greeting::modern(&hello),
             known => known.clone(),
         };
     }
@@ -215,8 +202,8 @@ impl Memory {
         let Some(hello) = self.unguessed() else { return };
         self.greeting = match era {
             Era::Auto => return,
-            Era::Legacy => hello.legacy(),
-            Era::Modern => hello.modern(),
+            Era::Legacy => Greeting::legacy(&hello),
+            Era::Modern => Greeting::modern(&hello),
         };
         self.guess = Guess::Tried(hello);
     }
@@ -244,7 +231,7 @@ impl Memory {
 
     /// The server exited when it was asked for its era, or was silent: it is greeted as a legacy one, until it says otherwise.
     pub(crate) fn assume_legacy(&mut self, hello: Hello, was_silent: bool) {
-        self.greeting = hello.legacy();
+        self.greeting = Greeting::legacy(&hello);
         self.assumed = Assumed::Legacy { hello, was_silent, tries: 0 };
     }
 
@@ -283,7 +270,7 @@ impl Memory {
 
     /// The server has said that it is a modern one, before anybody relied on anything else.
     pub(crate) fn become_modern(&mut self, hello: &Hello) {
-        self.greeting = hello.modern();
+        self.greeting = Greeting::modern(&hello);
         self.assumed = Assumed::No;
         self.welcome = None;
     }

@@ -7,16 +7,16 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use regrow_core::{Delivery, Epoch, Nature, Outlook, Replay, ToolSafety};
+use regrow_core::{Delivery, Nature, Outlook, Replay, ToolSafety};
 use regrow_protocol::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
 use regrow_protocol::lines::{Line, LineReader};
 use regrow_protocol::{method, notification};
 use tokio::io::AsyncRead;
 
 use crate::call::{Outcome, Reply, Request};
-use crate::connection::Connection;
 use crate::error::{CallError, ErrorKind};
 use crate::lines::read_line;
+use crate::upstream::Upstream;
 
 pub use port::Port;
 
@@ -133,57 +133,6 @@ impl Drop for Batch {
         if let Some(line) = join_batch(answers) {
             self.port.send(line);
         }
-    }
-}
-
-/// Where what the client writes goes to. Nothing here may block.
-pub trait Upstream {
-    /// A request. Its end is told to whoever waits for it.
-    fn submit(&self, request: Request);
-
-    /// The client gave up its newest request of this id, in these words. Says whether there was one.
-    fn cancel(&self, id: &RawId, notification: &Frame) -> bool;
-
-    /// Any other notification. Says whether it reached the server.
-    fn forward(&self, notification: &Frame) -> bool;
-
-    /// The answer to a request of the server, which knows it by this id. Says whether it can still be of use.
-    fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool;
-}
-
-impl<U: Upstream> Upstream for Arc<U> {
-    fn submit(&self, request: Request) {
-        (**self).submit(request);
-    }
-
-    fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
-        (**self).cancel(id, notification)
-    }
-
-    fn forward(&self, notification: &Frame) -> bool {
-        (**self).forward(notification)
-    }
-
-    fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
-        (**self).hand_over(epoch, server_id, answer)
-    }
-}
-
-impl Upstream for Connection {
-    fn submit(&self, request: Request) {
-        Connection::submit(self, request);
-    }
-
-    fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
-        Connection::cancel(self, id, notification)
-    }
-
-    fn forward(&self, notification: &Frame) -> bool {
-        Connection::forward(self, notification)
-    }
-
-    fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
-        Connection::hand_over(self, epoch, server_id, answer)
     }
 }
 

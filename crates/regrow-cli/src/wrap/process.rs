@@ -56,7 +56,7 @@ impl Process {
         }
         let connection = super::builder(options, name, stdio, mask).relay_to(port).build();
         connection.start();
-        Ok(Connected { upstream: Box::new(connection.clone()), connection })
+        Ok(Connected { upstream: Arc::new(connection.clone()), connection })
     }
 }
 

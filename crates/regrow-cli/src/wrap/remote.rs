@@ -79,6 +79,6 @@ impl Remote {
             builder = builder.era_file(file, self.address);
         }
         let (bridge, connection) = Bridge::build(builder, port);
-        Connected { upstream: Box::new(bridge), connection }
+        Connected { upstream: bridge, connection }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::object::Object;
 use super::{Speaks, State};
-use crate::memory::Hello;
+use crate::upstream::Hello;
 
 /// The era that a request is asked in. It is answered in the same, whatever the client asked before.
 pub(super) fn speaks(request: &Frame) -> Speaks {

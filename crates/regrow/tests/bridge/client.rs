@@ -39,7 +39,7 @@ impl Client {
         let port = Port::new("fake", far_output, ErrorStyle::Tool, 1 << 20);
         let builder = to(server).policy(policy).era(Era::Auto);
         let (bridge, connection) = Bridge::build(builder, port.clone());
-        tokio::spawn(async move { relay(&bridge, &port, far_input).await });
+        tokio::spawn(async move { relay(&*bridge, &port, far_input).await });
         let output = BufReader::new(near_output).lines();
         Client { input: near_input, output, connection, last: 100 }
     }

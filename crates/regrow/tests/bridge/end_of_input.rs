@@ -36,14 +36,14 @@ impl Script {
         let (far_output, output) = duplex(room);
         let port = Port::new("fake", far_output, ErrorStyle::Tool, 4 << 20);
         let builder = to(server).policy(policy());
-        let (upstream, connection): (Box<dyn Upstream + Send + Sync>, Connection) = match bridged {
+        let (upstream, connection): (Arc<dyn Upstream + Send + Sync>, Connection) = match bridged {
             true => {
                 let (bridge, connection) = Bridge::build(builder.era(Era::Auto), port.clone());
-                (Box::new(bridge), connection)
+                (bridge, connection)
             }
             false => {
                 let connection = builder.relay_to(port.clone()).build();
-                (Box::new(connection.clone()), connection)
+                (Arc::new(connection.clone()), connection)
             }
         };
         let told = port.clone();

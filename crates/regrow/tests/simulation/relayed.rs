@@ -46,14 +46,14 @@ impl Relayed {
         let (near_input, far_input) = duplex(1 << 20);
         let (far_output, near_output) = duplex(1 << 20);
         let port = Port::new("fake", far_output, ErrorStyle::Tool, 1 << 20);
-        let (upstream, connection): (Box<dyn Upstream + Send + Sync>, Connection) = match bridged {
+        let (upstream, connection): (Arc<dyn Upstream + Send + Sync>, Connection) = match bridged {
             true => {
                 let (bridge, connection) = Bridge::build(builder, port.clone());
-                (Box::new(bridge), connection)
+                (bridge, connection)
             }
             false => {
                 let connection = builder.relay_to(port.clone()).build();
-                (Box::new(connection.clone()), connection)
+                (Arc::new(connection.clone()), connection)
             }
         };
         let relayed = connection.clone();
