@@ -1,5 +1,19 @@
 //! The handle that callers hold: a connection to one server, which outlives its sessions.
 
+mod attempt;
+mod compare;
+mod exchange;
+mod forward;
+pub(crate) mod greet;
+mod handshake;
+mod memory;
+mod messages;
+mod owner;
+mod pipe;
+mod probe;
+mod shared;
+mod state;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,12 +30,14 @@ use crate::eras::EraFile;
 use crate::error::{CallError, ErrorKind};
 use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
 use crate::mask::Mask;
-use crate::memory::Greeting;
 use crate::notice::{Notice, Notices, Oddities, Status};
-use crate::owner::{Farewell, Owner};
-use crate::shared::{IsSafeTool, LastWords, Settings, Shared};
 use crate::transport::Transport;
 use crate::upstream::{FarSide, Hello, Upstream, Welcome};
+use memory::Greeting;
+use owner::Owner;
+use shared::{IsSafeTool, LastWords, Settings, Shared};
+
+pub use owner::Farewell;
 
 /// Longer lines of a server are refused, unless told otherwise.
 pub const MAX_LINE: usize = 64 << 20;

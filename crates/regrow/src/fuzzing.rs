@@ -2,7 +2,7 @@
 
 use regrow_protocol::frame::Frame;
 
-use crate::greet;
+use crate::connection::greet;
 pub use crate::transport::http::fuzzing::{answer, headers, meaning};
 
 /// Whether this answer to `server/discover` is taken for one of the modern era.

@@ -12,12 +12,12 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use super::messages::{Messages, Taken, panicked};
+use super::probe;
+use super::shared::Shared;
+use super::state::News;
 use crate::call::Pending;
-use crate::desk::News;
-use crate::messages::{Messages, Taken, panicked};
 use crate::pace::{Flow, Next};
-use crate::probe;
-use crate::shared::Shared;
 use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt, no_stream};
 
 /// So many messages that want no answer may be on their way at once.

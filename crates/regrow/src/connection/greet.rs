@@ -13,9 +13,9 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::memory::{Agreed, Greeting};
+use super::shared::Shared;
 use crate::call::Outcome;
-use crate::memory::{Agreed, Greeting};
-use crate::shared::Shared;
 use crate::upstream::{Hello, Welcome};
 use crate::within::within;
 

@@ -12,8 +12,8 @@ use regrow_protocol::frame::{self, Frame, RawId};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::exchange::Exchanger;
 use crate::call::Pending;
-use crate::exchange::Exchanger;
 use crate::notice::Oddities;
 use crate::transport::{Input, Process};
 use crate::writer::Writer;

@@ -11,12 +11,12 @@ use regrow_protocol::lines::Line;
 use regrow_protocol::{error_code, method, notification};
 use serde_json::value::RawValue;
 
+use super::memory::Memory;
+use super::shared::Shared;
+use super::state::News;
 use crate::call::{Caller, Outcome, Pending};
-use crate::desk::News;
 use crate::error::ErrorKind;
 use crate::inbox::{Incoming, Unasked};
-use crate::memory::Memory;
-use crate::shared::Shared;
 
 /// What a message was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

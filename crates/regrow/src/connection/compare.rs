@@ -11,10 +11,10 @@ use regrow_protocol::method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::memory::{Greeting, MAX_PAGES, Page};
+use super::shared::Shared;
 use crate::call::Outcome;
 use crate::inbox::Incoming;
-use crate::memory::{Greeting, MAX_PAGES, Page};
-use crate::shared::Shared;
 
 /// Changes may have been missed while nothing was heard of what the server says by itself.
 pub(crate) async fn catch_up(shared: Arc<Shared>, epoch: Epoch) {

@@ -14,14 +14,14 @@ use regrow_protocol::version::Era;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use super::handshake::Handshake;
+use super::memory::{Greeting, Memory};
+use super::state::{Desk, News};
 use crate::call::{Caller, Outcome, Pending, Request, shielded};
-use crate::desk::{Desk, News};
 use crate::eras::EraFile;
 use crate::error::{CallError, ErrorKind};
-use crate::handshake::Handshake;
 use crate::inbox::{Inbox, Incoming};
 use crate::mask::Mask;
-use crate::memory::{Greeting, Memory};
 
 /// Which errors carry the last lines of a server's stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,13 +10,13 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, sleep_until, timeout};
 
+use super::attempt;
+use super::compare;
+use super::probe;
+use super::shared::{LastWords, Shared};
+use super::state::News;
 use crate::call::{Pending, shielded};
-use crate::compare;
-use crate::desk::News;
 use crate::notice::{Notice, Status};
-use crate::probe;
-use crate::restore;
-use crate::shared::{LastWords, Shared};
 use crate::transport::{self, Transport};
 
 /// The lines of stderr that an error carries at most: of the first,
@@ -160,7 +160,7 @@ impl Owner {
         match output {
             Output::Step(_) => {}
             Output::Connect(epoch) => {
-                let attempt = restore::attempt(self.shared.clone(), self.transport.clone(), epoch);
+                let attempt = attempt::attempt(self.shared.clone(), self.transport.clone(), epoch);
                 self.attempt = Some(tokio::spawn(attempt));
             }
             Output::Probe(epoch) => {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use regrow_core::{Epoch, Event};
 
+use super::compare::{compare, keep_changes_back};
+use super::greet::{greet, guess_era};
+use super::memory::Greeting;
+use super::pipe;
+use super::probe;
+use super::shared::Shared;
 use crate::call::Outcome;
-use crate::compare::{compare, keep_changes_back};
-use crate::greet::{greet, guess_era};
-use crate::memory::Greeting;
-use crate::probe;
-use crate::session;
-use crate::shared::Shared;
 use crate::transport::Transport;
 use crate::within::within;
 
@@ -24,7 +24,7 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
     guess_era(&shared);
     shared.memory().count_try();
     let greeting = shared.memory().greeting.clone();
-    session::start(&shared, epoch, link, &greeting);
+    pipe::start(&shared, epoch, link, &greeting);
     let seen = shared.memory().seen();
     if !seen.is_empty() && !matches!(greeting, Greeting::ByClient) {
         keep_changes_back(&shared, epoch); // Some servers cry change as soon as they are greeted.
@@ -38,7 +38,7 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         Err(Some(fault)) => return shared.lost(epoch, fault),
         Err(None) => return, // The session is lost, and its reader told why.
     }
-    session::listen(&shared, epoch);
+    pipe::listen(&shared, epoch);
     retell(&shared, epoch).await;
     let doubts_pings = shared.desk().supervisor.ledger.doubts_pings();
     if doubts_pings {

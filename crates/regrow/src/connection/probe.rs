@@ -10,11 +10,11 @@ use regrow_protocol::{error_code, method};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::greet::enveloped;
+use super::memory::Greeting;
+use super::shared::Shared;
 use crate::call::Outcome;
 use crate::error::CallError;
-use crate::greet::enveloped;
-use crate::memory::Greeting;
-use crate::shared::Shared;
 use crate::transport::Exchanges;
 use crate::within::within;
 

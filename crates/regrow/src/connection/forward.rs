@@ -3,9 +3,9 @@
 use regrow_core::{Bearing, Epoch};
 use regrow_protocol::frame::Frame;
 
-use crate::desk::Desk;
-use crate::memory::Greeting;
-use crate::shared::Shared;
+use super::memory::Greeting;
+use super::shared::Shared;
+use super::state::Desk;
 
 impl Shared {
     /// Hands on a notification of a client. Says whether it reached the server, or will.

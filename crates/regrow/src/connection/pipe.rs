@@ -9,13 +9,13 @@ use regrow_core::{Epoch, Fault};
 use regrow_protocol::lines::LineReader;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::desk::{Session, Signals, Way};
-use crate::exchange::{self, Exchanger};
+use super::exchange::{self, Exchanger};
+use super::memory::Greeting;
+use super::messages::{Messages, Taken, panicked};
+use super::shared::Shared;
+use super::state::{Session, Signals, Way};
 use crate::lines::read_line;
-use crate::memory::Greeting;
-use crate::messages::{Messages, Taken, panicked};
 use crate::pace::{Flow, Next};
-use crate::shared::Shared;
 use crate::transport::{BoxFuture, Link, Process};
 use crate::within::within;
 use crate::writer::Writer;

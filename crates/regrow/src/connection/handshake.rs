@@ -6,7 +6,7 @@ use regrow_core::{Epoch, Event, Step};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::method;
 
-use crate::shared::Shared;
+use super::shared::Shared;
 
 /// What the client's requests tell about it.
 pub(crate) struct Handshake {
