@@ -1,48 +1,52 @@
 //! The handle that callers hold: a connection to one server, which outlives its sessions.
 
 mod attempt;
+mod builder;
 mod compare;
+mod era;
+mod events;
 mod exchange;
+mod exchanges;
 mod forward;
 pub(crate) mod greet;
 mod handshake;
+mod hangup;
 mod memory;
 mod messages;
 mod owner;
 mod pipe;
 mod probe;
+mod session;
+mod settings;
 mod shared;
 mod state;
+mod weak;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{Delivery, Epoch, Event, Manner, Orderer, Outlook, Policy, State};
+use regrow_core::{Delivery, Epoch, Event, Manner, Orderer, Outlook};
 use regrow_protocol::frame::{self, Frame, RawId};
-use regrow_protocol::version::Era;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::call::{Caller, Outcome, Request};
-use crate::eras::EraFile;
 use crate::error::{CallError, ErrorKind};
-use crate::inbox::{Inbox, Incoming, IncomingMessages, Queue};
-use crate::mask::Mask;
-use crate::notice::{Notice, Notices, Oddities, Status};
+use crate::inbox::{Incoming, IncomingMessages, Queue};
+use crate::notice::{Notice, Notices, Status};
 use crate::transport::Transport;
 use crate::upstream::{FarSide, Hello, Upstream, Welcome};
-use memory::Greeting;
-use owner::Owner;
-use shared::{IsSafeTool, LastWords, Settings, Shared};
+use forward::forward;
+use shared::Shared;
+use weak::WeakConnection;
 
+pub use builder::Builder;
 pub use owner::Farewell;
 
 /// Longer lines of a server are refused, unless told otherwise.
 pub const MAX_LINE: usize = 64 << 20;
-/// Observers may fall behind by so many notices.
-const NOTICES: usize = 64;
 
 /// A supervised connection to one server. Clones are cheap and share it; when the last is dropped, it closes.
 #[derive(Clone)]
@@ -63,7 +67,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.tell(Event::Close(Manner::Planned));
+        self.shared.notify(Event::Close(Manner::Planned));
     }
 }
 
@@ -82,214 +86,6 @@ impl Upstream for Connection {
 
     fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
         Connection::hand_over(self, epoch, server_id, answer)
-    }
-}
-
-/// A connection that somebody else holds open. When all who held it have let go, it does nothing.
-struct WeakConnection {
-    name: Arc<str>,
-    handle: Weak<Handle>,
-}
-
-impl WeakConnection {
-    fn upgrade(&self) -> Option<Connection> {
-        self.handle.upgrade().map(|handle| Connection { shared: handle.shared.clone(), handle })
-    }
-}
-
-impl Upstream for WeakConnection {
-    fn submit(&self, request: Request) {
-        match self.upgrade() {
-            Some(connection) => connection.submit(request),
-            None => {
-                let error = CallError::unsent(self.name.clone(), &request.frame, ErrorKind::Closed);
-                request.reply.end(Outcome::Failed(error));
-            }
-        }
-    }
-
-    fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
-        self.upgrade().is_some_and(|connection| connection.cancel(id, notification))
-    }
-
-    fn forward(&self, notification: &Frame) -> bool {
-        self.upgrade().is_some_and(|connection| connection.forward(notification))
-    }
-
-    fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
-        self.upgrade().is_some_and(|connection| connection.hand_over(epoch, server_id, answer))
-    }
-}
-
-impl FarSide for WeakConnection {
-    fn greet_as(&self, hello: Hello) {
-        if let Some(connection) = self.upgrade() {
-            connection.greet_as(hello);
-        }
-    }
-
-    fn welcome(&self) -> Option<Welcome> {
-        self.upgrade()?.welcome()
-    }
-
-    fn is_modern(&self) -> bool {
-        self.upgrade().is_some_and(|connection| connection.is_modern())
-    }
-
-    fn time_for(&self, request: &Frame) -> Option<Duration> {
-        self.upgrade()?.time_for(request)
-    }
-}
-
-/// How a connection is made.
-pub struct Builder {
-    name: Arc<str>,
-    transport: Arc<dyn Transport>,
-    policy: Policy,
-    max_line: usize,
-    mask: Mask,
-    last_words: LastWords,
-    is_safe_tool: Option<IsSafeTool>,
-    inbox: Option<Arc<dyn Inbox>>,
-    greets: bool,
-    era: Era,
-    era_file: Option<(EraFile, String)>,
-    hello: Hello,
-    seed: u64,
-}
-
-impl Builder {
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    /// The numbers that decisions depend on.
-    pub fn policy(mut self, policy: Policy) -> Builder {
-        self.policy = policy;
-        self
-    }
-
-    /// Longer lines of the server are refused.
-    pub fn max_line(mut self, bytes: usize) -> Builder {
-        self.max_line = bytes;
-        self
-    }
-
-    /// Secrets to take out of every text.
-    pub fn mask(mut self, mask: Mask) -> Builder {
-        self.mask = mask;
-        self
-    }
-
-    /// Lets the first and last lines of the server's stderr into every error, not only into those of a failed start.
-    pub fn stderr_in_errors(mut self, allowed: bool) -> Builder {
-        self.last_words = if allowed { LastWords::Always } else { LastWords::AtStart };
-        self
-    }
-
-    /// Keeps the server's stderr out of every error: those who share the connection must not read what it says about one of them.
-    pub fn no_stderr_in_errors(mut self) -> Builder {
-        self.last_words = LastWords::Never;
-        self
-    }
-
-    /// Tools that may be called again although an earlier call may have run.
-    pub fn safe_tools(mut self, is_safe: impl Fn(&str) -> bool + Send + Sync + 'static) -> Builder {
-        self.is_safe_tool = Some(Arc::new(is_safe));
-        self
-    }
-
-    /// The era to greet the server in.
-    pub fn era(mut self, era: Era) -> Builder {
-        self.era = era;
-        self
-    }
-
-    /// Remembers the era of this server, known by its address, over starts.
-    pub fn era_file(mut self, file: EraFile, address: impl Into<String>) -> Builder {
-        self.era_file = Some((file, address.into()));
-        self
-    }
-
-    /// Who we say we are, and what we can do for the server.
-    pub fn hello(mut self, hello: Hello) -> Builder {
-        self.hello = hello;
-        self
-    }
-
-    /// Relays for a client that greets the server itself. What the server sends by itself goes to this inbox.
-    pub fn relay_to(mut self, inbox: Arc<dyn Inbox>) -> Builder {
-        self.inbox = Some(inbox);
-        self.greets = false;
-        self
-    }
-
-    /// Like [`Builder::relay_to`], but we greet the server ourselves, in its own era. A client's `initialize` or
-    /// `server/discover` is then answered with the server's [`Welcome`], once there is a session.
-    pub fn bridge_to(mut self, inbox: Arc<dyn Inbox>) -> Builder {
-        self.inbox = Some(inbox);
-        self.greets = true;
-        self
-    }
-
-    /// Equal seeds give equal pauses.
-    pub fn seed(mut self, seed: u64) -> Builder {
-        self.seed = seed;
-        self
-    }
-
-    /// Makes the connection and starts its owner. The server is started with the first call, or by [`Connection::start`].
-    ///
-    /// Must be called inside a tokio runtime.
-    pub fn build(self) -> Connection {
-        let auto = self.era == Era::Auto && self.greets;
-        let era_file = self.era_file.filter(|_| auto);
-        let greeting = match self.era {
-            _ if !self.greets => Greeting::ByClient,
-            Era::Auto => Greeting::Unknown(self.hello),
-            Era::Legacy => Greeting::legacy(&self.hello),
-            Era::Modern => Greeting::modern(&self.hello),
-        };
-        let queue = self.inbox.is_none().then(|| Arc::new(Queue::new()));
-        let inbox = self.inbox.or_else(|| queue.clone().map(|queue| queue as Arc<dyn Inbox>));
-        let inbox = inbox.expect("one of the two was made above");
-        let mut policy = self.policy;
-        policy.probe_while_busy |= self.transport.is_remote();
-        let settings = Settings {
-            name: self.name,
-            policy: policy.clone(),
-            max_line: self.max_line,
-            mask: self.mask,
-            last_words: self.last_words,
-            is_safe_tool: self.is_safe_tool,
-            era: self.era,
-            era_file,
-        };
-        let shared = Arc::new(Shared::new(settings, inbox, greeting, self.seed));
-        let (status, status_seen) = watch::channel(Status {
-            state: State::Idle,
-            epoch: Epoch(0),
-            last_fault: None,
-            budget_left: policy.budget.charges,
-            pending: 0,
-            sessions: 0,
-            pid: None,
-            oddities: Oddities::default(),
-        });
-        let (notices, _) = broadcast::channel(NOTICES);
-        let (farewell, farewell_seen) = watch::channel(None);
-        let weak_notices = notices.downgrade();
-        let owner = Owner::new(shared.clone(), self.transport, status, notices, farewell);
-        tokio::spawn(owner.run());
-        let handle = Handle {
-            shared: shared.clone(),
-            status: status_seen,
-            notices: weak_notices,
-            farewell: farewell_seen,
-            queue,
-            requests: AtomicU64::new(0),
-        };
-        Connection { shared, handle: Arc::new(handle) }
     }
 }
 
@@ -320,25 +116,7 @@ impl Answer {
 impl Connection {
     /// A connection to the server of this name, reached in this way.
     pub fn builder(name: impl Into<Arc<str>>, transport: impl Transport) -> Builder {
-        Builder {
-            name: name.into(),
-            transport: Arc::new(transport),
-            policy: Policy::default(),
-            max_line: MAX_LINE,
-            mask: Mask::default(),
-            last_words: LastWords::AtStart,
-            is_safe_tool: None,
-            inbox: None,
-            greets: true,
-            era: Era::Auto,
-            era_file: None,
-            hello: Hello {
-                client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
-                capabilities: json!({}),
-                legacy_version: None,
-            },
-            seed: std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0),
-        }
+        Builder::new(name.into(), Arc::new(transport))
     }
 
     /// What a [bridge](crate::Bridge) leads to. It does not hold the connection open.
@@ -349,7 +127,7 @@ impl Connection {
 
     /// Starts the server now rather than with the first call.
     pub fn start(&self) {
-        self.shared.tell(Event::Start);
+        self.shared.notify(Event::Start);
     }
 
     /// Sends a request and waits for its end, which comes by the deadline. Dropping the future cancels the call.
@@ -425,7 +203,7 @@ impl Connection {
     /// Hands on a notification of a client that the program relays for. Without a session it waits for the next one, in its place
     /// among the client's requests, unless it means something only to the session that is gone. Says whether it was taken.
     pub fn forward(&self, notification: &Frame) -> bool {
-        self.shared.forward(notification)
+        forward(&self.shared, notification)
     }
 
     /// Answers a request of the server (see [`Connection::incoming`]) with this result. Says whether its session still
@@ -477,29 +255,29 @@ impl Connection {
     /// The first and the last lines of the server's standard error, without the secrets that we know. A line between them says how
     /// many were left out.
     pub fn stderr_tail(&self) -> Vec<String> {
-        let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
+        let process = self.shared.lock().session.as_ref().map(|session| session.process.clone());
         let said = process.map(|process| process.stderr());
         said.map(|said| said.map(|line| self.masked(line)).lines()).unwrap_or_default()
     }
 
     /// Says who greets from now on, where we greet the server ourselves. Later sessions than the first keep to who greeted that.
     pub fn greet_as(&self, hello: Hello) {
-        self.shared.memory().greet_as(hello);
+        self.shared.lock().memory.era.greet_as(hello);
     }
 
     /// What the server said when we last greeted it ourselves.
     pub fn welcome(&self) -> Option<Welcome> {
-        self.shared.memory().welcome.clone()
+        self.shared.lock().memory.era.welcome.clone()
     }
 
     /// Whether the client speaks the modern era.
     pub fn is_modern(&self) -> bool {
-        self.shared.memory().is_modern()
+        self.shared.lock().memory.era.is_modern()
     }
 
     /// Puts a fresh session in the place of this one, when the calls in flight have ended.
     pub fn reconnect(&self, orderer: Orderer) {
-        self.shared.tell(Event::Reconnect(orderer));
+        self.shared.notify(Event::Reconnect(orderer));
     }
 
     /// Ends the session until the next call, which starts the server again with all that must be told to it. Costs nothing, and
@@ -508,29 +286,29 @@ impl Connection {
     /// Does nothing where somebody would lose by that: while a call is pending, while the client is subscribed to resources or has
     /// a stream open (it would be deaf), on a session that began tasks, and unless the connection is ready. Ask again later.
     pub fn rest(&self) {
-        self.shared.tell(Event::Rest);
+        self.shared.notify(Event::Rest);
     }
 
     /// Ends the session when the calls in flight have ended, within the drain's limit, and starts no other. Calls fail at once, and
     /// only [`Connection::wake`] or a person's [`Connection::reconnect`] wakes it. Streams and subscriptions are kept for then.
     pub fn park(&self) {
-        self.shared.tell(Event::Park);
+        self.shared.notify(Event::Park);
     }
 
     /// Tries at once to get a session, however the connection came to be without one. Does nothing where there is one or an attempt
     /// runs.
     pub fn wake(&self) {
-        self.shared.tell(Event::Wake);
+        self.shared.notify(Event::Wake);
     }
 
     /// Forgets past faults: the budget is whole, and pauses start over. What is parked for its budget is tried at once.
     pub fn reset_budget(&self) {
-        self.shared.tell(Event::ResetBudget);
+        self.shared.notify(Event::ResetBudget);
     }
 
     /// Takes no new calls, lets those in flight finish within the drain's limit, and closes.
     pub async fn drain(&self) -> Farewell {
-        self.shared.tell(Event::Drain);
+        self.shared.notify(Event::Drain);
         self.gone().await
     }
 
@@ -541,7 +319,7 @@ impl Connection {
 
     /// The same, as gently as this manner.
     pub async fn close_in(&self, manner: Manner) -> Farewell {
-        self.shared.tell(Event::Close(manner));
+        self.shared.notify(Event::Close(manner));
         self.gone().await
     }
 

@@ -3,34 +3,37 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use regrow_core::{Epoch, Event};
+use regrow_core::{CallId, Epoch, Event};
 
 use super::compare::{compare, keep_changes_back};
+use super::era::Greeting;
+use super::exchange;
 use super::greet::{greet, guess_era};
-use super::memory::Greeting;
 use super::pipe;
 use super::probe;
+use super::session::{Channel, Session};
 use super::shared::Shared;
 use crate::call::Outcome;
-use crate::transport::Transport;
+use crate::transport::{Link, Pipes, Transport};
 use crate::within::within;
+use crate::writer::Writer;
 
 /// One attempt: starts the server and brings it to where the last session was.
 pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, epoch: Epoch) {
     let link = match transport.open(epoch).await {
         Ok(link) => link,
-        Err(fault) => return shared.tell(Event::Lost(epoch, fault)),
+        Err(fault) => return shared.notify(Event::Lost(epoch, fault)),
     };
     guess_era(&shared);
-    shared.memory().count_try();
-    let greeting = shared.memory().greeting.clone();
-    pipe::start(&shared, epoch, link, &greeting);
-    let seen = shared.memory().seen();
+    shared.lock().memory.era.count_try();
+    let greeting = shared.lock().memory.era.greeting.clone();
+    start(&shared, epoch, link, matches!(greeting, Greeting::ByClient));
+    let seen = shared.lock().memory.seen().clone();
     if !seen.is_empty() && !matches!(greeting, Greeting::ByClient) {
         keep_changes_back(&shared, epoch); // Some servers cry change as soon as they are greeted.
     }
     if matches!(greeting, Greeting::ByClient) {
-        shared.tell(Event::Opened(epoch));
+        shared.notify(Event::Opened(epoch));
         return shared.open(epoch);
     }
     match greet(&shared, epoch, greeting).await {
@@ -38,17 +41,36 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
         Err(Some(fault)) => return shared.lost(epoch, fault),
         Err(None) => return, // The session is lost, and its reader told why.
     }
-    pipe::listen(&shared, epoch);
+    exchange::listen(&shared, epoch);
     retell(&shared, epoch).await;
-    let doubts_pings = shared.desk().supervisor.ledger.doubts_pings();
+    let doubts_pings = shared.lock().supervisor.ledger.doubts_pings();
     if doubts_pings {
         // Only to learn whether the server answers pings at all. Before calls leave: if one is refused, a refused ping must prove something.
         probe::is_forgotten(&shared, epoch).await;
     }
-    shared.tell(Event::Connected(epoch));
+    shared.notify(Event::Connected(epoch));
     shared.open(epoch);
     if !seen.is_empty() {
         compare(shared, epoch, seen).await;
+    }
+}
+
+/// Puts the session in its place and starts its tasks.
+fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeted_by_client: bool) {
+    let (channel, process, output) = match link {
+        Link::Pipes(Pipes { input, output, process }) => {
+            (Channel::Pipe(Writer::new(input)), process, Some(output))
+        }
+        Link::Exchanges { exchanges, process } => {
+            (Channel::Http(exchange::exchange_set(shared, epoch, exchanges)), process, None)
+        }
+    };
+    let session = Session::new(epoch, channel, process, greeted_by_client);
+    let mut state = shared.lock();
+    let session = state.begin(shared.now(), session);
+    shared.hear();
+    if let Some(output) = output {
+        pipe::start(shared, session, output);
     }
 }
 
@@ -58,7 +80,7 @@ const RETOLD: Duration = Duration::from_secs(2);
 /// Log level, subscriptions, streams. Servers work on requests side by side, so calls wait until each is confirmed: what
 /// they cause must not be missed. A refusal is said.
 async fn retell(shared: &Shared, epoch: Epoch) {
-    let told: Vec<_> = shared.memory().retell();
+    let told: Vec<_> = shared.lock().memory.retell();
     let limit = shared.settings.policy.connect_timeout;
     let ends: Vec<_> = told
         .iter()
@@ -74,10 +96,30 @@ async fn retell(shared: &Shared, epoch: Epoch) {
                 tracing::warn!(server, method, "the restarted server refused what the client had set before");
             }
         }
-        shared.acknowledged(epoch, streams).await;
+        acknowledged(shared, epoch, streams).await;
     };
     if within(RETOLD, confirmed).await.is_none() {
         let server = &*shared.settings.name;
         tracing::warn!(server, "the restarted server did not confirm all that the client had set before");
+    }
+}
+
+/// Resolves when the server has acknowledged each of these streams on this session, or ended it.
+async fn acknowledged(shared: &Shared, epoch: Epoch, streams: Vec<CallId>) {
+    let Some(signals) = shared.lock().session.as_ref().map(|session| session.signals.clone()) else {
+        return;
+    };
+    loop {
+        let next = signals.acknowledged.notified();
+        let open = {
+            let state = shared.lock();
+            streams.iter().all(|&id| {
+                state.supervisor.ledger.reply(id).is_none_or(|stream| stream.acknowledged == Some(epoch))
+            })
+        };
+        if open {
+            return;
+        }
+        next.await;
     }
 }

@@ -11,14 +11,15 @@ use regrow_protocol::method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::memory::{Greeting, MAX_PAGES, Page};
+use super::era::Greeting;
+use super::memory::{MAX_PAGES, Page};
 use super::shared::Shared;
 use crate::call::Outcome;
 use crate::inbox::Incoming;
 
 /// Changes may have been missed while nothing was heard of what the server says by itself.
 pub(crate) async fn catch_up(shared: Arc<Shared>, epoch: Epoch) {
-    let seen = shared.memory().seen();
+    let seen = shared.lock().memory.seen().clone();
     if !seen.is_empty() && keep_changes_back(&shared, epoch) {
         compare(shared, epoch, seen).await;
     }
@@ -26,8 +27,8 @@ pub(crate) async fn catch_up(shared: Arc<Shared>, epoch: Epoch) {
 
 /// From here on changes that the server announces are kept back. False if they are already, or the session is gone.
 pub(crate) fn keep_changes_back(shared: &Shared, epoch: Epoch) -> bool {
-    let mut desk = shared.desk();
-    let session = desk.session_of(epoch).filter(|session| session.kept_back.is_none());
+    let mut state = shared.lock();
+    let session = state.session_of(epoch).filter(|session| session.kept_back.is_none());
     session.map(|session| session.kept_back = Some(Default::default())).is_some()
 }
 
@@ -41,7 +42,7 @@ const BURST: Duration = Duration::from_millis(200);
 
 /// Tells the client of the lists that are not what it has seen, and of no other.
 pub(crate) async fn compare(shared: Arc<Shared>, epoch: Epoch, seen: BTreeMap<List, Vec<Page>>) {
-    let Some(signals) = shared.desk().session.as_ref().map(|session| session.signals.clone()) else { return };
+    let Some(signals) = shared.lock().session.as_ref().map(|session| session.signals.clone()) else { return };
     let until = Instant::now() + ANNOUNCEMENTS;
     let mut comparison = Comparison { shared, epoch, known: seen.clone(), seen };
     let mut unread = comparison.look(|_| true).await;
@@ -100,7 +101,7 @@ impl Comparison {
 
     /// The client may have listed again by itself.
     fn catch_up(&mut self, list: List) {
-        let seen = self.shared.memory().seen().remove(&list);
+        let seen = self.shared.lock().memory.seen().get(&list).cloned();
         if let Some(seen) = seen
             && self.seen.get(&list) != Some(&seen)
         {
@@ -122,8 +123,8 @@ impl Comparison {
 
     /// What the server said has changed since we last asked; and whether to keep that back further.
     fn kept_back(&self, further: bool) -> BTreeSet<String> {
-        let mut desk = self.shared.desk();
-        let Some(session) = desk.session_of(self.epoch) else { return BTreeSet::new() };
+        let mut state = self.shared.lock();
+        let Some(session) = state.session_of(self.epoch) else { return BTreeSet::new() };
         let kept_back = session.kept_back.take().unwrap_or_default();
         session.kept_back = further.then(BTreeSet::new);
         kept_back
@@ -132,7 +133,7 @@ impl Comparison {
 
 /// The first pages of a list, as they are now.
 async fn pages(shared: &Shared, epoch: Epoch, list: List, count: usize) -> Option<Vec<Page>> {
-    let envelope: Value = match &shared.memory().greeting {
+    let envelope: Value = match &shared.lock().memory.era.greeting {
         Greeting::Modern { meta } => serde_json::from_slice(meta).ok()?,
         _ => Value::Null,
     };
@@ -161,15 +162,15 @@ async fn pages(shared: &Shared, epoch: Epoch, list: List, count: usize) -> Optio
 
 /// In the legacy era a plain notification; in the modern one, one on every stream that asked for it.
 fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
-    if !shared.desk().serves(epoch) {
+    if !shared.lock().serves(epoch) {
         return; // Its server is gone, and the next session looks at every list again.
     }
     let mut lines = vec![];
-    if shared.memory().is_modern() {
+    if shared.lock().memory.era.is_modern() {
         let filter = List::ALL.into_iter().find(|list| list.notification() == method).map(List::filter);
         let Some(filter) = filter else { return };
-        let desk = shared.desk();
-        for (_, stream) in desk.supervisor.ledger.iter() {
+        let state = shared.lock();
+        for (_, stream) in state.supervisor.ledger.iter() {
             if stream.request.method() != Some(method::SUBSCRIPTIONS_LISTEN) {
                 continue;
             }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::memory::{Agreed, Greeting};
+use super::era::{Agreed, Greeting, enveloped};
 use super::shared::Shared;
 use crate::call::Outcome;
 use crate::upstream::{Hello, Welcome};
@@ -27,9 +27,9 @@ pub(crate) type Greeted = Result<(), Option<Fault>>;
 
 /// Before the first session: an era that is worth a try before the server is asked for its own.
 pub(crate) fn guess_era(shared: &Shared) {
-    let Some(hello) = shared.memory().unguessed() else { return };
+    let Some(hello) = shared.lock().memory.era.unguessed() else { return };
     let era = likely_era(shared, &hello); // It may read a file: not under the lock.
-    shared.memory().guess(era);
+    shared.lock().memory.era.guess(era);
 }
 
 /// Greets the server of this session.
@@ -39,9 +39,9 @@ pub(crate) async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> 
         // It was asked and did not live to answer.
         Greeting::Asked(hello) => {
             let legacy = Greeting::legacy(&hello);
-            let mut memory = shared.memory();
-            memory.assume_legacy(hello, false);
-            memory.count_try();
+            let era = &mut shared.lock().memory.era;
+            era.assume_legacy(hello, false);
+            era.count_try();
             legacy
         }
         known => known,
@@ -66,24 +66,25 @@ fn likely_era(shared: &Shared, hello: &Hello) -> Era {
 /// A guess may be wrong: then we ask. What was found out is remembered.
 fn look_again(shared: &Shared, greeted: Greeted) -> Greeted {
     use Fault::{HandshakeRefused, NotMcp, Status, WrongEra};
-    let mut memory = shared.memory();
-    let modern = memory.is_modern();
+    let mut state = shared.lock();
+    let era = &mut state.memory.era;
+    let modern = era.is_modern();
     let refused = match &greeted {
-        Err(Some(HandshakeRefused { .. } | WrongEra)) => memory.is_guess(),
-        Err(Some(NotMcp { .. } | Status { code: ..500, .. })) => memory.is_guess() && modern,
+        Err(Some(HandshakeRefused { .. } | WrongEra)) => era.is_guess(),
+        Err(Some(NotMcp { .. } | Status { code: ..500, .. })) => era.is_guess() && modern,
         _ => false,
     };
-    if refused && memory.take_back_guess().is_some() {
-        drop(memory);
+    if refused && era.take_back_guess().is_some() {
+        drop(state);
         if let Some((file, address)) = &shared.settings.era_file {
             file.forget(address);
         }
         return Err(Some(WrongEra));
     }
     if greeted.is_ok() {
-        let found_out = !memory.is_guess() && !memory.is_provisional();
-        memory.era_is_known();
-        drop(memory);
+        let found_out = !era.is_guess() && !era.is_provisional();
+        era.era_is_known();
+        drop(state);
         if let Some((file, address)) = shared.settings.era_file.as_ref().filter(|_| found_out) {
             file.remember(address, modern);
         }
@@ -116,7 +117,7 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
                         if answer.error_code() == Some(error_code::METHOD_NOT_FOUND)
                             && let Some(hello) = hello(shared, &params)
                         {
-                            shared.memory().ask_again(hello);
+                            shared.lock().memory.era.ask_again(hello);
                         }
                         refused(shared, &answer)
                     }
@@ -131,9 +132,9 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
                 check(shared, before, &now)?;
             }
             {
-                let mut memory = shared.memory();
-                memory.greeting = Greeting::Legacy { params, agreed: Some(agreed.unwrap_or(now)) };
-                memory.welcome = welcome(&answer, false);
+                let era = &mut shared.lock().memory.era;
+                era.greeting = Greeting::Legacy { params, agreed: Some(agreed.unwrap_or(now)) };
+                era.welcome = welcome(&answer, false);
             }
             let line = frame::notification(notification::INITIALIZED, None);
             shared.deliver(epoch, line).await.map_err(Some)
@@ -144,19 +145,21 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
             let changed = Fault::VersionChanged { was: MODERN.into(), is: "another revision".into() };
             match answer.error_code() {
                 // Not a word of the modern era.
-                _ if shared.memory().is_guess() && !speaks_modern(&answer) => Err(Some(Fault::WrongEra)),
+                _ if shared.lock().memory.era.is_guess() && !speaks_modern(&answer) => {
+                    Err(Some(Fault::WrongEra))
+                }
                 Some(error_code::UNSUPPORTED_PROTOCOL_VERSION)
                     if names_our_revision(&answer) != Some(true) =>
                 {
                     Err(Some(changed))
                 }
-                _ if shared.greets && !speaks_modern(&answer) => {
+                _ if shared.settings.greets && !speaks_modern(&answer) => {
                     // Insisted on, and not spoken: without a welcome there is nothing to tell the client.
-                    let known = shared.memory().welcome.is_some();
+                    let known = shared.lock().memory.era.welcome.is_some();
                     Err(Some(if known { changed } else { refused(shared, &answer) }))
                 }
                 _ => {
-                    shared.memory().welcome = welcome(&answer, true);
+                    shared.lock().memory.era.welcome = welcome(&answer, true);
                     Ok(())
                 }
             }
@@ -168,33 +171,33 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
 /// Which era does the server speak? A server of the other one is started afresh: some are spoilt by the question.
 async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Greeted {
     let meta = Greeting::envelope(&hello);
-    shared.memory().greeting = Greeting::Asked(hello.clone());
-    shared.tell(Event::Begun(epoch, Step::Discovering));
+    shared.lock().memory.era.greeting = Greeting::Asked(hello.clone());
+    shared.notify(Event::Begun(epoch, Step::Discovering));
     let era = match ask_twice(shared, epoch, &enveloped(&meta)).await {
         // Whoever knows only the legacy era need not know what a message of the other is.
         Some(Err(Some(Fault::Status { code: ..500, .. }))) => Greeting::legacy(&hello),
         Some(Err(fault)) => {
             // A process that dies of the question tells its era. An exchange that fails tells nothing.
-            if shared.desk().exchanger(epoch).is_some() {
-                shared.memory().forget_question();
+            if shared.lock().exchanges(epoch).is_some() {
+                shared.lock().memory.era.forget_question();
             }
             return Err(fault);
         }
         Some(Ok(answer)) => match speaks_modern(&answer) {
             true => {
-                shared.memory().welcome = welcome(&answer, true);
+                shared.lock().memory.era.welcome = welcome(&answer, true);
                 Greeting::modern(&hello)
             }
             false => Greeting::legacy(&hello),
         },
         // Silence is no answer: it is greeted as a legacy server, and asked again when it has shaken hands.
         None => {
-            shared.memory().assume_legacy(hello, true);
+            shared.lock().memory.era.assume_legacy(hello, true);
             return Err(Some(Fault::WrongEra));
         }
     };
     let modern = matches!(era, Greeting::Modern { .. });
-    shared.memory().greeting = era;
+    shared.lock().memory.era.greeting = era;
     if modern { Ok(()) } else { Err(Some(Fault::WrongEra)) }
 }
 
@@ -223,19 +226,19 @@ fn question_limit(shared: &Shared) -> Duration {
 /// A silent server has shaken hands as a legacy one. Under load a modern server may do that, too; now it is awake, so it is
 /// asked once more, before any client relies on its era.
 async fn verify(shared: &Shared, epoch: Epoch, handshake_took: Duration) -> Greeted {
-    let Some(hello) = shared.memory().take_assumed() else { return Ok(()) };
+    let Some(hello) = shared.lock().memory.era.take_assumed() else { return Ok(()) };
     let meta = Greeting::envelope(&hello);
-    shared.tell(Event::Begun(epoch, Step::Discovering));
+    shared.notify(Event::Begun(epoch, Step::Discovering));
     let policy = &shared.settings.policy;
     let most = question_limit(shared) / 4;
     let wait = handshake_took.clamp(VERIFY_AT_LEAST.min(most), most);
     let mut asked =
         shared.own_call(epoch, method::SERVER_DISCOVER, Some(&enveloped(&meta)), policy.connect_timeout * 2);
     let answered = within(wait, &mut asked).await;
-    shared.tell(Event::Begun(epoch, Step::Greeting));
+    shared.notify(Event::Begun(epoch, Step::Greeting));
     match answered {
         Some(Ok(Outcome::Answered(answer))) if speaks_modern(&answer) => {
-            shared.memory().become_modern(&hello);
+            shared.lock().memory.era.become_modern(&hello);
             return Err(Some(Fault::WrongEra));
         }
         // So it is a legacy server, whatever it says.
@@ -243,12 +246,12 @@ async fn verify(shared: &Shared, epoch: Epoch, handshake_took: Duration) -> Gree
         Some(Ok(Outcome::Failed(error))) => match error.fault.as_deref() {
             Some(Fault::Status { code: ..500, .. }) => {}
             // An exchange that fails tells nothing. A process that dies does, and its reader knows why.
-            _ if shared.desk().exchanger(epoch).is_some() => shared.memory().stay_provisional(),
+            _ if shared.lock().exchanges(epoch).is_some() => shared.lock().memory.era.stay_provisional(),
             _ => return Err(None),
         },
         Some(Err(_)) => return Err(None),
         None => {
-            shared.memory().stay_provisional();
+            shared.lock().memory.era.stay_provisional();
             remember_late_answer(shared, asked);
         }
     }
@@ -309,7 +312,7 @@ fn is_modern_error(answer: &Frame) -> bool {
 /// Where we greet ourselves: the server refused the legacy handshake in words of the modern era.
 fn become_modern(shared: &Shared, params: &[u8]) -> bool {
     let Some(hello) = hello(shared, params) else { return false };
-    shared.memory().become_modern(&hello);
+    shared.lock().memory.era.become_modern(&hello);
     true
 }
 
@@ -332,10 +335,8 @@ fn check(shared: &Shared, before: &Agreed, now: &Agreed) -> Greeted {
         let (was, is) = (before.version.clone(), escape(&now.version));
         return Err(Some(Fault::VersionChanged { was, is }));
     }
-    let lost = shared
-        .handshake
-        .used()
-        .find(|name| before.capabilities.contains(*name) && !now.capabilities.contains(*name));
+    let is_lost = |name: &str| before.capabilities.contains(name) && !now.capabilities.contains(name);
+    let lost = shared.lock().handshake.find_used(is_lost);
     match lost {
         Some(name) => Err(Some(Fault::CapabilityLost { name: name.into() })),
         None => Ok(()),
@@ -361,9 +362,4 @@ async fn ask(shared: &Shared, epoch: Epoch, method: &str, params: &[u8]) -> Resu
         Ok(Outcome::Failed(error)) => Err(error.fault.map(|fault| (*fault).clone())),
         Ok(Outcome::Refused) | Err(_) => Err(None),
     }
-}
-
-/// Parameters of a request of our own in the modern era.
-pub(crate) fn enveloped(meta: &[u8]) -> Bytes {
-    [b"{\"_meta\":", meta, b"}"].concat().into()
 }

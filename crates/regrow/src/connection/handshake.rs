@@ -1,19 +1,17 @@
-//! The client's own handshake, seen in passing: how far it is, and what the client has relied on since.
-
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+//! The client's own handshake, as far as its requests and their responses tell.
 
 use regrow_core::{Epoch, Event, Step};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::method;
 
-use super::shared::Shared;
+use super::era::EraKnowledge;
 
 /// What the client's requests tell about it.
-pub(crate) struct Handshake {
+pub(crate) struct ClientHandshake {
     /// It has not greeted yet, and its requests tell how far its handshake is.
-    open: AtomicBool,
+    open: bool,
     /// Which capabilities it has used: a bit each.
-    used: AtomicU8,
+    used: u8,
 }
 
 /// Methods, and the capability that a client relies on when it uses them.
@@ -25,69 +23,55 @@ const CAPABILITIES: [(&str, &str); 5] = [
     ("logging/", "logging"),
 ];
 
-impl Handshake {
-    pub(crate) fn new(by_client: bool) -> Handshake {
-        Handshake { open: AtomicBool::new(by_client), used: AtomicU8::new(0) }
+impl ClientHandshake {
+    pub(crate) fn new(by_client: bool) -> ClientHandshake {
+        ClientHandshake { open: by_client, used: 0 }
     }
 
     /// Whether the client has still to greet.
     pub(crate) fn is_open(&self) -> bool {
-        self.open.load(Ordering::Relaxed)
-    }
-
-    fn close(&self) {
-        self.open.store(false, Ordering::Relaxed);
+        self.open
     }
 
     /// The client uses this method.
-    pub(crate) fn note_use(&self, method: &str) {
-        let bit = CAPABILITIES.iter().position(|(prefix, _)| method.starts_with(prefix));
-        if let Some(bit) = bit
-            && self.used.load(Ordering::Relaxed) & (1 << bit) == 0
-        {
-            self.used.fetch_or(1 << bit, Ordering::Relaxed);
+    pub(crate) fn note_use(&mut self, method: &str) {
+        if let Some(bit) = CAPABILITIES.iter().position(|(prefix, _)| method.starts_with(prefix)) {
+            self.used |= 1 << bit;
         }
     }
 
-    /// The capabilities that the client has used.
-    pub(crate) fn used(&self) -> impl Iterator<Item = &'static str> {
-        let used = self.used.load(Ordering::Relaxed);
-        let is_used = move |(bit, _): &(usize, _)| used & (1 << bit) != 0;
-        CAPABILITIES.iter().enumerate().filter(is_used).map(|(_, (_, name))| *name)
+    /// The first capability that the client has used and for which this holds.
+    pub(crate) fn find_used(&self, holds: impl Fn(&str) -> bool) -> Option<&'static str> {
+        let is_used =
+            |(bit, (_, name)): &(usize, &(&str, &'static str))| self.used & (1 << bit) != 0 && holds(name);
+        CAPABILITIES.iter().enumerate().find(is_used).map(|(_, (_, name))| *name)
     }
-}
 
-impl Shared {
     /// The client's first requests tell how far its handshake is.
-    pub(crate) fn greeting_step(&self, epoch: Epoch, request: &Frame) -> Option<Event> {
+    pub(crate) fn sent(&mut self, epoch: Epoch, request: &Frame, era: &mut EraKnowledge) -> Option<Event> {
         match request.method()? {
             method::INITIALIZE => Some(Event::Begun(epoch, Step::Greeting)),
             method::SERVER_DISCOVER => Some(Event::Begun(epoch, Step::Discovering)),
             method::PING => None,
             _ => {
                 if request.protocol_version().is_some() {
-                    self.memory().observe_modern(request);
-                    self.handshake.close();
+                    era.observe_modern(request.meta());
+                    self.open = false;
                 }
                 Some(Event::Connected(epoch))
             }
         }
     }
 
-    /// The client's own handshake was answered; says what that means for the session.
-    pub(crate) fn greeting_answered(&self, epoch: Epoch, request: &Frame, result: Option<&[u8]>) {
-        let method = request.method().unwrap_or_default();
-        if !method::is_handshake(method) {
-            return;
-        }
-        match result {
-            Some(_) => {
-                self.handshake.close();
-                self.tell(Event::Connected(epoch));
+    /// A request was answered. If it was the client's handshake, what that means for the session.
+    pub(crate) fn answered(&mut self, epoch: Epoch, method: &str, accepted: bool) -> Option<Event> {
+        match method::is_handshake(method) {
+            true if accepted => {
+                self.open = false;
+                Some(Event::Connected(epoch))
             }
-            // The client decides what to ask next.
-            None if self.handshake.is_open() => self.tell(Event::Opened(epoch)),
-            None => {}
+            true if self.open => Some(Event::Opened(epoch)), // The client decides what to ask next.
+            _ => None,
         }
     }
 }

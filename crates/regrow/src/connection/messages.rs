@@ -11,9 +11,10 @@ use regrow_protocol::lines::Line;
 use regrow_protocol::{error_code, method, notification};
 use serde_json::value::RawValue;
 
-use super::memory::Memory;
+use super::events::OwnerEvent;
+use super::memory::Observation;
+use super::session::Session;
 use super::shared::Shared;
-use super::state::News;
 use crate::call::{Caller, Outcome, Pending};
 use crate::error::ErrorKind;
 use crate::inbox::{Incoming, Unasked};
@@ -36,12 +37,7 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    pub(crate) fn new(shared: Arc<Shared>, epoch: Epoch) -> Messages {
-        Messages { shared, epoch, call: None }
-    }
-
-    /// Those that come on the exchange of this call.
-    pub(crate) fn of(shared: Arc<Shared>, epoch: Epoch, call: Option<CallId>) -> Messages {
+    pub(crate) fn new(shared: Arc<Shared>, epoch: Epoch, call: Option<CallId>) -> Messages {
         Messages { shared, epoch, call }
     }
 
@@ -80,7 +76,7 @@ impl Messages {
             (message, rest) = frame::split_first(&rest).unwrap_or((rest, Bytes::new()));
         }
         if !rest.is_empty() {
-            self.shared.desk().oddities.garbage += 1; // More than anybody sends in one line.
+            self.shared.lock().oddities.garbage += 1; // More than anybody sends in one line.
         }
         if expected { Taken::Expected } else { Taken::ByItself }
     }
@@ -98,7 +94,8 @@ impl Messages {
 
     /// Says this once for each session.
     fn log_once(&self, what: &'static str) {
-        if self.shared.desk().is_new(self.epoch, what) {
+        let logs = |session: &mut Session| session.logs_first(what);
+        if self.shared.lock().session_of(self.epoch).is_some_and(logs) {
             tracing::warn!(server = &*self.shared.settings.name, "{what}");
         }
     }
@@ -111,7 +108,7 @@ impl Messages {
                 Some(unasked) => self.answer_unasked(&id, unasked),
                 None => {
                     // Nobody can answer a session that is being ended.
-                    if method == method::ELICITATION_CREATE && self.shared.desk().is_live(self.epoch) {
+                    if method == method::ELICITATION_CREATE && self.shared.lock().is_live(self.epoch) {
                         self.shared.question(id, true);
                     }
                     self.hand_on(frame);
@@ -155,7 +152,7 @@ impl Messages {
         let call = id.as_ref().and_then(call_id);
         let pending = call.and_then(|call| self.shared.answer(self.epoch, call, !frame.is_error()));
         let Some(pending) = pending else {
-            self.shared.desk().oddities.stray += 1;
+            self.shared.lock().oddities.stray += 1;
             return Taken::ByItself;
         };
         if id != call.map(|call| RawId::from(call.0)) {
@@ -163,33 +160,39 @@ impl Messages {
         }
         let method = pending.request.method().unwrap_or_default();
         if method == method::SUBSCRIPTIONS_LISTEN {
-            self.shared.desk().stream_changed();
+            self.shared.lock().stream_changed();
             let end = frame::stream_end(frame, &pending.caller_id).and_then(|line| Frame::parse(line).ok());
             pending.reply.end(Outcome::Answered(end.unwrap_or_else(|| frame.clone())));
             return Taken::Expected;
         }
         if pending.request.has_task() {
-            self.shared.desk().remember_task(self.epoch, &pending.request);
+            self.shared.lock().remember_task(self.epoch, &pending.request);
         }
-        if Memory::is_notable(method) && pending.caller != Caller::Own {
-            self.note(&pending, frame);
+        if pending.caller != Caller::Own {
+            self.note(&pending.request, frame.result());
         }
         pending.reply.end(Outcome::Answered(frame.clone()));
         Taken::Expected
     }
 
-    fn note(&self, pending: &Pending, frame: &Frame) {
-        if let Some(result) = frame.result() {
-            let remembered = self.shared.memory().observe(&pending.request, result);
-            if !remembered {
-                let server = &*self.shared.settings.name;
-                tracing::warn!(
-                    server,
-                    "too many subscriptions: one will not outlive a restart of the server"
-                );
-            }
+    /// Remembers what a later session must be told, and how the client's handshake goes.
+    fn note(&self, request: &Frame, result: Option<&[u8]>) {
+        let observation = result.and_then(|result| Observation::read(request, result));
+        let method = request.method().unwrap_or_default();
+        if observation.is_none() && !method::is_handshake(method) {
+            return;
         }
-        self.shared.greeting_answered(self.epoch, &pending.request, frame.result());
+        let mut state = self.shared.lock();
+        let remembered = observation.is_none_or(|observation| state.memory.observe(observation));
+        let event = state.handshake.answered(self.epoch, method, result.is_some());
+        drop(state);
+        if let Some(event) = event {
+            self.shared.notify(event);
+        }
+        if !remembered {
+            let server = &*self.shared.settings.name;
+            tracing::warn!(server, "too many subscriptions: one will not outlive a restart of the server");
+        }
     }
 
     /// Whether a notification of the server concerns the client.
@@ -198,7 +201,7 @@ impl Messages {
             notification::PROGRESS => {
                 // Progress that comes after its answer, or after its timeout, would confuse.
                 let token = frame.progress_token().unwrap_or_default();
-                self.shared.desk().progress(self.shared.now(), token)
+                self.shared.lock().progress(self.shared.now(), token)
             }
             notification::CANCELLED => {
                 let Some(id) = frame.request_id() else { return true };
@@ -209,8 +212,8 @@ impl Messages {
                 true
             }
             _ if method.ends_with("/list_changed") => {
-                let mut desk = self.shared.desk();
-                let Some(session) = desk.session.as_mut() else { return true };
+                let mut state = self.shared.lock();
+                let Some(session) = state.session.as_mut() else { return true };
                 let Some(kept_back) = session.kept_back.as_mut() else { return true };
                 kept_back.insert(method.to_owned());
                 session.signals.kept_back.notify_one();
@@ -224,11 +227,11 @@ impl Messages {
     fn ends_stream(&self, id: &RawId) -> bool {
         let Some(id) = call_id(id) else { return false };
         let is_stream = |stream: &Pending| stream.request.method() == Some(method::SUBSCRIPTIONS_LISTEN);
-        if !self.shared.desk().supervisor.ledger.reply(id).is_some_and(is_stream) {
+        if !self.shared.lock().supervisor.ledger.reply(id).is_some_and(is_stream) {
             return false;
         }
         if let Some(stream) = self.shared.answer(self.epoch, id, false) {
-            self.shared.desk().stream_changed();
+            self.shared.lock().stream_changed();
             // As a result: every client takes that for a regular end.
             let end = Frame::built(frame::stream_complete(&stream.caller_id));
             stream.reply.end(Outcome::Answered(end));
@@ -240,16 +243,16 @@ impl Messages {
     fn hand_on_notification(&self, frame: Frame) {
         let Some(wire) = frame.subscription_id() else { return self.hand_on(frame) };
         let caller_id = {
-            let mut desk = self.shared.desk();
-            let stream = call_id(&wire).and_then(|id| desk.supervisor.ledger.reply_mut(id));
+            let mut state = self.shared.lock();
+            let stream = call_id(&wire).and_then(|id| state.supervisor.ledger.reply_mut(id));
             let acknowledges = frame.method() == Some(notification::SUBSCRIPTIONS_ACKNOWLEDGED);
             match stream {
                 Some(stream) if acknowledges => {
                     let before = stream.acknowledged.replace(self.epoch);
                     let caller_id = stream.caller_id.clone();
-                    desk.stream_changed();
+                    state.stream_changed();
                     if before == Some(self.epoch) {
-                        desk.tell(News::Unheard(self.epoch)); // It was cut, and is open again.
+                        state.events.push(OwnerEvent::Missed(self.epoch)); // It was cut, and is open again.
                         self.shared.wake.notify_one();
                     }
                     if before.is_some() {
@@ -259,7 +262,7 @@ impl Messages {
                 }
                 Some(stream) => stream.caller_id.clone(),
                 None => {
-                    desk.oddities.stray += 1;
+                    state.oddities.stray += 1;
                     return;
                 }
             }
@@ -281,24 +284,24 @@ impl Messages {
         if self.call.is_none() && token.is_none() {
             return None;
         }
-        let desk = self.shared.desk();
+        let state = self.shared.lock();
         let call = match token {
             Some(token) => {
-                desk.supervisor.ledger.find(|call| call.request.meta_progress_token() == Some(token))
+                state.supervisor.ledger.find(|call| call.request.meta_progress_token() == Some(token))
             }
             None => self.call,
         };
-        let call = desk.supervisor.ledger.reply(call?)?;
+        let call = state.supervisor.ledger.reply(call?)?;
         (call.caller == Caller::Client).then(|| call.caller_id.clone())
     }
 
     /// A message that we cannot use. If it was an answer to one of these, its caller is told: no deadline need pass for that.
     fn unusable(&self, salvage: &Salvaged, ids: Vec<RawId>, kind: ErrorKind) -> Taken {
         {
-            let mut desk = self.shared.desk();
+            let mut state = self.shared.lock();
             match kind {
-                ErrorKind::TooLarge { .. } => desk.oddities.too_long += 1,
-                _ => desk.oddities.garbage += 1,
+                ErrorKind::TooLarge { .. } => state.oddities.too_long += 1,
+                _ => state.oddities.garbage += 1,
             }
         }
         self.log_once(match kind {

@@ -8,13 +8,16 @@ use regrow_core::{
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep, sleep_until};
 
 use super::attempt;
 use super::compare;
+use super::events::OwnerEvent;
+use super::hangup::{self, ended};
 use super::probe;
-use super::shared::{LastWords, Shared};
-use super::state::News;
+use super::session::Session;
+use super::settings::LastWords;
+use super::shared::Shared;
 use crate::call::{Pending, shielded};
 use crate::notice::{Notice, Status};
 use crate::transport::{self, Transport};
@@ -23,10 +26,6 @@ use crate::transport::{self, Transport};
 const FIRST_LINES: usize = 5;
 /// and of the last.
 const LAST_LINES: usize = 10;
-/// What the helpers of a stubborn server get to end by themselves.
-const MOMENT: Duration = Duration::from_millis(100);
-/// How long the reader of an ended process may take to read what is left.
-const READER_ENDS: Duration = Duration::from_secs(1);
 
 /// What it took to close a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,11 +74,11 @@ impl Owner {
 
     pub(crate) async fn run(mut self) {
         let mending = tokio::spawn(mending(self.shared.clone(), self.transport.clone()));
-        while !self.shared.desk().supervisor.lifecycle().is_closed() {
+        while !self.shared.lock().supervisor.lifecycle().is_closed() {
             self.next().await;
-            let news: Vec<News> = self.shared.desk().news.drain(..).collect();
-            for news in news {
-                if let Some(event) = self.event(news) {
+            let events = self.shared.lock().events.take();
+            for event in events {
+                if let Some(event) = self.event(event) {
                     self.handle(event);
                 }
             }
@@ -87,21 +86,19 @@ impl Owner {
             self.publish();
         }
         mending.abort();
-        let old = self.shared.desk().stop_old();
-        for task in old {
-            let _ = task.await; // Stopped, or done; either way nothing of it runs.
-        }
+        let retired = self.shared.lock().stop_retired();
+        ended(retired).await;
         shielded(|| self.shared.inbox.over());
         self.farewell.send_replace(Some(self.bye.clone()));
     }
 
-    /// Waits until there is news, or a deadline has come.
+    /// Waits until something has happened, or a deadline has come.
     async fn next(&mut self) {
         let deadline = {
             let now = self.shared.now();
-            let mut desk = self.shared.desk();
-            let deadline = desk.supervisor.sleep(now);
-            if !desk.news.is_empty() {
+            let mut state = self.shared.lock();
+            let deadline = state.supervisor.sleep(now);
+            if !state.events.is_empty() {
                 return;
             }
             deadline
@@ -115,18 +112,18 @@ impl Owner {
         }
     }
 
-    /// What news mean to the supervisor, if anything.
-    fn event(&mut self, news: News) -> Option<Event> {
-        match news {
-            News::Event(event) => Some(event),
-            News::Unheard(epoch) => {
+    /// What the supervisor must hear of this, if anything.
+    fn event(&mut self, event: OwnerEvent) -> Option<Event> {
+        match event {
+            OwnerEvent::Supervisor(event) => Some(event),
+            OwnerEvent::Missed(epoch) => {
                 tokio::spawn(compare::catch_up(self.shared.clone(), epoch));
                 None
             }
-            News::Gone(epoch, ended, helpers) => {
+            OwnerEvent::Gone(epoch, ended, helpers) => {
                 let disorder = ended.as_ref().and_then(|ended| ended.disorder()).cloned();
-                let desk = self.shared.desk();
-                let lifecycle = desk.supervisor.lifecycle();
+                let state = self.shared.lock();
+                let lifecycle = state.supervisor.lifecycle();
                 if lifecycle.is_closing() && epoch == lifecycle.epoch() {
                     self.bye.ended = ended;
                     self.bye.helpers = helpers;
@@ -139,11 +136,11 @@ impl Owner {
     fn handle(&mut self, event: Event) {
         let now = self.shared.now();
         let outputs = {
-            let mut desk = self.shared.desk();
+            let mut state = self.shared.lock();
             // Most often an answer woke us, and nothing is due: then nobody looks at the facts, which cost a system call.
-            let is_idle = event == Event::Tick && desk.supervisor.is_idle(now);
-            let facts = if is_idle { Facts::default() } else { self.shared.facts(&mut desk) };
-            desk.handle(now, event, &facts)
+            let is_idle = event == Event::Tick && state.supervisor.is_idle(now);
+            let facts = if is_idle { Facts::default() } else { self.shared.facts(&mut state) };
+            state.handle(now, event, &facts)
         };
         let mut starting = false;
         for output in outputs {
@@ -173,14 +170,8 @@ impl Owner {
                     hangup.abort();
                 }
             }
-            Output::Settled(epoch, fault) => {
-                if matches!(fault, Fault::Replaced | Fault::Parked) {
-                    self.shared.memory().forget_question();
-                }
-                shielded(|| self.shared.inbox.lost(epoch));
-            }
-            Output::Retired(epoch) => shielded(|| self.shared.inbox.lost(epoch)),
-            Output::Dispatch(epoch) => self.shared.dispatch(self.shared.desk(), epoch),
+            Output::Settled(epoch, _) | Output::Retired(epoch) => shielded(|| self.shared.inbox.lost(epoch)),
+            Output::Dispatch(epoch) => self.shared.dispatch(self.shared.lock(), epoch),
             Output::TimedOut(failure) => {
                 if let Some(fault @ Fault::HandshakeTimeout { .. }) = failure.fault.as_deref() {
                     self.hear_last_words(fault, true);
@@ -214,7 +205,7 @@ impl Owner {
             LastWords::Always => true,
         };
         if are_told {
-            let process = self.shared.desk().session.as_ref().map(|session| session.process.clone());
+            let process = self.shared.lock().session.as_ref().map(|session| session.process.clone());
             let said = process.map(|process| process.stderr().cut(FIRST_LINES, LAST_LINES));
             let mask = &self.shared.settings.mask;
             self.last_words = said.map(|said| said.map(|line| mask.apply(line)).lines()).unwrap_or_default();
@@ -224,22 +215,17 @@ impl Owner {
     /// Ends a session, to which nothing is written any more; that goes on beside us.
     fn hang_up(&mut self, epoch: Epoch, manner: Manner, ladder: Ladder) {
         if self.hangup.as_ref().is_some_and(|hangup| !hangup.is_finished()) {
-            // It is being ended already; from now on the faster times hold.
-            let mut desk = self.shared.desk();
-            drop(desk.stop_exchanges(epoch));
-            let process = desk.session_of(epoch).map(|session| session.process.clone());
-            drop(desk);
-            drop(process.map(|process| process.end(ladder)));
-            return;
+            return hangup::hurry(&self.shared, epoch, ladder);
         }
         let attempt = self.attempt.take();
-        self.hangup = Some(tokio::spawn(hang_up(self.shared.clone(), epoch, attempt, manner, ladder)));
+        self.hangup =
+            Some(tokio::spawn(hangup::hang_up(self.shared.clone(), epoch, attempt, manner, ladder)));
     }
 
     fn notify(&self, now: Time, what: What) {
         let server = self.shared.settings.name.clone();
         let remote = self.transport.is_remote();
-        let again = self.shared.desk().supervisor.sessions() > 1;
+        let again = self.shared.lock().supervisor.sessions() > 1;
         let notice = Notice { server, at: now - Time::ZERO, what, again, remote };
         let server = &*notice.server;
         match notice.is_bad() {
@@ -250,22 +236,22 @@ impl Owner {
     }
 
     fn publish(&self) {
-        let mut desk = self.shared.desk();
-        let ended = desk.take_ended();
-        desk.shown = desk.supervisor.ledger.len();
-        let pid = desk.session.as_ref().filter(|session| !session.lost).and_then(|s| s.process.pid());
-        let supervisor = &desk.supervisor;
+        let mut state = self.shared.lock();
+        let ended = state.take_ended();
+        state.shown = state.supervisor.ledger.len();
+        let pid = state.session.as_ref().and_then(Session::pid);
+        let supervisor = &state.supervisor;
         let status = Status {
             state: supervisor.lifecycle().state().clone(),
             epoch: supervisor.lifecycle().epoch(),
             last_fault: supervisor.last_fault().cloned(),
             budget_left: supervisor.lifecycle().budget_left(self.shared.now()),
-            pending: desk.shown,
+            pending: state.shown,
             sessions: supervisor.sessions(),
             pid,
-            oddities: desk.oddities,
+            oddities: state.oddities,
         };
-        drop(desk);
+        drop(state);
         drop(ended); // Not under the lock.
         self.status.send_if_modified(|old| {
             let changed = *old != status;
@@ -275,65 +261,6 @@ impl Owner {
     }
 }
 
-/// Ends what an attempt or session has running, and tells when nothing is left.
-async fn hang_up(
-    shared: Arc<Shared>,
-    epoch: Epoch,
-    attempt: Option<JoinHandle<()>>,
-    manner: Manner,
-    ladder: Ladder,
-) {
-    if let Some(attempt) = attempt {
-        attempt.abort();
-        let _ = attempt.await; // Aborted, or done; either way nothing of it runs.
-    }
-    // Again: the attempt may have put its session there since we were told to.
-    let session = shared.desk().hang_up(shared.now(), epoch, manner, ladder);
-    let left = shared.desk().leave_exchanges(shared.now(), epoch);
-    if let Some(tasks) = left {
-        for task in tasks {
-            let _ = task.await; // Stopped, or done; either way nothing of it runs.
-        }
-        return shared.tell(News::Gone(epoch, None, 0));
-    }
-    // What one exchange has found out, the others are about to; and a client that left may still read.
-    let patience = match manner {
-        Manner::Failed => shared.settings.policy.abandon_after, // Or until their calls are settled.
-        Manner::ClientLeft => ladder.length(),
-        Manner::Planned | Manner::Told => Duration::ZERO,
-    };
-    let _ = timeout(patience, shared.exchanges_end(epoch)).await;
-    shared.stop_exchanges(epoch).await;
-    let mut ended = None;
-    let mut helpers = 0;
-    if let Some((process, signals)) = session {
-        let killed = ended.insert(process.end(ladder).await).killed;
-        // Only now: if we are abandoned before, it goes with its session.
-        let reader = shared.desk().session.as_mut().and_then(|session| session.reader.take());
-        if let Some(mut reader) = reader {
-            signals.finish.notify_one();
-            if timeout(READER_ENDS, &mut reader).await.is_err() {
-                reader.abort();
-            }
-        }
-        let (grace, closing) = {
-            let mut desk = shared.desk();
-            desk.close_input(epoch);
-            let grace = desk.session.take().map_or(ladder.kill_after, |session| session.grace);
-            desk.unblock(shared.now());
-            (grace, desk.supervisor.ledger.is_closed())
-        };
-        // The helpers of a server that used up all of its time get a moment, so that we end in ours.
-        let sweep = process.sweep(if killed { grace.min(MOMENT) } else { grace });
-        if closing {
-            helpers = sweep.await;
-        } else {
-            tokio::spawn(sweep); // The next session need not wait for helpers outside the group.
-        }
-    }
-    shared.tell(News::Gone(epoch, ended, helpers));
-}
-
 /// Who says that it is mended again and again is heard once in so long.
 const MENDED_AGAIN: Duration = Duration::from_secs(1);
 
@@ -341,7 +268,7 @@ const MENDED_AGAIN: Duration = Duration::from_secs(1);
 async fn mending(shared: Arc<Shared>, transport: Arc<dyn Transport>) {
     loop {
         transport.mended().await;
-        shared.tell(Event::Mended);
+        shared.notify(Event::Mended);
         sleep(MENDED_AGAIN).await;
     }
 }

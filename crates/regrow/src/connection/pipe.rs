@@ -1,6 +1,5 @@
-//! One live exchange: reads what the server sends, in order, and finds out how it ended.
+//! The tasks of a session on a pipe: one reads what the server sends, in order, and finds out how it ended; one writes.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -9,92 +8,34 @@ use regrow_core::{Epoch, Fault};
 use regrow_protocol::lines::LineReader;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::exchange::{self, Exchanger};
-use super::memory::Greeting;
 use super::messages::{Messages, Taken, panicked};
+use super::session::{Session, Signals};
 use super::shared::Shared;
-use super::state::{Session, Signals, Way};
+use super::state::ConnectionState;
 use crate::lines::read_line;
 use crate::pace::{Flow, Next};
-use crate::transport::{BoxFuture, Link, Process};
+use crate::transport::{BoxFuture, Process};
 use crate::within::within;
-use crate::writer::Writer;
 
 /// An exit follows the end of its pipes within this time; if none does, the server lives.
 const EXIT_FOLLOWS: Duration = Duration::from_millis(50);
 /// So much of what a dead server left in its pipe is read at most: more than any pipe holds.
 const LAST_WORDS: usize = 4 << 20;
 
-/// Puts the session on the desk and starts its tasks.
-pub(crate) fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeting: &Greeting) {
-    let signals = Arc::new(Signals::default());
-    let greeted_by_client = matches!(greeting, Greeting::ByClient);
-    let (way, process, pipes) = match link {
-        Link::Pipes(pipes) => {
-            (Way::Pipe(Writer::new(pipes.input)), pipes.process.clone(), Some((pipes.output, pipes.process)))
-        }
-        Link::Exchanges { exchanges, process } => {
-            (Way::Exchanges(Exchanger::new(shared.clone(), epoch, exchanges)), process, None)
-        }
+/// Starts the tasks of a session on a pipe. Both take the lock, which is held here, so they find the session in its place.
+pub(crate) fn start(shared: &Arc<Shared>, session: &mut Session, output: Box<dyn AsyncRead + Send + Unpin>) {
+    let reader = Reader {
+        shared: shared.clone(),
+        epoch: session.epoch,
+        messages: Messages::new(shared.clone(), session.epoch, None),
+        output,
+        lines: LineReader::new(shared.settings.max_line),
+        flow: Flow::new(),
+        process: session.process.clone(),
+        signals: session.signals.clone(),
     };
-    let session = Session {
-        epoch,
-        way: Some(way),
-        process,
-        signals: signals.clone(),
-        reader: None,
-        tasks: vec![],
-        hung_up: false,
-        writes_out: false,
-        grace: Duration::MAX,
-        lost: false,
-        forgotten: false,
-        greeted_by_client,
-        kept_back: None,
-        logged: BTreeSet::new(),
-    };
-    let mut desk = shared.desk();
-    desk.unblock(shared.now());
-    let session = desk.session.insert(session);
-    shared.hear();
-    if let Some((output, process)) = pipes {
-        let reader = Reader {
-            shared: shared.clone(),
-            epoch,
-            messages: Messages::new(shared.clone(), epoch),
-            output,
-            lines: LineReader::new(shared.settings.max_line),
-            flow: Flow::new(),
-            process,
-            signals: signals.clone(),
-        };
-        // Both take the lock, which is held here, so they find the session in its place.
-        session.reader = Some(tokio::spawn(reader.run()));
-        session.tasks.push(tokio::spawn(pump(shared.clone(), epoch, signals)));
-    }
-}
-
-/// After the handshake: hears what the server says outside of every exchange. On a pipe, the reader does.
-pub(crate) fn listen(shared: &Arc<Shared>, epoch: Epoch) {
-    let exchanges = {
-        let mut desk = shared.desk();
-        if !desk.is_live(epoch) {
-            return; // It is being ended already, and nothing may be begun on it.
-        }
-        let Some(exchanger) = desk.exchanger(epoch) else { return };
-        exchanger.exchanges().clone()
-    };
-    let mut listening = Box::pin(exchange::listen(shared.clone(), epoch, exchanges));
-    // Begun here and now: what the next call makes the server say is to be heard.
-    if listening.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-        return;
-    }
-    let mut desk = shared.desk();
-    if desk.is_live(epoch)
-        && let Some(session) = desk.session_of(epoch)
-    {
-        session.tasks.push(tokio::spawn(listening));
-    }
+    session.reader = Some(tokio::spawn(reader.run()));
+    session.pump = Some(tokio::spawn(pump(shared.clone(), session.epoch, session.signals.clone())));
 }
 
 /// Writes what the stream did not take at once.
@@ -102,17 +43,17 @@ async fn pump(shared: Arc<Shared>, epoch: Epoch, signals: Arc<Signals>) {
     loop {
         signals.pump.notified().await;
         let flushed = std::future::poll_fn(|cx| {
-            let desk = &mut *shared.desk();
-            let (ledger, session) = (&mut desk.supervisor.ledger, desk.session.as_mut());
-            match session.filter(|session| session.epoch == epoch).and_then(|session| session.outlet()) {
-                Some(Way::Pipe(writer)) => {
-                    writer.poll_flush(cx, |key, at| key.into_iter().for_each(|id| ledger.sent(id, at)))
-                }
-                _ => Poll::Ready(Ok(())), // We are ending it.
+            let ConnectionState { supervisor, session, .. } = &mut *shared.lock();
+            let session = session.as_mut().filter(|session| session.epoch == epoch);
+            match session.and_then(Session::flushes_to) {
+                Some(writer) => writer.poll_flush(cx, |call, at| {
+                    call.into_iter().for_each(|id| supervisor.ledger.sent(id, at));
+                }),
+                None => Poll::Ready(Ok(())), // We are ending it.
             }
         });
         match flushed.await {
-            Ok(()) => shared.desk().written_out(epoch),
+            Ok(()) => shared.lock().flushed(epoch),
             Err(_) => signals.broken.notify_one(),
         }
     }
@@ -161,7 +102,7 @@ impl Reader {
             self.read_last_words();
         }
         if self.lines.finish().is_some() {
-            self.shared.desk().oddities.garbage += 1; // Half a line.
+            self.shared.lock().oddities.garbage += 1; // Half a line.
         }
         let fault = match end {
             End::Exited(fault) => fault,

@@ -10,8 +10,7 @@ use regrow_protocol::{error_code, method};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::greet::enveloped;
-use super::memory::Greeting;
+use super::era::{Greeting, enveloped};
 use super::shared::Shared;
 use crate::call::Outcome;
 use crate::error::CallError;
@@ -31,7 +30,7 @@ enum Heard {
 
 /// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it. `now`: when this was decided.
 pub(crate) async fn probe(shared: Arc<Shared>, epoch: Epoch, now: Time) {
-    let exchanges = shared.desk().exchanger(epoch).map(|exchanger| exchanger.exchanges().clone());
+    let exchanges = shared.lock().exchanges(epoch).map(|set| set.exchanges.clone());
     let asked = ask(&shared, epoch);
     let heard = match exchanges {
         None => asked.await,
@@ -48,9 +47,9 @@ pub(crate) async fn probe(shared: Arc<Shared>, epoch: Epoch, now: Time) {
         },
     };
     match heard {
-        Heard::Answer => shared.tell(Event::ProbeAnswered(epoch, now)),
-        Heard::Refusal => shared.tell(Event::ProbeRefused(epoch)),
-        Heard::Fault(fault) => shared.tell(Event::ProbeFailed(epoch, fault)),
+        Heard::Answer => shared.notify(Event::ProbeAnswered(epoch, now)),
+        Heard::Refusal => shared.notify(Event::ProbeRefused(epoch)),
+        Heard::Fault(fault) => shared.notify(Event::ProbeFailed(epoch, fault)),
         Heard::Nothing => {}
     }
 }
@@ -81,17 +80,17 @@ async fn knock(shared: &Shared, exchanges: Arc<dyn Exchanges>) -> Heard {
 
 /// Asks in the words of the protocol.
 async fn ask(shared: &Shared, epoch: Epoch) -> Heard {
-    let (method, params) = match &shared.memory().greeting {
+    let (method, params) = match &shared.lock().memory.era.greeting {
         Greeting::Modern { meta } => (method::SERVER_DISCOVER, enveloped(meta)),
         _ => (method::PING, Bytes::from_static(b"{}")),
     };
     let end = shared.own_call(epoch, method, Some(&params), limit(shared)).await;
     match end {
         Ok(Outcome::Answered(answer)) => {
-            let mut desk = shared.desk();
-            desk.supervisor.ledger.ping_answered();
+            let mut state = shared.lock();
+            state.supervisor.ledger.ping_answered();
             // Where there is a knock, silence to both tells enough.
-            let refused = is_unknown_method(&answer) && desk.exchanger(epoch).is_none();
+            let refused = is_unknown_method(&answer) && state.exchanges(epoch).is_none();
             if refused { Heard::Refusal } else { Heard::Answer }
         }
         // Who answers with a status lives.
@@ -113,13 +112,13 @@ const ASKED: Duration = Duration::from_secs(3);
 /// Asks the server on this session whether it has forgotten it. All who want to know at the same time share one question.
 pub(crate) async fn is_forgotten(shared: &Arc<Shared>, epoch: Epoch) -> bool {
     let mut answer = {
-        let mut desk = shared.desk();
-        let live = desk.is_live(epoch);
-        let Some(exchanger) = desk.exchanger(epoch).filter(|_| live) else { return true };
-        let running = exchanger.asking.clone().filter(|asking| asking.has_changed().is_ok());
+        let mut state = shared.lock();
+        let live = state.is_live(epoch);
+        let Some(exchanges) = state.exchanges(epoch).filter(|_| live) else { return true };
+        let running = exchanges.asking.clone().filter(|asking| asking.has_changed().is_ok());
         running.unwrap_or_else(|| {
             let (tell, answer) = watch::channel(None);
-            exchanger.asking = Some(answer.clone());
+            exchanges.asking = Some(answer.clone());
             let shared = shared.clone();
             tokio::spawn(async move { tell.send_replace(Some(ask_for_session(&shared, epoch).await)) });
             answer
@@ -132,7 +131,7 @@ pub(crate) async fn is_forgotten(shared: &Arc<Shared>, epoch: Epoch) -> bool {
 async fn ask_for_session(shared: &Shared, epoch: Epoch) -> bool {
     match shared.own_call(epoch, method::PING, Some(b"{}"), ASKED).await {
         Ok(Outcome::Answered(_)) => {
-            shared.desk().supervisor.ledger.session_is_known();
+            shared.lock().supervisor.ledger.session_is_known();
             false
         }
         Ok(Outcome::Failed(CallError { fault: Some(fault), .. })) => fault.reach() == Reach::Session,

@@ -1,0 +1,199 @@
+//! How a connection is made.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use regrow_core::{Epoch, Policy, State};
+use regrow_protocol::version::Era;
+use serde_json::json;
+use tokio::sync::{broadcast, watch};
+
+use super::era::Greeting;
+use super::owner::Owner;
+use super::settings::{IsSafeTool, LastWords, Settings};
+use super::shared::Shared;
+use super::{Connection, Handle, MAX_LINE};
+use crate::eras::EraFile;
+use crate::inbox::{Inbox, Queue};
+use crate::mask::Mask;
+use crate::notice::{Oddities, Status};
+use crate::transport::Transport;
+use crate::upstream::Hello;
+
+/// Observers may fall behind by so many notices.
+const NOTICES: usize = 64;
+
+/// How a connection is made.
+pub struct Builder {
+    name: Arc<str>,
+    transport: Arc<dyn Transport>,
+    policy: Policy,
+    max_line: usize,
+    mask: Mask,
+    last_words: LastWords,
+    is_safe_tool: Option<IsSafeTool>,
+    inbox: Option<Arc<dyn Inbox>>,
+    greets: bool,
+    era: Era,
+    era_file: Option<(EraFile, String)>,
+    hello: Hello,
+    seed: u64,
+}
+
+impl Builder {
+    pub(super) fn new(name: Arc<str>, transport: Arc<dyn Transport>) -> Builder {
+        Builder {
+            name,
+            transport,
+            policy: Policy::default(),
+            max_line: MAX_LINE,
+            mask: Mask::default(),
+            last_words: LastWords::AtStart,
+            is_safe_tool: None,
+            inbox: None,
+            greets: true,
+            era: Era::Auto,
+            era_file: None,
+            hello: Hello {
+                client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
+                capabilities: json!({}),
+                legacy_version: None,
+            },
+            seed: std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The numbers that decisions depend on.
+    pub fn policy(mut self, policy: Policy) -> Builder {
+        self.policy = policy;
+        self
+    }
+
+    /// Longer lines of the server are refused.
+    pub fn max_line(mut self, bytes: usize) -> Builder {
+        self.max_line = bytes;
+        self
+    }
+
+    /// Secrets to take out of every text.
+    pub fn mask(mut self, mask: Mask) -> Builder {
+        self.mask = mask;
+        self
+    }
+
+    /// Lets the first and last lines of the server's stderr into every error, not only into those of a failed start.
+    pub fn stderr_in_errors(mut self, allowed: bool) -> Builder {
+        self.last_words = if allowed { LastWords::Always } else { LastWords::AtStart };
+        self
+    }
+
+    /// Keeps the server's stderr out of every error: those who share the connection must not read what it says about one of them.
+    pub fn no_stderr_in_errors(mut self) -> Builder {
+        self.last_words = LastWords::Never;
+        self
+    }
+
+    /// Tools that may be called again although an earlier call may have run.
+    pub fn safe_tools(mut self, is_safe: impl Fn(&str) -> bool + Send + Sync + 'static) -> Builder {
+        self.is_safe_tool = Some(Arc::new(is_safe));
+        self
+    }
+
+    /// The era to greet the server in.
+    pub fn era(mut self, era: Era) -> Builder {
+        self.era = era;
+        self
+    }
+
+    /// Remembers the era of this server, known by its address, over starts.
+    pub fn era_file(mut self, file: EraFile, address: impl Into<String>) -> Builder {
+        self.era_file = Some((file, address.into()));
+        self
+    }
+
+    /// Who we say we are, and what we can do for the server.
+    pub fn hello(mut self, hello: Hello) -> Builder {
+        self.hello = hello;
+        self
+    }
+
+    /// Relays for a client that greets the server itself. What the server sends by itself goes to this inbox.
+    pub fn relay_to(mut self, inbox: Arc<dyn Inbox>) -> Builder {
+        self.inbox = Some(inbox);
+        self.greets = false;
+        self
+    }
+
+    /// Like [`Builder::relay_to`], but we greet the server ourselves, in its own era. A client's `initialize` or
+    /// `server/discover` is then answered with the server's [`Welcome`], once there is a session.
+    pub fn bridge_to(mut self, inbox: Arc<dyn Inbox>) -> Builder {
+        self.inbox = Some(inbox);
+        self.greets = true;
+        self
+    }
+
+    /// Equal seeds give equal pauses.
+    pub fn seed(mut self, seed: u64) -> Builder {
+        self.seed = seed;
+        self
+    }
+
+    /// Makes the connection and starts its owner. The server is started with the first call, or by [`Connection::start`].
+    ///
+    /// Must be called inside a tokio runtime.
+    pub fn build(self) -> Connection {
+        let auto = self.era == Era::Auto && self.greets;
+        let era_file = self.era_file.filter(|_| auto);
+        let greeting = match self.era {
+            _ if !self.greets => Greeting::ByClient,
+            Era::Auto => Greeting::Unknown(self.hello),
+            Era::Legacy => Greeting::legacy(&self.hello),
+            Era::Modern => Greeting::modern(&self.hello),
+        };
+        let queue = self.inbox.is_none().then(|| Arc::new(Queue::new()));
+        let inbox = self.inbox.or_else(|| queue.clone().map(|queue| queue as Arc<dyn Inbox>));
+        let inbox = inbox.expect("one of the two was made above");
+        let mut policy = self.policy;
+        policy.probe_while_busy |= self.transport.is_remote();
+        let settings = Settings {
+            name: self.name,
+            policy: policy.clone(),
+            max_line: self.max_line,
+            mask: self.mask,
+            last_words: self.last_words,
+            is_safe_tool: self.is_safe_tool,
+            greets: self.greets,
+            era: self.era,
+            era_file,
+        };
+        let shared = Arc::new(Shared::new(settings, inbox, greeting, self.seed));
+        let (status, status_seen) = watch::channel(Status {
+            state: State::Idle,
+            epoch: Epoch(0),
+            last_fault: None,
+            budget_left: policy.budget.charges,
+            pending: 0,
+            sessions: 0,
+            pid: None,
+            oddities: Oddities::default(),
+        });
+        let (notices, _) = broadcast::channel(NOTICES);
+        let (farewell, farewell_seen) = watch::channel(None);
+        let weak_notices = notices.downgrade();
+        let owner = Owner::new(shared.clone(), self.transport, status, notices, farewell);
+        tokio::spawn(owner.run());
+        let handle = Handle {
+            shared: shared.clone(),
+            status: status_seen,
+            notices: weak_notices,
+            farewell: farewell_seen,
+            queue,
+            requests: AtomicU64::new(0),
+        };
+        Connection { shared, handle: Arc::new(handle) }
+    }
+}
