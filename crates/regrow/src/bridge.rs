@@ -11,6 +11,7 @@ mod listening;
 mod object;
 mod onto_legacy;
 mod onto_modern;
+mod polish;
 mod questions;
 mod rounds;
 mod streams;

@@ -45,9 +45,6 @@ use weak::WeakConnection;
 pub use builder::Builder;
 pub use owner::Farewell;
 
-/// Longer lines of a server are refused, unless told otherwise.
-pub const MAX_LINE: usize = 64 << 20;
-
 /// A supervised connection to one server. Clones are cheap and share it; when the last is dropped, it closes.
 #[derive(Clone)]
 pub struct Connection {

@@ -80,8 +80,7 @@ mod writer;
 
 pub use bridge::Bridge;
 pub use call::{Outcome, Reply, Request};
-pub use connection::Farewell;
-pub use connection::{Answer, Builder, Connection, MAX_LINE};
+pub use connection::{Answer, Builder, Connection, Farewell};
 pub use eras::{EraFile, cache_folder};
 pub use error::{CallError, ErrorKind, Gap};
 pub use excerpt::{Excerpt, Said};
@@ -93,5 +92,6 @@ pub use regrow_core as core;
 pub use regrow_protocol as protocol;
 pub use regrow_protocol::version::Era;
 pub use relay::{Asked, ErrorStyle, Port, relay};
+pub use transport::MAX_LINE;
 pub use upstream::{FarSide, Hello, Upstream, Welcome};
 pub use within::within;

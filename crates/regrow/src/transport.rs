@@ -19,6 +19,9 @@ pub mod http;
 #[cfg(unix)]
 pub mod stdio;
 
+/// The default limit for one message of a server.
+pub const MAX_LINE: usize = 64 << 20;
+
 /// A future that owns what it needs.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 

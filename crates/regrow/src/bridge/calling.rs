@@ -10,6 +10,7 @@ use super::Bridge;
 use super::calls::{Call, Client, Question};
 use super::object::Object;
 use super::onto_legacy::stripped;
+use super::polish::Polish;
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
 use crate::inbox::Incoming;
@@ -22,7 +23,7 @@ impl Bridge {
             return self.come_back(request, &shown, &params.object("inputResponses"));
         }
         let Request { frame, id, reply, since } = request;
-        let polish = self.polish(frame.method().unwrap_or_default());
+        let polish = Polish::new(frame.method().unwrap_or_default(), self.about());
         let sent = stripped(&frame);
         let mut state = self.state();
         let number = state.calls.next();

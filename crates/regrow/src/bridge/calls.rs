@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::Bridge;
 use super::object::Object;
-use super::onto_legacy::Polish;
+use super::polish::Polish;
 use super::timer::Timer;
 use super::words::{self, INPUT_REQUIRED};
 use crate::call::{Outcome, Reply};

@@ -1,8 +1,6 @@
 //! A modern client on a legacy server: its requests lose the modern envelope, and results get what the modern era
 //! requires.
 
-use std::sync::Arc;
-
 use regrow_protocol::frame::{Frame, Kind};
 use regrow_protocol::logging_level::LoggingLevel;
 use regrow_protocol::version::MODERN;
@@ -11,7 +9,7 @@ use serde_json::json;
 
 use super::calls::Call;
 use super::object::Object;
-use super::welcome::About;
+use super::polish::Polish;
 use super::words;
 use super::{Bridge, welcome};
 use crate::call::{Outcome, Reply, Request};
@@ -37,7 +35,7 @@ impl Bridge {
             }
             method => {
                 self.heed_level(&frame);
-                let reply = Box::new(Complete { polish: self.polish(method), reply });
+                let reply = Box::new(Complete { polish: Polish::new(method, self.about()), reply });
                 self.pass(Request { frame: stripped(&frame), id, reply, since });
             }
         }
@@ -74,19 +72,6 @@ impl Bridge {
     pub(super) fn tell(&self, method: &str, params: &Object, reply: Box<dyn Reply>) {
         let id = words::own_id("request", 0);
         self.pass(Request::new(words::request(&id, method, params), id, reply));
-    }
-
-    /// What a result of this method needs in the modern era.
-    pub(super) fn polish(&self, method: &str) -> Polish {
-        let is_cached = matches!(
-            method,
-            method::TOOLS_LIST
-                | method::PROMPTS_LIST
-                | method::RESOURCES_LIST
-                | method::RESOURCES_TEMPLATES_LIST
-                | method::RESOURCES_READ
-        );
-        Polish { is_cached, about: self.about() }
     }
 
     /// What a legacy server sends by itself, for a modern client.
@@ -132,29 +117,6 @@ fn wrong_version(request: &Frame) -> Option<Outcome> {
         "Unsupported protocol version",
         Some(data.to_string().as_bytes()),
     ))
-}
-
-/// What the modern era requires in a result.
-pub(super) struct Polish {
-    is_cached: bool,
-    about: Arc<About>,
-}
-
-impl Polish {
-    pub(super) fn apply(&self, outcome: Outcome) -> Outcome {
-        let Outcome::Answered(frame) = &outcome else { return outcome };
-        let Some(mut result) = frame.result().and_then(Object::read) else { return outcome };
-        result.put_if_absent("resultType", "complete");
-        if self.is_cached {
-            // How long it stays true, only the server knows.
-            result.put_if_absent("ttlMs", 0);
-            result.put_if_absent("cacheScope", "private");
-        }
-        let mut meta = result.object("_meta");
-        meta.put_if_absent(meta::SERVER_INFO, &self.about.server_info);
-        result.put("_meta", meta);
-        words::answer(&result.bytes())
-    }
 }
 
 /// A result on its way to a modern client.

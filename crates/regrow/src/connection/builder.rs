@@ -12,12 +12,12 @@ use super::era::Greeting;
 use super::owner::Owner;
 use super::settings::{IsSafeTool, LastWords, Settings};
 use super::shared::Shared;
-use super::{Connection, Handle, MAX_LINE};
+use super::{Connection, Handle};
 use crate::eras::EraFile;
 use crate::inbox::{Inbox, Queue};
 use crate::mask::Mask;
 use crate::notice::{Oddities, Status};
-use crate::transport::Transport;
+use crate::transport::{MAX_LINE, Transport};
 use crate::upstream::Hello;
 
 /// Observers may fall behind by so many notices.

@@ -21,6 +21,8 @@ use super::{BoxFuture, Link, Transport};
 mod access;
 mod address;
 mod answer;
+mod bookmark;
+mod causes;
 mod client;
 mod credential;
 mod departure;
@@ -41,6 +43,7 @@ mod parameters;
 mod refusal;
 mod request;
 mod response;
+mod said;
 mod stream;
 mod trust;
 mod userinfo;
@@ -98,7 +101,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { connect: Duration::from_secs(10), header: None, idle: None, max_message: crate::MAX_LINE }
+        Limits { connect: Duration::from_secs(10), header: None, idle: None, max_message: super::MAX_LINE }
     }
 }
 

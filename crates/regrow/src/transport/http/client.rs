@@ -169,9 +169,8 @@ impl ClientBuilder {
                     .map_err(|_| SetupError::Proxy { reason: "it is not a URL of a proxy".into() })?,
             ),
         };
-        let inner = builder
-            .build()
-            .map_err(|error| SetupError::Tls { reason: super::diagnose::root_cause(&error) })?;
+        let inner =
+            builder.build().map_err(|error| SetupError::Tls { reason: super::causes::root_cause(&error) })?;
         let proxies = matches!(self.proxy, Proxy::Environment).then(|| Arc::new(Matcher::from_system()));
         Ok(HttpClient { inner, tcp: tcp(), connect: self.connect, proxy: self.proxy.address(), proxies })
     }

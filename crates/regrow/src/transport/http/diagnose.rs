@@ -11,6 +11,7 @@ use rustls::AlertDescription;
 use url::Url;
 
 use super::address::address;
+use super::causes::{find, root_cause};
 use super::client::HttpClient;
 use super::names::UnknownName;
 
@@ -140,32 +141,4 @@ fn is_refusal(alert: AlertDescription) -> bool {
 
 fn is_end(error: &reqwest::Error) -> bool {
     find::<io::Error>(error).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
-}
-
-/// What the deepest cause says, escaped. The outer ones quote the URL.
-pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
-    let mut causes = causes(error);
-    let root =
-        causes.pop().map_or_else(|| "the request could not be made".to_owned(), |cause| cause.to_string());
-    escape(&root)
-}
-
-fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
-    causes(error).into_iter().find_map(|cause| cause.downcast_ref())
-}
-
-/// All that stands behind an error, outermost first.
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> Vec<&'a (dyn Error + 'static)> {
-    let mut causes = vec![];
-    let mut next = error.source();
-    while let Some(cause) = next {
-        causes.push(cause);
-        // An `io::Error` names as its source what is behind its inner error, not that itself.
-        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        next = match inner {
-            Some(inner) => Some(inner as &(dyn Error + 'static)),
-            None => cause.source(),
-        };
-    }
-    causes
 }

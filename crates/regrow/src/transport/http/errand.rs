@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
 use regrow_core::{Evidence, Fault};
 use regrow_protocol::frame::{self, Frame, Kind, RawId};
 use regrow_protocol::lines::Line;
 use regrow_protocol::{error_code, method};
+use serde::Deserialize;
 
 use super::link::HttpLink;
-use super::refusal::{error_message, excerpt, tells_of_lost_session};
+use super::said::{error_message, excerpt, tells_of_lost_session};
 use crate::transport::Ear;
 
 /// A message, who hears of it, and what it went out with.
@@ -65,12 +67,28 @@ impl Errand {
             if let Some(said) = self.tells_of_expiry(&frame) {
                 return Err(Fault::NoSession { code: 200, said, evidence: Evidence::Response });
             }
-            if let (Some(result), Some(id)) = (link.learn(self, &frame), &self.request) {
+            if let (Some(result), Some(id)) = (self.learn(link, &frame), &self.request) {
                 let line = frame::response(id, &result);
                 return Ok(self.ear.take(Line::Whole(line.slice(..line.trim_ascii_end().len()))));
             }
         }
         Ok(self.ear.take(if unaddressed { Line::Whole(self.addressed(&frame)) } else { line }))
+    }
+
+    /// Takes note of what an answer tells about the server. Before it is handed on: the next message may follow at once.
+    /// Gives another result where this is not to be handed on as it is.
+    fn learn(&self, link: &HttpLink, response: &Frame) -> Option<Vec<u8>> {
+        #[derive(Deserialize)]
+        struct Initialized {
+            #[serde(rename = "protocolVersion")]
+            version: String,
+        }
+        let result = response.result()?;
+        if self.is(method::INITIALIZE) {
+            let initialized = serde_json::from_slice::<Initialized>(result).ok();
+            link.set_version(initialized.and_then(|said| HeaderValue::try_from(said.version).ok()));
+        }
+        if self.modern && self.is(method::TOOLS_LIST) { link.parameters().learn(result) } else { None }
     }
 
     /// Some servers say it inside a good answer. Gives what they say.

@@ -12,7 +12,8 @@ use regrow_protocol::{error_code, method, notification};
 
 use super::errand::Errand;
 use super::link::HttpLink;
-use super::older::{self, Older};
+use super::older;
+use super::older::stream::Older;
 use super::refusal::{Meaning, Refusal};
 use super::request::{Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::{answer, listen, lookup, mirror};
@@ -56,7 +57,7 @@ impl Exchanges for HttpLink {
             match answered {
                 // Whatever it says, it lives.
                 Ok(Reply::Good(response)) => {
-                    answer::rest(response).await;
+                    response.rest().await;
                     Ok(())
                 }
                 Ok(Reply::Refused(_))
@@ -129,7 +130,7 @@ impl HttpLink {
             Reply::Refused(refusal) => self.refused(errand, &refusal),
             Reply::Good(response) => {
                 let code = response.status.as_u16();
-                answer::rest(response).await;
+                response.rest().await;
                 Ok(if errand.request.is_some() { Receipt::Elsewhere(code) } else { Receipt::Done })
             }
         }

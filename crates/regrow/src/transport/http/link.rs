@@ -4,19 +4,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::HeaderValue;
 use regrow_core::Fault;
-use regrow_protocol::frame::Frame;
-use regrow_protocol::method;
-use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::sync::{OnceCell, watch};
 use url::Url;
 
 use super::Http;
+use super::bookmark::Bookmark;
 use super::client::HttpClient;
-use super::errand::Errand;
-use super::older::Older;
+use super::older::stream::Older;
 use super::parameters::Parameters;
-use super::stream::Bookmark;
 use crate::mask::Mask;
 
 /// A link, from its opening to its end.
@@ -78,23 +74,6 @@ impl HttpLink {
         })
     }
 
-    /// Takes note of what an answer tells about the server. Before it is handed on: the next message may follow at once.
-    /// Gives another result where this is not to be handed on as it is.
-    pub(super) fn learn(&self, errand: &Errand, response: &Frame) -> Option<Vec<u8>> {
-        #[derive(Deserialize)]
-        struct Initialized {
-            #[serde(rename = "protocolVersion")]
-            version: String,
-        }
-        let result = response.result()?;
-        if errand.is(method::INITIALIZE) {
-            let initialized = serde_json::from_slice::<Initialized>(result).ok();
-            self.known().version =
-                initialized.and_then(|initialized| HeaderValue::try_from(initialized.version).ok());
-        }
-        if errand.modern && errand.is(method::TOOLS_LIST) { self.parameters().learn(result) } else { None }
-    }
-
     pub(super) fn open_session(&self, id: Option<HeaderValue>) {
         // A copy: the original holds on to all that was read with it.
         let id = id.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()).map(|mut id| {
@@ -116,6 +95,10 @@ impl HttpLink {
     /// Whether hands were shaken, so that the server may say something by itself.
     pub(super) fn has_session(&self) -> bool {
         matches!(self.known().session, Session::Open { .. })
+    }
+
+    pub(super) fn set_version(&self, version: Option<HeaderValue>) {
+        self.known().version = version;
     }
 
     pub(super) fn version(&self) -> Option<HeaderValue> {

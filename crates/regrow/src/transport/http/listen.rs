@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 use regrow_core::Fault;
 use tokio::time::Instant;
 
-use super::answer::{self, Content};
 use super::link::HttpLink;
 use super::request::Reply;
+use super::response::Content;
 use super::stream;
 use crate::transport::Ear;
 
@@ -27,7 +27,7 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Option<Fault>
     let mut had_stream = false;
     loop {
         let stream = match Box::pin(stream::open(link, bookmark.last.clone())).await {
-            Ok(Reply::Good(response)) if answer::content(&response) == Ok(Content::Events) => Some(response),
+            Ok(Reply::Good(response)) if response.content() == Ok(Content::Events) => Some(response),
             Ok(Reply::Refused(refusal)) if let Some(wait) = refusal.wait(SystemTime::now()) => {
                 tokio::time::sleep(wait.max(bookmark.retry)).await;
                 continue;

@@ -1,43 +1,29 @@
 //! The older HTTP+SSE (2024-11-05): messages go to an address that a stream names, and answers come on that stream.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use regrow_core::Fault;
 use regrow_protocol::events::Event;
 use regrow_protocol::lines::Line;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use tokio::time::timeout;
-use url::Url;
 
 use super::address::{Masked, same_origin};
-use super::answer::{self, Content};
+use super::bookmark::Bookmark;
 use super::errand::Errand;
 use super::link::HttpLink;
 use super::refusal::Refusal;
 use super::request::{Outgoing, Reply};
-use super::response::Response;
-use super::stream::{self, Bookmark};
-use crate::transport::{BoxFuture, Ear};
+use super::response::{Content, Response};
+use crate::transport::Ear;
 use crate::within::within;
+use stream::{Older, Stream, Switch};
 
-/// A stream that is open, and where messages go.
-pub(super) struct Older {
-    endpoint: Url,
-    ear: Arc<Switch>,
-    stream: Stream,
-}
+pub(super) mod stream;
 
 /// How long a message may still be answered when the stream is over.
 const LAST_WORD: Duration = Duration::from_millis(100);
-
-/// The task that reads the stream. It ends with the link, and with this.
-struct Stream {
-    /// Why the stream is over, once it is.
-    over: watch::Receiver<Option<Fault>>,
-    task: AbortHandle,
-}
 
 /// Whether such a refusal of a handshake is what a server of this kind gives.
 pub(super) fn is_hinted_by(refusal: &Refusal) -> bool {
@@ -51,7 +37,7 @@ impl Older {
         let limit = link.client.connect;
         let opened = within(limit, opening).await;
         let response = match opened {
-            Some(Ok(Reply::Good(response))) if answer::content(&response) == Ok(Content::Events) => response,
+            Some(Ok(Reply::Good(response))) if response.content() == Ok(Content::Events) => response,
             Some(Err(fault)) => return Err(fault),
             Some(Ok(_)) | None => return Ok(None),
         };
@@ -89,22 +75,6 @@ impl Older {
             fault = self.stream.end() => timeout(LAST_WORD, sending).await.unwrap_or(Err(fault)),
         }
     }
-
-    /// Resolves when the ear that the stream was opened with has its answer, or with the fault if that cannot come.
-    pub(super) async fn answered(&self) -> Result<(), Fault> {
-        let mut answered = self.ear.answered.subscribe();
-        tokio::select! {
-            biased;
-            _ = answered.wait_for(|answered| *answered) => Ok(()),
-            fault = self.stream.end() => Err(fault),
-        }
-    }
-
-    /// From now on this ear hears what comes; resolves with the end of the stream, which is that of the session.
-    pub(super) async fn listen(&self, ear: Arc<dyn Ear>) -> Fault {
-        *self.ear.current.lock().unwrap_or_else(PoisonError::into_inner) = ear;
-        self.stream.end().await
-    }
 }
 
 impl Stream {
@@ -123,7 +93,7 @@ impl Stream {
                     take(event, &ear, &endpoint);
                     Ok(false)
                 };
-                stream::until(&link, &heard, None, &mut response, &mut bookmark, take).await
+                super::stream::until(&link, &heard, None, &mut response, &mut bookmark, take).await
             };
             let fault = match link.during_life(read).await {
                 Some(Ok(_)) => Fault::SessionExpired { ran: true }, // In good order; what was sent may have run.
@@ -133,20 +103,6 @@ impl Stream {
             over.send_replace(Some(fault));
         });
         Stream { over: told, task: task.abort_handle() }
-    }
-
-    async fn end(&self) -> Fault {
-        match self.over.clone().wait_for(Option::is_some).await.map(|over| over.clone()) {
-            Ok(Some(fault)) => fault,
-            // The task is gone without a word: so is the runtime.
-            Ok(None) | Err(_) => Fault::Closed,
-        }
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -165,37 +121,5 @@ fn take(event: Event, ear: &Switch, endpoint: &watch::Sender<Option<String>>) {
             before.get_or_insert(named);
             first
         });
-    }
-}
-
-/// Hands on to the ear that was given last.
-struct Switch {
-    current: Mutex<Arc<dyn Ear>>,
-    answered: watch::Sender<bool>,
-}
-
-impl Switch {
-    fn current(&self) -> Arc<dyn Ear> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Ear for Switch {
-    fn sent(&self) -> bool {
-        true
-    }
-
-    fn heard(&self) {
-        self.current().heard();
-    }
-
-    fn take(&self, message: Line) -> bool {
-        let answered = self.current().take(message);
-        self.answered.send_if_modified(|before| !std::mem::replace(before, *before || answered) && answered);
-        answered
-    }
-
-    fn room(&self) -> BoxFuture<()> {
-        self.current().room()
     }
 }

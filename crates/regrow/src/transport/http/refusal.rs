@@ -8,9 +8,9 @@ use http::{HeaderMap, HeaderValue};
 use regrow_core::{Evidence, Fault};
 use regrow_protocol::error_code;
 use regrow_protocol::frame::{Frame, Kind};
-use regrow_protocol::text::Escaped;
 
 use super::errand::Errand;
+use super::said::{error_message, excerpt, tells_of_lost_session, tells_of_missing_session};
 
 /// An answer with such a status, and what could be read of its body.
 pub(super) struct Refusal {
@@ -30,7 +30,6 @@ pub(super) enum Meaning {
 
 /// At most so much of a refusal's body is read.
 pub(super) const MAX_BODY: usize = 1 << 20;
-const MAX_EXCERPT: usize = 200;
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 const USUAL_WAIT: Duration = Duration::from_secs(1);
 
@@ -140,37 +139,6 @@ impl Refusal {
         }
         excerpt(&text)
     }
-}
-
-/// `: text`, escaped and cut.
-pub(super) fn excerpt(text: &str) -> String {
-    let cut: String = text.chars().take(MAX_EXCERPT).collect();
-    let more = if cut.len() < text.len() { "..." } else { "" };
-    format!(": {}{more}", Escaped(&cut))
-}
-
-/// `error.message` of a response.
-pub(super) fn error_message(response: &Frame) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Said {
-        message: String,
-    }
-    Some(serde_json::from_slice::<Said>(response.error()?).ok()?.message)
-}
-
-/// Whether a text says that there is no such session (any more).
-pub(super) fn tells_of_lost_session(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    let lost = ["not found", "expired", "invalid", "unknown", "terminated", "does not exist", "no longer"];
-    text.contains("no valid session")
-        || text.contains("server not initialized")
-        || text.contains("session") && lost.iter().any(|word| text.contains(word))
-}
-
-fn tells_of_missing_session(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    let named = text.contains("session id") || text.contains("session-id");
-    named && (text.contains("missing") || text.contains("required"))
 }
 
 /// Seconds, or a date.

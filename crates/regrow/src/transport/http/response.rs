@@ -1,9 +1,15 @@
 //! The answer to a request, from its head on.
 
+use std::time::Duration;
+
 use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use regrow_core::Fault;
+use regrow_protocol::header;
+use regrow_protocol::text::escape;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::diagnose::{self, At};
 use super::wire::Wire;
@@ -14,6 +20,20 @@ pub(super) struct Response {
     pub(super) headers: HeaderMap,
     body: Body,
 }
+
+/// What a body is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Json,
+    Events,
+    /// Nobody said.
+    Unsaid,
+    Other(String),
+}
+
+/// How long the rest of an answer that says nothing more is waited for, so that its connection can be used again.
+const LINGER: Duration = Duration::from_millis(100);
+const LINGER_BYTES: usize = 64 * 1024;
 
 enum Body {
     /// On a connection of the pool.
@@ -43,8 +63,44 @@ impl Response {
         }
     }
 
+    /// What kind of body this is.
+    pub(super) fn content(&self) -> Result<Content, Fault> {
+        let text = |name| self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        if let Some(encoding) =
+            text(CONTENT_ENCODING).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
+        {
+            let found = format!("an answer packed with {}, which nobody asked for", escape(&encoding));
+            return Err(Fault::NotMcp { found });
+        }
+        let Some(full) = text(CONTENT_TYPE) else { return Ok(Content::Unsaid) };
+        let kind = full.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        Ok(match &kind[..] {
+            header::EVENT_STREAM => Content::Events,
+            "text/html" | "application/xhtml+xml" => Content::Other("an HTML page".into()),
+            kind if kind == header::JSON || kind.ends_with("+json") => Content::Json,
+            "" => Content::Unsaid,
+            kind => Content::Other(escape(&kind.chars().take(80).collect::<String>())),
+        })
+    }
+
+    /// Reads on to the end for a moment: only then can the connection be used again. The pool takes its own back by itself.
+    pub(super) async fn rest(mut self) -> Option<TcpStream> {
+        let mut left = LINGER_BYTES;
+        let read = async {
+            while let Ok(Some(chunk)) = self.chunk().await {
+                left = left.saturating_sub(chunk.len());
+                if left == 0 {
+                    return;
+                }
+            }
+        };
+        // Not in time: then it is closed, which is as good.
+        let _ = timeout(LINGER, read).await;
+        self.into_connection()
+    }
+
     /// The connection, if it is not the pool's and can be used again.
-    pub(super) fn into_connection(self) -> Option<TcpStream> {
+    fn into_connection(self) -> Option<TcpStream> {
         match self.body {
             Body::Pooled(_) => None,
             Body::Wire(wire) => wire.into_connection(),

@@ -8,44 +8,16 @@ use regrow_core::Fault;
 use regrow_protocol::events::{Event, Events};
 use regrow_protocol::lines::Line;
 
-use super::answer::{self, Content};
+use super::bookmark::Bookmark;
 use super::errand::Errand;
 use super::link::HttpLink;
 use super::request::{LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
-use super::response::Response;
+use super::response::{Content, Response};
 use crate::pace::Flow;
 use crate::transport::{Ear, Receipt};
 
-/// From where a stream goes on after it was cut.
-#[derive(Clone, Debug)]
-pub(super) struct Bookmark {
-    pub(super) last: Option<HeaderValue>,
-    pub(super) retry: Duration,
-}
-
 /// How often in a row a stream is resumed in vain.
 const MAX_RESUMES: u32 = 5;
-const USUAL_RETRY: Duration = Duration::from_millis(100);
-const RETRY: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30);
-
-impl Default for Bookmark {
-    fn default() -> Bookmark {
-        Bookmark { last: None, retry: USUAL_RETRY }
-    }
-}
-
-impl Bookmark {
-    fn note(&mut self, event: &Event) {
-        if let Some(id) = &event.id {
-            // An empty id takes the bookmark out.
-            self.last = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
-        }
-        if let Some(retry) = event.retry {
-            self.retry = retry.clamp(*RETRY.start(), *RETRY.end());
-        }
-    }
-}
-
 /// Reads until the request is answered, over as many streams as that takes.
 pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -> Result<Receipt, Fault> {
     let idle = errand.patience(link.http.limits.idle);
@@ -62,7 +34,7 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
             });
             match read.await {
                 Ok(true) => {
-                    answer::rest(response).await;
+                    response.rest().await;
                     return Ok(Receipt::Done);
                 }
                 Ok(false) => fault = Fault::AnswerCut,
@@ -79,9 +51,7 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
         resumes += 1;
         tokio::time::sleep(bookmark.retry).await;
         match open(link, bookmark.last.clone()).await {
-            Ok(Reply::Good(response)) if answer::content(&response) == Ok(Content::Events) => {
-                next = Some(response)
-            }
+            Ok(Reply::Good(response)) if response.content() == Ok(Content::Events) => next = Some(response),
             Ok(Reply::Refused(refusal)) if refusal.code >= 500 || refusal.code == 429 => {}
             Ok(_) => return Err(Fault::AnswerCut),
             Err(Fault::Broken { .. } | Fault::AnswerCut) => {} // Cut again; perhaps next time.
@@ -142,31 +112,4 @@ fn take(link: &HttpLink, errand: &Errand, event: Event) -> Result<bool, Fault> {
         salvage.id = errand.request.clone(); // Its stream can bring nothing else any more.
     }
     errand.hand_on(link, line)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pause_is_neither_nothing_nor_for_ever() {
-        let pause = |millis: Option<u64>| {
-            let mut bookmark = Bookmark::default();
-            bookmark.note(&Event { retry: millis.map(Duration::from_millis), ..Event::default() });
-            bookmark.retry.as_millis()
-        };
-        let pauses = [None, Some(0), Some(250), Some(u64::MAX)].map(pause);
-        assert_eq!(pauses, [100, 100, 250, 30_000]);
-    }
-
-    #[test]
-    fn an_empty_id_takes_the_bookmark_out() {
-        let mut bookmark = Bookmark::default();
-        for (id, last) in
-            [("a", Some("a")), ("b\tc", Some("b\tc")), ("x\u{7f}", None), ("d", Some("d")), ("", None)]
-        {
-            bookmark.note(&Event { id: Some(id.into()), ..Event::default() });
-            assert_eq!(bookmark.last.as_ref().map(|last| last.to_str().unwrap()), last);
-        }
-    }
 }
