@@ -86,7 +86,7 @@ pub use error::{CallError, ErrorKind, Gap};
 pub use excerpt::{Excerpt, Said};
 pub use inbox::{Inbox, Incoming, IncomingMessages, Unasked};
 pub use mask::Mask;
-pub use notice::{Notice, Notices, Oddities, Status};
+pub use notice::{Anomalies, Notice, Notices, Status};
 pub use questions::Questions;
 pub use regrow_core as core;
 pub use regrow_protocol as protocol;

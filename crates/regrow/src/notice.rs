@@ -115,7 +115,7 @@ pub struct Status {
     /// The server's process id.
     pub pid: Option<u32>,
     /// What the server sent that could not be used.
-    pub oddities: Oddities,
+    pub anomalies: Anomalies,
 }
 
 impl Status {
@@ -151,7 +151,7 @@ impl Status {
 
 /// What a server or client sent that could not be used. Counted, never silently dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Oddities {
+pub struct Anomalies {
     /// Lines of the server that are not messages.
     pub garbage: u64,
     /// Lines over the cap.

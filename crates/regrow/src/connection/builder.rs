@@ -16,7 +16,7 @@ use super::{Connection, Handle};
 use crate::eras::EraFile;
 use crate::inbox::{Inbox, Queue};
 use crate::mask::Mask;
-use crate::notice::{Oddities, Status};
+use crate::notice::{Anomalies, Status};
 use crate::transport::{MAX_LINE, Transport};
 use crate::upstream::Hello;
 
@@ -179,7 +179,7 @@ impl Builder {
             pending: 0,
             sessions: 0,
             pid: None,
-            oddities: Oddities::default(),
+            anomalies: Anomalies::default(),
         });
         let (notices, _) = broadcast::channel(NOTICES);
         let (farewell, farewell_seen) = watch::channel(None);

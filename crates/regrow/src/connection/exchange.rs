@@ -125,7 +125,7 @@ impl SessionEar {
     fn fail(&self, fault: &Fault) {
         match self.call {
             Some(call) => missed(&self.shared, self.epoch, call, fault),
-            None => self.shared.lock().oddities.undelivered += 1,
+            None => self.shared.lock().anomalies.undelivered += 1,
         }
         concern(&self.shared, self.epoch, fault);
     }

@@ -21,11 +21,11 @@ pub(crate) fn forward(shared: &Shared, notification: &Frame) -> bool {
         Bearing::AnySession => {
             let arrival = state.supervisor.ledger.last_arrival();
             let kept = state.notes.hold(&shared.settings.policy, arrival, line.len(), line);
-            state.oddities.undelivered += u64::from(!kept);
+            state.anomalies.undelivered += u64::from(!kept);
             kept
         }
     };
-    let first = !taken && state.oddities.undelivered == 1;
+    let first = !taken && state.anomalies.undelivered == 1;
     drop(state);
     if first {
         let server = &*shared.settings.name;

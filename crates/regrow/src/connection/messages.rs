@@ -76,7 +76,7 @@ impl Messages {
             (message, rest) = frame::split_first(&rest).unwrap_or((rest, Bytes::new()));
         }
         if !rest.is_empty() {
-            self.shared.lock().oddities.garbage += 1; // More than anybody sends in one line.
+            self.shared.lock().anomalies.garbage += 1; // More than anybody sends in one line.
         }
         if expected { Taken::Expected } else { Taken::ByItself }
     }
@@ -152,7 +152,7 @@ impl Messages {
         let call = id.as_ref().and_then(call_id);
         let pending = call.and_then(|call| self.shared.answer(self.epoch, call, !frame.is_error()));
         let Some(pending) = pending else {
-            self.shared.lock().oddities.stray += 1;
+            self.shared.lock().anomalies.stray += 1;
             return Taken::ByItself;
         };
         if id != call.map(|call| RawId::from(call.0)) {
@@ -262,7 +262,7 @@ impl Messages {
                 }
                 Some(stream) => stream.caller_id.clone(),
                 None => {
-                    state.oddities.stray += 1;
+                    state.anomalies.stray += 1;
                     return;
                 }
             }
@@ -300,8 +300,8 @@ impl Messages {
         {
             let mut state = self.shared.lock();
             match kind {
-                ErrorKind::TooLarge { .. } => state.oddities.too_long += 1,
-                _ => state.oddities.garbage += 1,
+                ErrorKind::TooLarge { .. } => state.anomalies.too_long += 1,
+                _ => state.anomalies.garbage += 1,
             }
         }
         self.log_once(match kind {

@@ -249,7 +249,7 @@ impl Owner {
             pending: state.shown,
             sessions: supervisor.sessions(),
             pid,
-            oddities: state.oddities,
+            anomalies: state.anomalies,
         };
         drop(state);
         drop(ended); // Not under the lock.

@@ -102,7 +102,7 @@ impl Reader {
             self.read_last_words();
         }
         if self.lines.finish().is_some() {
-            self.shared.lock().oddities.garbage += 1; // Half a line.
+            self.shared.lock().anomalies.garbage += 1; // Half a line.
         }
         let fault = match end {
             End::Exited(fault) => fault,

@@ -93,7 +93,7 @@ impl Shared {
     /// Hands a message of the server to the client.
     pub(crate) fn hand_on(&self, incoming: Incoming) {
         if !self.inbox.take(incoming) {
-            self.lock().oddities.undelivered += 1;
+            self.lock().anomalies.undelivered += 1;
         }
     }
 
@@ -311,7 +311,7 @@ impl Shared {
         if fits {
             state.write(None, line);
         } else {
-            state.oddities.undelivered += 1;
+            state.anomalies.undelivered += 1;
         }
         fits
     }

@@ -19,7 +19,7 @@ use super::handshake::ClientHandshake;
 use super::memory::Memory;
 use super::session::{Channel, Session};
 use crate::call::Pending;
-use crate::notice::Oddities;
+use crate::notice::Anomalies;
 use crate::transport::Process;
 
 /// Behind the lock.
@@ -35,7 +35,7 @@ pub(crate) struct ConnectionState {
     pub(crate) notes: Notes<Bytes>,
     /// For the owner.
     pub(crate) events: EventQueue,
-    pub(crate) oddities: Oddities,
+    pub(crate) anomalies: Anomalies,
     /// How many pending calls the status shows.
     pub(crate) shown: usize,
     /// How much of its input the last session can have read, once that is closed.
@@ -84,7 +84,7 @@ impl ConnectionState {
             memory: Memory::new(greeting),
             notes: Notes::default(),
             events: EventQueue::default(),
-            oddities: Oddities::default(),
+            anomalies: Anomalies::default(),
             shown: 0,
             read: None,
             holds: ClockHolds::default(),

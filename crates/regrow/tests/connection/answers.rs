@@ -48,7 +48,7 @@ async fn a_response_that_nobody_can_read_for_certain_fails_its_call_at_once() {
         let error = failed.expect(line).unwrap_err();
         assert_eq!((error.kind, error.delivery), (ErrorKind::Malformed, Delivery::Answered), "{line}");
         connection.close().await;
-        assert_eq!(connection.status().borrow().oddities.garbage, 1, "{line}");
+        assert_eq!(connection.status().borrow().anomalies.garbage, 1, "{line}");
     }
 }
 
@@ -102,7 +102,7 @@ async fn a_message_counts_whatever_follows_it_on_its_line() {
     let answered = timeout(Duration::from_secs(1), work(&connection, json!({}))).await;
     assert_eq!(said(&answered.expect("in time").unwrap()), 1);
     connection.close().await;
-    assert_eq!(connection.status().borrow().oddities.garbage, 1);
+    assert_eq!(connection.status().borrow().anomalies.garbage, 1);
 }
 
 #[tokio::test(start_paused = true)]

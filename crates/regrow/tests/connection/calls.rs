@@ -318,7 +318,7 @@ async fn a_timeout_cancels_on_the_wire_and_leaves_it_ready() {
     assert_eq!(cancelled[0].message["params"]["reason"], "timed out");
     let status = connection.status().borrow().clone();
     assert_eq!((status.sessions, status.budget_left, status.pending), (1, 5, 0));
-    assert_eq!(status.oddities.stray, 1, "the late answer was dropped and counted");
+    assert_eq!(status.anomalies.stray, 1, "the late answer was dropped and counted");
     assert_eq!(server.effects("a"), 1);
 }
 
@@ -413,7 +413,7 @@ async fn an_answer_over_the_cap_or_without_sense_is_told_to_its_caller_alone() {
     work(&connection, json!({ "say": "good" })).await.unwrap();
     connection.close().await;
     let status = connection.status().borrow().clone();
-    assert_eq!((status.oddities.too_long, status.oddities.garbage), (1, 2));
+    assert_eq!((status.anomalies.too_long, status.anomalies.garbage), (1, 2));
     assert_eq!((status.sessions, status.budget_left), (1, 5));
 }
 
@@ -434,7 +434,7 @@ async fn answers_that_nobody_waits_for_are_dropped_and_counted() {
     assert_eq!(said(&work(&connection, json!({})).await.unwrap()), 1);
     settle().await;
     connection.close().await;
-    assert_eq!(connection.status().borrow().oddities.stray, 6);
+    assert_eq!(connection.status().borrow().anomalies.stray, 6);
 }
 
 #[tokio::test(start_paused = true)]

@@ -210,7 +210,7 @@ async fn scenario_53_an_answer_that_comes_later_than_everything_is_no_error_and_
     tokio::time::sleep(secs(60)).await;
     work(&connection, json!({})).await.unwrap();
     let status = connection.status().borrow().clone();
-    assert_eq!((status.budget_left, status.sessions, status.oddities.stray), (5, 1, 0));
+    assert_eq!((status.budget_left, status.sessions, status.anomalies.stray), (5, 1, 0));
     assert!(remembered(&folder).contains("modern"), "the late answer counts for the next start");
 }
 

@@ -131,7 +131,7 @@ async fn during_a_restart_what_means_something_to_the_next_session_waits_for_it_
         ]
     );
     client.connection.close().await;
-    assert_eq!(client.connection.status().borrow().oddities.undelivered, 1, "progress of a dead session");
+    assert_eq!(client.connection.status().borrow().anomalies.undelivered, 1, "progress of a dead session");
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,5 +143,5 @@ async fn a_flood_of_notifications_without_a_session_is_bounded_and_counted() {
     client.next().await;
     assert_eq!(server.heard_of("notifications/custom").len(), 10);
     client.connection.close().await;
-    assert_eq!(client.connection.status().borrow().oddities.undelivered, 15);
+    assert_eq!(client.connection.status().borrow().anomalies.undelivered, 15);
 }

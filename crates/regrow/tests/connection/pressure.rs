@@ -34,7 +34,7 @@ async fn what_a_program_never_receives_is_counted_and_holds_nothing_up() {
     let connection = to(&server).build();
     begin(&connection, json!({})).await.unwrap().unwrap();
     connection.close().await;
-    let undelivered = connection.status().borrow().oddities.undelivered;
+    let undelivered = connection.status().borrow().anomalies.undelivered;
     assert!((3900..5000).contains(&undelivered), "{undelivered} of 5000; a bounded queue took the rest");
 }
 

@@ -175,7 +175,7 @@ async fn an_answer_that_comes_on_the_servers_own_stream_is_as_good() {
         assert_eq!(said(&call.await.unwrap().unwrap()), n);
     }
     assert_eq!(server.elapsed().as_secs(), 1);
-    assert_eq!(connection.status().borrow().oddities.stray, 0);
+    assert_eq!(connection.status().borrow().anomalies.stray, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,7 +282,7 @@ async fn a_late_answer_is_nobodys() {
     let next = begin(&connection, json!({ "ms": 10_000, "say": "mine" }));
     assert_eq!(said(&next.await.unwrap().unwrap()), "mine");
     connection.close().await;
-    assert_eq!(connection.status().borrow().oddities.stray, 1);
+    assert_eq!(connection.status().borrow().anomalies.stray, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -345,7 +345,7 @@ async fn notifications_over_the_bound_are_dropped_and_counted_and_cancels_never_
     assert_eq!(server.count("notifications/cancelled"), 1);
     assert!(connection.notify("notifications/roots/list_changed", None), "there is room again");
     settle().await;
-    assert_eq!(connection.status().borrow().oddities.undelivered, 2000 - 1024);
+    assert_eq!(connection.status().borrow().anomalies.undelivered, 2000 - 1024);
 }
 
 #[tokio::test(start_paused = true)]
@@ -356,7 +356,7 @@ async fn a_notification_that_does_not_get_through_is_counted() {
     settle().await;
     assert!(connection.status().borrow().is_ready());
     connection.close().await;
-    assert_eq!(connection.status().borrow().oddities.undelivered, 1);
+    assert_eq!(connection.status().borrow().anomalies.undelivered, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::core::{Fault, State, signal_name};
-use regrow::{Oddities, Status, Welcome};
+use regrow::{Anomalies, Status, Welcome};
 use regrow_protocol::meta;
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ impl ServerReport {
             pid: status.pid,
             budget_left: status.budget_left,
             last_fault: status.last_fault.as_ref().map(FaultReport::from),
-            oddities: status.oddities.into(),
+            oddities: status.anomalies.into(),
             ..self
         }
     }
@@ -146,9 +146,9 @@ impl From<&Arc<Fault>> for FaultReport {
     }
 }
 
-impl From<Oddities> for OddityReport {
-    fn from(oddities: Oddities) -> OddityReport {
-        let Oddities { garbage, too_long, stray, undelivered } = oddities;
+impl From<Anomalies> for OddityReport {
+    fn from(anomalies: Anomalies) -> OddityReport {
+        let Anomalies { garbage, too_long, stray, undelivered } = anomalies;
         OddityReport { garbage, too_long, stray, undelivered }
     }
 }
