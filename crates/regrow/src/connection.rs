@@ -43,7 +43,7 @@ use shared::Shared;
 use weak::WeakConnection;
 
 pub use builder::Builder;
-pub use owner::Farewell;
+pub use owner::CloseReport;
 
 /// A supervised connection to one server. Clones are cheap and share it; when the last is dropped, it closes.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ struct Handle {
     status: watch::Receiver<Status>,
     /// The owner's, so that notices end with it.
     notices: broadcast::WeakSender<Arc<Notice>>,
-    farewell: watch::Receiver<Option<Farewell>>,
+    closed: watch::Receiver<Option<CloseReport>>,
     queue: Option<Arc<Queue>>,
     requests: AtomicU64,
 }
@@ -304,26 +304,26 @@ impl Connection {
     }
 
     /// Takes no new calls, lets those in flight finish within the drain's limit, and closes.
-    pub async fn drain(&self) -> Farewell {
+    pub async fn drain(&self) -> CloseReport {
         self.shared.notify(Event::Drain);
         self.gone().await
     }
 
     /// Ends the connection; returns when everything is gone, and says what it had to do.
-    pub async fn close(&self) -> Farewell {
+    pub async fn close(&self) -> CloseReport {
         self.close_in(Manner::Planned).await
     }
 
     /// The same, as gently as this manner.
-    pub async fn close_in(&self, manner: Manner) -> Farewell {
+    pub async fn close_in(&self, manner: Manner) -> CloseReport {
         self.shared.notify(Event::Close(manner));
         self.gone().await
     }
 
-    async fn gone(&self) -> Farewell {
-        let mut farewell = self.handle.farewell.clone();
-        let gone = farewell.wait_for(Option::is_some).await;
-        gone.ok().and_then(|farewell| farewell.clone()).unwrap_or_default()
+    async fn gone(&self) -> CloseReport {
+        let mut closed = self.handle.closed.clone();
+        let gone = closed.wait_for(Option::is_some).await;
+        gone.ok().and_then(|closed| closed.clone()).unwrap_or_default()
     }
 }
 

@@ -39,8 +39,8 @@
 //! }
 //!
 //! // Ends the server, by force if it must, and says what that took.
-//! let farewell = files.close().await;
-//! assert!(!farewell.abandoned);
+//! let closed = files.close().await;
+//! assert!(!closed.abandoned);
 //! # }
 //! # #[cfg(not(unix))]
 //! # fn main() {}
@@ -80,7 +80,7 @@ mod writer;
 
 pub use bridge::Bridge;
 pub use call::{Outcome, Reply, Request};
-pub use connection::{Answer, Builder, Connection, Farewell};
+pub use connection::{Answer, Builder, CloseReport, Connection};
 pub use eras::{EraFile, cache_folder};
 pub use error::{CallError, ErrorKind, Gap};
 pub use excerpt::{Excerpt, Said};

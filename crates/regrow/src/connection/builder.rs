@@ -182,15 +182,15 @@ impl Builder {
             anomalies: Anomalies::default(),
         });
         let (notices, _) = broadcast::channel(NOTICES);
-        let (farewell, farewell_seen) = watch::channel(None);
+        let (closed, closed_seen) = watch::channel(None);
         let weak_notices = notices.downgrade();
-        let owner = Owner::new(shared.clone(), self.transport, status, notices, farewell);
+        let owner = Owner::new(shared.clone(), self.transport, status, notices, closed);
         tokio::spawn(owner.run());
         let handle = Handle {
             shared: shared.clone(),
             status: status_seen,
             notices: weak_notices,
-            farewell: farewell_seen,
+            closed: closed_seen,
             queue,
             requests: AtomicU64::new(0),
         };

@@ -29,7 +29,7 @@ const LAST_LINES: usize = 10;
 
 /// What it took to close a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Farewell {
+pub struct CloseReport {
     /// How the last process ended, if one was running.
     pub ended: Option<transport::Ended>,
     /// How many helpers outside its group had to be ended.
@@ -43,12 +43,12 @@ pub(crate) struct Owner {
     transport: Arc<dyn Transport>,
     status: watch::Sender<Status>,
     notices: broadcast::Sender<Arc<Notice>>,
-    farewell: watch::Sender<Option<Farewell>>,
+    closed: watch::Sender<Option<CloseReport>>,
     attempt: Option<JoinHandle<()>>,
     hangup: Option<JoinHandle<()>>,
     /// What the server said on stderr before it failed to start.
     last_words: Vec<String>,
-    bye: Farewell,
+    report: CloseReport,
 }
 
 impl Owner {
@@ -57,18 +57,18 @@ impl Owner {
         transport: Arc<dyn Transport>,
         status: watch::Sender<Status>,
         notices: broadcast::Sender<Arc<Notice>>,
-        farewell: watch::Sender<Option<Farewell>>,
+        closed: watch::Sender<Option<CloseReport>>,
     ) -> Owner {
         Owner {
             shared,
             transport,
             status,
             notices,
-            farewell,
+            closed,
             attempt: None,
             hangup: None,
             last_words: vec![],
-            bye: Farewell::default(),
+            report: CloseReport::default(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Owner {
         let retired = self.shared.lock().stop_retired();
         ended(retired).await;
         shielded(|| self.shared.inbox.over());
-        self.farewell.send_replace(Some(self.bye.clone()));
+        self.closed.send_replace(Some(self.report.clone()));
     }
 
     /// Waits until something has happened, or a deadline has come.
@@ -125,8 +125,8 @@ impl Owner {
                 let state = self.shared.lock();
                 let lifecycle = state.supervisor.lifecycle();
                 if lifecycle.is_closing() && epoch == lifecycle.epoch() {
-                    self.bye.ended = ended;
-                    self.bye.helpers = helpers;
+                    self.report.ended = ended;
+                    self.report.helpers = helpers;
                 }
                 Some(Event::Gone(epoch, disorder))
             }
@@ -165,7 +165,7 @@ impl Owner {
             }
             Output::Hangup(epoch, manner, ladder) => self.hang_up(epoch, manner, ladder),
             Output::Abandon(_) => {
-                self.bye.abandoned = true;
+                self.report.abandoned = true;
                 if let Some(hangup) = self.hangup.take() {
                     hangup.abort();
                 }

@@ -4,7 +4,7 @@ use std::task::{Context, Waker};
 
 use regrow::core::{Delivery, Fault, Manner, Orderer};
 use regrow::transport::Ended;
-use regrow::{ErrorKind, Farewell};
+use regrow::{CloseReport, ErrorKind};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -148,9 +148,9 @@ async fn what_cannot_be_ended_is_abandoned_and_said() {
     let server = Server::always(Plan { stubborn: Stubborn::Immortal, ..Plan::default() });
     let connection = ready(&server).await;
     let before = Instant::now();
-    let farewell = connection.close().await;
+    let closed = connection.close().await;
     assert_eq!(before.elapsed(), secs(9), "the ladder, and two seconds");
-    assert_eq!(farewell, Farewell { ended: None, helpers: 0, abandoned: true });
+    assert_eq!(closed, CloseReport { ended: None, helpers: 0, abandoned: true });
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,9 +177,9 @@ async fn a_faster_close_overtakes_a_gentle_one() {
     });
     settle().await;
     let before = Instant::now();
-    let farewell = connection.close_in(Manner::Told).await;
+    let closed = connection.close_in(Manner::Told).await;
     assert_eq!(before.elapsed(), millis(500));
-    assert_eq!(gentle.await.unwrap(), farewell);
+    assert_eq!(gentle.await.unwrap(), closed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -355,12 +355,12 @@ async fn close_says_what_it_had_to_do() {
         let connection = ready(&server).await;
         let life = Life::of(&connection);
         let before = Instant::now();
-        let farewell = connection.close().await;
+        let closed = connection.close().await;
         assert_eq!(before.elapsed().as_secs(), seconds);
         settle().await;
         let said = life.text().contains("killed by SIGKILL when it was ended; that costs nothing");
         assert_eq!(said, stubborn == Stubborn::IgnoresTerm, "{}", life.text());
-        assert_eq!(farewell, Farewell { ended: Some(ended), helpers: 2, abandoned: false });
+        assert_eq!(closed, CloseReport { ended: Some(ended), helpers: 2, abandoned: false });
         assert_eq!(server.alive(), 0);
     }
 }
@@ -368,20 +368,20 @@ async fn close_says_what_it_had_to_do() {
 #[tokio::test(start_paused = true)]
 async fn nothing_was_ended_where_nothing_ran() {
     let idle = to(&Server::always(Plan::default())).build();
-    assert_eq!(idle.close().await, Farewell::default());
+    assert_eq!(idle.close().await, CloseReport::default());
 
     let missing = Fault::NotFound { program: "x".into() };
     let server = Server::always(Plan { cannot_start: Some(missing), ..Plan::default() });
     let parked = to(&server).build();
     work(&parked, json!({})).await.unwrap_err();
-    assert_eq!(parked.close().await, Farewell::default());
+    assert_eq!(parked.close().await, CloseReport::default());
 
     let server = Server::always(Plan { spawn_delay: secs(1000), ..Plan::default() });
     let starting = to(&server).build();
     starting.start();
     settle().await;
     let before = Instant::now();
-    assert_eq!(starting.close().await, Farewell::default());
+    assert_eq!(starting.close().await, CloseReport::default());
     assert!(before.elapsed() < secs(1));
 
     // A process of an earlier session is not one that close had to end.
@@ -392,7 +392,7 @@ async fn nothing_was_ended_where_nothing_ran() {
     let connection = ready(&server).await;
     server.die(Fault::Killed { signal: 9 });
     until(&connection, |status| status.state.name() == "parked").await;
-    assert_eq!(connection.close().await, Farewell::default());
+    assert_eq!(connection.close().await, CloseReport::default());
 }
 
 #[tokio::test(start_paused = true)]

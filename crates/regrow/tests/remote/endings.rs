@@ -1,4 +1,4 @@
-//! Close, drain, reconnect and drop, at every moment: bounded, all told, one farewell, nothing left.
+//! Close, drain, reconnect and drop, at every moment: bounded, all told, one closed, nothing left.
 
 use regrow::core::{Delivery, Manner, Orderer};
 use regrow::{Connection, Era, ErrorKind};
@@ -67,9 +67,9 @@ async fn a_close_that_must_go_faster_does() {
     let slowly = tokio::spawn(async move { slowly.close_in(Manner::ClientLeft).await });
     sleep(millis(100)).await;
     let before = Instant::now();
-    let farewell = connection.close_in(Manner::Told).await;
+    let closed = connection.close_in(Manner::Told).await;
     assert!(before.elapsed() <= millis(2600), "{:?}", before.elapsed());
-    assert!(!farewell.abandoned);
+    assert!(!closed.abandoned);
     slowly.await.unwrap();
     assert_eq!(never.await.unwrap().unwrap_err().kind, ErrorKind::Closed);
     check_over(&server, connection).await;
@@ -85,9 +85,9 @@ async fn a_server_that_does_not_hear_the_farewell_delays_nobody() {
             settle().await;
             server.set_path(path);
             let before = Instant::now();
-            let farewell = connection.close_in(manner).await;
+            let closed = connection.close_in(manner).await;
             assert!(before.elapsed() <= secs(8), "{manner:?} {path:?}: {:?}", before.elapsed());
-            assert!(!farewell.abandoned);
+            assert!(!closed.abandoned);
             call.await.unwrap().unwrap_err();
             check_over(&server, connection).await;
         }
