@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::transport::BoxFuture;
-use regrow::{Bridge, Builder, Connection, Inbox, Incoming, Request, Unasked, Upstream};
+use regrow::{AutoReply, Bridge, Builder, Connection, Inbox, Incoming, Request, Upstream};
 use regrow_protocol::frame::{Frame, Kind, RawId};
 use tokio::runtime::Handle;
 
@@ -126,10 +126,10 @@ impl Inbox for Tap {
         self.bridge.upgrade().is_some_and(|bridge| bridge.take(incoming))
     }
 
-    fn unasked(&self, method: &str) -> Option<Unasked> {
+    fn auto_reply(&self, method: &str) -> Option<AutoReply> {
         match self.bridge.upgrade() {
-            Some(bridge) => bridge.unasked(method),
-            None => Some(Unasked::UnknownMethod),
+            Some(bridge) => bridge.auto_reply(method),
+            None => Some(AutoReply::UnknownMethod),
         }
     }
 

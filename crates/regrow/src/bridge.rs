@@ -30,7 +30,7 @@ use regrow_protocol::method;
 use crate::call::{Outcome, Request};
 use crate::connection::{Builder, Connection};
 use crate::error::{CallError, ErrorKind, Gap};
-use crate::inbox::{Inbox, Incoming, Unasked};
+use crate::inbox::{AutoReply, Inbox, Incoming};
 use crate::transport::BoxFuture;
 use crate::upstream::{FarSide, Upstream, Welcome};
 use calls::Calls;
@@ -231,12 +231,12 @@ impl Inbox for Bridge {
         }
     }
 
-    fn unasked(&self, method: &str) -> Option<Unasked> {
+    fn auto_reply(&self, method: &str) -> Option<AutoReply> {
         match self.eras() {
-            Some((client, server)) if client == server => self.client.unasked(method),
-            _ if method == method::PING => Some(Unasked::Pong),
+            Some((client, server)) if client == server => self.client.auto_reply(method),
+            _ if method == method::PING => Some(AutoReply::Pong),
             Some((Speaks::Modern, Speaks::Legacy)) if method::client_capability(method).is_some() => None,
-            _ => Some(Unasked::UnknownMethod),
+            _ => Some(AutoReply::UnknownMethod),
         }
     }
 

@@ -22,7 +22,7 @@ pub struct Incoming {
 
 /// An answer to a request of the server that nobody is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unasked {
+pub enum AutoReply {
     /// We are there.
     Pong,
     /// Nobody here knows the method.
@@ -37,7 +37,7 @@ pub trait Inbox: Send + Sync + 'static {
     fn take(&self, incoming: Incoming) -> bool;
 
     /// How a request of the server is answered without anybody being asked; none if it can be taken.
-    fn unasked(&self, method: &str) -> Option<Unasked> {
+    fn auto_reply(&self, method: &str) -> Option<AutoReply> {
         let _ = method;
         None
     }
@@ -102,11 +102,11 @@ impl Inbox for Queue {
     }
 
     /// A program need not care for pings. While nobody receives the others, nobody will answer them.
-    fn unasked(&self, method: &str) -> Option<Unasked> {
+    fn auto_reply(&self, method: &str) -> Option<AutoReply> {
         let received = self.is_read() && self.sender().as_ref().is_some_and(|sender| !sender.is_closed());
         match method {
-            method::PING => Some(Unasked::Pong),
-            _ => (!received).then_some(Unasked::UnknownMethod),
+            method::PING => Some(AutoReply::Pong),
+            _ => (!received).then_some(AutoReply::UnknownMethod),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use regrow::core::Epoch;
 use regrow::transport::BoxFuture;
-use regrow::{Inbox, Incoming, Unasked};
+use regrow::{AutoReply, Inbox, Incoming};
 use regrow_protocol::frame::Kind;
 
 use super::Client;
@@ -67,10 +67,10 @@ impl Inbox for Hearing {
         client.inbox.take(Incoming { epoch: self.scoped(epoch), call, frame })
     }
 
-    fn unasked(&self, method: &str) -> Option<Unasked> {
+    fn auto_reply(&self, method: &str) -> Option<AutoReply> {
         match self.client.upgrade() {
-            Some(client) => client.inbox.unasked(method),
-            None => Some(Unasked::UnknownMethod),
+            Some(client) => client.inbox.auto_reply(method),
+            None => Some(AutoReply::UnknownMethod),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use regrow::core::Epoch;
-use regrow::{Inbox, Incoming, Unasked};
+use regrow::{AutoReply, Inbox, Incoming};
 use regrow_protocol::frame::{Edit, Frame, Kind};
 use regrow_protocol::logging_level::LoggingLevel;
 use regrow_protocol::{method, notification};
@@ -21,8 +21,8 @@ impl Inbox for Ear {
     }
 
     /// The server was told that nobody here can do anything for it.
-    fn unasked(&self, method: &str) -> Option<Unasked> {
-        Some(if method == method::PING { Unasked::Pong } else { Unasked::UnknownMethod })
+    fn auto_reply(&self, method: &str) -> Option<AutoReply> {
+        Some(if method == method::PING { AutoReply::Pong } else { AutoReply::UnknownMethod })
     }
 
     fn lost(&self, epoch: Epoch) {

@@ -263,10 +263,10 @@ async fn of_what_waits_for_a_listener_the_newest_win_and_questions_stay() {
         assert!(guest.say(None, &notification("notifications/message", json!({ "data": number }))));
     }
     for id in 2..=3 {
-        assert_eq!(guest.inbox().unasked("roots/list"), None);
+        assert_eq!(guest.inbox().auto_reply("roots/list"), None);
         assert!(guest.say(None, &json!({ "jsonrpc": "2.0", "id": id, "method": "roots/list" })));
     }
-    assert!(guest.inbox().unasked("roots/list").is_some(), "no more questions than can be kept");
+    assert!(guest.inbox().auto_reply("roots/list").is_some(), "no more questions than can be kept");
     assert!(guest.inbox().has_room(), "who does not listen holds up no server");
     let mut wire = world.wire().await;
     wire.send("GET", "/mcp", &with(&session), "").await;

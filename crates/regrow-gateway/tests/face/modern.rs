@@ -225,7 +225,7 @@ async fn what_belongs_to_no_request_is_dropped_and_counted() {
     assert!(!guest.say(None, &notification("notifications/cancelled", json!({ "requestId": 1 }))));
     assert!(!guest.say(Some(&RawId::from(99)), &notification("notifications/message", json!({}))));
     assert_eq!(world.census.counts().strays, 6);
-    assert!(guest.inbox().unasked("roots/list").is_some(), "no modern client can be asked");
+    assert!(guest.inbox().auto_reply("roots/list").is_some(), "no modern client can be asked");
 }
 
 #[tokio::test]

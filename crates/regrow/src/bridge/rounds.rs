@@ -71,7 +71,7 @@ impl Bridge {
             .map(|(key, input)| (key.to_owned(), Object::of(Some(input.get().as_bytes()))))
             .collect();
         let method = |input: &Object| input.text("method").unwrap_or_default();
-        let can_ask = self.client.unasked(method::ELICITATION_CREATE).is_none();
+        let can_ask = self.client.auto_reply(method::ELICITATION_CREATE).is_none();
         let mut state = self.state();
         let capabilities = state.envelope.object(meta::CLIENT_CAPABILITIES);
         let can = |(_, input): &(String, Object)| {

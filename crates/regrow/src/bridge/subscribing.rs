@@ -94,12 +94,12 @@ impl Bridge {
         let listening = &mut state.listening;
         let opening = listening.opening.take_if(|opening| opening.id == *id);
         // A server that refuses is not asked again. One that could not be asked is: that wakes nobody.
-        let unasked = opening.is_some() && matches!(outcome, Outcome::Failed(_));
+        let auto_reply = opening.is_some() && matches!(outcome, Outcome::Failed(_));
         let waiting = opening.map(|opening| opening.waiting).unwrap_or_default();
         for waiting in &waiting {
             listening.forget(&waiting.uri);
         }
-        if listening.open.take_if(|open| open.id == *id).is_some() || unasked {
+        if listening.open.take_if(|open| open.id == *id).is_some() || auto_reply {
             let again = |bridge: &Arc<Bridge>| bridge.listen_again();
             listening.again = Some(Timer::after(&self.me, REOPENED_AFTER, again));
         }

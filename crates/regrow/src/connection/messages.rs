@@ -17,7 +17,7 @@ use super::session::Session;
 use super::shared::Shared;
 use crate::call::{Caller, Outcome, Pending};
 use crate::error::ErrorKind;
-use crate::inbox::{Incoming, Unasked};
+use crate::inbox::{AutoReply, Incoming};
 
 /// What a message was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,8 +104,8 @@ impl Messages {
         self.shared.count_message();
         match frame.kind() {
             Kind::Response { id } => return self.response(id, &frame),
-            Kind::Request { id, method } => match self.shared.inbox.unasked(method) {
-                Some(unasked) => self.answer_unasked(&id, unasked),
+            Kind::Request { id, method } => match self.shared.inbox.auto_reply(method) {
+                Some(auto_reply) => self.reply_automatically(&id, auto_reply),
                 None => {
                     // Nobody can answer a session that is being ended.
                     if method == method::ELICITATION_CREATE && self.shared.lock().is_live(self.epoch) {
@@ -134,11 +134,11 @@ impl Messages {
         Taken::ByItself
     }
 
-    fn answer_unasked(&self, id: &RawId, unasked: Unasked) {
-        let line = match unasked {
-            Unasked::Pong => frame::response(id, b"{}"),
-            Unasked::UnknownMethod => frame::method_not_found(id),
-            Unasked::TooMany => frame::error(
+    fn reply_automatically(&self, id: &RawId, auto_reply: AutoReply) {
+        let line = match auto_reply {
+            AutoReply::Pong => frame::response(id, b"{}"),
+            AutoReply::UnknownMethod => frame::method_not_found(id),
+            AutoReply::TooMany => frame::error(
                 Some(id),
                 error_code::SERVER_ERROR,
                 "too many requests are unanswered already",

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 
 use super::ErrorStyle;
 use super::owed::Owed;
-use crate::inbox::{Inbox, Incoming, Unasked};
+use crate::inbox::{AutoReply, Inbox, Incoming};
 use crate::questions::Questions;
 use crate::transport::BoxFuture;
 use crate::writer::Writer;
@@ -242,8 +242,8 @@ impl Inbox for Port {
         true
     }
 
-    fn unasked(&self, _method: &str) -> Option<Unasked> {
-        self.out().questions.is_full().then_some(Unasked::TooMany)
+    fn auto_reply(&self, _method: &str) -> Option<AutoReply> {
+        self.out().questions.is_full().then_some(AutoReply::TooMany)
     }
 
     fn has_room(&self) -> bool {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use regrow::{Inbox, Incoming, Unasked};
+use regrow::{AutoReply, Inbox, Incoming};
 use regrow_protocol::frame::{self, Edit, Frame, RawId};
 use regrow_protocol::{method, notification};
 use tokio::runtime::Handle;
@@ -162,8 +162,8 @@ impl Inbox for Hall {
     }
 
     /// No modern client can be asked.
-    fn unasked(&self, method: &str) -> Option<Unasked> {
-        Some(if method == method::PING { Unasked::Pong } else { Unasked::UnknownMethod })
+    fn auto_reply(&self, method: &str) -> Option<AutoReply> {
+        Some(if method == method::PING { AutoReply::Pong } else { AutoReply::UnknownMethod })
     }
 
     fn over(&self) {

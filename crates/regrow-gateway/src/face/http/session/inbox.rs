@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use regrow::core::Epoch;
 use regrow::transport::BoxFuture;
-use regrow::{Inbox, Incoming, Unasked};
+use regrow::{AutoReply, Inbox, Incoming};
 use regrow_protocol::frame::{self, Frame, Kind, RawId};
 use regrow_protocol::notification;
 
@@ -58,10 +58,10 @@ impl Inbox for Session {
         lane.push(line, weight)
     }
 
-    fn unasked(&self, _method: &str) -> Option<Unasked> {
+    fn auto_reply(&self, _method: &str) -> Option<AutoReply> {
         let state = self.state();
         let mut lanes = state.lanes.values().chain([&self.listening]);
-        (state.questions.is_full() || lanes.any(|lane| lane.is_full())).then_some(Unasked::TooMany)
+        (state.questions.is_full() || lanes.any(|lane| lane.is_full())).then_some(AutoReply::TooMany)
     }
 
     fn has_room(&self) -> bool {
