@@ -96,7 +96,7 @@ pub trait Exchanges: Send + Sync + 'static {
     fn forgotten(&self) {}
 
     /// Asks for a sign of life below the protocol: any answer at all.
-    fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>>;
+    fn check_reachable(self: Arc<Self>) -> BoxFuture<Result<(), Fault>>;
 }
 
 /// Why nothing is heard any more of what a server says by itself.

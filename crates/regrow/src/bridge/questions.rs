@@ -14,22 +14,24 @@ use crate::inbox::Incoming;
 const MAX_QUESTIONS: usize = 64;
 
 /// Why a question cannot be put to the client.
-enum AutoReply {
+enum QuestionRefusal {
     Unattributed,
     Unable,
     TooMany,
 }
 
-impl AutoReply {
-    fn refusal(&self, id: &RawId) -> bytes::Bytes {
+impl QuestionRefusal {
+    fn line(&self, id: &RawId) -> bytes::Bytes {
         let (code, text) = match self {
-            AutoReply::Unattributed => (
+            QuestionRefusal::Unattributed => (
                 ErrorKind::NotBridged(Gap::Question).code(),
                 "the client can only be asked during a call, and it is not clear during which: \
                  none is running, or several are",
             ),
-            AutoReply::Unable => (error_code::METHOD_NOT_FOUND, "Method not found"),
-            AutoReply::TooMany => (ErrorKind::Overloaded.code(), "too many requests are unanswered already"),
+            QuestionRefusal::Unable => (error_code::METHOD_NOT_FOUND, "Method not found"),
+            QuestionRefusal::TooMany => {
+                (ErrorKind::Overloaded.code(), "too many requests are unanswered already")
+            }
         };
         frame::error(Some(id), code, text, None)
     }
@@ -52,19 +54,19 @@ impl Calls {
             .or_else(|| only(|call| call.has_progress))
     }
 
-    fn admit(&mut self, incoming: &Incoming, id: &RawId) -> Result<u64, AutoReply> {
+    fn admit(&mut self, incoming: &Incoming, id: &RawId) -> Result<u64, QuestionRefusal> {
         let Incoming { epoch, call, frame: request } = incoming;
-        let number = self.asking(call.as_ref()).ok_or(AutoReply::Unattributed)?;
+        let number = self.asking(call.as_ref()).ok_or(QuestionRefusal::Unattributed)?;
         let leaves = self.open.get(&number).is_some_and(|call| call.client.is_some());
         let has_room = self.has_room_for(leaves.into(), request.bytes().len());
         let key = format!("q{}", self.next());
-        let call = self.open.get_mut(&number).ok_or(AutoReply::Unattributed)?;
+        let call = self.open.get_mut(&number).ok_or(QuestionRefusal::Unattributed)?;
         let method = request.method().unwrap_or_default();
         if method::client_capability(method).is_none_or(|needed| call.capabilities.raw(needed).is_none()) {
-            return Err(AutoReply::Unable);
+            return Err(QuestionRefusal::Unable);
         }
         if call.questions.len() >= MAX_QUESTIONS || !has_room {
-            return Err(AutoReply::TooMany);
+            return Err(QuestionRefusal::TooMany);
         }
         let params = request.params().map(|params| {
             let mut params = Object::of(Some(params));
@@ -89,8 +91,8 @@ impl Bridge {
         match away {
             Ok(Some((reply, outcome))) => reply.end(outcome),
             Ok(None) => {}
-            Err(auto_reply) => {
-                self.far().hand_over(incoming.epoch, id, auto_reply.refusal(id));
+            Err(refusal) => {
+                self.far().hand_over(incoming.epoch, id, refusal.line(id));
             }
         }
         true

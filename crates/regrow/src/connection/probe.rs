@@ -18,10 +18,10 @@ use crate::transport::Exchanges;
 use crate::within::within;
 
 /// A server that does not answer the question may still show life below the protocol.
-const KNOCK_AFTER: Duration = Duration::from_secs(2);
+const CHECK_AFTER: Duration = Duration::from_secs(2);
 
 /// How an attempt to get a sign of life ended.
-enum Heard {
+enum ProbeResult {
     Answer,
     Refusal,
     Nothing,
@@ -37,26 +37,26 @@ pub(crate) async fn probe(shared: Arc<Shared>, epoch: Epoch, now: Time) {
         Some(exchanges) => tokio::select! {
             heard = asked => match heard {
                 // The connection may have been closed under the question, as idle ones are. Another one tells.
-                Heard::Fault(Fault::Broken { .. } | Fault::AnswerCut) => knock(&shared, exchanges).await,
+                ProbeResult::Fault(Fault::Broken { .. } | Fault::AnswerCut) => check_reachable(&shared, exchanges).await,
                 heard => heard,
             },
             heard = async {
-                sleep(knock_after(&shared)).await;
-                knock(&shared, exchanges.clone()).await
+                sleep(check_after(&shared)).await;
+                check_reachable(&shared, exchanges.clone()).await
             } => heard,
         },
     };
     match heard {
-        Heard::Answer => shared.notify(Event::ProbeAnswered(epoch, now)),
-        Heard::Refusal => shared.notify(Event::ProbeRefused(epoch)),
-        Heard::Fault(fault) => shared.notify(Event::ProbeFailed(epoch, fault)),
-        Heard::Nothing => {}
+        ProbeResult::Answer => shared.notify(Event::ProbeAnswered(epoch, now)),
+        ProbeResult::Refusal => shared.notify(Event::ProbeRefused(epoch)),
+        ProbeResult::Fault(fault) => shared.notify(Event::ProbeFailed(epoch, fault)),
+        ProbeResult::Nothing => {}
     }
 }
 
 /// Where less silence is enough to replace a server, it is asked below the protocol sooner.
-fn knock_after(shared: &Shared) -> Duration {
-    shared.settings.policy.hang_timeout.map_or(KNOCK_AFTER, |hang| KNOCK_AFTER.min(hang / 2))
+fn check_after(shared: &Shared) -> Duration {
+    shared.settings.policy.hang_timeout.map_or(CHECK_AFTER, |hang| CHECK_AFTER.min(hang / 2))
 }
 
 /// How long a question may stay unanswered.
@@ -66,20 +66,20 @@ fn limit(shared: &Shared) -> Duration {
 }
 
 /// Asks below the protocol.
-async fn knock(shared: &Shared, exchanges: Arc<dyn Exchanges>) -> Heard {
-    match within(limit(shared), exchanges.knock()).await {
+async fn check_reachable(shared: &Shared, exchanges: Arc<dyn Exchanges>) -> ProbeResult {
+    match within(limit(shared), exchanges.check_reachable()).await {
         Some(Ok(())) => {
             shared.hear();
             shared.count_message();
-            Heard::Answer
+            ProbeResult::Answer
         }
-        Some(Err(fault)) => Heard::Fault(fault),
-        None => Heard::Nothing, // The probe deadline has already fired.
+        Some(Err(fault)) => ProbeResult::Fault(fault),
+        None => ProbeResult::Nothing, // The probe deadline has already fired.
     }
 }
 
 /// Asks in the words of the protocol.
-async fn ask(shared: &Shared, epoch: Epoch) -> Heard {
+async fn ask(shared: &Shared, epoch: Epoch) -> ProbeResult {
     let (method, params) = match &shared.lock().memory.era.greeting {
         Greeting::Modern { meta } => (method::SERVER_DISCOVER, enveloped(meta)),
         _ => (method::PING, Bytes::from_static(b"{}")),
@@ -89,20 +89,20 @@ async fn ask(shared: &Shared, epoch: Epoch) -> Heard {
         Ok(Outcome::Answered(answer)) => {
             let mut state = shared.lock();
             state.supervisor.ledger.ping_answered();
-            // Where there is a knock, silence to both tells enough.
+            // Over HTTP the server is also asked below the protocol: silence to both is enough.
             let refused = is_unknown_method(&answer) && state.exchanges(epoch).is_none();
-            if refused { Heard::Refusal } else { Heard::Answer }
+            if refused { ProbeResult::Refusal } else { ProbeResult::Answer }
         }
         // Who answers with a status lives.
         Ok(Outcome::Failed(CallError { fault: Some(fault), .. })) if fault.reach() == Reach::Call => {
             shared.hear();
             shared.count_message();
-            Heard::Answer
+            ProbeResult::Answer
         }
         Ok(Outcome::Failed(error)) => {
-            error.fault.map_or(Heard::Nothing, |fault| Heard::Fault((*fault).clone()))
+            error.fault.map_or(ProbeResult::Nothing, |fault| ProbeResult::Fault((*fault).clone()))
         }
-        Ok(Outcome::Refused) | Err(_) => Heard::Nothing,
+        Ok(Outcome::Refused) | Err(_) => ProbeResult::Nothing,
     }
 }
 

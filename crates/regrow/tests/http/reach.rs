@@ -18,7 +18,7 @@ async fn nobody_at_the_address() {
     assert_eq!(told, address.to_string());
     assert!(reason.starts_with("Connection refused"), "{reason}");
     assert_eq!(carried.ear.sent(), 0);
-    assert!(matches!(link.exchanges.knock().await, Err(Fault::Unreachable { .. })));
+    assert!(matches!(link.exchanges.check_reachable().await, Err(Fault::Unreachable { .. })));
 }
 
 #[tokio::test]
@@ -107,11 +107,11 @@ async fn any_answer_to_a_knock_is_a_sign_of_life() {
     for status in [200, 204, 302, 401, 404, 405, 500] {
         let server = Server::new(move |_, talk| talk.reply(status, "", ""));
         let link = open(&http(&server.url())).await;
-        assert_eq!(link.exchanges.knock().await, Ok(()), "{status}");
+        assert_eq!(link.exchanges.check_reachable().await, Ok(()), "{status}");
         assert_eq!(server.requests()[0].method, "OPTIONS");
     }
     let server = Server::new(|_, talk| talk.close());
-    assert!(open(&http(&server.url())).await.exchanges.knock().await.is_err());
+    assert!(open(&http(&server.url())).await.exchanges.check_reachable().await.is_err());
 }
 
 #[tokio::test]
@@ -149,6 +149,6 @@ async fn a_redirect_of_something_else_than_a_message_is_not_remembered() {
         _ => talk.reply(404, "", ""),
     });
     let link = open(&http(&server.url())).await;
-    link.exchanges.clone().knock().await.unwrap();
+    link.exchanges.clone().check_reachable().await.unwrap();
     assert_eq!(link.carry(CALL).await.texts(), [ANSWER]);
 }

@@ -1,4 +1,4 @@
-//! Close, drain, reconnect and drop, at every moment: bounded, all told, one closed, nothing left.
+//! Close, drain, reconnect and drop, at every moment: bounded, every caller told, one end of the session, nothing left.
 
 use regrow::core::{Delivery, Manner, Orderer};
 use regrow::{Connection, Era, ErrorKind};

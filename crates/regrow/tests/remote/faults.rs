@@ -26,7 +26,7 @@ async fn without_credentials_it_parks_does_not_try_and_wakes_at_once_when_they_c
         until(&connection, is_parked).await;
         sleep(secs(24 * 3600)).await;
         assert_eq!(server.opened().len(), 1, "{era:?}");
-        assert!(server.world().knocks.is_empty());
+        assert!(server.world().checks.is_empty());
         server.mend();
         sleep(millis(100)).await;
         assert!(connection.status().borrow().is_ready(), "{era:?}: {:?}", state(&connection));

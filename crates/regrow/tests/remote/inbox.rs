@@ -102,7 +102,7 @@ async fn while_the_client_does_not_read_neither_deadlines_nor_probes_blame_the_s
     sleep(secs(3000)).await;
     assert!(!call.is_finished());
     assert_eq!(connection.status().borrow().sessions, 1);
-    assert_eq!((server.count("ping"), server.world().knocks.len()), (0, 0));
+    assert_eq!((server.count("ping"), server.world().checks.len()), (0, 0));
     for n in 0..5000 {
         let frame = incoming.next().await.unwrap().frame;
         let params: Value = serde_json::from_slice(frame.params().unwrap()).unwrap();

@@ -254,12 +254,12 @@ impl Exchanges for FarEnd {
         self.0.leave();
     }
 
-    fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
+    fn check_reachable(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
         Box::pin(async move {
             let remote = &self.0.remote;
             {
                 let at = remote.elapsed();
-                remote.world().knocks.push(at);
+                remote.world().checks.push(at);
             }
             remote.connect().await?;
             remote.travel().await;

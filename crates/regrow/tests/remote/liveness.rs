@@ -18,7 +18,7 @@ async fn a_question_that_a_closed_connection_swallowed_is_no_death() {
         assert_eq!(server.opened().len(), 1);
         server.set_path(Path::Down);
         sleep(secs(61)).await;
-        assert!(!connection.status().borrow().is_ready(), "a knock that nobody answers is");
+        assert!(!connection.status().borrow().is_ready(), "a check that nobody answers is");
     }
 }
 
@@ -30,7 +30,7 @@ async fn a_link_that_is_half_open_is_found_out_by_time_and_its_session_replaced(
         server.set_path(Path::Partitioned);
         sleep(secs(69)).await;
         assert!(connection.status().borrow().is_ready());
-        assert_eq!(server.world().knocks.len(), 1, "it is asked below the protocol, too");
+        assert_eq!(server.world().checks.len(), 1, "it is asked below the protocol, too");
         sleep(secs(2)).await;
         assert!(!connection.status().borrow().is_ready());
         let fault = connection.status().borrow().last_fault.clone().unwrap();
@@ -124,7 +124,7 @@ async fn a_server_without_ping_whose_link_becomes_half_open_is_found_out_all_the
 
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_name_stays_but_whose_protocol_is_gone_answers_knocks_and_no_calls() {
-    // Whoever answers knocks may still leave every call without an answer: each ends at its deadline.
+    // Whoever answers checks may still leave every call without an answer: each ends at its deadline.
     let server = Remote::legacy().on("ping", |_| Some(vec![Act::Stay]));
     let connection = ready(&server).await;
     for _ in 0..3 {
@@ -143,7 +143,7 @@ async fn a_server_that_is_talking_is_not_asked() {
         sleep(secs(30)).await;
         work(&connection, json!({})).await.unwrap();
     }
-    assert_eq!((server.count("ping"), server.world().knocks.len()), (0, 0));
+    assert_eq!((server.count("ping"), server.world().checks.len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

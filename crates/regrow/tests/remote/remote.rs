@@ -105,7 +105,7 @@ pub struct World {
     pub effects: BTreeMap<String, u32>,
     /// What was being carried when its future was dropped.
     pub dropped: Vec<Value>,
-    pub knocks: Vec<Duration>,
+    pub checks: Vec<Duration>,
     pub listened: Vec<Duration>,
     /// How many links are open.
     pub links: usize,
@@ -140,7 +140,7 @@ impl Remote {
                 heard: vec![],
                 effects: BTreeMap::new(),
                 dropped: vec![],
-                knocks: vec![],
+                checks: vec![],
                 listened: vec![],
                 links: 0,
                 live: 0,

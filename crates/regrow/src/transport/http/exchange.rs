@@ -50,7 +50,7 @@ impl Exchanges for HttpLink {
         self.expire();
     }
 
-    fn knock(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
+    fn check_reachable(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
         Box::pin(async move {
             let outgoing = Outgoing::bare(Method::OPTIONS, self.url());
             let answered = self.during_life(self.send(outgoing)).await.unwrap_or(Err(Fault::Closed));
