@@ -81,14 +81,18 @@ pub struct Pipes {
 /// Nothing is tried again here, except what carries on the same exchange (a stream that is resumed) or provably did not reach the
 /// server's program (a same-origin redirect, a refreshed credential).
 pub trait Exchanges: Send + Sync + 'static {
-    /// Carries a message to the server, and what the server says in return to the ear. Resolves when nothing more will
+    /// Carries a message to the server, and what the server says in return to the handler. Resolves when nothing more will
     /// come on this exchange, with the fault if a request has no answer then. Dropping the future ends the exchange.
-    fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>>;
+    fn carry(
+        self: Arc<Self>,
+        message: Frame,
+        handler: Arc<dyn ExchangeHandler>,
+    ) -> BoxFuture<Result<Receipt, Fault>>;
 
     /// After the handshake: what a server says by itself, outside of every exchange. Stays with it, through drops of the
     /// stream, for as long as that works, and resolves when it does not.
-    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Deaf> {
-        let _ = ear; // Nothing comes by itself by default.
+    fn listen(self: Arc<Self>, handler: Arc<dyn ExchangeHandler>) -> BoxFuture<ListenEnd> {
+        let _ = handler; // Nothing comes by itself by default.
         Box::pin(std::future::pending())
     }
 
@@ -99,9 +103,9 @@ pub trait Exchanges: Send + Sync + 'static {
     fn check_reachable(self: Arc<Self>) -> BoxFuture<Result<(), Fault>>;
 }
 
-/// Why nothing is heard any more of what a server says by itself.
+/// Why listening for messages that the server sends on its own has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deaf {
+pub enum ListenEnd {
     /// The session is over.
     Over(Fault),
     /// The stream is lost. The session may live: the caller has reason to doubt it, and listens again later.
@@ -124,8 +128,8 @@ pub(crate) fn no_stream(code: u16) -> Fault {
     Fault::Status { code, said: " without a stream to send the response on".into() }
 }
 
-/// Hears what an exchange brings.
-pub trait Ear: Send + Sync {
+/// Handles what happens on one exchange.
+pub trait ExchangeHandler: Send + Sync {
     /// The message is about to leave: from here on the server may see it. Called more than once if it leaves more than once.
     /// False if nobody waits for it any more: then it must not leave.
     fn sent(&self) -> bool;

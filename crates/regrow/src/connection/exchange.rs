@@ -16,7 +16,7 @@ use super::probe;
 use super::shared::Shared;
 use crate::call::{Caller, Pending};
 use crate::pace::{Flow, Next};
-use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt, no_stream};
+use crate::transport::{BoxFuture, ExchangeHandler, Exchanges, ListenEnd, Receipt, no_stream};
 
 /// The exchanges of a new session.
 pub(crate) fn exchange_set(shared: &Arc<Shared>, epoch: Epoch, exchanges: Arc<dyn Exchanges>) -> ExchangeSet {
@@ -24,26 +24,26 @@ pub(crate) fn exchange_set(shared: &Arc<Shared>, epoch: Epoch, exchanges: Arc<dy
     let spawn = {
         let (shared, exchanges, counts) = (shared.clone(), exchanges.clone(), counts.clone());
         move |carrying: Carrying| {
-            let ear = SessionEar::new(shared.clone(), epoch, carrying.call, counts.clone());
-            tokio::spawn(carry(exchanges.clone(), Arc::new(ear), carrying))
+            let handler = SessionHandler::new(shared.clone(), epoch, carrying.call, counts.clone());
+            tokio::spawn(carry(exchanges.clone(), Arc::new(handler), carrying))
         }
     };
     ExchangeSet::new(exchanges, counts, Box::new(spawn))
 }
 
 /// One exchange, from the message to its end.
-async fn carry(exchanges: Arc<dyn Exchanges>, ear: Arc<SessionEar>, carrying: Carrying) {
+async fn carry(exchanges: Arc<dyn Exchanges>, handler: Arc<SessionHandler>, carrying: Carrying) {
     let Carrying { message, note, done, .. } = carrying;
-    let carried = exchanges.carry(message, ear.clone()).await;
-    let carried = ear.judge(carried).await;
-    ear.finish(note, &carried);
+    let carried = exchanges.carry(message, handler.clone()).await;
+    let carried = handler.judge(carried).await;
+    handler.finish(note, &carried);
     if let Some(done) = done {
         let _ = done.send(carried); // Nobody need wait.
     }
 }
 
-/// Hears what one exchange of a session brings.
-struct SessionEar {
+/// Handles one exchange of a session.
+struct SessionHandler {
     shared: Arc<Shared>,
     epoch: Epoch,
     /// The call that it is about.
@@ -53,10 +53,15 @@ struct SessionEar {
     counts: Arc<AtomicBool>,
 }
 
-impl SessionEar {
-    fn new(shared: Arc<Shared>, epoch: Epoch, call: Option<CallId>, counts: Arc<AtomicBool>) -> SessionEar {
+impl SessionHandler {
+    fn new(
+        shared: Arc<Shared>,
+        epoch: Epoch,
+        call: Option<CallId>,
+        counts: Arc<AtomicBool>,
+    ) -> SessionHandler {
         let messages = Messages::new(shared.clone(), epoch, call);
-        SessionEar { messages, shared, epoch, call, flow: Mutex::new(Flow::new()), counts }
+        SessionHandler { messages, shared, epoch, call, flow: Mutex::new(Flow::new()), counts }
     }
 
     fn hear(&self) {
@@ -136,7 +141,7 @@ impl SessionEar {
     }
 }
 
-impl Drop for SessionEar {
+impl Drop for SessionHandler {
     fn drop(&mut self) {
         // What messages do is caught where they are taken; the transport itself can fail, too.
         if std::thread::panicking() {
@@ -145,7 +150,7 @@ impl Drop for SessionEar {
     }
 }
 
-impl Ear for SessionEar {
+impl ExchangeHandler for SessionHandler {
     fn sent(&self) -> bool {
         let Some(call) = self.call else { return true };
         let mut state = self.shared.lock();
@@ -235,15 +240,15 @@ pub(crate) fn listen(shared: &Arc<Shared>, epoch: Epoch) {
 
 /// Listens for as long as the session lasts.
 async fn keep_listening(shared: Arc<Shared>, epoch: Epoch, exchanges: Arc<dyn Exchanges>) {
-    let ear = Arc::new(SessionEar::new(shared.clone(), epoch, None, Arc::new(AtomicBool::new(true))));
+    let handler = Arc::new(SessionHandler::new(shared.clone(), epoch, None, Arc::new(AtomicBool::new(true))));
     let mut backoff = Backoff::new(shared.settings.policy.backoff, epoch.0);
     backoff.pause(); // The first is none, and some servers end a stream as soon as it is open.
     loop {
         let since = shared.now();
-        match exchanges.clone().listen(ear.clone()).await {
-            Deaf::Over(fault) => return shared.lost(epoch, fault),
-            Deaf::Lost(fault) => concern(&shared, epoch, &fault),
-            Deaf::NoStream => return hears_nothing(&shared, epoch),
+        match exchanges.clone().listen(handler.clone()).await {
+            ListenEnd::Over(fault) => return shared.lost(epoch, fault),
+            ListenEnd::Lost(fault) => concern(&shared, epoch, &fault),
+            ListenEnd::NoStream => return hears_nothing(&shared, epoch),
         }
         backoff.proven(shared.now() - since);
         sleep(backoff.pause()).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow::core::{Epoch, Fault};
 use regrow::transport::http::{Http, HttpClient};
-use regrow::transport::{BoxFuture, Ear, Exchanges, Link, Process, Receipt, Transport};
+use regrow::transport::{BoxFuture, ExchangeHandler, Exchanges, Link, Process, Receipt, Transport};
 use regrow_protocol::frame::{Frame, Kind, RawId, split_batch};
 use regrow_protocol::lines::Line;
 use tokio::sync::{Notify, watch};
@@ -66,7 +66,7 @@ impl Heard {
     }
 }
 
-impl Ear for Heard {
+impl ExchangeHandler for Heard {
     fn sent(&self) -> bool {
         self.sent.fetch_add(1, Ordering::SeqCst);
         !self.given_up.load(Ordering::SeqCst)

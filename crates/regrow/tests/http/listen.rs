@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use regrow::core::Fault;
-use regrow::transport::Deaf;
+use regrow::transport::ListenEnd;
 use regrow::{Connection, Era};
 use tokio::task::JoinHandle;
 
@@ -15,16 +15,16 @@ use crate::server::{Server, Talk};
 
 pub(crate) const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
-pub(crate) fn listen(link: &Open) -> (JoinHandle<Deaf>, Arc<Heard>) {
+pub(crate) fn listen(link: &Open) -> (JoinHandle<ListenEnd>, Arc<Heard>) {
     let ear = Heard::new(None);
     (tokio::spawn(link.exchanges.clone().listen(ear.clone())), ear)
 }
 
-pub(crate) async fn end(listening: JoinHandle<Deaf>) -> Deaf {
+pub(crate) async fn end(listening: JoinHandle<ListenEnd>) -> ListenEnd {
     tokio::time::timeout(LIMIT, listening).await.expect("an end in time").unwrap()
 }
 
-pub(crate) async fn goes_on(listening: &mut JoinHandle<Deaf>) -> bool {
+pub(crate) async fn goes_on(listening: &mut JoinHandle<ListenEnd>) -> bool {
     tokio::time::timeout(Duration::from_millis(300), listening).await.is_err()
 }
 
@@ -68,19 +68,19 @@ async fn it_is_heard_through_streams_that_come_and_go() {
         assert_eq!(get.header("mcp-protocol-version"), Some("2025-11-25"));
     }
     link.process.end(crate::ends::LADDER).await;
-    assert_eq!(end(listening).await, Deaf::Over(Fault::Closed));
+    assert_eq!(end(listening).await, ListenEnd::Over(Fault::Closed));
 }
 
 #[tokio::test]
 async fn a_server_without_such_a_stream_is_left_in_peace() {
     for status in [405, 501, 400, 401, 403, 404, 406, 410, 422] {
         let (server, link) = greeted(move |_, _, talk| talk.reply(status, "", "")).await;
-        assert_eq!(end(listen(&link).0).await, Deaf::NoStream, "{status}");
+        assert_eq!(end(listen(&link).0).await, ListenEnd::NoStream, "{status}");
         assert_eq!(server.requests().len(), 3);
     }
     let (_server, link) =
         greeted(|_, _, talk| talk.reply(200, "Content-Type: text/html\r\n", "<html>")).await;
-    assert_eq!(end(listen(&link).0).await, Deaf::NoStream);
+    assert_eq!(end(listen(&link).0).await, ListenEnd::NoStream);
 }
 
 #[tokio::test]
@@ -99,8 +99,8 @@ async fn a_stream_that_is_refused_after_it_was_open_is_a_reason_to_doubt() {
         let (listening, ear) = listen(&link);
         ear.until(1).await;
         let end = end(listening).await;
-        assert!(matches!(end, Deaf::Lost(Fault::Broken { .. })), "{end:?}");
-        assert_eq!(self::end(listen(&link).0).await, Deaf::NoStream, "{status}: now it has none");
+        assert!(matches!(end, ListenEnd::Lost(Fault::Broken { .. })), "{end:?}");
+        assert_eq!(self::end(listen(&link).0).await, ListenEnd::NoStream, "{status}: now it has none");
     }
 }
 
@@ -119,7 +119,7 @@ async fn a_stream_that_breaks_is_a_reason_to_doubt() {
     ear.until(1).await;
     go.send(()).unwrap();
     let end = end(listening).await;
-    assert!(matches!(end, Deaf::Lost(Fault::Broken { .. })), "{end:?}");
+    assert!(matches!(end, ListenEnd::Lost(Fault::Broken { .. })), "{end:?}");
 }
 
 #[tokio::test]

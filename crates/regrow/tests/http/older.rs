@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use regrow::core::{Epoch, Fault};
-use regrow::transport::{Deaf, Link, Receipt, Transport};
+use regrow::transport::{Link, ListenEnd, Receipt, Transport};
 
 use crate::carry::WELCOME;
 use crate::ear::{ANSWER, CALL, Heard, INITIALIZE, LIMIT, http, open};
@@ -69,7 +69,7 @@ async fn messages_go_where_the_stream_says_and_answers_come_on_it() {
     old.says.lock().unwrap().send(None).unwrap();
     let fault = tokio::time::timeout(LIMIT, listening).await.unwrap().unwrap();
     let expired = Fault::SessionExpired { ran: true };
-    assert_eq!(fault, Deaf::Over(expired.clone()));
+    assert_eq!(fault, ListenEnd::Over(expired.clone()));
     let late = link.carry(CALL).await;
     assert_eq!((late.fault(), late.ear.sent()), (expired, 0));
     link.process.end(crate::ends::LADDER).await;

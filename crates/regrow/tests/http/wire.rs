@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use regrow::core::{Fault, Policy};
-use regrow::transport::Deaf;
+use regrow::transport::ListenEnd;
 use regrow::transport::http::{Http, HttpClient, Limits};
 use regrow::{Connection, Era};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ async fn what_is_not_http_is_told() {
         })
         .await;
         let end = end(listen(&link).0).await;
-        let Deaf::Lost(Fault::NotMcp { found }) = &end else { panic!("{end:?}") };
+        let ListenEnd::Lost(Fault::NotMcp { found }) = &end else { panic!("{end:?}") };
         assert!(found.starts_with("something that does not speak HTTP"), "{found}");
     }
 }
@@ -93,7 +93,7 @@ async fn what_breaks_off_or_is_garbled_is_told() {
         })
         .await;
         let end = end(listen(&link).0).await;
-        assert!(matches!(&end, Deaf::Lost(fault) if format!("{fault:?}").contains(expected)), "{end:?}");
+        assert!(matches!(&end, ListenEnd::Lost(fault) if format!("{fault:?}").contains(expected)), "{end:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use regrow::core::{Fault, Ladder};
-use regrow::transport::{BoxFuture, Deaf, Ear, Ended, Exchanges, Process, Receipt};
+use regrow::transport::{BoxFuture, Ended, ExchangeHandler, Exchanges, ListenEnd, Process, Receipt};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::lines::Line;
 use serde_json::Value;
@@ -90,7 +90,7 @@ impl FarEnd {
         self.session().filter(|session| self.0.remote.world().sessions.contains(session))
     }
 
-    async fn exchange(&self, message: &Value, ear: &Arc<dyn Ear>) -> Result<Receipt, Fault> {
+    async fn exchange(&self, message: &Value, ear: &Arc<dyn ExchangeHandler>) -> Result<Receipt, Fault> {
         let remote = &self.0.remote;
         let mut life = remote.life();
         remote.connect().await?;
@@ -104,7 +104,7 @@ impl FarEnd {
         }
     }
 
-    async fn serve(&self, message: &Value, ear: &Arc<dyn Ear>) -> Result<Receipt, Fault> {
+    async fn serve(&self, message: &Value, ear: &Arc<dyn ExchangeHandler>) -> Result<Receipt, Fault> {
         let remote = &self.0.remote;
         remote.travel().await;
         if remote.path() == Path::Down {
@@ -171,11 +171,11 @@ impl FarEnd {
         }
     }
 
-    async fn hear(&self, ear: &Arc<dyn Ear>) -> Deaf {
+    async fn hear(&self, ear: &Arc<dyn ExchangeHandler>) -> ListenEnd {
         let remote = &self.0.remote;
         let mut life = remote.life();
         if let Err(fault) = remote.connect().await {
-            return Deaf::Lost(fault);
+            return ListenEnd::Lost(fault);
         }
         let Some(session) = self.known_session() else {
             return std::future::pending().await; // No stream is given, and only a message tells why.
@@ -183,7 +183,7 @@ impl FarEnd {
         let mut path = remote.path_changes();
         loop {
             let said = remote.world().unsaid.get_mut(&session).and_then(|unsaid| unsaid.pop_front());
-            let lost = Deaf::Lost(Fault::Broken { reason: "connection reset".into() });
+            let lost = ListenEnd::Lost(Fault::Broken { reason: "connection reset".into() });
             match said {
                 Some(said) => {
                     remote.travel().await;
@@ -219,7 +219,11 @@ fn line(message: &Value) -> Line {
 }
 
 impl Exchanges for FarEnd {
-    fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>> {
+    fn carry(
+        self: Arc<Self>,
+        message: Frame,
+        ear: Arc<dyn ExchangeHandler>,
+    ) -> BoxFuture<Result<Receipt, Fault>> {
         let message: Value = serde_json::from_slice(message.bytes()).unwrap();
         Box::pin(async move {
             self.begin(message["method"].as_str().unwrap_or("an answer"));
@@ -231,7 +235,7 @@ impl Exchanges for FarEnd {
         })
     }
 
-    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Deaf> {
+    fn listen(self: Arc<Self>, ear: Arc<dyn ExchangeHandler>) -> BoxFuture<ListenEnd> {
         Box::pin(async move {
             self.begin("listening");
             let has_stream = {
@@ -244,9 +248,9 @@ impl Exchanges for FarEnd {
                 return std::future::pending().await;
             }
             if !has_stream {
-                return Deaf::NoStream;
+                return ListenEnd::NoStream;
             }
-            self.during_life(self.hear(&ear)).await.unwrap_or(Deaf::Over(Fault::Closed))
+            self.during_life(self.hear(&ear)).await.unwrap_or(ListenEnd::Over(Fault::Closed))
         })
     }
 

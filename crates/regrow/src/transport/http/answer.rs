@@ -60,7 +60,7 @@ async fn body(link: &HttpLink, errand: &Errand, mut response: Response) -> Resul
     let mut body = BytesMut::new();
     let mut salvage = Salvage::new();
     while let Some(chunk) = link.next_chunk(&mut response, errand.patience(link.http.limits.idle)).await? {
-        errand.ear.heard();
+        errand.handler.heard();
         if body.len() + chunk.len() <= max {
             body.extend_from_slice(&chunk);
             continue;

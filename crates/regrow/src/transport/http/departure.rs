@@ -9,18 +9,18 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::watch;
 
-use crate::transport::Ear;
+use crate::transport::ExchangeHandler;
 
 /// A message on its way out. It is asked for its bytes when there is a connection to write them to, and not before.
 pub(super) struct Departure {
     bytes: Option<Bytes>,
-    ear: Arc<dyn Ear>,
+    handler: Arc<dyn ExchangeHandler>,
     left: watch::Sender<bool>,
 }
 
 impl Departure {
-    pub(super) fn new(bytes: Bytes, ear: Arc<dyn Ear>) -> Departure {
-        Departure { bytes: Some(bytes), ear, left: watch::Sender::new(false) }
+    pub(super) fn new(bytes: Bytes, handler: Arc<dyn ExchangeHandler>) -> Departure {
+        Departure { bytes: Some(bytes), handler, left: watch::Sender::new(false) }
     }
 
     /// Becomes true when the message leaves.
@@ -35,7 +35,7 @@ impl Body for Departure {
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
-        if !self.ear.sent() {
+        if !self.handler.sent() {
             // Its caller was told that it did not run, so it must not.
             return Poll::Ready(Some(Err(io::Error::other("nobody waits for this message any more"))));
         }

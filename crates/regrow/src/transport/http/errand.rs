@@ -13,12 +13,12 @@ use serde::Deserialize;
 
 use super::link::HttpLink;
 use super::said::{error_message, excerpt, tells_of_lost_session};
-use crate::transport::Ear;
+use crate::transport::ExchangeHandler;
 
 /// A message, who hears of it, and what it went out with.
 pub(super) struct Errand {
     pub(super) message: Frame,
-    pub(super) ear: Arc<dyn Ear>,
+    pub(super) handler: Arc<dyn ExchangeHandler>,
     /// Its id, if it wants an answer.
     pub(super) request: Option<RawId>,
     /// Whether it is of the era without sessions.
@@ -33,13 +33,13 @@ pub(super) struct Errand {
 pub(super) const LOOK_INTO: usize = 1 << 20;
 
 impl Errand {
-    pub(super) fn new(message: Frame, ear: Arc<dyn Ear>) -> Errand {
+    pub(super) fn new(message: Frame, handler: Arc<dyn ExchangeHandler>) -> Errand {
         let request = match message.kind() {
             Kind::Request { id, .. } => Some(id),
             _ => None,
         };
         let modern = message.protocol_version().is_some();
-        Errand { message, ear, request, modern, in_session: false, mirrored: false }
+        Errand { message, handler, request, modern, in_session: false, mirrored: false }
     }
 
     pub(super) fn is(&self, method: &str) -> bool {
@@ -54,13 +54,13 @@ impl Errand {
 
     /// Hands on what the server says. Says whether the request is answered now.
     pub(super) fn hand_on(&self, link: &HttpLink, line: Line) -> Result<bool, Fault> {
-        let Line::Whole(bytes) = &line else { return Ok(self.ear.take(line)) };
+        let Line::Whole(bytes) = &line else { return Ok(self.handler.take(line)) };
         if bytes.len() > LOOK_INTO && !self.is(method::INITIALIZE) && !self.is(method::TOOLS_LIST) {
-            return Ok(self.ear.take(line));
+            return Ok(self.handler.take(line));
         }
         // What cannot be read is handed on as it is: whoever reads it for good says so.
-        let Ok(frame) = Frame::parse(bytes.clone()) else { return Ok(self.ear.take(line)) };
-        let Kind::Response { id } = frame.kind() else { return Ok(self.ear.take(line)) };
+        let Ok(frame) = Frame::parse(bytes.clone()) else { return Ok(self.handler.take(line)) };
+        let Kind::Response { id } = frame.kind() else { return Ok(self.handler.take(line)) };
         // An error without an id, in the answer to a request, is meant for that.
         let unaddressed = id.is_none() && self.request.is_some();
         if unaddressed || id == self.request {
@@ -69,10 +69,10 @@ impl Errand {
             }
             if let (Some(result), Some(id)) = (self.learn(link, &frame), &self.request) {
                 let line = frame::response(id, &result);
-                return Ok(self.ear.take(Line::Whole(line.slice(..line.trim_ascii_end().len()))));
+                return Ok(self.handler.take(Line::Whole(line.slice(..line.trim_ascii_end().len()))));
             }
         }
-        Ok(self.ear.take(if unaddressed { Line::Whole(self.addressed(&frame)) } else { line }))
+        Ok(self.handler.take(if unaddressed { Line::Whole(self.addressed(&frame)) } else { line }))
     }
 
     /// Takes note of what an answer tells about the server. Before it is handed on: the next message may follow at once.

@@ -17,31 +17,36 @@ use super::older::stream::Older;
 use super::refusal::{Meaning, Refusal};
 use super::request::{Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::{answer, listen, lookup, mirror};
-use crate::transport::{BoxFuture, Deaf, Ear, Exchanges, Receipt};
+use crate::transport::{BoxFuture, ExchangeHandler, Exchanges, ListenEnd, Receipt};
 
 impl Exchanges for HttpLink {
-    fn carry(self: Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> BoxFuture<Result<Receipt, Fault>> {
+    fn carry(
+        self: Arc<Self>,
+        message: Frame,
+        handler: Arc<dyn ExchangeHandler>,
+    ) -> BoxFuture<Result<Receipt, Fault>> {
         Box::pin(async move {
-            let carried = self.during_life(self.exchange(message, ear)).await.unwrap_or(Err(Fault::Closed));
+            let carried =
+                self.during_life(self.exchange(message, handler)).await.unwrap_or(Err(Fault::Closed));
             carried.map_err(|fault| self.told(fault))
         })
     }
 
-    fn listen(self: Arc<Self>, ear: Arc<dyn Ear>) -> BoxFuture<Deaf> {
+    fn listen(self: Arc<Self>, handler: Arc<dyn ExchangeHandler>) -> BoxFuture<ListenEnd> {
         Box::pin(async move {
             let listening = async {
                 match self.older.get() {
-                    Some(older) => Deaf::Over(older.listen(ear).await),
-                    None => match listen::listen(&self, &ear).await {
-                        None => Deaf::NoStream,
-                        Some(fault) => Deaf::Lost(fault),
+                    Some(older) => ListenEnd::Over(older.listen(handler).await),
+                    None => match listen::listen(&self, &handler).await {
+                        None => ListenEnd::NoStream,
+                        Some(fault) => ListenEnd::Lost(fault),
                     },
                 }
             };
-            match self.during_life(listening).await.unwrap_or(Deaf::Over(Fault::Closed)) {
-                Deaf::Over(fault) => Deaf::Over(self.told(fault)),
-                Deaf::Lost(fault) => Deaf::Lost(self.told(fault)),
-                Deaf::NoStream => Deaf::NoStream,
+            match self.during_life(listening).await.unwrap_or(ListenEnd::Over(Fault::Closed)) {
+                ListenEnd::Over(fault) => ListenEnd::Over(self.told(fault)),
+                ListenEnd::Lost(fault) => ListenEnd::Lost(self.told(fault)),
+                ListenEnd::NoStream => ListenEnd::NoStream,
             }
         })
     }
@@ -69,8 +74,12 @@ impl Exchanges for HttpLink {
 }
 
 impl HttpLink {
-    async fn exchange(self: &Arc<Self>, message: Frame, ear: Arc<dyn Ear>) -> Result<Receipt, Fault> {
-        let mut errand = Errand::new(message, ear);
+    async fn exchange(
+        self: &Arc<Self>,
+        message: Frame,
+        handler: Arc<dyn ExchangeHandler>,
+    ) -> Result<Receipt, Fault> {
+        let mut errand = Errand::new(message, handler);
         if let Some(older) = self.older.get() {
             return self.exchange_older(older, &mut errand).await;
         }
@@ -117,7 +126,7 @@ impl HttpLink {
 
     /// Shakes hands as in the first version of the protocol; none if the server does not speak that.
     async fn greet_older(self: &Arc<Self>, errand: &mut Errand) -> Result<Option<Receipt>, Fault> {
-        let Some(older) = Older::open(self, errand.ear.clone()).await? else { return Ok(None) };
+        let Some(older) = Older::open(self, errand.handler.clone()).await? else { return Ok(None) };
         let older = self.older.get_or_init(|| older);
         self.exchange_older(older, errand).await?;
         // Waited for here, so that a stream that ends instead is told of at once.
@@ -155,7 +164,7 @@ impl HttpLink {
     }
 
     pub(super) async fn post(&self, errand: &mut Errand) -> Result<Reply, Fault> {
-        let mut outgoing = Outgoing::post(self.url(), errand.message.bytes().clone(), errand.ear.clone());
+        let mut outgoing = Outgoing::post(self.url(), errand.message.bytes().clone(), errand.handler.clone());
         outgoing.blocks = errand.is(method::TASKS_RESULT);
         if errand.modern {
             let parameters = self.parameters();

@@ -15,7 +15,7 @@ use super::framing::{Framing, Piece};
 use super::parameters::Parameters;
 use super::refusal::{Meaning, Refusal};
 use super::{BoxFuture, mirror, wire};
-use crate::transport::Ear;
+use crate::transport::ExchangeHandler;
 
 /// The status and the body of an answer that comes in these pieces, and whether it is whole; none if it cannot be read.
 pub fn answer<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<(u16, Vec<u8>, bool)> {
@@ -67,7 +67,7 @@ pub fn meaning(
 
 struct Deafness;
 
-impl Ear for Deafness {
+impl ExchangeHandler for Deafness {
     fn sent(&self) -> bool {
         true
     }

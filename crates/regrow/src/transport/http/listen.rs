@@ -10,7 +10,7 @@ use super::link::HttpLink;
 use super::request::Reply;
 use super::response::Content;
 use super::stream;
-use crate::transport::Ear;
+use crate::transport::ExchangeHandler;
 
 /// A stream that lasted so long has not ended at once.
 const LASTED: Duration = Duration::from_secs(30);
@@ -18,7 +18,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Hears what the server says, for as long as the session lasts. Resolves with what ended that; with nothing where the server
 /// has no such stream.
-pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Option<Fault> {
+pub(super) async fn listen(link: &HttpLink, handler: &Arc<dyn ExchangeHandler>) -> Option<Fault> {
     if !link.has_session() {
         return std::future::pending().await; // Without a session nothing comes by itself.
     }
@@ -50,10 +50,10 @@ pub(super) async fn listen(link: &HttpLink, ear: &Arc<dyn Ear>) -> Option<Fault>
         had_stream = true;
         let opened = Instant::now();
         let mut spoke = false;
-        let read = stream::until(link, ear, None, &mut response, &mut bookmark, |event| {
+        let read = stream::until(link, handler, None, &mut response, &mut bookmark, |event| {
             if let Some(line) = event.into_message() {
                 spoke = true;
-                ear.take(line); // Whatever it answers, nobody waits on this stream for it.
+                handler.take(line); // Whatever it answers, nobody waits on this stream for it.
             }
             Ok(false)
         });

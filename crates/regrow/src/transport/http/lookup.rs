@@ -13,7 +13,7 @@ use super::answer;
 use super::errand::Errand;
 use super::link::HttpLink;
 use super::request::Reply;
-use crate::transport::{BoxFuture, Ear};
+use crate::transport::{BoxFuture, ExchangeHandler};
 
 const MAX_PAGES: usize = 100;
 
@@ -31,7 +31,8 @@ pub(super) async fn tools(link: &HttpLink, call: &Errand) -> Result<(), Fault> {
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method::TOOLS_LIST, "params": params });
         // It was written by us just now, so it can be read.
         let Ok(message) = Frame::parse(request.to_string().into()) else { return Ok(()) };
-        let answer = Arc::new(Answer { id: message.id(), ear: call.ear.clone(), text: Mutex::default() });
+        let answer =
+            Arc::new(Answer { id: message.id(), handler: call.handler.clone(), text: Mutex::default() });
         let mut errand = Errand::new(message, answer.clone());
         let Reply::Good(response) = link.post(&mut errand).await? else { return Ok(()) };
         answer::read(link, &errand, response).await?;
@@ -54,7 +55,7 @@ fn envelope(call: &Frame) -> Map<String, Value> {
 /// Keeps the answer, and passes on no more than that the server lives.
 struct Answer {
     id: Option<RawId>,
-    ear: Arc<dyn Ear>,
+    handler: Arc<dyn ExchangeHandler>,
     text: Mutex<Option<Frame>>,
 }
 
@@ -70,13 +71,13 @@ impl Answer {
     }
 }
 
-impl Ear for Answer {
+impl ExchangeHandler for Answer {
     fn sent(&self) -> bool {
         true
     }
 
     fn heard(&self) {
-        self.ear.heard();
+        self.handler.heard();
     }
 
     fn take(&self, message: Line) -> bool {

@@ -16,7 +16,7 @@ use super::link::HttpLink;
 use super::refusal::Refusal;
 use super::request::{Outgoing, Reply};
 use super::response::{Content, Response};
-use crate::transport::Ear;
+use crate::transport::ExchangeHandler;
 use crate::within::within;
 use stream::{Older, Stream, Switch};
 
@@ -31,8 +31,11 @@ pub(super) fn is_hinted_by(refusal: &Refusal) -> bool {
 }
 
 impl Older {
-    /// Opens the stream; none if there is none at this address. What it brings goes to `ear`.
-    pub(super) async fn open(link: &Arc<HttpLink>, ear: Arc<dyn Ear>) -> Result<Option<Older>, Fault> {
+    /// Opens the stream; none if there is none at this address. What it brings goes to `handler`.
+    pub(super) async fn open(
+        link: &Arc<HttpLink>,
+        handler: Arc<dyn ExchangeHandler>,
+    ) -> Result<Option<Older>, Fault> {
         let opening = link.send(Outgoing::get(link.url()));
         let limit = link.client.connect;
         let opened = within(limit, opening).await;
@@ -41,9 +44,9 @@ impl Older {
             Some(Err(fault)) => return Err(fault),
             Some(Ok(_)) | None => return Ok(None),
         };
-        let ear = Arc::new(Switch { current: Mutex::new(ear), answered: watch::Sender::new(false) });
+        let handler = Arc::new(Switch { current: Mutex::new(handler), answered: watch::Sender::new(false) });
         let (named, mut endpoint) = watch::channel(None);
-        let stream = Stream::start(link.clone(), response, ear.clone(), named);
+        let stream = Stream::start(link.clone(), response, handler.clone(), named);
         let named = within(limit, endpoint.wait_for(Option::is_some)).await;
         let Some(Ok(Some(text))) = named.map(|named| named.map(|named| named.clone())) else {
             return Ok(None);
@@ -56,7 +59,7 @@ impl Older {
             let found = format!("a stream of events that sends messages elsewhere, to {}", Masked(&endpoint));
             return Err(Fault::NotMcp { found });
         }
-        Ok(Some(Older { endpoint, ear, stream }))
+        Ok(Some(Older { endpoint, handler, stream }))
     }
 
     /// Carries a message; its answer comes on the stream. Without that there is none to wait for.
@@ -67,7 +70,7 @@ impl Older {
             return Err(fault);
         }
         let bytes = errand.message.bytes().clone();
-        let sending = link.send(Outgoing::post(self.endpoint.clone(), bytes, errand.ear.clone()));
+        let sending = link.send(Outgoing::post(self.endpoint.clone(), bytes, errand.handler.clone()));
         tokio::pin!(sending);
         tokio::select! {
             reply = &mut sending => reply,
@@ -81,16 +84,16 @@ impl Stream {
     fn start(
         link: Arc<HttpLink>,
         mut response: Response,
-        ear: Arc<Switch>,
+        handler: Arc<Switch>,
         endpoint: watch::Sender<Option<String>>,
     ) -> Stream {
         let (over, told) = watch::channel(None);
         let task = tokio::spawn(async move {
-            let heard: Arc<dyn Ear> = ear.clone();
+            let heard: Arc<dyn ExchangeHandler> = handler.clone();
             let read = async {
                 let mut bookmark = Bookmark::default();
                 let take = |event| {
-                    take(event, &ear, &endpoint);
+                    take(event, &handler, &endpoint);
                     Ok(false)
                 };
                 super::stream::until(&link, &heard, None, &mut response, &mut bookmark, take).await
@@ -106,10 +109,10 @@ impl Stream {
     }
 }
 
-fn take(event: Event, ear: &Switch, endpoint: &watch::Sender<Option<String>>) {
+fn take(event: Event, handler: &Switch, endpoint: &watch::Sender<Option<String>>) {
     if event.name.as_deref() != Some("endpoint") {
         if let Some(line) = event.into_message() {
-            ear.take(line);
+            handler.take(line);
         }
         return;
     }

@@ -19,7 +19,7 @@ use super::link::HttpLink;
 use super::refusal::{MAX_BODY, Refusal};
 use super::response::Response;
 use super::wire::{self, Wire};
-use crate::transport::Ear;
+use crate::transport::ExchangeHandler;
 use crate::within::{passed, within};
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
@@ -39,7 +39,7 @@ pub(super) struct Outgoing {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
-    pub(super) message: Option<(Bytes, Arc<dyn Ear>)>,
+    pub(super) message: Option<(Bytes, Arc<dyn ExchangeHandler>)>,
     /// Whether it goes on a connection outside of the pool, where that can be.
     pub(super) apart: bool,
     /// Whether the answer may begin as late as it likes: the server waits for something first.
@@ -56,7 +56,7 @@ pub(super) enum Reply {
 
 impl Outgoing {
     /// A message to the server.
-    pub(super) fn post(url: Url, message: Bytes, ear: Arc<dyn Ear>) -> Outgoing {
+    pub(super) fn post(url: Url, message: Bytes, handler: Arc<dyn ExchangeHandler>) -> Outgoing {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, BOTH);
         headers.insert(CONTENT_TYPE, JSON);
@@ -64,7 +64,7 @@ impl Outgoing {
             method: Method::POST,
             url,
             headers,
-            message: Some((message, ear)),
+            message: Some((message, handler)),
             apart: false,
             blocks: false,
         }
@@ -150,8 +150,8 @@ impl HttpLink {
         let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.url.clone());
         *request.headers_mut() = headers;
         let mut left = None;
-        if let Some((bytes, ear)) = &outgoing.message {
-            let departure = Departure::new(bytes.clone(), ear.clone());
+        if let Some((bytes, handler)) = &outgoing.message {
+            let departure = Departure::new(bytes.clone(), handler.clone());
             left = Some(departure.left());
             *request.body_mut() = Some(reqwest::Body::wrap(departure));
         }
@@ -164,8 +164,8 @@ impl HttpLink {
             _ => sending.await,
         };
         let response = response.map_err(|error| diagnose::start(&error, &outgoing.url, &self.client))?;
-        if let Some((_, ear)) = &outgoing.message {
-            ear.heard();
+        if let Some((_, handler)) = &outgoing.message {
+            handler.heard();
         }
         Ok(Response::pooled(response))
     }
@@ -176,7 +176,7 @@ impl HttpLink {
         headers: &HeaderMap,
     ) -> Result<(StatusCode, HeaderMap, Wire), Fault> {
         let Outgoing { method, url, message, .. } = outgoing;
-        let Some((body, ear)) = message else {
+        let Some((body, handler)) = message else {
             let request = wire::request(method, url, headers, b"");
             if let Some(kept) = self.take_kept() {
                 match Wire::ask(kept, &request).await {
@@ -187,7 +187,7 @@ impl HttpLink {
             return Wire::ask(wire::connect(&self.client, url).await?, &request).await;
         };
         let socket = wire::connect(&self.client, url).await?;
-        if !ear.sent() {
+        if !handler.sent() {
             return Err(Fault::Closed); // Its caller was told that it did not run, so it must not.
         }
         let request = wire::request(method, url, headers, body);
@@ -196,7 +196,7 @@ impl HttpLink {
             None => asking.await,
             Some(limit) => within(limit, asking).await.unwrap_or(Err(Fault::Stalled { after: limit })),
         }?;
-        ear.heard();
+        handler.heard();
         Ok(answer)
     }
 

@@ -14,7 +14,7 @@ use super::link::HttpLink;
 use super::request::{LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::response::{Content, Response};
 use crate::pace::Flow;
-use crate::transport::{Ear, Receipt};
+use crate::transport::{ExchangeHandler, Receipt};
 
 /// How often in a row a stream is resumed in vain.
 const MAX_RESUMES: u32 = 5;
@@ -28,7 +28,7 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
     loop {
         if let Some(mut response) = next.take() {
             let mut progress = false;
-            let read = until(link, &errand.ear, idle, &mut response, &mut bookmark, |event| {
+            let read = until(link, &errand.handler, idle, &mut response, &mut bookmark, |event| {
                 progress = true;
                 take(link, errand, event)
             });
@@ -73,7 +73,7 @@ pub(super) async fn open(link: &HttpLink, last: Option<HeaderValue>) -> Result<R
 /// Reads events until one of them is the last that is wanted (true), or the stream ends (false).
 pub(super) async fn until(
     link: &HttpLink,
-    ear: &Arc<dyn Ear>,
+    handler: &Arc<dyn ExchangeHandler>,
     idle: Option<Duration>,
     response: &mut Response,
     bookmark: &mut Bookmark,
@@ -83,7 +83,7 @@ pub(super) async fn until(
     let mut events = Events::new(link.http.limits.max_message);
     let mut flow = Flow::new();
     while let Some(mut chunk) = link.next_chunk(response, idle).await? {
-        ear.heard();
+        handler.heard();
         flow.count(chunk.len() as u64, false);
         flow.next().wait().await; // Whatever is in it, also if that is no message.
         while !chunk.is_empty() {
@@ -96,7 +96,7 @@ pub(super) async fn until(
             if endless {
                 return Ok(false);
             }
-            ear.room().await;
+            handler.room().await;
         }
     }
     Ok(false)

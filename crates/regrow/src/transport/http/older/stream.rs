@@ -8,12 +8,12 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use url::Url;
 
-use crate::transport::{BoxFuture, Ear};
+use crate::transport::{BoxFuture, ExchangeHandler};
 
 /// A stream that is open, and where messages go.
 pub(in crate::transport::http) struct Older {
     pub(super) endpoint: Url,
-    pub(super) ear: Arc<Switch>,
+    pub(super) handler: Arc<Switch>,
     pub(super) stream: Stream,
 }
 
@@ -25,9 +25,9 @@ pub(super) struct Stream {
 }
 
 impl Older {
-    /// Resolves when the ear that the stream was opened with has its answer, or with the fault if that cannot come.
+    /// Resolves when the handler that the stream was opened with has its answer, or with the fault if that cannot come.
     pub(in crate::transport::http) async fn answered(&self) -> Result<(), Fault> {
-        let mut answered = self.ear.answered.subscribe();
+        let mut answered = self.handler.answered.subscribe();
         tokio::select! {
             biased;
             _ = answered.wait_for(|answered| *answered) => Ok(()),
@@ -35,9 +35,9 @@ impl Older {
         }
     }
 
-    /// From now on this ear hears what comes; resolves with the end of the stream, which is that of the session.
-    pub(in crate::transport::http) async fn listen(&self, ear: Arc<dyn Ear>) -> Fault {
-        *self.ear.current.lock().unwrap_or_else(PoisonError::into_inner) = ear;
+    /// From now on this handler hears what comes; resolves with the end of the stream, which is that of the session.
+    pub(in crate::transport::http) async fn listen(&self, handler: Arc<dyn ExchangeHandler>) -> Fault {
+        *self.handler.current.lock().unwrap_or_else(PoisonError::into_inner) = handler;
         self.stream.end().await
     }
 }
@@ -58,19 +58,19 @@ impl Drop for Stream {
     }
 }
 
-/// Hands on to the ear that was given last.
+/// Hands on to the handler that was given last.
 pub(super) struct Switch {
-    pub(super) current: Mutex<Arc<dyn Ear>>,
+    pub(super) current: Mutex<Arc<dyn ExchangeHandler>>,
     pub(super) answered: watch::Sender<bool>,
 }
 
 impl Switch {
-    fn current(&self) -> Arc<dyn Ear> {
+    fn current(&self) -> Arc<dyn ExchangeHandler> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Ear for Switch {
+impl ExchangeHandler for Switch {
     fn sent(&self) -> bool {
         true
     }
