@@ -10,7 +10,7 @@ use tokio::sync::{broadcast, watch};
 
 use super::era::Greeting;
 use super::owner::Owner;
-use super::settings::{IsSafeTool, LastWords, Settings};
+use super::settings::{IsSafeTool, Settings, StderrInErrors};
 use super::shared::Shared;
 use super::{Connection, Handle};
 use crate::eras::EraFile;
@@ -30,7 +30,7 @@ pub struct Builder {
     policy: Policy,
     max_line: usize,
     mask: Mask,
-    last_words: LastWords,
+    stderr_in_errors: StderrInErrors,
     is_safe_tool: Option<IsSafeTool>,
     inbox: Option<Arc<dyn Inbox>>,
     greets: bool,
@@ -48,7 +48,7 @@ impl Builder {
             policy: Policy::default(),
             max_line: MAX_LINE,
             mask: Mask::default(),
-            last_words: LastWords::AtStart,
+            stderr_in_errors: StderrInErrors::AtStart,
             is_safe_tool: None,
             inbox: None,
             greets: true,
@@ -87,13 +87,13 @@ impl Builder {
 
     /// Lets the first and last lines of the server's stderr into every error, not only into those of a failed start.
     pub fn stderr_in_errors(mut self, allowed: bool) -> Builder {
-        self.last_words = if allowed { LastWords::Always } else { LastWords::AtStart };
+        self.stderr_in_errors = if allowed { StderrInErrors::Always } else { StderrInErrors::AtStart };
         self
     }
 
     /// Keeps the server's stderr out of every error: those who share the connection must not read what it says about one of them.
     pub fn no_stderr_in_errors(mut self) -> Builder {
-        self.last_words = LastWords::Never;
+        self.stderr_in_errors = StderrInErrors::Never;
         self
     }
 
@@ -164,7 +164,7 @@ impl Builder {
             policy: policy.clone(),
             max_line: self.max_line,
             mask: self.mask,
-            last_words: self.last_words,
+            stderr_in_errors: self.stderr_in_errors,
             is_safe_tool: self.is_safe_tool,
             greets: self.greets,
             era: self.era,

@@ -10,8 +10,8 @@ use regrow_protocol::method;
 use tokio::time::sleep;
 
 use super::events::OwnerEvent;
-use super::exchanges::{Carried, Carrying, ExchangeSet};
-use super::messages::{Messages, Taken, panicked};
+use super::exchanges::{ExchangeJob, ExchangeResult, ExchangeSet};
+use super::messages::{MessageOrigin, Messages, panicked};
 use super::probe;
 use super::shared::Shared;
 use crate::call::{Caller, Pending};
@@ -23,17 +23,17 @@ pub(crate) fn exchange_set(shared: &Arc<Shared>, epoch: Epoch, exchanges: Arc<dy
     let counts = Arc::new(AtomicBool::new(true));
     let spawn = {
         let (shared, exchanges, counts) = (shared.clone(), exchanges.clone(), counts.clone());
-        move |carrying: Carrying| {
-            let handler = SessionHandler::new(shared.clone(), epoch, carrying.call, counts.clone());
-            tokio::spawn(carry(exchanges.clone(), Arc::new(handler), carrying))
+        move |job: ExchangeJob| {
+            let handler = SessionHandler::new(shared.clone(), epoch, job.call, counts.clone());
+            tokio::spawn(carry(exchanges.clone(), Arc::new(handler), job))
         }
     };
     ExchangeSet::new(exchanges, counts, Box::new(spawn))
 }
 
 /// One exchange, from the message to its end.
-async fn carry(exchanges: Arc<dyn Exchanges>, handler: Arc<SessionHandler>, carrying: Carrying) {
-    let Carrying { message, note, done, .. } = carrying;
+async fn carry(exchanges: Arc<dyn Exchanges>, handler: Arc<SessionHandler>, job: ExchangeJob) {
+    let ExchangeJob { message, note, done, .. } = job;
     let carried = exchanges.carry(message, handler.clone()).await;
     let carried = handler.judge(carried).await;
     handler.finish(note, &carried);
@@ -75,7 +75,7 @@ impl SessionHandler {
     }
 
     /// Where a refusal may tell of a forgotten session: what the core takes it for.
-    async fn judge(&self, carried: Carried) -> Carried {
+    async fn judge(&self, carried: ExchangeResult) -> ExchangeResult {
         let Err(fault @ Fault::NoSession { .. }) = carried else { return carried };
         let expired = match self.rule() {
             Ruling::Expired => true,
@@ -97,7 +97,7 @@ impl SessionHandler {
     }
 
     /// The exchange is over.
-    fn finish(&self, note: Option<u64>, carried: &Carried) {
+    fn finish(&self, note: Option<u64>, carried: &ExchangeResult) {
         match carried {
             Ok(Receipt::Elsewhere(code)) => self.accepted(*code),
             Ok(Receipt::Done) if !self.is_open() => {}
@@ -170,7 +170,7 @@ impl ExchangeHandler for SessionHandler {
         self.hear();
         let bytes = message.bytes();
         match self.messages.take_line(message) {
-            Some(taken) => self.flow().count(bytes, taken == Taken::ByItself),
+            Some(taken) => self.flow().count(bytes, taken == MessageOrigin::Unsolicited),
             None => self.shared.lost(self.epoch, panicked()),
         }
         !self.is_open()

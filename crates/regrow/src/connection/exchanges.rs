@@ -41,21 +41,21 @@ pub(crate) struct ExchangeSet {
 }
 
 /// Starts the task that carries a message.
-pub(crate) type SpawnExchange = Box<dyn Fn(Carrying) -> JoinHandle<()> + Send>;
+pub(crate) type SpawnExchange = Box<dyn Fn(ExchangeJob) -> JoinHandle<()> + Send>;
 
 /// A message that an exchange carries.
-pub(crate) struct Carrying {
+pub(crate) struct ExchangeJob {
     pub(crate) message: Frame,
     /// The call that it is, or
     pub(crate) call: Option<CallId>,
     /// the number of a message that wants no response.
     pub(crate) note: Option<u64>,
     /// Hears how it went.
-    pub(crate) done: Option<oneshot::Sender<Carried>>,
+    pub(crate) done: Option<oneshot::Sender<ExchangeResult>>,
 }
 
 /// How a message was carried.
-pub(crate) type Carried = Result<Receipt, Fault>;
+pub(crate) type ExchangeResult = Result<Receipt, Fault>;
 
 impl ExchangeSet {
     pub(crate) fn new(
@@ -95,20 +95,20 @@ impl ExchangeSet {
         &mut self,
         call: Option<CallId>,
         line: Bytes,
-        done: Option<oneshot::Sender<Carried>>,
+        done: Option<oneshot::Sender<ExchangeResult>>,
     ) {
         let bytes = line.len();
         let Ok(message) = Frame::parse(line) else { return }; // We have parsed or written it before.
         // The task takes the lock to forget itself, which is held here, so it finds itself in its place.
         match call {
             Some(id) => {
-                let task = (self.spawn)(Carrying { message, call, note: None, done });
+                let task = (self.spawn)(ExchangeJob { message, call, note: None, done });
                 self.calls.insert(id, task);
             }
             None => {
                 self.last_note += 1;
                 self.queued += bytes;
-                let task = (self.spawn)(Carrying { message, call, note: Some(self.last_note), done });
+                let task = (self.spawn)(ExchangeJob { message, call, note: Some(self.last_note), done });
                 self.notes.insert(self.last_note, (bytes, task));
             }
         }

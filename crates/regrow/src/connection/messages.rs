@@ -21,11 +21,11 @@ use crate::inbox::{AutoReply, Incoming};
 
 /// What a message was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum MessageOrigin {
     /// An answer, or a question that waits for one.
-    Expected,
+    Solicited,
     /// Nobody asked for it.
-    ByItself,
+    Unsolicited,
 }
 
 /// The messages of one session.
@@ -42,7 +42,7 @@ impl Messages {
     }
 
     /// Takes what the server sent; none if that made us panic.
-    pub(crate) fn take_line(&self, line: Line) -> Option<Taken> {
+    pub(crate) fn take_line(&self, line: Line) -> Option<MessageOrigin> {
         let taken = catch_unwind(AssertUnwindSafe(|| match line {
             Line::Whole(bytes) => self.take_whole(bytes),
             Line::TooLong { bytes, salvage } => {
@@ -54,7 +54,7 @@ impl Messages {
     }
 
     /// One message, or several that share a line.
-    fn take_whole(&self, line: Bytes) -> Taken {
+    fn take_whole(&self, line: Bytes) -> MessageOrigin {
         let is_one = match Frame::parse(line.clone()) {
             Ok(frame) => return self.take(frame),
             Err(error) => matches!(error, ParseError::NotRpc { .. }),
@@ -69,7 +69,7 @@ impl Messages {
                 Ok(frame) => self.take(frame),
                 Err(_) => self.malformed(&message),
             };
-            expected |= taken == Taken::Expected;
+            expected |= taken == MessageOrigin::Solicited;
             if rest.is_empty() {
                 break;
             }
@@ -78,11 +78,11 @@ impl Messages {
         if !rest.is_empty() {
             self.shared.lock().anomalies.garbage += 1; // More than anybody sends in one line.
         }
-        if expected { Taken::Expected } else { Taken::ByItself }
+        if expected { MessageOrigin::Solicited } else { MessageOrigin::Unsolicited }
     }
 
     /// What is not one message. Whom it answers may still be known.
-    fn malformed(&self, message: &[u8]) -> Taken {
+    fn malformed(&self, message: &[u8]) -> MessageOrigin {
         let salvage = Salvage::of(message);
         let ids = match &salvage.id {
             Some(id) if !salvage.method => vec![id.clone()],
@@ -100,7 +100,7 @@ impl Messages {
         }
     }
 
-    fn take(&self, frame: Frame) -> Taken {
+    fn take(&self, frame: Frame) -> MessageOrigin {
         self.shared.count_message();
         match frame.kind() {
             Kind::Response { id } => return self.response(id, &frame),
@@ -112,7 +112,7 @@ impl Messages {
                         self.shared.question(id, true);
                     }
                     self.hand_on(frame);
-                    return Taken::Expected; // There are only so many, and it waits for an answer to each.
+                    return MessageOrigin::Solicited; // There are only so many, and it waits for an answer to each.
                 }
             },
             Kind::Notification { method } => {
@@ -131,7 +131,7 @@ impl Messages {
                 }
             }
         }
-        Taken::ByItself
+        MessageOrigin::Unsolicited
     }
 
     fn reply_automatically(&self, id: &RawId, auto_reply: AutoReply) {
@@ -148,12 +148,12 @@ impl Messages {
         self.shared.post(Some(self.epoch), line);
     }
 
-    fn response(&self, id: Option<RawId>, frame: &Frame) -> Taken {
+    fn response(&self, id: Option<RawId>, frame: &Frame) -> MessageOrigin {
         let call = id.as_ref().and_then(call_id);
         let pending = call.and_then(|call| self.shared.answer(self.epoch, call, !frame.is_error()));
         let Some(pending) = pending else {
             self.shared.lock().anomalies.stray += 1;
-            return Taken::ByItself;
+            return MessageOrigin::Unsolicited;
         };
         if id != call.map(|call| RawId::from(call.0)) {
             self.log_once("the server writes the ids of its responses in another form (2.0 or \"2\" for 2); Regrow accepts it");
@@ -163,7 +163,7 @@ impl Messages {
             self.shared.lock().stream_changed();
             let end = frame::stream_end(frame, &pending.caller_id).and_then(|line| Frame::parse(line).ok());
             pending.reply.end(Outcome::Answered(end.unwrap_or_else(|| frame.clone())));
-            return Taken::Expected;
+            return MessageOrigin::Solicited;
         }
         if pending.request.has_task() {
             self.shared.lock().remember_task(self.epoch, &pending.request);
@@ -172,7 +172,7 @@ impl Messages {
             self.note(&pending.request, frame.result());
         }
         pending.reply.end(Outcome::Answered(frame.clone()));
-        Taken::Expected
+        MessageOrigin::Solicited
     }
 
     /// Remembers what a later session must be told, and how the client's handshake goes.
@@ -296,7 +296,7 @@ impl Messages {
     }
 
     /// A message that we cannot use. If it was an answer to one of these, its caller is told: no deadline need pass for that.
-    fn unusable(&self, salvage: &Salvaged, ids: Vec<RawId>, kind: ErrorKind) -> Taken {
+    fn unusable(&self, salvage: &Salvaged, ids: Vec<RawId>, kind: ErrorKind) -> MessageOrigin {
         {
             let mut state = self.shared.lock();
             match kind {
@@ -313,12 +313,12 @@ impl Messages {
         let calls: BTreeSet<CallId> = ids.iter().filter_map(call_id).collect();
         // Of several, it answers one; nobody knows which.
         let delivery = if calls.len() > 1 { Delivery::Unknown } else { Delivery::Answered };
-        let mut taken = Taken::ByItself;
+        let mut taken = MessageOrigin::Unsolicited;
         for call in calls {
             let Some(pending) = self.shared.answer(self.epoch, call, false) else { continue };
             let error = self.shared.error(&pending, kind, delivery, Some(self.epoch), None, Outlook::Serving);
             pending.reply.end(Outcome::Failed(error));
-            taken = Taken::Expected;
+            taken = MessageOrigin::Solicited;
         }
         // A request of the server that never reaches the client must not leave the server waiting.
         if let Some(id) = salvage.id.as_ref().filter(|_| salvage.method) {

@@ -16,7 +16,7 @@ use super::events::OwnerEvent;
 use super::hangup::{self, ended};
 use super::probe;
 use super::session::Session;
-use super::settings::LastWords;
+use super::settings::StderrInErrors;
 use super::shared::Shared;
 use crate::call::{Pending, shielded};
 use crate::notice::{Notice, Status};
@@ -47,7 +47,7 @@ pub(crate) struct Owner {
     attempt: Option<JoinHandle<()>>,
     hangup: Option<JoinHandle<()>>,
     /// What the server said on stderr before it failed to start.
-    last_words: Vec<String>,
+    stderr: Vec<String>,
     report: CloseReport,
 }
 
@@ -67,7 +67,7 @@ impl Owner {
             closed,
             attempt: None,
             hangup: None,
-            last_words: vec![],
+            stderr: vec![],
             report: CloseReport::default(),
         }
     }
@@ -174,14 +174,14 @@ impl Owner {
             Output::Dispatch(epoch) => self.shared.dispatch(self.shared.lock(), epoch),
             Output::TimedOut(failure) => {
                 if let Some(fault @ Fault::HandshakeTimeout { .. }) = failure.fault.as_deref() {
-                    self.hear_last_words(fault, true);
+                    self.read_stderr(fault, true);
                 }
                 self.fail(failure);
             }
             Output::Failed(failure) => self.fail(failure),
             Output::Notice(what) => {
                 if let What::Fault(_, fault, _) | What::Retired(_, fault) = &what {
-                    self.hear_last_words(fault, starting);
+                    self.read_stderr(fault, starting);
                 }
                 self.notify(now, what);
             }
@@ -193,22 +193,22 @@ impl Owner {
         // What we ended ourselves has no last words.
         let by_itself = failure.fault.as_deref().is_some_and(|fault| *fault != Fault::Parked);
         let told = failure.kind != FailureKind::Closed && by_itself;
-        self.shared.fail(failure, if told { self.last_words.clone() } else { vec![] });
+        self.shared.fail(failure, if told { self.stderr.clone() } else { vec![] });
     }
 
     /// What a server said before it failed to start tells the cause; what it says later may tell too much.
-    fn hear_last_words(&mut self, fault: &Fault, starting: bool) {
-        self.last_words.clear();
-        let are_told = match self.shared.settings.last_words {
-            LastWords::Never => false,
-            LastWords::AtStart => starting || fault.is_at_start(),
-            LastWords::Always => true,
+    fn read_stderr(&mut self, fault: &Fault, starting: bool) {
+        self.stderr.clear();
+        let is_told = match self.shared.settings.stderr_in_errors {
+            StderrInErrors::Never => false,
+            StderrInErrors::AtStart => starting || fault.is_at_start(),
+            StderrInErrors::Always => true,
         };
-        if are_told {
+        if is_told {
             let process = self.shared.lock().session.as_ref().map(|session| session.process.clone());
             let said = process.map(|process| process.stderr().cut(FIRST_LINES, LAST_LINES));
             let mask = &self.shared.settings.mask;
-            self.last_words = said.map(|said| said.map(|line| mask.apply(line)).lines()).unwrap_or_default();
+            self.stderr = said.map(|said| said.map(|line| mask.apply(line)).lines()).unwrap_or_default();
         }
     }
 

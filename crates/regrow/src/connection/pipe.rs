@@ -8,7 +8,7 @@ use regrow_core::{Epoch, Fault};
 use regrow_protocol::lines::LineReader;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::messages::{Messages, Taken, panicked};
+use super::messages::{MessageOrigin, Messages, panicked};
 use super::session::{Session, Signals};
 use super::shared::Shared;
 use super::state::ConnectionState;
@@ -20,7 +20,7 @@ use crate::within::within;
 /// An exit follows the end of its pipes within this time; if none does, the server lives.
 const EXIT_FOLLOWS: Duration = Duration::from_millis(50);
 /// So much of what a dead server left in its pipe is read at most: more than any pipe holds.
-const LAST_WORDS: usize = 4 << 20;
+const READ_AFTER_EXIT: usize = 4 << 20;
 
 /// Starts the tasks of a session on a pipe. Both take the lock, which is held here, so they find the session in its place.
 pub(crate) fn start(shared: &Arc<Shared>, session: &mut Session, output: Box<dyn AsyncRead + Send + Unpin>) {
@@ -99,7 +99,7 @@ impl Reader {
     async fn run(mut self) {
         let end = self.read().await;
         if matches!(end, End::Exited(_) | End::Finished | End::InputClosed) {
-            self.read_last_words();
+            self.read_rest();
         }
         if self.lines.finish().is_some() {
             self.shared.lock().anomalies.garbage += 1; // Half a line.
@@ -131,7 +131,7 @@ impl Reader {
             self.shared.hear();
             let bytes = line.bytes();
             let Some(taken) = self.messages.take_line(line) else { return End::Panicked };
-            self.flow.count(bytes, taken == Taken::ByItself);
+            self.flow.count(bytes, taken == MessageOrigin::Unsolicited);
             let next = self.flow.next();
             if next != Next::Now
                 && let Some(end) = self.pause(&mut exited, next.wait()).await
@@ -164,9 +164,9 @@ impl Reader {
     }
 
     /// Reads what is there without waiting: what a server wrote before it died counts.
-    fn read_last_words(&mut self) {
+    fn read_rest(&mut self) {
         let mut cx = Context::from_waker(Waker::noop());
-        let mut left = LAST_WORDS;
+        let mut left = READ_AFTER_EXIT;
         loop {
             while let Some(line) = self.lines.next_line() {
                 self.messages.take_line(line);

@@ -14,7 +14,7 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     pub(crate) max_line: usize,
     pub(crate) mask: Mask,
-    pub(crate) last_words: LastWords,
+    pub(crate) stderr_in_errors: StderrInErrors,
     pub(crate) is_safe_tool: Option<IsSafeTool>,
     /// We greet the server ourselves, also where a client does.
     pub(crate) greets: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Settings {
 
 /// Which errors carry the last lines of a server's stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LastWords {
+pub(crate) enum StderrInErrors {
     Never,
     /// Those of a failed start: they tell the cause.
     AtStart,
