@@ -1,7 +1,6 @@
 //! One call: what was asked, who waits, and how it can end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use regrow_core::Epoch;
 use regrow_protocol::frame::{Frame, RawId};
@@ -87,10 +86,5 @@ pub(crate) enum Caller {
 impl Pending {
     pub(crate) fn new(request: Frame, reply: Box<dyn Reply>, caller_id: RawId, caller: Caller) -> Pending {
         Pending { request, reply, caller_id, caller, acknowledged: None, accepted: None }
-    }
-
-    /// The tool that is called, if one is.
-    pub(crate) fn tool(&self) -> Option<Arc<str>> {
-        self.request.tool().map(Arc::from)
     }
 }

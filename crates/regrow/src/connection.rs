@@ -153,16 +153,9 @@ impl Connection {
             Ok(Outcome::Failed(error)) => Err(error),
             // Dropped without a word: something failed inside Regrow on the way of the answer.
             Err(_) => Err(CallError {
-                server: self.shared.settings.name.clone(),
-                epoch: None,
                 delivery: Delivery::Unknown,
-                kind: ErrorKind::Interrupted,
-                fault: None,
                 outlook: Outlook::Restarting,
-                repeatable: false,
-                attempts: 0,
-                tool: None,
-                stderr: vec![],
+                ..CallError::new(self.shared.settings.name.clone(), ErrorKind::Interrupted)
             }),
             // A program is told what a server that does not know the method would tell it.
             Ok(Outcome::Refused) => {

@@ -150,6 +150,11 @@ impl Gap {
 impl CallError {
     /// What is told of a request that never left for this server, and will not.
     pub fn unsent(server: Arc<str>, request: &Frame, kind: ErrorKind) -> CallError {
+        CallError { tool: request.tool().map(Arc::from), ..CallError::new(server, kind) }
+    }
+
+    /// The same of a request that could not be read.
+    pub(crate) fn new(server: Arc<str>, kind: ErrorKind) -> CallError {
         CallError {
             server,
             epoch: None,
@@ -159,7 +164,7 @@ impl CallError {
             outlook: if kind == ErrorKind::Closed { Outlook::Closed } else { Outlook::Serving },
             repeatable: false,
             attempts: 0,
-            tool: request.tool().map(Arc::from),
+            tool: None,
             stderr: vec![],
         }
     }

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use regrow_core::{Delivery, Nature, Outlook, Replay, ToolSafety};
+use regrow_core::{Nature, Replay, ToolSafety};
 use regrow_protocol::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
 use regrow_protocol::lines::{Line, LineReader};
 use regrow_protocol::{method, notification};
@@ -225,18 +225,7 @@ fn take_line(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, line: Line) 
             Err(error) => port.refuse(unreadable(&error)),
         },
         Line::TooLong { bytes, salvage } => {
-            let error = CallError {
-                server: port.name.clone(),
-                epoch: None,
-                delivery: Delivery::NotSent,
-                kind: ErrorKind::TooLarge { bytes },
-                fault: None,
-                outlook: Outlook::Serving,
-                repeatable: false,
-                attempts: 0,
-                tool: None,
-                stderr: vec![],
-            };
+            let error = CallError::new(port.name.clone(), ErrorKind::TooLarge { bytes });
             match salvage.id.filter(|_| salvage.method) {
                 Some(id) => port.refuse(error.rpc_error(&id)),
                 None => tracing::warn!(

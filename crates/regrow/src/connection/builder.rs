@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use regrow_core::{Epoch, Policy, State};
+use regrow_core::Policy;
 use regrow_protocol::version::Era;
 use serde_json::json;
 use tokio::sync::{broadcast, watch};
@@ -16,7 +16,6 @@ use super::{Connection, Handle};
 use crate::eras::EraFile;
 use crate::inbox::{Inbox, Queue};
 use crate::mask::Mask;
-use crate::notice::{Anomalies, Status};
 use crate::transport::{MAX_LINE, Transport};
 use crate::upstream::Hello;
 
@@ -161,7 +160,7 @@ impl Builder {
         policy.probe_while_busy |= self.transport.is_remote();
         let settings = Settings {
             name: self.name,
-            policy: policy.clone(),
+            policy,
             max_line: self.max_line,
             mask: self.mask,
             stderr_in_errors: self.stderr_in_errors,
@@ -171,16 +170,7 @@ impl Builder {
             era_file,
         };
         let shared = Arc::new(Shared::new(settings, inbox, greeting, self.seed));
-        let (status, status_seen) = watch::channel(Status {
-            state: State::Idle,
-            epoch: Epoch(0),
-            last_fault: None,
-            budget_left: policy.budget.charges,
-            pending: 0,
-            sessions: 0,
-            pid: None,
-            anomalies: Anomalies::default(),
-        });
+        let (status, status_seen) = watch::channel(shared.lock().status(shared.now()));
         let (notices, _) = broadcast::channel(NOTICES);
         let (closed, closed_seen) = watch::channel(None);
         let weak_notices = notices.downgrade();

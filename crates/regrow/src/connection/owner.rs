@@ -15,7 +15,6 @@ use super::compare;
 use super::events::OwnerEvent;
 use super::hangup::{self, ended};
 use super::probe;
-use super::session::Session;
 use super::settings::StderrInErrors;
 use super::shared::Shared;
 use crate::call::{Pending, shielded};
@@ -239,18 +238,7 @@ impl Owner {
         let mut state = self.shared.lock();
         let ended = state.take_ended();
         state.shown = state.supervisor.ledger.len();
-        let pid = state.session.as_ref().and_then(Session::pid);
-        let supervisor = &state.supervisor;
-        let status = Status {
-            state: supervisor.lifecycle().state().clone(),
-            epoch: supervisor.lifecycle().epoch(),
-            last_fault: supervisor.last_fault().cloned(),
-            budget_left: supervisor.lifecycle().budget_left(self.shared.now()),
-            pending: state.shown,
-            sessions: supervisor.sessions(),
-            pid,
-            anomalies: state.anomalies,
-        };
+        let status = state.status(self.shared.now());
         drop(state);
         drop(ended); // Not under the lock.
         self.status.send_if_modified(|old| {

@@ -340,18 +340,8 @@ impl Shared {
         fault: Option<Arc<Fault>>,
         outlook: Outlook,
     ) -> CallError {
-        CallError {
-            server: self.settings.name.clone(),
-            epoch,
-            delivery,
-            kind,
-            fault,
-            outlook,
-            repeatable: false,
-            attempts: 0,
-            tool: pending.tool(),
-            stderr: vec![],
-        }
+        let error = CallError::unsent(self.settings.name.clone(), &pending.request, kind);
+        CallError { epoch, delivery, fault, outlook, ..error }
     }
 
     fn tool_safety(&self, request: &Frame) -> ToolSafety {

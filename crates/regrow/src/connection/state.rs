@@ -19,7 +19,7 @@ use super::handshake::ClientHandshake;
 use super::memory::Memory;
 use super::session::{Channel, Session};
 use crate::call::Pending;
-use crate::notice::Anomalies;
+use crate::notice::{Anomalies, Status};
 use crate::transport::Process;
 
 /// Behind the lock.
@@ -136,6 +136,21 @@ impl ConnectionState {
             exchanges: self.exchanges(epoch).map(|exchanges| exchanges.calls().collect()),
             knows_era: self.memory.era.is_modern(),
             listening: self.memory.is_subscribed() || self.tasks.newest == Some(epoch),
+        }
+    }
+
+    /// What observers see.
+    pub(crate) fn status(&self, now: Time) -> Status {
+        let lifecycle = self.supervisor.lifecycle();
+        Status {
+            state: lifecycle.state().clone(),
+            epoch: lifecycle.epoch(),
+            last_fault: self.supervisor.last_fault().cloned(),
+            budget_left: lifecycle.budget_left(now),
+            pending: self.shown,
+            sessions: self.supervisor.sessions(),
+            pid: self.session.as_ref().and_then(Session::pid),
+            anomalies: self.anomalies,
         }
     }
 

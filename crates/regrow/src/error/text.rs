@@ -9,7 +9,7 @@ use super::{CallError, ErrorKind, Gap};
 
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Happened { what, call } = self.happened();
+        let (what, call) = self.happened();
         write!(f, "{}: {what}", self.server)?;
         match &self.tool {
             Some(tool) => write!(f, "{call} ({}).", Escaped(tool))?,
@@ -32,15 +32,10 @@ impl fmt::Display for CallError {
     }
 }
 
-/// The first sentence: what happened, and to which call.
-struct Happened {
-    what: String,
-    call: &'static str,
-}
-
 impl CallError {
-    fn happened(&self) -> Happened {
-        let say = |what: String, call| Happened { what, call };
+    /// The first sentence: what happened, and to which call.
+    fn happened(&self) -> (String, &'static str) {
+        let say = |what: String, call| (what, call);
         let fault = self.fault.as_deref();
         match (self.kind, fault) {
             (ErrorKind::Interrupted, Some(fault)) if self.delivery == Delivery::NotSent => {
