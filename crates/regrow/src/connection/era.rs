@@ -219,7 +219,7 @@ impl EraKnowledge {
 
     /// The server has said that it is a modern one, before anybody relied on anything else.
     pub(crate) fn become_modern(&mut self, hello: &Hello) {
-        self.greeting = Greeting::modern(&hello);
+        self.greeting = Greeting::modern(hello);
         self.assumed = Assumed::No;
         self.welcome = None;
     }
