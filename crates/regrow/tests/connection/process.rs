@@ -64,6 +64,11 @@ impl Proc {
         self.exit.value().is_some()
     }
 
+    /// Does this if the process lives. It cannot die meanwhile: like a real one, it does nothing after its death, on no thread.
+    pub fn if_alive<R>(&self, act: impl FnOnce() -> R) -> Option<R> {
+        self.exit.hold(|exit| exit.is_none().then(act))
+    }
+
     pub async fn death(&self) -> Fault {
         self.exit.watch().until(Option::is_some).await.unwrap()
     }

@@ -1,14 +1,17 @@
 //! A server that misbehaves to a plan, and remembers what it was told and when.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use regrow::core::{Epoch, Fault};
 use regrow::transport::{BoxFuture, Link, Pipes, Transport};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream, ReadBuf, duplex};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -447,7 +450,8 @@ impl Body {
                 Act::Write(text) => self.write(&text).await,
                 Act::Wait(length) => sleep(length).await,
                 Act::Effect(key) => {
-                    *self.server.0.effects.lock().unwrap().entry(key).or_default() += 1;
+                    self.process
+                        .if_alive(|| *self.server.0.effects.lock().unwrap().entry(key).or_default() += 1);
                 }
                 Act::Die(fault) => {
                     self.process.die(fault);
@@ -470,7 +474,7 @@ impl Body {
     }
 }
 
-/// Counts what a process has read.
+/// Counts what a process has read. A dead one reads nothing.
 struct Counted {
     stream: DuplexStream,
     process: Arc<Proc>,
@@ -478,15 +482,17 @@ struct Counted {
 
 impl AsyncRead for Counted {
     fn poll_read(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-        buf: &mut tokio::io::ReadBuf<'_>,
-    ) -> std::task::Poll<std::io::Result<()>> {
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Counted { stream, process } = &mut *self;
         let before = buf.filled().len();
-        let read = std::pin::pin!(self.stream.read_buf(buf)).poll(cx);
-        std::task::ready!(read)?;
-        let read = buf.filled().len() - before;
-        self.process.read.fetch_add(read as u64, Ordering::Relaxed);
-        std::task::Poll::Ready(Ok(()))
+        let read = process.if_alive(|| {
+            let read = Pin::new(stream).poll_read(cx, buf);
+            process.read.fetch_add((buf.filled().len() - before) as u64, Ordering::Relaxed);
+            read
+        });
+        read.unwrap_or(Poll::Pending)
     }
 }

@@ -25,6 +25,11 @@ impl<T: Clone> Signal<T> {
         self.0.value().1.clone()
     }
 
+    /// The value does not change meanwhile.
+    pub fn hold<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.0.value().1)
+    }
+
     /// Gives the value before.
     pub fn set(&self, value: T) -> T {
         let before = self.value();
