@@ -113,7 +113,7 @@ fn scenario_37_bytes_that_drip_do_not_outlive_the_deadline() {
     for era in ERAS {
         for plan in ["drip-head=100ms", "drip-body=100ms", "drip-body=100ms answer=sse"] {
             let site = Site::new(era, &format!("{plan} on=tools/call"));
-            let mut peer = site.connect_with(&["--call-timeout", "1s"]);
+            let mut peer = site.connect_with(&["--call-timeout", "3s"]);
             let begun = Instant::now();
             let (_, told) = peer.failing_call("count", json!({}));
             assert_eq!(
@@ -121,7 +121,7 @@ fn scenario_37_bytes_that_drip_do_not_outlive_the_deadline() {
                 (&json!("timeout"), &json!("unknown")),
                 "{era:?} {plan}: {told}"
             );
-            assert!(begun.elapsed() < Duration::from_millis(1700) + slack(), "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < Duration::from_millis(3700) + slack(), "{:?}", begun.elapsed());
             site.control("on=nothing");
             assert_eq!(peer.call("count", json!({})), "2", "{era:?} {plan}");
             assert_eq!(site.journal.runs("count"), 2);

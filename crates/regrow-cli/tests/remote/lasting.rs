@@ -53,7 +53,7 @@ fn no_call_leaves_on_a_connection_that_many_servers_are_about_to_close() {
 fn failures_leave_no_files_open() {
     for era in ERAS {
         let site = Site::new(era, "");
-        let mut peer = site.connect_with(&["--call-timeout", "300ms"]);
+        let mut peer = site.connect_with(&["--call-timeout", "3s"]);
         peer.call("echo", json!({ "text": "warm" }));
         let before = open_files(peer.client.pid());
         for plan in [

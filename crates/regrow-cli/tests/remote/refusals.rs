@@ -39,7 +39,7 @@ fn scenario_31_come_back_later_is_obeyed_and_costs_nothing() {
 fn scenario_31_a_time_longer_than_a_call_may_take_is_told_with_the_time() {
     for era in ERAS {
         let site = Site::new(era, "");
-        let mut peer = site.connect_with(&["--call-timeout", "2s"]);
+        let mut peer = site.connect_with(&["--call-timeout", "3s"]);
         site.control("status=429 retry-after=1800 on=tools/call");
         let begun = Instant::now();
         let (_, told) = peer.failing_call("count", json!({ "key": "a" }));

@@ -16,23 +16,23 @@ fn scenario_33_half_open_calls_end_at_their_deadline() {
         let site = Site::new(era, "");
         let proxy = site.proxy();
         let mut peer = Peer::greet(
-            site.setup_through(&proxy).options(&["--call-timeout", "1s", "--reach-timeout", "1s"]),
+            site.setup_through(&proxy).options(&["--call-timeout", "3s", "--reach-timeout", "1s"]),
             era,
         );
         assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
         proxy.set(Fault::Blackhole);
         let begun = Instant::now();
         let id = peer.begin_call("count", json!({ "key": "b" }));
-        let answer = peer.client.answer_within(id, Duration::from_secs(3) + slack());
+        let answer = peer.client.answer_within(id, Duration::from_secs(5) + slack());
         assert!(is_failure(&answer), "{answer}");
         assert_eq!(fault(&answer)["kind"], "timeout", "{answer}");
-        assert!(begun.elapsed() < Duration::from_millis(1500) + slack(), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_millis(3500) + slack(), "{:?}", begun.elapsed());
         proxy.set(Fault::None);
         // What the black hole took stays lost, so a new connection must be made.
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(30) + slack();
         loop {
             let id = peer.begin_call("count", json!({ "key": "c" }));
-            let answer = peer.client.answer_within(id, Duration::from_secs(5));
+            let answer = peer.client.answer_within(id, Duration::from_secs(5) + slack());
             if !is_failure(&answer) {
                 break;
             }
@@ -70,11 +70,11 @@ fn scenario_33_half_open_while_idle_is_noticed_by_a_probe() {
 fn scenario_33_a_server_that_hangs_ends_no_later_than_the_deadline_allows() {
     for era in ERAS {
         let site = Site::new(era, "");
-        let mut peer = site.connect_with(&["--call-timeout", "1s"]);
+        let mut peer = site.connect_with(&["--call-timeout", "3s"]);
         let begun = Instant::now();
         let (_, told) = peer.failing_call("hang", json!({ "whole": true, "key": "a" }));
         assert_eq!((&told["kind"], &told["delivery"]), (&json!("timeout"), &json!("unknown")), "{told}");
-        assert!(begun.elapsed() < Duration::from_millis(1500) + slack());
+        assert!(begun.elapsed() < Duration::from_millis(3500) + slack());
         assert_eq!(site.journal.runs("hang"), 1);
     }
 }

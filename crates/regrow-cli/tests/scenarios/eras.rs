@@ -224,7 +224,7 @@ fn scenario_25_planned_restarts_do_not_wait_for_a_stream_nor_end_it() {
 
 #[test]
 fn scenario_25_progress_never_comes_after_its_response() {
-    let mut client = Setup::plan("").options(&["--call-timeout", "1s"]).connect();
+    let mut client = Setup::plan("").options(&["--call-timeout", "3s"]).connect();
     for round in 0..20 {
         let params =
             json!({ "name": "notify", "arguments": { "n": 50 }, "_meta": { "progressToken": round } });
@@ -233,13 +233,13 @@ fn scenario_25_progress_never_comes_after_its_response() {
         let progress: Vec<u64> = of_token(&client.seen(), round);
         assert_eq!(progress, (1..=50).collect::<Vec<u64>>(), "all of it, in order, before the answer");
     }
-    // A call that reports no progress for a second times out; what it reports later is nobody's.
-    let arguments = json!({ "ms": 2600, "progress_ms": 1300, "key": "late" });
+    // A call that reports no progress for three seconds times out; what it reports later is nobody's.
+    let arguments = json!({ "ms": 7800, "progress_ms": 3900, "key": "late" });
     let params = json!({ "name": "slow", "arguments": arguments, "_meta": { "progressToken": "late" } });
     let id = client.ask("tools/call", params);
     let (_, fault) = client.failure(id);
     assert_eq!(fault["kind"], "timeout");
-    thread::sleep(Duration::from_millis(1500)); // Long enough for its late words.
+    thread::sleep(Duration::from_millis(4500)); // Long enough for its late words.
     client.call("echo", json!({ "text": "after" }));
     let late = client.seen();
     assert!(late.iter().all(|message| message["method"] != "notifications/progress"), "{late:?}");
@@ -248,8 +248,8 @@ fn scenario_25_progress_never_comes_after_its_response() {
 
 #[test]
 fn scenario_25_progress_gives_a_call_more_time() {
-    let mut client = Setup::plan("").options(&["--call-timeout", "1s"]).connect();
-    let arguments = json!({ "ms": 3000, "progress_ms": 300 });
+    let mut client = Setup::plan("").options(&["--call-timeout", "3s"]).connect();
+    let arguments = json!({ "ms": 7000, "progress_ms": 300 });
     let params = json!({ "name": "slow", "arguments": arguments, "_meta": { "progressToken": 1 } });
     let id = client.ask("tools/call", params);
     assert_eq!(text_of(&client.answer(id)), "slow");

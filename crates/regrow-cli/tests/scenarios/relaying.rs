@@ -88,10 +88,10 @@ fn several_questions_at_once_are_kept_apart() {
 
 #[test]
 fn the_time_that_a_person_takes_is_not_the_servers() {
-    let mut client = Setup::plan("").options(&["--call-timeout", "1s"]).connect();
+    let mut client = Setup::plan("").options(&["--call-timeout", "3s"]).connect();
     let id = client.begin_call("ask", json!({}));
     let question = client.wait_for("elicitation/create");
-    std::thread::sleep(Duration::from_millis(2500)); // A person thinks.
+    std::thread::sleep(Duration::from_secs(6)); // A person thinks.
     client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "accept" } }));
     assert!(text_of(&client.answer(id)).contains("accept"));
     assert_eq!(client.journal.starts(), 1);
