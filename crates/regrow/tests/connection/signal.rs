@@ -26,6 +26,7 @@ impl<T: Clone> Signal<T> {
     }
 
     /// The value does not change meanwhile.
+    #[allow(dead_code)] // Not in every test program.
     pub fn hold<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&self.0.value().1)
     }
