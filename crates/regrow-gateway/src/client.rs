@@ -1,6 +1,7 @@
 //! One client of the gateway, over all the servers that it may use: what it writes finds its server here, and what servers tell it
 //! finds its way back.
 
+mod call;
 mod calls;
 mod completion;
 mod greeting;
@@ -26,6 +27,7 @@ use crate::directory::Directory;
 use crate::gateway::Inside;
 use crate::seat::Seat;
 use crate::server::{InUse, Key, Server};
+use call::Then;
 use calls::Calls;
 use hearing::Hearing;
 use streams::Streams;
@@ -184,7 +186,7 @@ impl Upstream for Client {
             method if method::is_about_tasks(method) => self.task(request),
             method if List::by_method(method).is_some() => self.list(request),
             _ => match self.only_server() {
-                Some(server) => self.call(&server, request),
+                Some(server) => self.call(&server, request, Then::Nothing),
                 None => request.reply.end(answers::unknown_method()),
             },
         }

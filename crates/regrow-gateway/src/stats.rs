@@ -5,7 +5,7 @@
 mod calls;
 mod histogram;
 mod journal;
-mod timed;
+mod timer;
 mod tool_error;
 mod watcher;
 
@@ -14,17 +14,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use regrow::Reply;
 use regrow::transport::stdio::Stderr;
-use tokio::time::Instant;
 
 pub use calls::{CallCount, Ending};
 pub use histogram::{Buckets, Histogram, Quantiles};
+pub use timer::CallTimer;
 pub use watcher::Watcher;
 
 use calls::Calls;
 use journal::Journal;
-use timed::Timed;
 
 /// What is known of the calls to one server and of its restarts, over all connections with it.
 #[derive(Debug, Default)]
@@ -40,9 +38,9 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Counts a call from now until its reply is told, or dropped since the call was cancelled.
-    pub fn timed(self: &Arc<Self>, reply: Box<dyn Reply>) -> Box<dyn Reply> {
-        Box::new(Timed::new(self.clone(), reply, Instant::now()))
+    /// A call begins.
+    pub fn begin(self: &Arc<Self>) -> CallTimer {
+        CallTimer::new(self.clone())
     }
 
     /// Counts a call among those that wait to be sent, for as long as this lives.

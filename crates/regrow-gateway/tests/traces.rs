@@ -10,9 +10,9 @@ use axum::routing::post;
 use regrow::Outcome;
 use regrow_gateway::operate::trace_context::TraceContext;
 use regrow_gateway::operate::traces::Traces;
+use regrow_gateway::stats::Ending;
 use regrow_protocol::frame::{self, Frame, RawId};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 
 const CLIENTS: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -48,8 +48,7 @@ async fn a_call_is_a_span_of_its_clients_trace_and_the_servers_parent() {
     let (url, received) = collector().await;
     let traces = Traces::export(Some(&url)).unwrap();
     let meta = format!(r#""traceparent":"{CLIENTS}","tracestate":"a=b","baggage":"k=v""#);
-    let (reply, end) = oneshot::channel();
-    let (request, reply) = traces.trace("files", call(&meta), Box::new(reply));
+    let (request, span) = traces.begin("files", call(&meta));
 
     let clients = CLIENTS.parse().unwrap();
     let told = TraceContext::of(&request).unwrap();
@@ -57,11 +56,8 @@ async fn a_call_is_a_span_of_its_clients_trace_and_the_servers_parent() {
     assert_ne!(told.parent, clients, "the server's parent is our span");
     assert!(has(request.meta().unwrap(), br#""tracestate":"a=b","baggage":"k=v""#));
 
-    reply.end(answer());
-    assert!(matches!(end.await.unwrap(), Outcome::Answered(_)));
-    let (reply, end) = oneshot::channel();
-    drop(traces.trace("files", call(""), Box::new(reply)));
-    assert!(end.await.is_err());
+    span.end(Ending::of(&answer()));
+    drop(traces.begin("files", call("")));
     traces.close().await;
 
     let received = received.lock().unwrap();
@@ -75,8 +71,7 @@ async fn a_call_is_a_span_of_its_clients_trace_and_the_servers_parent() {
 #[tokio::test]
 async fn without_an_exporter_no_byte_is_touched() {
     let request = call(r#""traceparent" : "what the client wrote""#);
-    let (reply, _end) = oneshot::channel();
-    let (handed_on, _) = Traces::off().trace("files", request.clone(), Box::new(reply));
+    let (handed_on, _) = Traces::off().begin("files", request.clone());
     assert_eq!(handed_on.bytes(), request.bytes());
 }
 
@@ -86,8 +81,6 @@ async fn a_collector_that_is_away_holds_nothing_up() {
     let url = format!("http://{}/v1/traces", port.local_addr().unwrap());
     drop(port);
     let traces = Traces::export(Some(&url)).unwrap();
-    let (reply, end) = oneshot::channel();
-    traces.trace("files", call(""), Box::new(reply)).1.end(answer());
-    assert!(matches!(end.await.unwrap(), Outcome::Answered(_)));
+    traces.begin("files", call("")).1.end(Ending::of(&answer()));
     traces.close().await;
 }

@@ -1,7 +1,7 @@
 //! The requests of a client that go to one server each.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
 use regrow_protocol::frame::{Edit, Frame, RawId};
@@ -10,6 +10,7 @@ use regrow_protocol::{error_code, method};
 use tokio::time::timeout;
 
 use super::Client;
+use super::call::{Call, Then};
 use crate::answers::{self, raw_text};
 use crate::server::{Key, Server};
 
@@ -53,24 +54,24 @@ impl Calls {
 
 impl Client {
     /// A request for this server, as it is.
-    pub(super) fn call(&self, server: &Arc<Server>, request: Request) {
+    pub(super) fn call(&self, server: &Arc<Server>, request: Request, then: Then) {
         let number = self.state().calls.begin(request.id.clone(), server.key);
+        let call = Call::new(self, number, server.clone(), request, then);
         match server.waits() {
-            true => self.call_later(server.clone(), number, request),
-            false => self.call_now(server, number, request),
+            true => self.call_later(call),
+            false => self.call_now(call),
         }
     }
 
     /// The same when the server may start. What it is waited for is taken from the time of the call.
-    fn call_later(&self, server: Arc<Server>, number: u64, request: Request) {
+    fn call_later(&self, call: Call) {
         if self.state().calls.open.len() > MAX_WAITING {
-            self.state().calls.end(number);
-            let error = CallError::unsent(server.name.clone(), &request.frame, ErrorKind::Overloaded);
-            return request.reply.end(Outcome::Failed(error));
+            return call.fail(ErrorKind::Overloaded);
         }
-        let blocks = request.frame.method().is_some_and(method::waits_by_design);
+        let server = call.server.clone();
+        let blocks = call.request.frame.method().is_some_and(method::waits_by_design);
         let limit = server.config.options.call_timeout.filter(|_| !blocks);
-        let left = limit.map(|limit| limit.saturating_sub(request.since.elapsed()));
+        let left = limit.map(|limit| limit.saturating_sub(call.request.since.elapsed()));
         let me = self.me.clone();
         tokio::spawn(async move {
             let in_time = match left {
@@ -81,38 +82,38 @@ impl Client {
                 }
             };
             let Some(client) = me.upgrade() else { return };
-            if !client.state().calls.is_open(number) {
+            if !client.state().calls.is_open(call.number) {
                 return; // It was cancelled.
+            }
+            if !in_time {
+                return call.fail(ErrorKind::Timeout);
             }
             // It may have been replaced once more.
             let newest = client.gateway.server_named(&server.config.name);
             match newest.filter(|newest| newest.key != server.key) {
-                Some(newest) if in_time => {
-                    client.state().calls.end(number);
-                    return client.call(&newest, request);
+                Some(newest) => {
+                    client.state().calls.end(call.number);
+                    client.call(&newest, call.request, call.then);
                 }
-                None if in_time => return client.call_now(&server, number, request),
-                _ => client.state().calls.end(number),
+                None => client.call_now(call),
             }
-            let error = CallError::unsent(server.name.clone(), &request.frame, ErrorKind::Timeout);
-            request.reply.end(Outcome::Failed(error));
         });
     }
 
-    fn call_now(&self, server: &Arc<Server>, number: u64, request: Request) {
-        let Request { frame, id, reply, since } = request;
-        let seat = match self.seat(server) {
+    fn call_now(&self, call: Call) {
+        let seat = match self.seat(&call.server) {
             Ok(seat) => seat,
             Err(error) => {
-                self.state().calls.end(number);
-                let tool = frame.tool().map(Arc::from);
-                return reply.end(Outcome::Failed(CallError { tool, ..*error }));
+                let tool = call.request.frame.tool().map(Arc::from);
+                return Box::new(call).end(Outcome::Failed(CallError { tool, ..*error }));
             }
         };
-        let (frame, reply) = self.gateway.traces().trace(&server.name, frame, reply);
-        let reply = if frame.has_task() { self.remembering(server.key, reply) } else { reply };
-        let reply = Box::new(Ended { client: self.me.clone(), number, reply: server.stats.timed(reply) });
-        server.enter(self.number, number, Request { frame, id, reply, since }, seat);
+        let call = call.begin(self, &seat);
+        let server = call.server.clone();
+        server.enter(self.number, call.number, call.request.since, move |turn| match turn {
+            Ok(pass) => call.send(pass, &seat),
+            Err(kind) => call.fail(kind),
+        });
     }
 
     /// A tool is called or a prompt asked for, by the name that it has among all servers.
@@ -136,10 +137,10 @@ impl Client {
                     true => Frame::built(request.frame.with([Edit::Name(&raw_text(&original))])),
                     false => request.frame.clone(),
                 };
-                self.call(&server, Request { frame, ..request });
+                self.call(&server, Request { frame, ..request }, Then::Nothing);
             }
             // It may have something that it does not list.
-            (None, Some(server)) => self.call(&server, request),
+            (None, Some(server)) => self.call(&server, request, Then::Nothing),
             (None, None) => {
                 let what = if is_tool { "tool" } else { "prompt" };
                 let text = format!("Unknown {what}: {}", name.as_deref().unwrap_or_default());
@@ -157,8 +158,18 @@ impl Client {
 
     /// A resource is read. Links to resources come in results, so a URI may be on no list: then servers are asked in turn.
     pub(super) fn read(&self, request: Request) {
-        let asked = self.owners(&request.frame);
-        Reading { client: self.me.clone(), left: asked, request }.go_on(None);
+        match self.owners(&request.frame) {
+            owners if owners.is_empty() => request.reply.end(unknown_resource(&request.frame)),
+            owners => self.read_at(owners, request),
+        }
+    }
+
+    /// At the first of these; if that does not have it, at the next.
+    pub(super) fn read_at(&self, mut left: VecDeque<(Arc<Server>, String)>, request: Request) {
+        let Some((server, uri)) = left.pop_front() else { return };
+        let frame = with_uri(&request.frame, &uri);
+        let then = Then::AskNext { request: request.frame, left };
+        self.call(&server, Request { frame, ..request }, then);
     }
 
     /// The servers that may have the resource of this request, and what each calls it.
@@ -191,55 +202,4 @@ pub(super) fn unknown_resource(request: &Frame) -> Outcome {
     let uri = request.uri().unwrap_or_default();
     let data = serde_json::json!({ "uri": uri });
     answers::refusal(error_code::RESOURCE_NOT_FOUND, "Resource not found", Some(&data))
-}
-
-/// A resource that is asked for at one server after the other, until one has it. Reading runs nothing.
-struct Reading {
-    client: Weak<Client>,
-    left: VecDeque<(Arc<Server>, String)>,
-    request: Request,
-}
-
-impl Reading {
-    /// To the next server; if there is none, what the last one said.
-    fn go_on(mut self, last: Option<Outcome>) {
-        let Some(client) = self.client.upgrade() else { return };
-        match self.left.pop_front() {
-            Some((server, uri)) => {
-                let Request { frame, id, since, .. } = &self.request;
-                let (frame, id, since) = (with_uri(frame, &uri), id.clone(), *since);
-                client.call(&server, Request { frame, id, reply: Box::new(self), since });
-            }
-            None => {
-                let outcome = last.unwrap_or_else(|| unknown_resource(&self.request.frame));
-                self.request.reply.end(outcome);
-            }
-        }
-    }
-}
-
-impl Reply for Reading {
-    fn end(self: Box<Self>, outcome: Outcome) {
-        let has_it = matches!(&outcome, Outcome::Answered(answer) if !answer.is_error());
-        match has_it || self.left.is_empty() {
-            true => self.request.reply.end(outcome),
-            false => self.go_on(Some(outcome)),
-        }
-    }
-}
-
-/// Takes a call off the list of its client when it has ended.
-struct Ended {
-    client: Weak<Client>,
-    number: u64,
-    reply: Box<dyn Reply>,
-}
-
-impl Reply for Ended {
-    fn end(self: Box<Self>, outcome: Outcome) {
-        if let Some(client) = self.client.upgrade() {
-            client.state().calls.end(self.number);
-        }
-        self.reply.end(outcome);
-    }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Client;
+use super::call::Then;
 use super::greeting::parsed;
 use crate::answers;
 use crate::server::Server;
@@ -37,7 +38,7 @@ impl Client {
                 Frame::built(frame::request(&request.id, method::COMPLETION_COMPLETE, Some(&params)))
             }
         };
-        self.call(&server, Request { frame, ..request });
+        self.call(&server, Request { frame, ..request }, Then::Nothing);
     }
 
     /// The server that a reference means, and the reference as that server knows it.

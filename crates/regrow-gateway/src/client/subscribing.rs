@@ -1,11 +1,10 @@
 //! Subscriptions of a legacy client to resources: as long as it has one at a server, it uses that server.
 
-use std::sync::Weak;
-
-use regrow::{Outcome, Reply, Request};
+use regrow::Request;
 use regrow_protocol::method;
 
 use super::Client;
+use super::call::Then;
 use super::calls::{unknown_resource, with_uri};
 use crate::server::{InUse, Key};
 
@@ -20,11 +19,11 @@ impl Client {
         };
         let begins = request.frame.method() == Some(method::RESOURCES_SUBSCRIBE);
         let frame = with_uri(&request.frame, &uri);
-        let reply = Settled { client: self.me.clone(), key: server.key, uri, begins, reply: request.reply };
-        self.call(&server, Request { frame, reply: Box::new(reply), ..request });
+        self.call(&server, Request { frame, ..request }, Then::Subscribed { uri, begins });
     }
 
-    fn settled(&self, key: Key, uri: String, begins: bool) {
+    /// The server has confirmed that it tells the client of this resource, or was asked not to any more.
+    pub(super) fn settled(&self, key: Key, uri: String, begins: bool) {
         let mut state = self.state();
         let Some(taken) = state.seats.get_mut(&key) else { return };
         let ended = match (begins, taken.hears.server()) {
@@ -35,24 +34,5 @@ impl Client {
         };
         drop(state);
         drop(ended); // Not under the lock: it may be the last of its server.
-    }
-}
-
-/// Waits for the server to say that it does so.
-struct Settled {
-    client: Weak<Client>,
-    key: Key,
-    uri: String,
-    begins: bool,
-    reply: Box<dyn Reply>,
-}
-
-impl Reply for Settled {
-    fn end(self: Box<Self>, outcome: Outcome) {
-        let is_done = matches!(&outcome, Outcome::Answered(answer) if !answer.is_error());
-        if let Some(client) = self.client.upgrade().filter(|_| is_done || !self.begins) {
-            client.settled(self.key, self.uri, self.begins);
-        }
-        self.reply.end(outcome);
     }
 }

@@ -1,12 +1,12 @@
 //! Tasks of the legacy era: whose they are.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Weak;
 
-use regrow::{Outcome, Reply, Request};
+use regrow::Request;
 use regrow_protocol::error_code;
 
 use super::Client;
+use super::call::Then;
 use super::greeting::parsed;
 use crate::answers;
 use crate::server::Key;
@@ -40,7 +40,7 @@ impl Client {
         let key = params["taskId"].as_str().and_then(|task| self.state().tasks.places.get(task).copied());
         let server = key.and_then(|key| self.gateway.server(key)).or_else(|| self.only_server());
         match server {
-            Some(server) => self.call(&server, request),
+            Some(server) => self.call(&server, request, Then::Nothing),
             None if params["taskId"].is_string() => {
                 request.reply.end(answers::refusal(
                     error_code::INVALID_PARAMS,
@@ -52,26 +52,8 @@ impl Client {
         }
     }
 
-    /// Remembers where a task runs, when its server has said what it calls it.
-    pub(super) fn remembering(&self, key: Key, reply: Box<dyn Reply>) -> Box<dyn Reply> {
-        Box::new(Begun { client: self.me.clone(), key, reply })
-    }
-}
-
-/// Waits for a call to become a task.
-struct Begun {
-    client: Weak<Client>,
-    key: Key,
-    reply: Box<dyn Reply>,
-}
-
-impl Reply for Begun {
-    fn end(self: Box<Self>, outcome: Outcome) {
-        if let (Outcome::Answered(answer), Some(client)) = (&outcome, self.client.upgrade())
-            && let Some(task) = parsed(answer.result())["task"]["taskId"].as_str()
-        {
-            client.state().tasks.remember(task.to_owned(), self.key);
-        }
-        self.reply.end(outcome);
+    /// Where a task runs that a call has started.
+    pub(super) fn remember_task(&self, task: &str, key: Key) {
+        self.state().tasks.remember(task.to_owned(), key);
     }
 }

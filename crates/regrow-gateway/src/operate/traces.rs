@@ -5,8 +5,9 @@ mod exporter;
 #[cfg(feature = "otel")]
 mod span;
 
-use regrow::Reply;
 use regrow_protocol::frame::Frame;
+
+use crate::stats::Ending;
 
 #[cfg(feature = "otel")]
 pub use exporter::TracesError;
@@ -24,14 +25,32 @@ impl Traces {
         Traces::default()
     }
 
-    /// A request and its reply, as they are to be handed on to this server: the request as a part of the span of this
-    /// call, which ends with its reply.
-    pub fn trace(&self, server: &str, request: Frame, reply: Box<dyn Reply>) -> (Frame, Box<dyn Reply>) {
+    /// Begins the span of a call to this server. Gives the request as the server must get it, with this span as its parent.
+    pub fn begin(&self, server: &str, request: Frame) -> (Frame, CallSpan) {
         #[cfg(feature = "otel")]
         if let Some(exporter) = &self.exporter {
-            return span::begin(exporter, server, request, reply);
+            let (request, span) = span::begin(exporter, server, &request);
+            return (request, CallSpan { span: Some(span) });
         }
         let _ = server; // Only a span names it.
-        (request, reply)
+        (request, CallSpan::default())
+    }
+}
+
+/// The span of a call; empty where calls are not traced. Dropped before [`CallSpan::end`], the call was cancelled.
+#[derive(Default)]
+pub struct CallSpan {
+    #[cfg(feature = "otel")]
+    span: Option<span::OpenSpan>,
+}
+
+impl CallSpan {
+    /// The call ended like this.
+    pub fn end(self, ending: Ending) {
+        #[cfg(feature = "otel")]
+        if let Some(span) = self.span {
+            span.end(ending);
+        }
+        let _ = ending; // Only a span records it.
     }
 }

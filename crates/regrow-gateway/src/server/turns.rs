@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
-use regrow_protocol::method;
+use regrow::ErrorKind;
+use tokio::time::Instant;
 
 use super::Server;
 use crate::gate::{Pass, Turned};
@@ -11,32 +11,24 @@ use crate::seat::Seat;
 use crate::usage::Usage;
 
 impl Server {
-    /// A request comes, for this place. It goes when it is its turn.
-    pub(crate) fn enter(&self, client: u64, number: u64, request: Request, seat: Arc<Seat>) {
-        let Some(me) = self.me.upgrade() else { return };
-        let used = InUse::of(&me, &seat);
+    /// A call of this client waits for its turn. `then` is called once, now or later, unless the call is withdrawn before that.
+    pub(crate) fn enter(
+        &self,
+        client: u64,
+        number: u64,
+        since: Instant,
+        then: impl FnOnce(Result<Pass, ErrorKind>) + Send + 'static,
+    ) {
         let queued = self.stats.queued();
         let limit = self.config.options.call_timeout;
-        let left = limit.map(|limit| limit.saturating_sub(request.since.elapsed()));
+        let left = limit.map(|limit| limit.saturating_sub(since.elapsed()));
         self.turnstile.submit((client, number), left, move |turn| {
             drop(queued);
-            let Request { frame, id, reply, since } = request;
-            match turn {
-                Ok(pass) => {
-                    // A request that only waits is no work for the server: it must not keep other calls out.
-                    let waits = method::waits_by_design(frame.method().unwrap_or_default());
-                    let reply = Box::new(Passing { reply, _pass: (!waits).then_some(pass), _used: used });
-                    seat.submit(Request { frame, id, reply, since });
-                }
-                Err(turned) => {
-                    let kind = match turned {
-                        Turned::Full => ErrorKind::Overloaded,
-                        Turned::Late => ErrorKind::Timeout,
-                        Turned::Closed => ErrorKind::Closed,
-                    };
-                    reply.end(Outcome::Failed(CallError::unsent(me.name.clone(), &frame, kind)));
-                }
-            }
+            then(turn.map_err(|turned| match turned {
+                Turned::Full => ErrorKind::Overloaded,
+                Turned::Late => ErrorKind::Timeout,
+                Turned::Closed => ErrorKind::Closed,
+            }));
         });
     }
 
@@ -48,19 +40,6 @@ impl Server {
     /// The same with all of a client that has left.
     pub(crate) fn withdraw_all(&self, client: u64) {
         self.turnstile.withdraw(|(of, _)| *of == client);
-    }
-}
-
-/// A call that was let through.
-struct Passing {
-    reply: Box<dyn Reply>,
-    _pass: Option<Pass>,
-    _used: InUse,
-}
-
-impl Reply for Passing {
-    fn end(self: Box<Self>, outcome: Outcome) {
-        self.reply.end(outcome);
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::core::{Delivery, Fault, Orderer, Policy};
-use regrow::{Connection, Era, Outcome, Request, Status};
+use regrow::{Connection, Era, Outcome, Reply, Request, Status};
 use regrow_gateway::operate::{ServerReport, ServerState};
-use regrow_gateway::stats::{CallCount, Stats, Watcher};
+use regrow_gateway::stats::{CallCount, CallTimer, Ending, Stats, Watcher};
 use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::{Value, json};
 use server::Server;
@@ -61,13 +61,23 @@ impl World {
         let id = RawId::from(7);
         let params = json!({ "name": "work", "arguments": arguments }).to_string();
         let request = Frame::parse(frame::request(&id, "tools/call", Some(params.as_bytes()))).unwrap();
-        self.connection.submit(Request::new(request, id, self.stats.timed(Box::new(reply))));
+        self.connection.submit(Request::new(request, id, Box::new(Timed(self.stats.begin(), reply))));
         end
     }
 
     fn report(&self) -> ServerReport {
         let status = self.connection.status().borrow().clone();
         ServerReport::new("fake", &self.stats).standing(&status, self.watcher.in_state(Instant::now()))
+    }
+}
+
+/// A call that is counted when it ends.
+struct Timed(CallTimer, oneshot::Sender<Outcome>);
+
+impl Reply for Timed {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        self.0.end(Ending::of(&outcome));
+        let _ = self.1.send(outcome); // A test need not wait for it.
     }
 }
 

@@ -4,7 +4,7 @@ use opentelemetry::trace::{
     Span, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId, TraceState, Tracer,
 };
 use opentelemetry::{Context, KeyValue};
-use regrow::{Outcome, Reply};
+use opentelemetry_sdk::trace::Span as SdkSpan;
 use regrow_protocol::frame::Frame;
 use regrow_protocol::text::escape;
 
@@ -15,12 +15,7 @@ use crate::stats::Ending;
 /// Longer names of tools are cut.
 const LONGEST_NAME: usize = 100;
 
-pub(super) fn begin(
-    exporter: &Exporter,
-    server: &str,
-    request: Frame,
-    reply: Box<dyn Reply>,
-) -> (Frame, Box<dyn Reply>) {
+pub(super) fn begin(exporter: &Exporter, server: &str, request: &Frame) -> (Frame, OpenSpan) {
     let method = escape(request.method().unwrap_or_default());
     let tool = request.tool().map(|tool| escape(&tool).chars().take(LONGEST_NAME).collect::<String>());
     let name = tool.as_ref().map_or(method.clone(), |tool| format!("{method} {tool}"));
@@ -28,10 +23,10 @@ pub(super) fn begin(
         vec![KeyValue::new("mcp.method.name", method), KeyValue::new("regrow.server", server.to_owned())];
     attributes.extend(tool.map(|tool| KeyValue::new("gen_ai.tool.name", tool)));
     let builder = exporter.tracer.span_builder(name).with_kind(SpanKind::Client).with_attributes(attributes);
-    let parent = TraceContext::of(&request).map_or_else(Context::new, remote);
+    let parent = TraceContext::of(request).map_or_else(Context::new, remote);
     let span = exporter.tracer.build_with_context(builder, &parent);
-    let request = ours(span.span_context()).put_into(&request);
-    (request, Box::new(Traced { span, reply: Some(reply) }))
+    let request = ours(span.span_context()).put_into(request);
+    (request, OpenSpan { span, has_ended: false })
 }
 
 /// The span of the client, as the parent of ours.
@@ -54,14 +49,18 @@ fn ours(context: &SpanContext) -> TraceParent {
     }
 }
 
-/// Ends the span with the call, and tells what became of it.
-struct Traced<S: Span> {
-    span: S,
-    /// Taken when the call ends. Dropped with it still here, the call was cancelled.
-    reply: Option<Box<dyn Reply>>,
+/// A span that ends with its call.
+pub(super) struct OpenSpan {
+    span: SdkSpan,
+    has_ended: bool,
 }
 
-impl<S: Span> Traced<S> {
+impl OpenSpan {
+    pub(super) fn end(mut self, ending: Ending) {
+        self.has_ended = true;
+        self.record(ending);
+    }
+
     fn record(&mut self, ending: Ending) {
         self.span.set_attribute(KeyValue::new("regrow.outcome", ending.outcome()));
         self.span.set_attribute(KeyValue::new("regrow.delivery", ending.delivery().name()));
@@ -73,18 +72,9 @@ impl<S: Span> Traced<S> {
     }
 }
 
-impl<S: Span + Send + 'static> Reply for Traced<S> {
-    fn end(mut self: Box<Self>, outcome: Outcome) {
-        self.record(Ending::of(&outcome));
-        if let Some(reply) = self.reply.take() {
-            reply.end(outcome);
-        }
-    }
-}
-
-impl<S: Span> Drop for Traced<S> {
+impl Drop for OpenSpan {
     fn drop(&mut self) {
-        if self.reply.is_some() {
+        if !self.has_ended {
             self.record(Ending::CANCELLED);
         }
     }

@@ -1,0 +1,120 @@
+//! One call of a client to one server: one record, made when its request has found the server, and ended in one place.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
+use regrow_protocol::frame::Frame;
+use regrow_protocol::method;
+
+use super::Client;
+use super::greeting::parsed;
+use crate::gate::Pass;
+use crate::operate::traces::CallSpan;
+use crate::seat::Seat;
+use crate::server::{InUse, Server};
+use crate::stats::{CallTimer, Ending};
+
+/// A call. Dropping it cancels it: its client gets no answer, and its guards count that.
+pub(super) struct Call {
+    /// Its reply is the client's own.
+    pub(super) request: Request,
+    pub(super) server: Arc<Server>,
+    /// Among the calls of its client.
+    pub(super) number: u64,
+    client: Weak<Client>,
+    pub(super) then: Then,
+    span: CallSpan,
+    /// Runs as soon as the call has a place at its server.
+    timer: Option<CallTimer>,
+    in_use: Option<InUse>,
+    pass: Option<Pass>,
+}
+
+/// What the end of a call means to the gateway, besides the answer.
+pub(super) enum Then {
+    Nothing,
+    /// The client is subscribed to this resource, or no longer.
+    Subscribed {
+        uri: String,
+        begins: bool,
+    },
+    /// If this server does not have the resource, the next one may: the client's request, and who is left to ask.
+    AskNext {
+        request: Frame,
+        left: VecDeque<(Arc<Server>, String)>,
+    },
+}
+
+impl Call {
+    pub(super) fn new(
+        client: &Client,
+        number: u64,
+        server: Arc<Server>,
+        request: Request,
+        then: Then,
+    ) -> Call {
+        let client = client.me.clone();
+        let (span, timer, in_use, pass) = (CallSpan::default(), None, None, None);
+        Call { request, server, number, client, then, span, timer, in_use, pass }
+    }
+
+    /// From now on it counts as a call in flight, and uses the server and the client's place there.
+    pub(super) fn begin(mut self, client: &Client, seat: &Seat) -> Call {
+        let (frame, span) = client.gateway.traces().begin(&self.server.name, self.request.frame);
+        self.request.frame = frame;
+        self.span = span;
+        self.timer = Some(self.server.stats.begin());
+        self.in_use = Some(InUse::of(&self.server, seat));
+        self
+    }
+
+    /// Sends it. It holds its pass until it ends, unless it only waits: that is no work for the server, and must not keep other
+    /// calls out.
+    pub(super) fn send(mut self, pass: Pass, seat: &Seat) {
+        let only_waits = self.request.frame.method().is_some_and(method::waits_by_design);
+        self.pass = (!only_waits).then_some(pass);
+        let Request { frame, id, since, .. } = &self.request;
+        let (frame, id, since) = (frame.clone(), id.clone(), *since);
+        seat.submit(Request { frame, id, since, reply: Box::new(self) });
+    }
+
+    /// It was not sent, for this reason.
+    pub(super) fn fail(self, kind: ErrorKind) {
+        let error = CallError::unsent(self.server.name.clone(), &self.request.frame, kind);
+        Box::new(self).end(Outcome::Failed(error));
+    }
+}
+
+impl Reply for Call {
+    fn end(self: Box<Self>, outcome: Outcome) {
+        let Call { request, server, number, client, then, span, timer, in_use, pass } = *self;
+        let client = client.upgrade();
+        // Before the client is told: whoever has the answer finds the call counted, and can ask for its task.
+        if let Some(client) = &client {
+            client.state().calls.end(number);
+        }
+        if let Some(timer) = timer {
+            let ending = Ending::of(&outcome);
+            timer.end(ending);
+            span.end(ending);
+        }
+        if let (Outcome::Answered(answer), Some(client), true) = (&outcome, &client, request.frame.has_task())
+            && let Some(task) = parsed(answer.result())["task"]["taskId"].as_str()
+        {
+            client.remember_task(task, server.key);
+        }
+        let is_done = matches!(&outcome, Outcome::Answered(answer) if !answer.is_error());
+        match (then, client) {
+            (Then::Subscribed { uri, begins }, Some(client)) if is_done || !begins => {
+                client.settled(server.key, uri, begins);
+                request.reply.end(outcome);
+            }
+            (Then::AskNext { request: frame, left }, Some(client)) if !is_done && !left.is_empty() => {
+                client.read_at(left, Request { frame, ..request });
+            }
+            _ => request.reply.end(outcome),
+        }
+        drop((in_use, pass)); // The next call may go when this one's answer is written.
+    }
+}
