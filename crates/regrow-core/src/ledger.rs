@@ -796,6 +796,11 @@ impl<R> Ledger<R> {
         self.calls.iter().rev().find(|(_, call)| wanted(&call.reply)).map(|(&id, _)| id)
     }
 
+    /// All calls for which this holds, oldest first.
+    pub fn find_all(&self, mut wanted: impl FnMut(&R) -> bool) -> Vec<CallId> {
+        self.calls.iter().filter(|(_, call)| wanted(&call.reply)).map(|(&id, _)| id).collect()
+    }
+
     fn remove(&mut self, id: CallId) -> Option<Call<R>> {
         let call = self.calls.remove(&id)?;
         self.bytes -= call.bytes;

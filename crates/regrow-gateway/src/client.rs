@@ -11,7 +11,7 @@ mod streams;
 mod subscribing;
 mod tasks;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
@@ -28,7 +28,7 @@ use crate::gateway::Inside;
 use crate::seat::Seat;
 use crate::server::{InUse, Key, Server};
 use call::Then;
-use calls::Calls;
+use calls::WaitingCalls;
 use hearing::Hearing;
 use streams::Streams;
 use tasks::Tasks;
@@ -57,12 +57,12 @@ struct State {
     level: Option<Frame>,
     /// The revisions of the lists that it was last given, or told to look at.
     known: [Option<u64>; 4],
-    seats: HashMap<Key, Taken>,
-    calls: Calls,
+    seats: BTreeMap<Key, Taken>,
+    waiting: WaitingCalls,
     streams: Streams,
     tasks: Tasks,
     /// How many lists wait for servers that start.
-    waiting: usize,
+    waiting_lists: usize,
 }
 
 /// A client's seat at one server, and its ear there.
@@ -136,8 +136,7 @@ impl Client {
         };
         // What it has told us is told to each server that it comes to later.
         for request in greeting.iter().chain(&level) {
-            let id = request.id().unwrap_or_else(|| RawId::from(0));
-            seat.submit(Request::new(request.clone(), id, Box::new(answers::Unheard)));
+            seat.tell(request.clone());
         }
         if greeting.is_some() && is_ready {
             seat.forward(&Frame::built(regrow_protocol::frame::notification(
@@ -160,7 +159,7 @@ impl Client {
     }
 
     fn tell(&self, line: Bytes, call: Option<RawId>) {
-        self.inbox.take(Incoming { epoch: Epoch(0), call, frame: Frame::built(line) });
+        self.inbox.take(Incoming { epoch: Epoch(0), call, client: 0, frame: Frame::built(line) });
     }
 }
 
@@ -196,21 +195,17 @@ impl Upstream for Client {
         if self.end_stream(id) {
             return true;
         }
-        let Some((number, key)) = self.state().calls.newest(id) else { return false };
-        let (seat, server) = {
-            let state = self.state();
-            // Also one that is gone from the configuration: its calls may finish.
-            (state.seat(key), state.seats.get(&key).and_then(|taken| taken.hears.server()))
-        };
-        if seat.is_none() {
-            self.state().calls.end(number); // It waits until its server may start.
-            return true;
+        let waited = self.state().waiting.withdraw(id);
+        if waited.is_some() {
+            return true; // It is dropped here, not under the lock.
         }
-        let waited = server.is_some_and(|server| server.withdraw(self.number, number));
-        if waited {
-            self.state().calls.end(number);
-        }
-        waited || seat.is_some_and(|seat| seat.cancel(id, notification))
+        // Also at servers that are gone from the configuration: their calls may finish.
+        let seats: Vec<_> =
+            self.state().seats.values().map(|taken| (taken.hears.server(), taken.seat.clone())).collect();
+        seats.iter().any(|(server, seat)| {
+            let withdrawn = server.as_ref().is_some_and(|server| server.withdraw(self.number, id));
+            withdrawn || seat.cancel(id, notification)
+        })
     }
 
     fn forward(&self, notification: &Frame) -> bool {

@@ -12,6 +12,7 @@ use regrow::{AutoReply, Bridge, Builder, Connection, Inbox, Incoming, Request, U
 use regrow_protocol::frame::{Frame, Kind, RawId};
 use tokio::runtime::Handle;
 
+use crate::answers;
 use crate::server::{Server, is_of_catalog};
 use crate::share::Commons;
 use crate::usage::Usage;
@@ -68,6 +69,18 @@ impl Seat {
 
     pub(crate) fn submit(&self, request: Request) {
         self.bridge.submit(request);
+    }
+
+    /// Tells the server what its client has told the gateway. Nobody waits for the answer.
+    pub(crate) fn tell(&self, request: Frame) {
+        let id = answers::raw_text("regrow-told"); // No client's id: a cancellation must not mean it.
+        self.submit(Request::new(request, id, Box::new(answers::Unheard)));
+    }
+
+    /// The client's call that the server must mean when it says something during this session; none if that is not clear, or if the
+    /// session is shared.
+    pub(crate) fn only_call(&self, epoch: Epoch) -> Option<RawId> {
+        self.own.as_ref()?.only_call(epoch)
     }
 
     pub(crate) fn cancel(&self, id: &RawId, notification: &Frame) -> bool {

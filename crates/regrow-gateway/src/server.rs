@@ -57,8 +57,8 @@ pub(crate) struct Server {
     pub(crate) stats: Arc<Stats>,
     workshop: Arc<Workshop>,
     catalog: Arc<watch::Sender<Arc<Catalog>>>,
-    /// Known by the client's number and the call's.
-    turnstile: Turnstile<(u64, u64)>,
+    /// Calls are known by the client's number and its id.
+    turnstile: Turnstile<(u64, RawId)>,
     usage: Usage,
     /// Since when somebody waits to learn what it offers.
     awaited: OnceLock<Instant>,

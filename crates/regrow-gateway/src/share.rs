@@ -1,7 +1,7 @@
 //! One connection, shared by the clients of one principal.
 //!
 //! Each client has a share of it, which looks to its bridge like a connection of its own. What is a client's alone (calls, their
-//! progress, streams) is told apart by ids that name the share; what the session has only once (log level, subscriptions) is settled for
+//! progress, streams) the connection tells apart by the number of the share; what the session has only once (log level, subscriptions) is settled for
 //! all of them together. The server is greeted by the gateway itself, which offers it nothing: it cannot ask any one client.
 
 mod asking;
@@ -29,7 +29,7 @@ use serde_json::json;
 use hearing::Ear;
 use levels::Levels;
 use scope::scoped;
-use seat::{Ending, Seat};
+use seat::Seat;
 use subscriptions::Subscriptions;
 
 /// Hears what a shared server tells no client in particular.
@@ -122,13 +122,13 @@ impl Share {
             let kind = ErrorKind::TooLarge { bytes: frame.bytes().len() as u64 };
             return reply.end(Outcome::Failed(self.seat.error(&frame, kind)));
         };
-        let wire_id = scoped(self.seat.share, &id);
-        let Some(number) = self.seat.begin(&frame, id, reply) else { return };
-        let reply = Box::new(Ending::new(self.commons.me.clone(), self.seat.clone(), number));
-        self.commons.connection.submit(Request { frame, id: wire_id.clone(), reply, since });
-        // It may have been dropped from the session meanwhile, by another thread, which could not cancel this yet.
         if self.seat.is_over() {
-            self.commons.connection.cancel(&wire_id, &leaving::notification());
+            return reply.end(Outcome::Failed(self.seat.error(&frame, ErrorKind::Closed)));
+        }
+        self.commons.connection.submit_for(self.seat.share, Request { frame, id, reply, since });
+        // It may have been dropped from the session meanwhile, by another thread, which could not end this call yet.
+        if self.seat.is_over() {
+            self.commons.end_late_calls(&self.seat);
         }
     }
 
@@ -158,8 +158,8 @@ impl Upstream for Share {
     }
 
     fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
-        let wire_id = scoped(self.seat.share, id);
-        self.commons.connection.cancel(&wire_id, notification) || self.commons.cancel_setting(&self.seat, id)
+        self.commons.connection.cancel_for(self.seat.share, id, notification)
+            || self.commons.cancel_setting(&self.seat, id)
     }
 
     fn forward(&self, notification: &Frame) -> bool {

@@ -75,8 +75,8 @@ pub(crate) struct Pending {
 /// Whose call it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// The client that a relay serves.
-    Client,
+    /// A client that is relayed for, by its number: 0 where the connection has only one.
+    Client(u64),
     /// The program that holds the connection.
     Program,
     /// Regrow itself.
@@ -86,5 +86,10 @@ pub(crate) enum Caller {
 impl Pending {
     pub(crate) fn new(request: Frame, reply: Box<dyn Reply>, caller_id: RawId, caller: Caller) -> Pending {
         Pending { request, reply, caller_id, caller, acknowledged: None, accepted: None }
+    }
+
+    /// Whether it is a call of this client.
+    pub(crate) fn is_of(&self, client: u64) -> bool {
+        self.caller == Caller::Client(client)
     }
 }

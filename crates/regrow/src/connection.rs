@@ -32,7 +32,7 @@ use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::Value;
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::call::{Caller, Outcome, Request};
+use crate::call::{Caller, Outcome, Pending, Reply, Request};
 use crate::error::{CallError, ErrorKind};
 use crate::inbox::{Incoming, IncomingMessages, Queue};
 use crate::notice::{Notice, Notices, Status};
@@ -167,8 +167,13 @@ impl Connection {
 
     /// Takes a request of a client that the program relays for. It ends by this connection's own deadline.
     pub fn submit(&self, request: Request) {
+        self.submit_for(0, request);
+    }
+
+    /// The same for one of several clients that share the connection, by a number of the program's own.
+    pub fn submit_for(&self, client: u64, request: Request) {
         let timeout = self.time_for(&request.frame);
-        self.shared.submit(request, Caller::Client, timeout);
+        self.shared.submit(request, Caller::Client(client), timeout);
     }
 
     /// How long a client's request like this may take in all; none if it has no deadline.
@@ -178,10 +183,25 @@ impl Connection {
 
     /// Ends the newest call that its client knows by this id, as the client's own notification asks. It gets no answer.
     pub fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
-        self.shared.cancel(
-            |pending| pending.caller == Caller::Client && pending.caller_id == *id,
-            Some(notification),
-        )
+        self.cancel_for(0, id, notification)
+    }
+
+    /// The same for one of several clients that share the connection.
+    pub fn cancel_for(&self, client: u64, id: &RawId, notification: &Frame) -> bool {
+        let is_it = |pending: &Pending| pending.is_of(client) && pending.caller_id == *id;
+        self.shared.cancel(is_it, Some(notification))
+    }
+
+    /// Ends all calls of one client, as [`Connection::cancel_for`] does. Gives the request of each and who waits for it, oldest first.
+    pub fn cancel_all(&self, client: u64, notification: &Frame) -> Vec<(Frame, Box<dyn Reply>)> {
+        let ended = self.shared.cancel_all(|pending| pending.is_of(client), Some(notification));
+        ended.into_iter().map(|call| (call.request, call.reply)).collect()
+    }
+
+    /// The client's call that this session is working on, by the client's id: the only one there, or the only call of a tool. None if
+    /// there are several, or none.
+    pub fn only_call(&self, epoch: Epoch) -> Option<RawId> {
+        self.shared.lock().only_call(epoch)
     }
 
     /// Sends a notification. Says whether there was a session to send it to; a later one is not told.

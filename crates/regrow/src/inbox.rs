@@ -16,6 +16,8 @@ pub struct Incoming {
     pub epoch: Epoch,
     /// The call of the client that it belongs to, by the client's id for it, where that is known.
     pub call: Option<RawId>,
+    /// The number of that client, where several share the connection; else 0.
+    pub client: u64,
     /// The message.
     pub frame: Frame,
 }
@@ -35,6 +37,11 @@ pub enum AutoReply {
 pub trait Inbox: Send + Sync + 'static {
     /// A message. Says whether it was taken; what was not is counted.
     fn take(&self, incoming: Incoming) -> bool;
+
+    /// A call of this client was answered, in so many bytes.
+    fn answered(&self, client: u64, bytes: usize) {
+        let _ = (client, bytes);
+    }
 
     /// How a request of the server is answered without anybody being asked; none if it can be taken.
     fn auto_reply(&self, method: &str) -> Option<AutoReply> {

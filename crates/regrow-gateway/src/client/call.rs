@@ -20,8 +20,6 @@ pub(super) struct Call {
     /// Its reply is the client's own.
     pub(super) request: Request,
     pub(super) server: Arc<Server>,
-    /// Among the calls of its client.
-    pub(super) number: u64,
     client: Weak<Client>,
     pub(super) then: Then,
     span: CallSpan,
@@ -47,16 +45,10 @@ pub(super) enum Then {
 }
 
 impl Call {
-    pub(super) fn new(
-        client: &Client,
-        number: u64,
-        server: Arc<Server>,
-        request: Request,
-        then: Then,
-    ) -> Call {
+    pub(super) fn new(client: &Client, server: Arc<Server>, request: Request, then: Then) -> Call {
         let client = client.me.clone();
         let (span, timer, in_use, pass) = (CallSpan::default(), None, None, None);
-        Call { request, server, number, client, then, span, timer, in_use, pass }
+        Call { request, server, client, then, span, timer, in_use, pass }
     }
 
     /// From now on it counts as a call in flight, and uses the server and the client's place there.
@@ -88,12 +80,9 @@ impl Call {
 
 impl Reply for Call {
     fn end(self: Box<Self>, outcome: Outcome) {
-        let Call { request, server, number, client, then, span, timer, in_use, pass } = *self;
+        let Call { request, server, client, then, span, timer, in_use, pass } = *self;
         let client = client.upgrade();
         // Before the client is told: whoever has the answer finds the call counted, and can ask for its task.
-        if let Some(client) = &client {
-            client.state().calls.end(number);
-        }
         if let Some(timer) = timer {
             let ending = Ending::of(&outcome);
             timer.end(ending);

@@ -12,51 +12,41 @@ use tokio::time::timeout;
 use super::Client;
 use super::call::{Call, Then};
 use crate::answers::{self, raw_text};
-use crate::server::{Key, Server};
+use crate::server::Server;
 
 /// No more calls of one client wait until their server may start.
 const MAX_WAITING: usize = 4096;
 
-/// The calls of one client that have not ended, in the order in which they came.
+/// Calls of one client that wait until their server may start, in the order in which they came.
 #[derive(Default)]
-pub(super) struct Calls {
-    open: BTreeMap<u64, (RawId, Key)>,
+pub(super) struct WaitingCalls {
+    calls: BTreeMap<u64, Call>,
     last: u64,
 }
 
-impl Calls {
-    fn begin(&mut self, id: RawId, key: Key) -> u64 {
+impl WaitingCalls {
+    /// Gives its number; or the call itself if too many wait.
+    fn insert(&mut self, call: Call) -> Result<u64, Call> {
+        if self.calls.len() >= MAX_WAITING {
+            return Err(call);
+        }
         self.last += 1;
-        self.open.insert(self.last, (id, key));
-        self.last
+        self.calls.insert(self.last, call);
+        Ok(self.last)
     }
 
-    pub(super) fn end(&mut self, number: u64) {
-        self.open.remove(&number);
-    }
-
-    /// Whether it has neither ended nor been cancelled.
-    fn is_open(&self, number: u64) -> bool {
-        self.open.contains_key(&number)
-    }
-
-    /// The newest that the client knows by this id.
-    pub(super) fn newest(&self, id: &RawId) -> Option<(u64, Key)> {
-        let mut newest_first = self.open.iter().rev();
-        newest_first.find(|(_, (of, _))| of == id).map(|(&number, &(_, key))| (number, key))
-    }
-
-    /// The newest at this server: what the server tells by itself most likely belongs to it.
-    pub(super) fn newest_at(&self, key: Key) -> Option<RawId> {
-        self.open.values().rev().find(|(_, of)| *of == key).map(|(id, _)| id.clone())
+    /// Takes out the newest that the client knows by this id.
+    pub(super) fn withdraw(&mut self, id: &RawId) -> Option<Call> {
+        let newest = self.calls.iter().rev().find(|(_, call)| call.request.id == *id);
+        let number = newest.map(|(&number, _)| number)?;
+        self.calls.remove(&number)
     }
 }
 
 impl Client {
     /// A request for this server, as it is.
     pub(super) fn call(&self, server: &Arc<Server>, request: Request, then: Then) {
-        let number = self.state().calls.begin(request.id.clone(), server.key);
-        let call = Call::new(self, number, server.clone(), request, then);
+        let call = Call::new(self, server.clone(), request, then);
         match server.waits() {
             true => self.call_later(call),
             false => self.call_now(call),
@@ -65,13 +55,15 @@ impl Client {
 
     /// The same when the server may start. What it is waited for is taken from the time of the call.
     fn call_later(&self, call: Call) {
-        if self.state().calls.open.len() > MAX_WAITING {
-            return call.fail(ErrorKind::Overloaded);
-        }
         let server = call.server.clone();
         let blocks = call.request.frame.method().is_some_and(method::waits_by_design);
         let limit = server.config.options.call_timeout.filter(|_| !blocks);
         let left = limit.map(|limit| limit.saturating_sub(call.request.since.elapsed()));
+        let waiting = self.state().waiting.insert(call);
+        let number = match waiting {
+            Ok(number) => number,
+            Err(call) => return call.fail(ErrorKind::Overloaded),
+        };
         let me = self.me.clone();
         tokio::spawn(async move {
             let in_time = match left {
@@ -82,19 +74,15 @@ impl Client {
                 }
             };
             let Some(client) = me.upgrade() else { return };
-            if !client.state().calls.is_open(call.number) {
-                return; // It was cancelled.
-            }
+            let call = client.state().waiting.calls.remove(&number);
+            let Some(call) = call else { return }; // It was cancelled.
             if !in_time {
                 return call.fail(ErrorKind::Timeout);
             }
             // It may have been replaced once more.
             let newest = client.gateway.server_named(&server.config.name);
             match newest.filter(|newest| newest.key != server.key) {
-                Some(newest) => {
-                    client.state().calls.end(call.number);
-                    client.call(&newest, call.request, call.then);
-                }
+                Some(newest) => client.call(&newest, call.request, call.then),
                 None => client.call_now(call),
             }
         });
@@ -110,7 +98,8 @@ impl Client {
         };
         let call = call.begin(self, &seat);
         let server = call.server.clone();
-        server.enter(self.number, call.number, call.request.since, move |turn| match turn {
+        let key = (self.number, call.request.id.clone());
+        server.enter(key, call.request.since, move |turn| match turn {
             Ok(pass) => call.send(pass, &seat),
             Err(kind) => call.fail(kind),
         });

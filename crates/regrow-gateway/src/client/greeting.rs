@@ -8,7 +8,7 @@ use regrow_protocol::{error_code, meta, method};
 use serde_json::{Map, Value, json};
 
 use super::Client;
-use crate::answers::{self, Unheard};
+use crate::answers;
 use crate::catalog::Catalog;
 use crate::server::Needs;
 
@@ -25,10 +25,10 @@ impl Client {
     }
 
     pub(super) fn initialize(&self, request: Request) {
-        let seats: Vec<_> = {
+        let seats = {
             let mut state = self.state();
             state.greeting = Some(request.frame.clone());
-            state.seats.drain().collect()
+            std::mem::take(&mut state.seats)
         };
         drop(seats); // Whoever greets again begins anew.
         self.when_known(move |client| {
@@ -111,7 +111,7 @@ impl Client {
             state.seats.values().map(|taken| taken.seat.clone()).collect()
         };
         for seat in seats {
-            seat.submit(Request::new(request.frame.clone(), request.id.clone(), Box::new(Unheard)));
+            seat.tell(request.frame.clone());
         }
         request.reply.end(answers::answer(b"{}"));
     }

@@ -51,7 +51,7 @@ pub(super) fn split(epoch: Epoch) -> (Key, Epoch) {
 impl Inbox for Hearing {
     fn take(&self, incoming: Incoming) -> bool {
         let Some(client) = self.client.upgrade() else { return false };
-        let Incoming { epoch, call, frame } = incoming;
+        let Incoming { epoch, call, frame, .. } = incoming;
         if let Kind::Notification { method } = frame.kind() {
             if method.ends_with("/list_changed") {
                 if let Some(server) = self.server() {
@@ -63,8 +63,9 @@ impl Inbox for Hearing {
                 return client.tell_stream(&subscription, &frame);
             }
         }
-        let call = call.or_else(|| client.state().calls.newest_at(self.key));
-        client.inbox.take(Incoming { epoch: self.scoped(epoch), call, frame })
+        let seat = || client.state().seat(self.key);
+        let call = call.or_else(|| seat()?.only_call(epoch));
+        client.inbox.take(Incoming { epoch: self.scoped(epoch), call, client: 0, frame })
     }
 
     fn auto_reply(&self, method: &str) -> Option<AutoReply> {

@@ -22,11 +22,11 @@ impl Client {
         if unlisted.is_empty() {
             return self.answer_list(request);
         }
-        if self.state().waiting == MAX_WAITING {
+        if self.state().waiting_lists == MAX_WAITING {
             let error = CallError::unsent("regrow".into(), &request.frame, ErrorKind::Overloaded);
             return request.reply.end(Outcome::Failed(error));
         }
-        self.state().waiting += 1;
+        self.state().waiting_lists += 1;
         let me = self.me.clone();
         // Each is waited for from now on, also while it is another's turn here.
         let settled: Vec<_> = unlisted.into_iter().map(Server::settled).collect();
@@ -35,7 +35,7 @@ impl Client {
                 settled.await;
             }
             if let Some(client) = me.upgrade() {
-                client.state().waiting -= 1;
+                client.state().waiting_lists -= 1;
                 client.answer_list(request);
             }
         });

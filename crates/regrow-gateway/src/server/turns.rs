@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use regrow::ErrorKind;
+use regrow_protocol::frame::RawId;
 use tokio::time::Instant;
 
 use super::Server;
@@ -11,18 +12,17 @@ use crate::seat::Seat;
 use crate::usage::Usage;
 
 impl Server {
-    /// A call of this client waits for its turn. `then` is called once, now or later, unless the call is withdrawn before that.
+    /// A call waits for its turn, known by the number of its client and the client's id. `then` is called once, now or later, unless the call is withdrawn before that.
     pub(crate) fn enter(
         &self,
-        client: u64,
-        number: u64,
+        call: (u64, RawId),
         since: Instant,
         then: impl FnOnce(Result<Pass, ErrorKind>) + Send + 'static,
     ) {
         let queued = self.stats.queued();
         let limit = self.config.options.call_timeout;
         let left = limit.map(|limit| limit.saturating_sub(since.elapsed()));
-        self.turnstile.submit((client, number), left, move |turn| {
+        self.turnstile.submit(call, left, move |turn| {
             drop(queued);
             then(turn.map_err(|turned| match turned {
                 Turned::Full => ErrorKind::Overloaded,
@@ -32,9 +32,9 @@ impl Server {
         });
     }
 
-    /// A call that may still wait for its turn is not wanted any more. Says whether it waited.
-    pub(crate) fn withdraw(&self, client: u64, number: u64) -> bool {
-        self.turnstile.withdraw(|key| *key == (client, number)) > 0
+    /// The newest call of this client and id that waits for its turn is not wanted any more. Says whether there was one.
+    pub(crate) fn withdraw(&self, client: u64, id: &RawId) -> bool {
+        self.turnstile.withdraw_newest(|(of, known)| *of == client && known == id)
     }
 
     /// The same with all of a client that has left.

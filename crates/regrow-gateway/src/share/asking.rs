@@ -9,7 +9,7 @@ use regrow_protocol::logging_level::LoggingLevel;
 use regrow_protocol::{error_code, method};
 use serde_json::{Value, json};
 
-use super::seat::{Seat, Waiter};
+use super::seat::{Seat, Waiter, Waiting};
 use super::{Commons, Floor};
 
 /// What a question to the server is about.
@@ -23,7 +23,7 @@ enum About {
 impl Commons {
     /// A client sets the log level, subscribes or unsubscribes.
     pub(super) fn set(&self, seat: &Arc<Seat>, request: &Frame, id: RawId, reply: Box<dyn Reply>) {
-        let Some(who) = seat.begin_waiting(request, id, reply) else { return };
+        let Some(who) = seat.wait(request, id, reply) else { return };
         let uri = request.uri();
         let mut floor = self.floor();
         if !floor.seats.contains_key(&seat.share) {
@@ -64,10 +64,8 @@ impl Commons {
 
     /// A client gave up what waits here. Says whether there was such a request. A subscription that it does not wait for, it does not have.
     pub(super) fn cancel_setting(&self, seat: &Arc<Seat>, id: &RawId) -> bool {
-        let Some(call) = seat.forget_waiting(id) else { return false };
-        if let Some(uri) =
-            call.request.uri().filter(|_| call.request.method() == Some(method::RESOURCES_SUBSCRIBE))
-        {
+        let Some(Waiting { request, .. }) = seat.forget_waiting(id) else { return false };
+        if let Some(uri) = request.uri().filter(|_| request.method() == Some(method::RESOURCES_SUBSCRIBE)) {
             let next = self.floor().subscriptions.unsubscribe(&uri, seat.share, None);
             self.ask_for_resource(&uri, next.ask);
         }
@@ -88,7 +86,7 @@ impl Commons {
     }
 
     fn ask(&self, about: About, method: &str, params: Value) {
-        let id = RawId::from(0); // No client's id looks like this.
+        let id = RawId::from(0);
         let request = frame::request(&id, method, Some(params.to_string().as_bytes()));
         let request = Frame::built(request);
         let answer = Answer { commons: self.me.clone(), about: Some((about, request.clone())) };
@@ -144,7 +142,7 @@ impl Commons {
         let seat = self.floor().seats.get(&waiter.share).cloned();
         // Who has left waits for nothing.
         if let Some(seat) = seat
-            && !seat.end(waiter.number, outcome)
+            && !seat.settled(waiter.number, outcome)
         {
             self.drop_slow(&seat);
         }

@@ -20,6 +20,15 @@ impl Inbox for Ear {
         self.0.upgrade().is_some_and(|commons| commons.hear(incoming))
     }
 
+    /// Answers count like all else that a client is told.
+    fn answered(&self, client: u64, bytes: usize) {
+        let Some(commons) = self.0.upgrade() else { return };
+        let seat = commons.floor().seats.get(&client).cloned();
+        if let Some(seat) = seat.filter(|seat| !seat.keeps_up(bytes)) {
+            commons.drop_slow(&seat);
+        }
+    }
+
     /// The server was told that nobody here can do anything for it.
     fn auto_reply(&self, method: &str) -> Option<AutoReply> {
         Some(if method == method::PING { AutoReply::Pong } else { AutoReply::UnknownMethod })
@@ -47,11 +56,11 @@ impl Commons {
         let Kind::Notification { method } = frame.kind() else { return false };
         if method == notification::PROGRESS {
             let Some((share, token)) = frame.progress_token().and_then(unscoped) else { return false };
-            return self.tell_again(share, &incoming, Edit::ProgressToken(&token));
+            let Ok(frame) = Frame::parse(frame.with([Edit::ProgressToken(&token)])) else { return false };
+            return self.tell(share, Incoming { frame, ..incoming });
         }
-        let subscription = frame.subscription_id();
-        if let Some((share, id)) = subscription.and_then(|id| unscoped(id.as_bytes())) {
-            return self.tell_again(share, &incoming, Edit::SubscriptionId(&id));
+        if incoming.client != 0 && frame.subscription_id().is_some() {
+            return self.tell(incoming.client, incoming);
         }
         match method {
             _ if method.ends_with("/list_changed") => {
@@ -68,19 +77,14 @@ impl Commons {
             // It takes back what it asked, and was told at once that nobody answers that.
             notification::CANCELLED => true,
             // What belongs to no call may concern any client, so none is told.
-            _ => match incoming.call.as_ref().and_then(|call| unscoped(call.as_bytes())) {
-                Some((share, _)) => self.tell(share, incoming),
-                None => false,
-            },
+            _ => self.tell(incoming.client, incoming),
         }
     }
 
     /// A log message goes to the client whose call it belongs to, if that has asked for its level. One that came with no call may
     /// be anybody's, so no client is told.
     fn tell_caller(&self, incoming: Incoming) {
-        let Some((share, _)) = incoming.call.as_ref().and_then(|call| unscoped(call.as_bytes())) else {
-            return;
-        };
+        let share = incoming.client;
         let level = incoming.frame.level().as_deref().and_then(LoggingLevel::parse);
         if self.floor().levels.includes(share, level) {
             self.tell(share, incoming);
@@ -94,18 +98,11 @@ impl Commons {
         told.count() > 0
     }
 
-    /// The same message to a client that knows something in it by another name.
-    fn tell_again(&self, share: u64, incoming: &Incoming, edit: Edit<'_>) -> bool {
-        let Ok(frame) = Frame::parse(incoming.frame.with([edit])) else { return false };
-        self.tell(share, Incoming { frame, ..incoming.clone() })
-    }
-
-    /// Tells one client something, with its own id for the call that it belongs to.
+    /// Tells one client something. That it belongs to a call of another is none of its business.
     fn tell(&self, share: u64, incoming: Incoming) -> bool {
         let Some(seat) = self.floor().seats.get(&share).cloned() else { return false };
-        let call = incoming.call.and_then(|call| unscoped(call.as_bytes()));
-        let call = call.filter(|(of, _)| *of == share).map(|(_, id)| id);
-        let (taken, keeps_up) = seat.tell(Incoming { call, ..incoming });
+        let call = incoming.call.filter(|_| incoming.client == share);
+        let (taken, keeps_up) = seat.tell(Incoming { call, client: 0, ..incoming });
         if !keeps_up {
             self.drop_slow(&seat);
         }

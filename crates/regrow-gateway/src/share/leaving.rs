@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use regrow::Outcome;
+use regrow::core::Delivery;
+use regrow::{CallError, ErrorKind, Outcome, Reply};
 use regrow_protocol::frame::{self, Frame, RawId};
 
 use super::Commons;
-use super::scope::scoped;
-use super::seat::{Call, Seat};
+use super::seat::{Seat, Waiting};
+
+/// Requests, and who waits for each.
+type Calls = Vec<(Frame, Box<dyn Reply>)>;
 
 impl Commons {
     /// A client leaves. Nobody waits for the answers to its calls.
@@ -17,37 +20,48 @@ impl Commons {
 
     /// A client does not read what it is told. On a connection of its own the server would have to wait; here it must go.
     pub(super) fn drop_slow(&self, seat: &Arc<Seat>) {
-        let Some(calls) = self.part_with(seat) else { return }; // It is gone already.
+        let Some((calls, waiting)) = self.part_with(seat) else { return }; // It is gone already.
         tracing::warn!(
             server = &*self.name,
             "a client does not read what it is told, and was dropped from the shared session"
         );
-        for call in calls {
-            let error = seat.interrupted(&call);
-            call.reply.end(Outcome::Failed(error));
+        interrupt(seat, calls);
+        for Waiting { request, reply, .. } in waiting {
+            reply.end(Outcome::Failed(seat.error(&request, ErrorKind::Closed)));
         }
         seat.over();
     }
 
-    /// Ends all that the client has here. Gives its open calls, which the server was told to stop; none if that was done before.
-    fn part_with(&self, seat: &Arc<Seat>) -> Option<Vec<Call>> {
-        let calls = seat.close()?;
+    /// A call came to the connection when its client had just been dropped from it.
+    pub(super) fn end_late_calls(&self, seat: &Arc<Seat>) {
+        interrupt(seat, self.connection.cancel_all(seat.share, &notification()));
+    }
+
+    /// Ends all that the client has here. Gives its calls, which the server was told to stop, and what waits here; none if that was
+    /// done before.
+    fn part_with(&self, seat: &Arc<Seat>) -> Option<(Calls, Vec<Waiting>)> {
+        let waiting = seat.close()?;
         let (level, unwanted) = {
             let mut floor = self.floor();
             floor.seats.remove(&seat.share);
             (floor.levels.leave(seat.share), floor.subscriptions.leave(seat.share))
         };
-        let notification = notification();
-        for call in calls.iter().filter(|call| !call.waits_here) {
-            self.connection.cancel(&scoped(seat.share, &call.id), &notification);
-        }
+        let calls = self.connection.cancel_all(seat.share, &notification());
         self.ask_for_level(level.ask);
         unwanted.iter().for_each(|uri| self.ask_for_resource(uri, Some(false)));
-        Some(calls)
+        Some((calls, waiting))
+    }
+}
+
+/// The server may have run these calls; their client is told that it was dropped.
+fn interrupt(seat: &Seat, calls: Calls) {
+    for (request, reply) in calls {
+        let error = seat.error(&request, ErrorKind::Closed);
+        reply.end(Outcome::Failed(CallError { delivery: Delivery::Unknown, ..error }));
     }
 }
 
 /// In which words the server is told.
-pub(super) fn notification() -> Frame {
+fn notification() -> Frame {
     Frame::built(frame::cancellation(&RawId::from(0), Some("the client left")))
 }

@@ -119,7 +119,7 @@ impl Fake {
 
     pub(crate) fn say_in(&self, epoch: Epoch, call: Option<&RawId>, message: &Value) -> bool {
         let frame = Frame::parse(message.to_string().into()).expect("tests write JSON");
-        self.inbox.take(Incoming { epoch, call: call.cloned(), frame })
+        self.inbox.take(Incoming { epoch, call: call.cloned(), client: 0, frame })
     }
 
     pub(crate) fn inbox(&self) -> &Arc<dyn Inbox> {

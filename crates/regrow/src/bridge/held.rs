@@ -9,7 +9,7 @@ use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::method;
 
 use super::timer::Timer;
-use super::{Bridge, Speaks, State, hello};
+use super::{Bridge, Speaks, State, hello, words};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::{CallError, ErrorKind};
 
@@ -171,7 +171,7 @@ impl Bridge {
         if first.method() == Some(method::INITIALIZE) || hello::speaks(first) == Speaks::Modern {
             self.far().greet_as(hello::hello(first));
         }
-        let id = RawId::from(0);
+        let id = words::own_id("greeting", 0); // No client's id: a cancellation must not mean it.
         let Ok(question) = Frame::parse(frame::request(&id, patience.question(), None)) else { return };
         self.pass(Request::new(question, id, Box::new(Greeted { bridge: self.me.clone(), patience })));
     }

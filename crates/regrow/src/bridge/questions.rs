@@ -55,7 +55,7 @@ impl Calls {
     }
 
     fn admit(&mut self, incoming: &Incoming, id: &RawId) -> Result<u64, QuestionRefusal> {
-        let Incoming { epoch, call, frame: request } = incoming;
+        let Incoming { epoch, call, frame: request, .. } = incoming;
         let number = self.asking(call.as_ref()).ok_or(QuestionRefusal::Unattributed)?;
         let leaves = self.open.get(&number).is_some_and(|call| call.client.is_some());
         let has_room = self.has_room_for(leaves.into(), request.bytes().len());

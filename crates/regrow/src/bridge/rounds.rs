@@ -112,7 +112,7 @@ impl Bridge {
         state.rounds.open.push(round);
         drop(state);
         for frame in questions {
-            self.client.take(Incoming { epoch: words::OURS, call: Some(during.clone()), frame });
+            self.client.take(Incoming { epoch: words::OURS, call: Some(during.clone()), client: 0, frame });
         }
     }
 

@@ -159,19 +159,22 @@ impl Messages {
             self.log_once("the server writes the ids of its responses in another form (2.0 or \"2\" for 2); Regrow accepts it");
         }
         let method = pending.request.method().unwrap_or_default();
+        let mut answer = None;
         if method == method::SUBSCRIPTIONS_LISTEN {
             self.shared.lock().stream_changed();
-            let end = frame::stream_end(frame, &pending.caller_id).and_then(|line| Frame::parse(line).ok());
-            pending.reply.end(Outcome::Answered(end.unwrap_or_else(|| frame.clone())));
-            return MessageOrigin::Solicited;
+            answer = frame::stream_end(frame, &pending.caller_id).and_then(|line| Frame::parse(line).ok());
+        } else {
+            if pending.request.has_task() {
+                self.shared.lock().remember_task(self.epoch, &pending.request);
+            }
+            if pending.caller != Caller::Own {
+                self.note(&pending.request, frame.result());
+            }
         }
-        if pending.request.has_task() {
-            self.shared.lock().remember_task(self.epoch, &pending.request);
+        pending.reply.end(Outcome::Answered(answer.unwrap_or_else(|| frame.clone())));
+        if let Caller::Client(client) = pending.caller {
+            self.shared.inbox.answered(client, frame.bytes().len());
         }
-        if pending.caller != Caller::Own {
-            self.note(&pending.request, frame.result());
-        }
-        pending.reply.end(Outcome::Answered(frame.clone()));
         MessageOrigin::Solicited
     }
 
@@ -242,14 +245,14 @@ impl Messages {
     /// A notification of a subscription carries its id, which is the client's towards the client.
     fn hand_on_notification(&self, frame: Frame) {
         let Some(wire) = frame.subscription_id() else { return self.hand_on(frame) };
-        let caller_id = {
+        let (caller, caller_id) = {
             let mut state = self.shared.lock();
             let stream = call_id(&wire).and_then(|id| state.supervisor.ledger.reply_mut(id));
             let acknowledges = frame.method() == Some(notification::SUBSCRIPTIONS_ACKNOWLEDGED);
             match stream {
                 Some(stream) if acknowledges => {
                     let before = stream.acknowledged.replace(self.epoch);
-                    let caller_id = stream.caller_id.clone();
+                    let known = (stream.caller, stream.caller_id.clone());
                     state.stream_changed();
                     if before == Some(self.epoch) {
                         state.events.push(OwnerEvent::Missed(self.epoch)); // It was cut, and is open again.
@@ -258,9 +261,9 @@ impl Messages {
                     if before.is_some() {
                         return; // The client knows already that the stream is open.
                     }
-                    caller_id
+                    known
                 }
-                Some(stream) => stream.caller_id.clone(),
+                Some(stream) => (stream.caller, stream.caller_id.clone()),
                 None => {
                     state.anomalies.stray += 1;
                     return;
@@ -268,18 +271,22 @@ impl Messages {
             }
         };
         if let Ok(frame) = Frame::parse(frame.with_subscription_id(&caller_id)) {
-            self.hand_on(frame);
+            self.hand_to(call_of(caller, &caller_id), frame);
         }
     }
 
     fn hand_on(&self, frame: Frame) {
-        let call = self.belongs_to(&frame);
-        self.shared.hand_on(Incoming { epoch: self.epoch, call, frame });
+        self.hand_to(self.belongs_to(&frame), frame);
     }
 
-    /// The call of the client that a message belongs to, by the client's id. Progress says so itself; of others only their exchange
+    fn hand_to(&self, call: Option<(u64, RawId)>, frame: Frame) {
+        let (client, call) = call.map_or((0, None), |(client, call)| (client, Some(call)));
+        self.shared.hand_on(Incoming { epoch: self.epoch, call, client, frame });
+    }
+
+    /// The call that a message belongs to: whose it is, and that client's id. Progress says so itself; of others only their exchange
     /// tells.
-    fn belongs_to(&self, frame: &Frame) -> Option<RawId> {
+    fn belongs_to(&self, frame: &Frame) -> Option<(u64, RawId)> {
         let token = frame.progress_token().filter(|_| frame.method() == Some(notification::PROGRESS));
         if self.call.is_none() && token.is_none() {
             return None;
@@ -292,7 +299,7 @@ impl Messages {
             None => self.call,
         };
         let call = state.supervisor.ledger.reply(call?)?;
-        (call.caller == Caller::Client).then(|| call.caller_id.clone())
+        call_of(call.caller, &call.caller_id)
     }
 
     /// A message that we cannot use. If it was an answer to one of these, its caller is told: no deadline need pass for that.
@@ -330,6 +337,14 @@ impl Messages {
                 .post(Some(self.epoch), frame::error(Some(id), error_code::INVALID_REQUEST, why, None));
         }
         taken
+    }
+}
+
+/// A call of a client, as its client knows it; none if it is not a client's.
+fn call_of(caller: Caller, id: &RawId) -> Option<(u64, RawId)> {
+    match caller {
+        Caller::Client(client) => Some((client, id.clone())),
+        Caller::Program | Caller::Own => None,
     }
 }
 

@@ -161,14 +161,14 @@ impl Shared {
     fn send(&self, state: &mut ConnectionState, epoch: Epoch, id: CallId) -> Option<(Pending, Frame)> {
         let pending = state.supervisor.ledger.reply(id)?;
         let wire_id = RawId::from(id.0);
-        if pending.caller == Caller::Client
+        if matches!(pending.caller, Caller::Client(_))
             && let Some(answer) = self.own_welcome(state, &pending.request)
         {
             return state.supervisor.ledger.answer(epoch, id, true).map(|pending| (pending, answer));
         }
         let line = match pending.caller {
             Caller::Program => state.memory.era.envelop(&pending.request, &wire_id),
-            Caller::Client | Caller::Own => pending.request.with_id(&wire_id),
+            Caller::Client(_) | Caller::Own => pending.request.with_id(&wire_id),
         };
         if pending.caller != Caller::Own && state.handshake.is_open() {
             let event = state.handshake.sent(epoch, &pending.request, &mut state.memory.era);
@@ -320,14 +320,24 @@ impl Shared {
     pub(crate) fn cancel(&self, wanted: impl Fn(&Pending) -> bool, notification: Option<&Frame>) -> bool {
         let mut state = self.lock();
         let Some(id) = state.supervisor.ledger.find(wanted) else { return false };
-        let Some(ended) = state.supervisor.ledger.cancel(id) else { return false };
-        state.withdraw(&ended, notification, "the caller gave up");
-        if let Some(epoch) = ended.epoch {
-            state.events.push(Event::Cancelled(epoch, ended.taken));
-        }
+        let ended = state.cancel(id, notification);
         drop(state);
         self.wake.notify_one();
-        true
+        ended.is_some()
+    }
+
+    /// The same with all calls for which this holds. Returns them, oldest first.
+    pub(crate) fn cancel_all(
+        &self,
+        wanted: impl Fn(&Pending) -> bool,
+        notification: Option<&Frame>,
+    ) -> Vec<Pending> {
+        let mut state = self.lock();
+        let calls = state.supervisor.ledger.find_all(wanted);
+        let ended = calls.into_iter().filter_map(|id| state.cancel(id, notification)).collect();
+        drop(state);
+        self.wake.notify_one();
+        ended
     }
 
     /// Who waits, told why there is no answer.

@@ -18,7 +18,7 @@ use super::exchanges::ExchangeSet;
 use super::handshake::ClientHandshake;
 use super::memory::Memory;
 use super::session::{Channel, Session};
-use crate::call::Pending;
+use crate::call::{Caller, Pending};
 use crate::notice::{Anomalies, Status};
 use crate::transport::Process;
 
@@ -284,6 +284,32 @@ impl ConnectionState {
             None => frame::cancellation(&id, Some(reason)),
         };
         self.write(None, line);
+    }
+
+    /// The caller does not want this call any more. Returns it, to be dropped when the lock is free again.
+    pub(crate) fn cancel(&mut self, id: CallId, notification: Option<&Frame>) -> Option<Pending> {
+        let ended = self.supervisor.ledger.cancel(id)?;
+        self.withdraw(&ended, notification, "the caller gave up");
+        if let Some(epoch) = ended.epoch {
+            self.events.push(Event::Cancelled(epoch, ended.taken));
+        }
+        Some(ended.reply)
+    }
+
+    /// The only call of a client on this session, or the only one of a tool; none if that is not clear. Streams are no calls.
+    pub(crate) fn only_call(&self, epoch: Epoch) -> Option<RawId> {
+        let ledger = &self.supervisor.ledger;
+        let is_call = |call: &Pending| {
+            matches!(call.caller, Caller::Client(_))
+                && call.request.method() != Some(method::SUBSCRIPTIONS_LISTEN)
+        };
+        let mut calls = ledger.find_all(is_call);
+        calls.retain(|&id| ledger.is_on(epoch, id));
+        if calls.len() > 1 {
+            calls.retain(|&id| ledger.reply(id).is_some_and(|call| call.request.tool().is_some()));
+        }
+        let [only] = calls[..] else { return None };
+        ledger.reply(only).map(|call| call.caller_id.clone())
     }
 
     /// The session that takes a client's notifications at once, if there is one.

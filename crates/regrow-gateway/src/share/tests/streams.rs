@@ -7,7 +7,6 @@ use regrow::{Era, Inbox, Incoming};
 use serde_json::{Value, json};
 
 use super::super::hearing::Ear;
-use super::super::scope::scoped;
 use super::client::*;
 use super::server::{SUBSCRIPTION, Server};
 
@@ -122,8 +121,8 @@ async fn a_log_message_of_a_call_goes_to_its_client_in_the_modern_era_and_to_the
         let ear = Ear(Arc::downgrade(&commons));
         let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
         // As it comes over HTTP, where the exchange tells whose it is.
-        for call in [Some(scoped(2, &raw("1"))), Some(scoped(99, &raw("1"))), None] {
-            ear.take(Incoming { epoch: Epoch(1), call, frame: message(log.into()) });
+        for (client, call) in [(2, Some(raw("1"))), (99, Some(raw("1"))), (0, None)] {
+            ear.take(Incoming { epoch: Epoch(1), call, client, frame: message(log.into()) });
         }
         assert!(one.lines().is_empty());
         let expected = if modern { (vec![Some(raw("1"))], 1) } else { (vec![], 3) };

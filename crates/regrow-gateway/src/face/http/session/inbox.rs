@@ -34,7 +34,7 @@ impl State {
 
 impl Inbox for Session {
     fn take(&self, incoming: Incoming) -> bool {
-        let Incoming { epoch, call, frame } = incoming;
+        let Incoming { epoch, call, frame, .. } = incoming;
         let mut state = self.state();
         let Some(lane) = state.way(&self.listening, call.as_ref(), &frame) else {
             self.census.stray();
