@@ -8,7 +8,6 @@ mod asking;
 mod hearing;
 mod leaving;
 mod levels;
-mod scope;
 mod seat;
 mod setting;
 mod subscriptions;
@@ -22,13 +21,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::{Builder, Connection, ErrorKind, FarSide, Hello, Inbox, Outcome, Request, Upstream, Welcome};
-use regrow_protocol::frame::{Edit, Frame, RawId};
+use regrow_protocol::frame::{Frame, RawId};
 use regrow_protocol::{method, notification};
 use serde_json::json;
 
 use hearing::Ear;
 use levels::Levels;
-use scope::scoped;
 use seat::Seat;
 use subscriptions::Subscriptions;
 
@@ -117,29 +115,15 @@ struct Share {
 impl Share {
     /// A call of this client alone.
     fn call(&self, request: Request) {
-        let Request { frame, id, reply, since } = request;
-        let Some(frame) = self.with_own_token(&frame) else {
-            let kind = ErrorKind::TooLarge { bytes: frame.bytes().len() as u64 };
-            return reply.end(Outcome::Failed(self.seat.error(&frame, kind)));
-        };
         if self.seat.is_over() {
-            return reply.end(Outcome::Failed(self.seat.error(&frame, ErrorKind::Closed)));
+            let error = self.seat.error(&request.frame, ErrorKind::Closed);
+            return request.reply.end(Outcome::Failed(error));
         }
-        self.commons.connection.submit_for(self.seat.share, Request { frame, id, reply, since });
+        self.commons.connection.submit_for(self.seat.share, request);
         // It may have been dropped from the session meanwhile, by another thread, which could not end this call yet.
         if self.seat.is_over() {
             self.commons.end_late_calls(&self.seat);
         }
-    }
-
-    /// The request under a progress token that no other client has; none if it becomes too large by that.
-    fn with_own_token(&self, request: &Frame) -> Option<Frame> {
-        // What is neither text nor number is no token, and no progress is told under it.
-        let Some(token) = request.meta_progress_token().and_then(RawId::parse) else {
-            return Some(request.clone());
-        };
-        let token = scoped(self.seat.share, &token);
-        Frame::parse(request.with([Edit::MetaProgressToken(&token)])).ok()
     }
 }
 

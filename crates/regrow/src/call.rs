@@ -88,6 +88,19 @@ impl Pending {
         Pending { request, reply, caller_id, caller, acknowledged: None, accepted: None }
     }
 
+    /// The caller's own progress token. On the wire, the number of the call stands for it.
+    pub(crate) fn progress_token(&self) -> Option<RawId> {
+        self.request.meta_progress_token().and_then(RawId::parse)
+    }
+
+    /// The client whose call it is, and that client's id for it; none of the program's calls and our own.
+    pub(crate) fn of_client(&self) -> Option<(u64, RawId)> {
+        match self.caller {
+            Caller::Client(client) => Some((client, self.caller_id.clone())),
+            Caller::Program | Caller::Own => None,
+        }
+    }
+
     /// Whether it is a call of this client.
     pub(crate) fn is_of(&self, client: u64) -> bool {
         self.caller == Caller::Client(client)

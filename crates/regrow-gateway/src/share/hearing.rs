@@ -4,12 +4,11 @@ use std::sync::{Arc, Weak};
 
 use regrow::core::Epoch;
 use regrow::{AutoReply, Inbox, Incoming};
-use regrow_protocol::frame::{Edit, Frame, Kind};
+use regrow_protocol::frame::Kind;
 use regrow_protocol::logging_level::LoggingLevel;
 use regrow_protocol::{method, notification};
 
 use super::Commons;
-use super::scope::unscoped;
 use super::seat::Seat;
 
 /// The inbox of a shared connection. It always has room: who does not read must not stop the others, and is dropped.
@@ -54,11 +53,6 @@ impl Commons {
     fn hear(&self, incoming: Incoming) -> bool {
         let frame = &incoming.frame;
         let Kind::Notification { method } = frame.kind() else { return false };
-        if method == notification::PROGRESS {
-            let Some((share, token)) = frame.progress_token().and_then(unscoped) else { return false };
-            let Ok(frame) = Frame::parse(frame.with([Edit::ProgressToken(&token)])) else { return false };
-            return self.tell(share, Incoming { frame, ..incoming });
-        }
         if incoming.client != 0 && frame.subscription_id().is_some() {
             return self.tell(incoming.client, incoming);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::frame::{self, Edit, Frame, RawId};
 use regrow_protocol::version::Era;
 use regrow_protocol::{meta, version};
 use serde_json::{Map, Value, json};
@@ -249,13 +249,20 @@ impl EraKnowledge {
 
     /// A request of a program, which leaves the era to us: in the modern one it carries our `_meta`.
     pub(crate) fn envelop(&self, request: &Frame, id: &RawId) -> Bytes {
-        let Greeting::Modern { meta } = &self.greeting else { return request.with_id(id) };
+        let Greeting::Modern { meta } = &self.greeting else {
+            return request.with([Edit::Id(id), Edit::MetaProgressToken(id)]);
+        };
         let object = |raw: Option<&[u8]>| -> Map<String, Value> {
             raw.and_then(|raw| serde_json::from_slice(raw).ok()).unwrap_or_default()
         };
         let mut params = object(request.params());
         let mut envelope = object(Some(meta));
         envelope.extend(object(request.meta()));
+        if let (Some(token), Ok(id)) =
+            (envelope.get_mut("progressToken"), serde_json::from_slice(id.as_bytes()))
+        {
+            *token = id;
+        }
         params.insert("_meta".into(), envelope.into());
         frame::request(
             id,

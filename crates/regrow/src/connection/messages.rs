@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use regrow_core::{CallId, Delivery, Epoch, Fault, Outlook};
-use regrow_protocol::frame::{self, Frame, Kind, MAX_BATCH, ParseError, RawId, Salvage, Salvaged};
+use regrow_protocol::frame::{self, Edit, Frame, Kind, MAX_BATCH, ParseError, RawId, Salvage, Salvaged};
 use regrow_protocol::lines::Line;
 use regrow_protocol::{error_code, method, notification};
 use serde_json::value::RawValue;
@@ -15,6 +15,7 @@ use super::events::OwnerEvent;
 use super::memory::Observation;
 use super::session::Session;
 use super::shared::Shared;
+use super::state::Progress;
 use crate::call::{Caller, Outcome, Pending};
 use crate::error::ErrorKind;
 use crate::inbox::{AutoReply, Incoming};
@@ -115,6 +116,7 @@ impl Messages {
                     return MessageOrigin::Solicited; // There are only so many, and it waits for an answer to each.
                 }
             },
+            Kind::Notification { method: notification::PROGRESS } => self.progress(&frame),
             Kind::Notification { method } => {
                 if self.is_for_client(method, &frame) {
                     self.hand_on_notification(frame);
@@ -150,12 +152,13 @@ impl Messages {
 
     fn response(&self, id: Option<RawId>, frame: &Frame) -> MessageOrigin {
         let call = id.as_ref().and_then(call_id);
-        let pending = call.and_then(|call| self.shared.answer(self.epoch, call, !frame.is_error()));
-        let Some(pending) = pending else {
+        let answered =
+            call.and_then(|call| Some((call, self.shared.answer(self.epoch, call, !frame.is_error())?)));
+        let Some((call, pending)) = answered else {
             self.shared.lock().anomalies.stray += 1;
             return MessageOrigin::Unsolicited;
         };
-        if id != call.map(|call| RawId::from(call.0)) {
+        if id != Some(RawId::from(call.0)) {
             self.log_once("the server writes the ids of its responses in another form (2.0 or \"2\" for 2); Regrow accepts it");
         }
         let method = pending.request.method().unwrap_or_default();
@@ -165,14 +168,15 @@ impl Messages {
             answer = frame::stream_end(frame, &pending.caller_id).and_then(|line| Frame::parse(line).ok());
         } else {
             if pending.request.has_task() {
-                self.shared.lock().remember_task(self.epoch, &pending.request);
+                self.shared.lock().remember_task(self.epoch, call, &pending);
             }
             if pending.caller != Caller::Own {
                 self.note(&pending.request, frame.result());
             }
         }
+        let caller = pending.caller;
         pending.reply.end(Outcome::Answered(answer.unwrap_or_else(|| frame.clone())));
-        if let Caller::Client(client) = pending.caller {
+        if let Caller::Client(client) = caller {
             self.shared.inbox.answered(client, frame.bytes().len());
         }
         MessageOrigin::Solicited
@@ -201,11 +205,6 @@ impl Messages {
     /// Whether a notification of the server concerns the client.
     fn is_for_client(&self, method: &str, frame: &Frame) -> bool {
         match method {
-            notification::PROGRESS => {
-                // Progress that comes after its answer, or after its timeout, would confuse.
-                let token = frame.progress_token().unwrap_or_default();
-                self.shared.lock().progress(self.shared.now(), token)
-            }
             notification::CANCELLED => {
                 let Some(id) = frame.request_id() else { return true };
                 if self.ends_stream(&id) {
@@ -242,17 +241,29 @@ impl Messages {
         true
     }
 
+    /// Progress names its call by the wire id; its caller is told under its own token. What comes after the answer, or after the
+    /// timeout, would confuse.
+    fn progress(&self, frame: &Frame) {
+        let wire = frame.progress_token().and_then(RawId::parse);
+        let call = wire.as_ref().and_then(call_id);
+        let progress = call.and_then(|call| self.shared.lock().progress(self.shared.now(), call));
+        let Some(Progress { token, client, call }) = progress else { return };
+        if let Ok(frame) = Frame::parse(frame.with([Edit::ProgressToken(&token)])) {
+            self.shared.hand_on(Incoming { epoch: self.epoch, call, client, frame });
+        }
+    }
+
     /// A notification of a subscription carries its id, which is the client's towards the client.
     fn hand_on_notification(&self, frame: Frame) {
         let Some(wire) = frame.subscription_id() else { return self.hand_on(frame) };
-        let (caller, caller_id) = {
+        let (call, caller_id) = {
             let mut state = self.shared.lock();
             let stream = call_id(&wire).and_then(|id| state.supervisor.ledger.reply_mut(id));
             let acknowledges = frame.method() == Some(notification::SUBSCRIPTIONS_ACKNOWLEDGED);
             match stream {
                 Some(stream) if acknowledges => {
                     let before = stream.acknowledged.replace(self.epoch);
-                    let known = (stream.caller, stream.caller_id.clone());
+                    let known = (stream.of_client(), stream.caller_id.clone());
                     state.stream_changed();
                     if before == Some(self.epoch) {
                         state.events.push(OwnerEvent::Missed(self.epoch)); // It was cut, and is open again.
@@ -263,7 +274,7 @@ impl Messages {
                     }
                     known
                 }
-                Some(stream) => (stream.caller, stream.caller_id.clone()),
+                Some(stream) => (stream.of_client(), stream.caller_id.clone()),
                 None => {
                     state.anomalies.stray += 1;
                     return;
@@ -271,12 +282,12 @@ impl Messages {
             }
         };
         if let Ok(frame) = Frame::parse(frame.with_subscription_id(&caller_id)) {
-            self.hand_to(call_of(caller, &caller_id), frame);
+            self.hand_to(call, frame);
         }
     }
 
     fn hand_on(&self, frame: Frame) {
-        self.hand_to(self.belongs_to(&frame), frame);
+        self.hand_to(self.belongs_to(), frame);
     }
 
     fn hand_to(&self, call: Option<(u64, RawId)>, frame: Frame) {
@@ -284,22 +295,11 @@ impl Messages {
         self.shared.hand_on(Incoming { epoch: self.epoch, call, client, frame });
     }
 
-    /// The call that a message belongs to: whose it is, and that client's id. Progress says so itself; of others only their exchange
-    /// tells.
-    fn belongs_to(&self, frame: &Frame) -> Option<(u64, RawId)> {
-        let token = frame.progress_token().filter(|_| frame.method() == Some(notification::PROGRESS));
-        if self.call.is_none() && token.is_none() {
-            return None;
-        }
+    /// The call that a message belongs to, where its exchange tells: whose it is, and that client's id.
+    fn belongs_to(&self) -> Option<(u64, RawId)> {
+        let id = self.call?;
         let state = self.shared.lock();
-        let call = match token {
-            Some(token) => {
-                state.supervisor.ledger.find(|call| call.request.meta_progress_token() == Some(token))
-            }
-            None => self.call,
-        };
-        let call = state.supervisor.ledger.reply(call?)?;
-        call_of(call.caller, &call.caller_id)
+        state.supervisor.ledger.reply(id)?.of_client()
     }
 
     /// A message that we cannot use. If it was an answer to one of these, its caller is told: no deadline need pass for that.
@@ -337,14 +337,6 @@ impl Messages {
                 .post(Some(self.epoch), frame::error(Some(id), error_code::INVALID_REQUEST, why, None));
         }
         taken
-    }
-}
-
-/// A call of a client, as its client knows it; none if it is not a client's.
-fn call_of(caller: Caller, id: &RawId) -> Option<(u64, RawId)> {
-    match caller {
-        Caller::Client(client) => Some((client, id.clone())),
-        Caller::Program | Caller::Own => None,
     }
 }
 

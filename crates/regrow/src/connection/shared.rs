@@ -9,7 +9,7 @@ use regrow_core::{
     Admission, CallId, Delivery, Epoch, Event, Facts, Failure, Fault, Nature, Outlook, Replay, Time,
     ToolSafety, timeout_of,
 };
-use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::frame::{self, Edit, Frame, RawId};
 use regrow_protocol::method;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -166,9 +166,10 @@ impl Shared {
         {
             return state.supervisor.ledger.answer(epoch, id, true).map(|pending| (pending, answer));
         }
-        let line = match pending.caller {
-            Caller::Program => state.memory.era.envelop(&pending.request, &wire_id),
-            Caller::Client(_) | Caller::Own => pending.request.with_id(&wire_id),
+        let line = match (pending.caller, pending.progress_token()) {
+            (Caller::Program, _) => state.memory.era.envelop(&pending.request, &wire_id),
+            (_, None) => pending.request.with_id(&wire_id),
+            (_, Some(_)) => pending.request.with([Edit::Id(&wire_id), Edit::MetaProgressToken(&wire_id)]),
         };
         if pending.caller != Caller::Own && state.handshake.is_open() {
             let event = state.handshake.sent(epoch, &pending.request, &mut state.memory.era);

@@ -64,13 +64,24 @@ struct ClockHolds {
 /// Calls that became tasks.
 #[derive(Default)]
 struct Tasks {
-    /// Their progress tokens: progress goes on after the response.
-    tokens: VecDeque<Bytes>,
+    /// Those that asked for progress, which goes on after the response.
+    calls: VecDeque<(CallId, Progress)>,
     /// The newest session on which one began; it may run on.
     newest: Option<Epoch>,
 }
 
-const MAX_TASK_TOKENS: usize = 1024;
+/// Whom the progress of a call concerns.
+#[derive(Clone)]
+pub(crate) struct Progress {
+    /// As the caller knows it.
+    pub(crate) token: RawId,
+    /// By its number; 0 where it is the only one, or no client.
+    pub(crate) client: u64,
+    /// As the client knows it; none once the call has become a task.
+    pub(crate) call: Option<RawId>,
+}
+
+const MAX_TASKS: usize = 1024;
 /// A program need not answer what it is asked.
 const MAX_QUESTIONS: usize = 4096;
 
@@ -334,24 +345,26 @@ impl ConnectionState {
     }
 
     /// A call became a task: its progress goes on after its response.
-    pub(crate) fn remember_task(&mut self, epoch: Epoch, request: &Frame) {
+    pub(crate) fn remember_task(&mut self, epoch: Epoch, id: CallId, call: &Pending) {
         self.tasks.newest = Some(epoch);
-        let Some(token) = request.meta_progress_token() else { return };
-        if self.tasks.tokens.len() == MAX_TASK_TOKENS {
-            self.tasks.tokens.pop_front();
+        let Some(token) = call.progress_token() else { return };
+        if self.tasks.calls.len() == MAX_TASKS {
+            self.tasks.calls.pop_front();
         }
-        self.tasks.tokens.push_back(Bytes::copy_from_slice(token));
+        let client = call.of_client().map_or(0, |(client, _)| client);
+        self.tasks.calls.push_back((id, Progress { token, client, call: None }));
     }
 
-    /// Progress: the call has more time. Returns whether anybody still waits for it.
-    pub(crate) fn progress(&mut self, now: Time, token: &[u8]) -> bool {
-        match self.supervisor.ledger.find(|pending| pending.request.meta_progress_token() == Some(token)) {
-            Some(id) => {
-                self.supervisor.ledger.extend(now, id);
-                true
-            }
-            None => self.tasks.tokens.iter().any(|known| known == token),
-        }
+    /// Progress of this call, which has more time now. Returns whose it is; none if nobody waits for it any more.
+    pub(crate) fn progress(&mut self, now: Time, id: CallId) -> Option<Progress> {
+        let Some(call) = self.supervisor.ledger.reply(id) else {
+            let task = self.tasks.calls.iter().find(|(task, _)| *task == id);
+            return task.map(|(_, progress)| progress.clone());
+        };
+        let token = call.progress_token()?;
+        let (client, call) = call.of_client().unzip();
+        self.supervisor.ledger.extend(now, id);
+        Some(Progress { token, client: client.unwrap_or(0), call })
     }
 
     /// A person is asked, or has answered.

@@ -15,8 +15,9 @@ async fn the_envelope_is_taken_off_and_the_rest_stays() {
     let mut client = Client::modern(&server).await;
     let params = json!({ "name": "work", "arguments": { "say": 1 }, "_meta": { "progressToken": 3, "traceparent": "t" } });
     client.modern_call("tools/call", params).await;
-    let heard = server.heard_of("tools/call")[0].message["params"].clone();
-    let expected = json!({ "name": "work", "arguments": { "say": 1 }, "_meta": { "progressToken": 3, "traceparent": "t" } });
+    let call = server.heard_of("tools/call")[0].message.clone();
+    let heard = call["params"].clone();
+    let expected = json!({ "name": "work", "arguments": { "say": 1 }, "_meta": { "progressToken": call["id"], "traceparent": "t" } });
     assert_eq!(heard, expected);
     client.modern_call("tools/list", json!({ "cursor": "c" })).await;
     assert_eq!(server.heard_of("tools/list")[0].message["params"], json!({ "cursor": "c" }));
@@ -118,9 +119,10 @@ async fn progress_and_cancellation_go_their_way() {
         json!({ "name": "work", "arguments": { "silent": true }, "_meta": { "progressToken": "p" } });
     client.send(modern("c", "tools/call", params)).await;
     settle().await;
-    let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": "p", "progress": 1 } });
-    server.say(progress.clone());
-    assert_eq!(client.next().await, progress);
+    let progress = |token: Value| json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": token, "progress": 1 } });
+    server
+        .say(progress(server.heard_of("tools/call")[0].message["params"]["_meta"]["progressToken"].clone()));
+    assert_eq!(client.next().await, progress("p".into()));
     client.cancel(json!("c")).await;
     settle().await;
     let wire = server.heard_of("tools/call")[0].message["id"].clone();

@@ -18,7 +18,7 @@ async fn requests_get_the_envelope_and_keep_what_they_carry() {
     let heard = server.heard_of("tools/call")[0].message["params"].clone();
     assert_eq!(heard["arguments"]["say"], "hi");
     let expected = json!({
-        "progressToken": "p",
+        "progressToken": server.heard_of("tools/call")[0].message["id"],
         "x": 1,
         VERSION: "2026-07-28",
         CAPABILITIES: can(),

@@ -66,9 +66,9 @@ async fn a_question_is_input_that_the_call_requires_and_the_call_goes_on() {
     client.send(back(2, &required, json!({ key(&required): { "action": "accept" } }))).await;
     settle().await;
     assert_eq!(answers(&server), [json!({ "jsonrpc": "2.0", "id": "e", "result": { "action": "accept" } })]);
-    let progress = |token: &str| json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": token, "progress": 1 } });
-    server.say(progress("one"));
-    assert_eq!(client.next().await, progress("two"));
+    let progress = |token: Value| json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": token, "progress": 1 } });
+    server.say(progress(wire(&server)));
+    assert_eq!(client.next().await, progress("two".into()));
     server.say(answer(&wire(&server), json!({ "content": [], "got": "Ann" })));
     let end = client.next().await;
     assert_eq!((&end["id"], &end["result"]["got"]), (&json!(2), &json!("Ann")));
@@ -225,7 +225,7 @@ async fn the_only_tool_call_and_the_only_call_with_progress_are_clear() {
             .await;
     }
     settle().await;
-    server.say(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": "b", "progress": 1 } }));
+    server.say(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": wire(&server), "progress": 1 } }));
     client.next().await;
     server.say(elicitation(1));
     assert_eq!(client.next().await["id"], "b");

@@ -346,15 +346,17 @@ async fn a_person_has_an_hour_and_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_extends_the_deadline_up_to_an_hour() {
-    let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": "t", "progress": 1 } });
-    let server = Server::always(Plan::default().on("tools/call", move |_| {
+    let server = Server::always(Plan::default().on("tools/call", move |call| {
+        let token = &call["params"]["_meta"]["progressToken"];
+        let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": token, "progress": 1 } });
         (0..100).flat_map(|_| [Act::Wait(secs(200)), Act::Say(progress.clone())]).collect()
     }));
     let connection = ready(&server).await;
     let mut incoming = connection.incoming().unwrap();
     let seen = tokio::spawn(async move {
         let mut seen = 0;
-        while incoming.next().await.is_some() {
+        while let Some(told) = incoming.next().await {
+            assert_eq!(told.frame.progress_token(), Some(&br#""t""#[..]), "the caller's own");
             seen += 1;
         }
         seen

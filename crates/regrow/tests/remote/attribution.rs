@@ -123,9 +123,11 @@ async fn a_message_names_the_call_on_whose_exchange_it_came_and_progress_the_cal
     settle().await;
     server.say(log(3));
     settle().await;
-    server.order(&wire[1], Act::Say(progress(json!(5))));
+    let token = server.heard_of("tools/call")[0].message["params"]["_meta"]["progressToken"].clone();
+    assert_eq!(token, wire[0], "the wire id of its call");
+    server.order(&wire[1], Act::Say(progress(token.clone())));
     settle().await;
-    server.say(progress(json!(5)));
+    server.say(progress(token));
     settle().await;
     server.order(&wire[1], Act::Say(progress(json!("5"))));
     settle().await;

@@ -55,8 +55,8 @@ async fn progress_goes_to_the_client_whose_token_it_is_and_under_that_token_to_t
     assert_eq!(different.len(), 6, "no two are equal on the wire: {wire:?}");
     assert_eq!(calls[4]["params"]["_meta"]["kept"], json!({ "n": 1 }));
     wire.iter().for_each(|token| server.say(&progress(token, "half")));
-    server.say(&progress(&json!("1"), "nobody's"));
-    server.say(&progress(&json!("9:1"), "of one who never was"));
+    server.say(&progress(&json!("nobody"), "nobody's"));
+    server.say(&progress(&json!(99), "of one who never was"));
     settle().await;
     for client in &clients {
         let lines = client.lines();
