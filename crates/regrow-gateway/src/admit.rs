@@ -20,9 +20,9 @@ pub enum Scope {
 }
 
 /// A client that was admitted. What it writes goes in here; dropping it is leaving: its calls are cancelled.
-pub trait Guest: Upstream + Send + Sync + 'static {}
+pub trait ClientHandle: Upstream + Send + Sync + 'static {}
 
-impl<G: Upstream + Send + Sync + 'static> Guest for G {}
+impl<G: Upstream + Send + Sync + 'static> ClientHandle for G {}
 
 /// Lets clients in.
 pub trait Admit: Send + Sync + 'static {
@@ -33,7 +33,7 @@ pub trait Admit: Send + Sync + 'static {
         scope: &Scope,
         principal: Principal,
         inbox: Arc<dyn Inbox>,
-    ) -> Result<Arc<dyn Guest>, Refusal>;
+    ) -> Result<Arc<dyn ClientHandle>, Refusal>;
 
     /// The arguments of this tool, by the name that clients of this scope call it, that a request must also carry in headers. None if
     /// the tool is not known.

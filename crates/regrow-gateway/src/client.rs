@@ -25,8 +25,8 @@ use crate::admit::{Principal, Scope};
 use crate::answers;
 use crate::directory::Directory;
 use crate::gateway::Inside;
-use crate::seat::Seat;
 use crate::server::{InUse, Key, Server};
+use crate::upstream::UpstreamSession;
 use call::Then;
 use calls::WaitingCalls;
 use hearing::Hearing;
@@ -41,7 +41,7 @@ pub(crate) struct Client {
     scope: Scope,
     principal: Principal,
     inbox: Arc<dyn Inbox>,
-    /// Held while a seat is taken and greeted, so that nothing overtakes the greeting, and no second seat is made beside it.
+    /// Held while an upstream session is taken and greeted, so that nothing overtakes the greeting, and no second upstream session is made beside it.
     taking: Mutex<()>,
     /// Never locked while a server, the inbox or a reply is called: each of them may call us.
     state: Mutex<State>,
@@ -57,7 +57,7 @@ struct State {
     level: Option<Frame>,
     /// The revisions of the lists that it was last given, or told to look at.
     known: [Option<u64>; 4],
-    seats: BTreeMap<Key, Taken>,
+    upstreams: BTreeMap<Key, Taken>,
     waiting: WaitingCalls,
     streams: Streams,
     tasks: Tasks,
@@ -65,19 +65,19 @@ struct State {
     waiting_lists: usize,
 }
 
-/// A client's seat at one server, and its ear there.
+/// A client's upstream session at one server, and its ear there.
 struct Taken {
-    seat: Arc<Seat>,
+    upstream: Arc<UpstreamSession>,
     hears: Arc<Hearing>,
     /// The resources that it is subscribed to there.
     subscribed: HashMap<String, InUse>,
 }
 
 impl State {
-    /// Its seat at this server, if it is still of use.
-    fn seat(&self, key: Key) -> Option<Arc<Seat>> {
-        let taken = self.seats.get(&key)?;
-        (!taken.hears.is_over() && !taken.seat.is_over()).then(|| taken.seat.clone())
+    /// Its upstream session at this server, if it is still of use.
+    fn upstream(&self, key: Key) -> Option<Arc<UpstreamSession>> {
+        let taken = self.upstreams.get(&key)?;
+        (!taken.hears.is_over() && !taken.upstream.is_over()).then(|| taken.upstream.clone())
     }
 }
 
@@ -120,41 +120,41 @@ impl Client {
         servers.pop().filter(|_| servers.is_empty())
     }
 
-    /// Its seat at this server, taken with its first request there.
-    fn seat(&self, server: &Arc<Server>) -> Result<Arc<Seat>, Box<CallError>> {
+    /// Its upstream session at this server, taken with its first request there.
+    fn upstream(&self, server: &Arc<Server>) -> Result<Arc<UpstreamSession>, Box<CallError>> {
         let taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(seat) = self.state().seat(server.key) {
-            return Ok(seat);
+        if let Some(upstream) = self.state().upstream(server.key) {
+            return Ok(upstream);
         }
         let hears = Arc::new(Hearing::new(self.me.clone(), server));
-        let seat = Arc::new(server.seat(self.principal, self.needs(), hears.clone())?);
+        let upstream = Arc::new(server.upstream(self.principal, self.needs(), hears.clone())?);
         let (greeting, is_ready, level, over) = {
             let mut state = self.state();
-            let taken = Taken { seat: seat.clone(), hears, subscribed: HashMap::new() };
-            let over = state.seats.insert(server.key, taken);
+            let taken = Taken { upstream: upstream.clone(), hears, subscribed: HashMap::new() };
+            let over = state.upstreams.insert(server.key, taken);
             (state.greeting.clone(), state.is_ready, state.level.clone(), over)
         };
         // What it has told us is told to each server that it comes to later.
         for request in greeting.iter().chain(&level) {
-            seat.tell(request.clone());
+            upstream.tell(request.clone());
         }
         if greeting.is_some() && is_ready {
-            seat.forward(&Frame::built(regrow_protocol::frame::notification(
+            upstream.forward(&Frame::built(regrow_protocol::frame::notification(
                 notification::INITIALIZED,
                 None,
             )));
         }
         if server.starts_with_its_client() {
-            seat.start(); // Only now: it is greeted in the client's name.
+            upstream.start(); // Only now: it is greeted in the client's name.
         }
         drop(taking);
         drop(over); // Not under a lock: it may end calls, which may go on elsewhere.
-        Ok(seat)
+        Ok(upstream)
     }
 
     /// Forgets what is left of a server that is gone from the configuration.
     pub(crate) fn leave(&self, gone: Key) {
-        let left = self.state().seats.remove(&gone);
+        let left = self.state().upstreams.remove(&gone);
         drop(left); // Not under the lock: it may end calls.
     }
 
@@ -200,11 +200,15 @@ impl Upstream for Client {
             return true; // It is dropped here, not under the lock.
         }
         // Also at servers that are gone from the configuration: their calls may finish.
-        let seats: Vec<_> =
-            self.state().seats.values().map(|taken| (taken.hears.server(), taken.seat.clone())).collect();
-        seats.iter().any(|(server, seat)| {
+        let upstreams: Vec<_> = self
+            .state()
+            .upstreams
+            .values()
+            .map(|taken| (taken.hears.server(), taken.upstream.clone()))
+            .collect();
+        upstreams.iter().any(|(server, upstream)| {
             let withdrawn = server.as_ref().is_some_and(|server| server.withdraw(self.number, id));
-            withdrawn || seat.cancel(id, notification)
+            withdrawn || upstream.cancel(id, notification)
         })
     }
 
@@ -215,29 +219,30 @@ impl Upstream for Client {
             return false;
         }
         let is_ready = method == notification::INITIALIZED;
-        let seats: Vec<Arc<Seat>> = {
+        let upstreams: Vec<Arc<UpstreamSession>> = {
             let mut state = self.state();
             state.is_ready |= is_ready;
-            state.seats.values().map(|taken| taken.seat.clone()).collect()
+            state.upstreams.values().map(|taken| taken.upstream.clone()).collect()
         };
         // Of several servers it is not known which one's question it belongs to.
-        if method == notification::PROGRESS && seats.len() != 1 {
+        if method == notification::PROGRESS && upstreams.len() != 1 {
             return false;
         }
-        let told = seats.iter().filter(|seat| seat.forward(notification)).count();
+        let told = upstreams.iter().filter(|upstream| upstream.forward(notification)).count();
         is_ready || told > 0
     }
 
     fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
         let (key, epoch) = hearing::split(epoch);
-        let seat = self.state().seat(key);
-        seat.is_some_and(|seat| seat.hand_over(epoch, server_id, answer))
+        let upstream = self.state().upstream(key);
+        upstream.is_some_and(|upstream| upstream.hand_over(epoch, server_id, answer))
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        let servers: Vec<_> = self.state().seats.values().filter_map(|taken| taken.hears.server()).collect();
+        let servers: Vec<_> =
+            self.state().upstreams.values().filter_map(|taken| taken.hears.server()).collect();
         for server in servers {
             server.withdraw_all(self.number);
         }

@@ -1,12 +1,12 @@
 //! How many calls of all clients a server gets at once, and how fast.
 //!
-//! [`Gate`] decides, and is told the time; [`Turnstile`] lets calls through as it says. What need not wait (pings, cancellations,
+//! [`Gate`] decides, and is told the time; [`Limiter`] lets calls through as it says. What need not wait (pings, cancellations,
 //! streams) does not come here.
 
 mod bucket;
+mod limiter;
 #[cfg(test)]
 mod tests;
-mod turnstile;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use regrow::core::Time;
 
 use crate::config::Options;
 use bucket::Bucket;
-pub use turnstile::{Pass, Turned, Turnstile};
+pub use limiter::{Limiter, Permit, Turned};
 
 /// What a server is spared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

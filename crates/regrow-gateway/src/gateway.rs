@@ -15,7 +15,7 @@ use regrow::transport::http::MirroredArguments;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::admit::{Admit, Guest, Principal, Refusal, Scope};
+use crate::admit::{Admit, ClientHandle, Principal, Refusal, Scope};
 use crate::catalog::Catalog;
 use crate::client::Client;
 use crate::config::Config;
@@ -185,7 +185,7 @@ impl Admit for Gateway {
         scope: &Scope,
         principal: Principal,
         inbox: Arc<dyn Inbox>,
-    ) -> Result<Arc<dyn Guest>, Refusal> {
+    ) -> Result<Arc<dyn ClientHandle>, Refusal> {
         if self.0.is_closing.load(Ordering::Relaxed) {
             return Err(Refusal::Closing);
         }

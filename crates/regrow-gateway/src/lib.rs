@@ -22,11 +22,11 @@ pub mod gate;
 mod gateway;
 mod latch;
 pub mod operate;
-mod seat;
 mod server;
 pub mod share;
 pub mod stats;
 pub mod units;
+mod upstream;
 mod usage;
 mod workshop;
 

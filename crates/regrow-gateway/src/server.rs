@@ -1,6 +1,6 @@
 //! One server behind the gateway: its connections, its catalog, and what is let through to it.
 
-mod home;
+mod catalog_connection;
 mod report;
 mod tending;
 mod turns;
@@ -19,18 +19,18 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use home::Home;
+use catalog_connection::CatalogConnection;
 pub(crate) use tending::is_of_catalog;
 pub(crate) use turns::InUse;
 
 use crate::admit::Principal;
 use crate::catalog::Catalog;
 use crate::config::{self, Sessions, Start};
-use crate::gate::{Limits, Turnstile};
+use crate::gate::{Limiter, Limits};
 use crate::latch::Latch;
-use crate::seat::{Seat, expire};
-use crate::share::Commons;
+use crate::share::SharedSession;
 use crate::stats::{Stats, Watcher};
+use crate::upstream::{UpstreamSession, expire};
 use crate::usage::Usage;
 use crate::workshop::{Clients, Workshop, store_key};
 
@@ -58,7 +58,7 @@ pub(crate) struct Server {
     workshop: Arc<Workshop>,
     catalog: Arc<watch::Sender<Arc<Catalog>>>,
     /// Calls are known by the client's number and its id.
-    turnstile: Turnstile<(u64, RawId)>,
+    limiter: Limiter<(u64, RawId)>,
     usage: Usage,
     /// Since when somebody waits to learn what it offers.
     awaited: OnceLock<Instant>,
@@ -75,9 +75,9 @@ pub(crate) struct Server {
 struct State {
     /// Nobody gets a place any more: it is gone from the configuration, or the gateway ends.
     is_ended: bool,
-    home: Option<Home>,
+    catalog_connection: Option<CatalogConnection>,
     /// Shared connections of principals other than the first.
-    commons: HashMap<Principal, Weak<Commons>>,
+    shared: HashMap<Principal, Weak<SharedSession>>,
     /// The connections that clients have for themselves.
     own: Vec<Connection>,
 }
@@ -85,8 +85,10 @@ struct State {
 impl State {
     /// What an operator has parked is parked for those who come later, too.
     fn heed_orders(&self, new: &Connection) {
-        let is_parked = |home: &Home| home.connection.status().borrow().state.is_parked_by_order();
-        if self.home.as_ref().is_some_and(is_parked) {
+        let is_parked = |catalog_connection: &CatalogConnection| {
+            catalog_connection.connection.status().borrow().state.is_parked_by_order()
+        };
+        if self.catalog_connection.as_ref().is_some_and(is_parked) {
             new.park();
         }
     }
@@ -104,7 +106,7 @@ impl Server {
             key,
             stats: Arc::default(),
             name,
-            turnstile: Turnstile::new(Limits::of(&config.options)),
+            limiter: Limiter::new(Limits::of(&config.options)),
             config,
             workshop,
             catalog,
@@ -173,14 +175,14 @@ impl Server {
         self.is_gone.opened().await;
     }
 
-    /// Makes its home, and starts it if it is to be started before anybody calls it.
+    /// Makes its catalog connection, and starts it if it is to be started before anybody calls it.
     pub(crate) fn start(&self) {
         if !self.waits()
             && self.workshop.settings.clients == Clients::Many
-            && let Ok(commons) = self.commons(Principal::default())
+            && let Ok(shared) = self.shared_session(Principal::default())
             && self.starts_unasked()
         {
-            commons.connection().start();
+            shared.connection().start();
         }
     }
 
@@ -215,35 +217,35 @@ impl Server {
     }
 
     /// A place at this server for a client.
-    pub(crate) fn seat(
+    pub(crate) fn upstream(
         &self,
         principal: Principal,
         needs: Needs,
         hears: Arc<dyn Inbox>,
-    ) -> Result<Seat, Box<CallError>> {
+    ) -> Result<UpstreamSession, Box<CallError>> {
         let me = self.me.upgrade().ok_or_else(|| self.unavailable("it is no longer configured"))?;
         if self.waits() {
             return Err(self.unavailable("its earlier process has not ended yet"));
         }
         if self.workshop.settings.clients == Clients::One {
-            let seat = Seat::own(&me, self.builder()?, hears);
-            if let Some(connection) = seat.connection() {
-                let home = self.home(connection.clone(), None);
+            let upstream = UpstreamSession::own(&me, self.builder()?, hears);
+            if let Some(connection) = upstream.connection() {
+                let catalog_connection = self.catalog_connection(connection.clone(), None);
                 let mut state = self.state();
                 if state.is_ended {
                     return Err(self.error(ErrorKind::Closed));
                 }
-                let before = state.home.replace(home);
+                let before = state.catalog_connection.replace(catalog_connection);
                 drop(state);
                 drop(before); // Not under the lock: it ends tasks.
             }
-            return Ok(seat);
+            return Ok(upstream);
         }
         match self.is_private(needs) {
-            true => self.private_seat(&me, hears),
+            true => self.private_upstream(&me, hears),
             false => {
-                let commons = self.commons(principal)?;
-                Ok(Seat::shared(self, &commons, hears))
+                let shared = self.shared_session(principal)?;
+                Ok(UpstreamSession::shared(self, &shared, hears))
             }
         }
     }
@@ -260,7 +262,11 @@ impl Server {
             }
     }
 
-    fn private_seat(&self, me: &Arc<Server>, hears: Arc<dyn Inbox>) -> Result<Seat, Box<CallError>> {
+    fn private_upstream(
+        &self,
+        me: &Arc<Server>,
+        hears: Arc<dyn Inbox>,
+    ) -> Result<UpstreamSession, Box<CallError>> {
         let options = &self.config.options;
         let mut state = self.state();
         if state.is_ended {
@@ -270,14 +276,14 @@ impl Server {
         if state.own.len() >= usize::try_from(options.max_sessions).unwrap_or(usize::MAX) {
             return Err(self.error(ErrorKind::TooManySessions { limit: options.max_sessions }));
         }
-        let seat = Seat::own(me, self.builder()?, hears);
-        if let Some(connection) = seat.connection() {
+        let upstream = UpstreamSession::own(me, self.builder()?, hears);
+        if let Some(connection) = upstream.connection() {
             state.heed_orders(connection);
             state.own.push(connection.clone());
             Watcher::start(self.stats.clone(), connection);
-            tokio::spawn(expire(connection.clone(), seat.usage().clone(), options.session_idle));
+            tokio::spawn(expire(connection.clone(), upstream.usage().clone(), options.session_idle));
         }
-        Ok(seat)
+        Ok(upstream)
     }
 
     fn builder(&self) -> Result<Builder, Box<CallError>> {
@@ -311,18 +317,19 @@ impl Server {
             });
         }
         while ends.join_next().await.is_some() {}
-        let home = self.state().home.take();
-        drop(home); // Not under the lock.
+        let catalog_connection = self.state().catalog_connection.take();
+        drop(catalog_connection); // Not under the lock.
         self.is_gone.open();
     }
 
     /// Every connection that there is with it.
     fn connections(&self) -> Vec<Connection> {
         let state = self.state();
-        let home = state.home.iter().map(|home| home.connection.clone());
+        let catalog_connection =
+            state.catalog_connection.iter().map(|catalog_connection| catalog_connection.connection.clone());
         let others =
-            state.commons.values().filter_map(Weak::upgrade).map(|commons| commons.connection().clone());
-        home.chain(others).chain(state.own.iter().cloned()).collect()
+            state.shared.values().filter_map(Weak::upgrade).map(|shared| shared.connection().clone());
+        catalog_connection.chain(others).chain(state.own.iter().cloned()).collect()
     }
 
     fn unavailable(&self, reason: &str) -> Box<CallError> {

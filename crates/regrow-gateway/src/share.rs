@@ -8,7 +8,7 @@ mod asking;
 mod hearing;
 mod leaving;
 mod levels;
-mod seat;
+mod member;
 mod setting;
 mod subscriptions;
 #[cfg(test)]
@@ -27,7 +27,7 @@ use serde_json::json;
 
 use hearing::Ear;
 use levels::Levels;
-use seat::Seat;
+use member::Member;
 use subscriptions::Subscriptions;
 
 /// Hears what a shared server tells no client in particular.
@@ -40,33 +40,33 @@ pub trait Heard: Send + Sync + 'static {
 }
 
 /// A connection that several clients use.
-pub struct Commons {
-    me: Weak<Commons>,
+pub struct SharedSession {
+    me: Weak<SharedSession>,
     name: Arc<str>,
     connection: Connection,
     heard: Arc<dyn Heard>,
     /// Never locked while the connection, a client or a reply is called: each of them may call us.
-    floor: Mutex<Floor>,
+    state: Mutex<State>,
 }
 
 /// Who is there, and what they want together.
 #[derive(Default)]
-struct Floor {
+struct State {
     last: u64,
-    seats: HashMap<u64, Arc<Seat>>,
+    members: HashMap<u64, Arc<Member>>,
     levels: Levels,
     subscriptions: Subscriptions,
 }
 
-impl Commons {
+impl SharedSession {
     /// Builds the connection to the server of this name, for clients to share. What concerns none of them is told to `heard`.
-    pub fn build(name: impl Into<Arc<str>>, builder: Builder, heard: Arc<dyn Heard>) -> Arc<Commons> {
+    pub fn build(name: impl Into<Arc<str>>, builder: Builder, heard: Arc<dyn Heard>) -> Arc<SharedSession> {
         let hello = Hello {
             client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
             capabilities: json!({}),
             legacy_version: None,
         };
-        Arc::new_cyclic(|me| Commons {
+        Arc::new_cyclic(|me| SharedSession {
             me: me.clone(),
             name: name.into(),
             // It must not hold us, who hold it open.
@@ -76,7 +76,7 @@ impl Commons {
                 .bridge_to(Arc::new(Ear(me.clone())))
                 .build(),
             heard,
-            floor: Mutex::default(),
+            state: Mutex::default(),
         })
     }
 
@@ -87,42 +87,42 @@ impl Commons {
 
     /// How many clients share it.
     pub fn shares(&self) -> usize {
-        self.floor().seats.len()
+        self.state().members.len()
     }
 
     /// A share for one client, which is told things in this inbox. Dropping it is leaving.
     pub fn join(self: &Arc<Self>, inbox: Weak<dyn Inbox>) -> Box<dyn FarSide> {
-        let mut floor = self.floor();
-        floor.last += 1;
-        let share = floor.last;
-        let seat = Arc::new(Seat::new(share, self.name.clone(), inbox));
-        floor.seats.insert(share, seat.clone());
-        drop(floor);
-        Box::new(Share { commons: self.clone(), seat })
+        let mut state = self.state();
+        state.last += 1;
+        let share = state.last;
+        let member = Arc::new(Member::new(share, self.name.clone(), inbox));
+        state.members.insert(share, member.clone());
+        drop(state);
+        Box::new(Share { session: self.clone(), member })
     }
 
-    fn floor(&self) -> MutexGuard<'_, Floor> {
-        self.floor.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What one client has of a shared connection.
 struct Share {
-    commons: Arc<Commons>,
-    seat: Arc<Seat>,
+    session: Arc<SharedSession>,
+    member: Arc<Member>,
 }
 
 impl Share {
     /// A call of this client alone.
     fn call(&self, request: Request) {
-        if self.seat.is_over() {
-            let error = self.seat.error(&request.frame, ErrorKind::Closed);
+        if self.member.is_over() {
+            let error = self.member.error(&request.frame, ErrorKind::Closed);
             return request.reply.end(Outcome::Failed(error));
         }
-        self.commons.connection.submit_for(self.seat.share, request);
+        self.session.connection.submit_for(self.member.share, request);
         // It may have been dropped from the session meanwhile, by another thread, which could not end this call yet.
-        if self.seat.is_over() {
-            self.commons.end_late_calls(&self.seat);
+        if self.member.is_over() {
+            self.session.end_late_calls(&self.member);
         }
     }
 }
@@ -133,7 +133,7 @@ impl Upstream for Share {
             method::LOGGING_SET_LEVEL | method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE
                 if !self.is_modern() =>
             {
-                self.commons.set(&self.seat, &request.frame, request.id, request.reply);
+                self.session.set(&self.member, &request.frame, request.id, request.reply);
             }
             // It would show those of all clients.
             method::TASKS_LIST => request.reply.end(Outcome::Refused),
@@ -142,8 +142,8 @@ impl Upstream for Share {
     }
 
     fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
-        self.commons.connection.cancel_for(self.seat.share, id, notification)
-            || self.commons.cancel_setting(&self.seat, id)
+        self.session.connection.cancel_for(self.member.share, id, notification)
+            || self.session.cancel_setting(&self.member, id)
     }
 
     fn forward(&self, notification: &Frame) -> bool {
@@ -152,7 +152,7 @@ impl Upstream for Share {
             notification::INITIALIZED => true,
             // It was offered no roots, and has asked for nothing that could have progress.
             notification::ROOTS_LIST_CHANGED | notification::PROGRESS => false,
-            _ => self.commons.connection.forward(notification),
+            _ => self.session.connection.forward(notification),
         }
     }
 
@@ -165,20 +165,20 @@ impl FarSide for Share {
     fn greet_as(&self, _: Hello) {} // The gateway greets, for all of them.
 
     fn welcome(&self) -> Option<Welcome> {
-        self.commons.connection.welcome()
+        self.session.connection.welcome()
     }
 
     fn is_modern(&self) -> bool {
-        self.commons.connection.is_modern()
+        self.session.connection.is_modern()
     }
 
     fn time_for(&self, request: &Frame) -> Option<Duration> {
-        self.commons.connection.time_for(request)
+        self.session.connection.time_for(request)
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.commons.leave(&self.seat);
+        self.session.leave(&self.member);
     }
 }

@@ -9,11 +9,11 @@ use regrow_protocol::method;
 
 use super::Client;
 use super::greeting::parsed;
-use crate::gate::Pass;
+use crate::gate::Permit;
 use crate::operate::traces::CallSpan;
-use crate::seat::Seat;
 use crate::server::{InUse, Server};
 use crate::stats::{CallTimer, Ending};
+use crate::upstream::UpstreamSession;
 
 /// A call. Dropping it cancels it: its client gets no answer, and its guards count that.
 pub(super) struct Call {
@@ -26,7 +26,7 @@ pub(super) struct Call {
     /// Runs as soon as the call has a place at its server.
     timer: Option<CallTimer>,
     in_use: Option<InUse>,
-    pass: Option<Pass>,
+    permit: Option<Permit>,
 }
 
 /// What the end of a call means to the gateway, besides the answer.
@@ -47,28 +47,28 @@ pub(super) enum Then {
 impl Call {
     pub(super) fn new(client: &Client, server: Arc<Server>, request: Request, then: Then) -> Call {
         let client = client.me.clone();
-        let (span, timer, in_use, pass) = (CallSpan::default(), None, None, None);
-        Call { request, server, client, then, span, timer, in_use, pass }
+        let (span, timer, in_use, permit) = (CallSpan::default(), None, None, None);
+        Call { request, server, client, then, span, timer, in_use, permit }
     }
 
     /// From now on it counts as a call in flight, and uses the server and the client's place there.
-    pub(super) fn begin(mut self, client: &Client, seat: &Seat) -> Call {
+    pub(super) fn begin(mut self, client: &Client, upstream: &UpstreamSession) -> Call {
         let (frame, span) = client.gateway.traces().begin(&self.server.name, self.request.frame);
         self.request.frame = frame;
         self.span = span;
         self.timer = Some(self.server.stats.begin());
-        self.in_use = Some(InUse::of(&self.server, seat));
+        self.in_use = Some(InUse::of(&self.server, upstream));
         self
     }
 
-    /// Sends it. It holds its pass until it ends, unless it only waits: that is no work for the server, and must not keep other
+    /// Sends it. It holds its permit until it ends, unless it only waits: that is no work for the server, and must not keep other
     /// calls out.
-    pub(super) fn send(mut self, pass: Pass, seat: &Seat) {
+    pub(super) fn send(mut self, permit: Permit, upstream: &UpstreamSession) {
         let only_waits = self.request.frame.method().is_some_and(method::waits_by_design);
-        self.pass = (!only_waits).then_some(pass);
+        self.permit = (!only_waits).then_some(permit);
         let Request { frame, id, since, .. } = &self.request;
         let (frame, id, since) = (frame.clone(), id.clone(), *since);
-        seat.submit(Request { frame, id, since, reply: Box::new(self) });
+        upstream.submit(Request { frame, id, since, reply: Box::new(self) });
     }
 
     /// It was not sent, for this reason.
@@ -80,7 +80,7 @@ impl Call {
 
 impl Reply for Call {
     fn end(self: Box<Self>, outcome: Outcome) {
-        let Call { request, server, client, then, span, timer, in_use, pass } = *self;
+        let Call { request, server, client, then, span, timer, in_use, permit } = *self;
         let client = client.upgrade();
         // Before the client is told: whoever has the answer finds the call counted, and can ask for its task.
         if let Some(timer) = timer {
@@ -104,6 +104,6 @@ impl Reply for Call {
             }
             _ => request.reply.end(outcome),
         }
-        drop((in_use, pass)); // The next call may go when this one's answer is written.
+        drop((in_use, permit)); // The next call may go when this one's answer is written.
     }
 }

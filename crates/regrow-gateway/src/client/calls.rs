@@ -25,14 +25,15 @@ pub(super) struct WaitingCalls {
 }
 
 impl WaitingCalls {
-    /// Gives its number; or the call itself if too many wait.
-    fn insert(&mut self, call: Call) -> Result<u64, Call> {
-        if self.calls.len() >= MAX_WAITING {
-            return Err(call);
-        }
+    fn is_full(&self) -> bool {
+        self.calls.len() >= MAX_WAITING
+    }
+
+    /// Gives the number of the call here.
+    fn insert(&mut self, call: Call) -> u64 {
         self.last += 1;
         self.calls.insert(self.last, call);
-        Ok(self.last)
+        self.last
     }
 
     /// Takes out the newest that the client knows by this id.
@@ -59,11 +60,13 @@ impl Client {
         let blocks = call.request.frame.method().is_some_and(method::waits_by_design);
         let limit = server.config.options.call_timeout.filter(|_| !blocks);
         let left = limit.map(|limit| limit.saturating_sub(call.request.since.elapsed()));
-        let waiting = self.state().waiting.insert(call);
-        let number = match waiting {
-            Ok(number) => number,
-            Err(call) => return call.fail(ErrorKind::Overloaded),
-        };
+        let mut state = self.state();
+        if state.waiting.is_full() {
+            drop(state);
+            return call.fail(ErrorKind::Overloaded);
+        }
+        let number = state.waiting.insert(call);
+        drop(state);
         let me = self.me.clone();
         tokio::spawn(async move {
             let in_time = match left {
@@ -89,18 +92,18 @@ impl Client {
     }
 
     fn call_now(&self, call: Call) {
-        let seat = match self.seat(&call.server) {
-            Ok(seat) => seat,
+        let upstream = match self.upstream(&call.server) {
+            Ok(upstream) => upstream,
             Err(error) => {
                 let tool = call.request.frame.tool().map(Arc::from);
                 return Box::new(call).end(Outcome::Failed(CallError { tool, ..*error }));
             }
         };
-        let call = call.begin(self, &seat);
+        let call = call.begin(self, &upstream);
         let server = call.server.clone();
         let key = (self.number, call.request.id.clone());
         server.enter(key, call.request.since, move |turn| match turn {
-            Ok(pass) => call.send(pass, &seat),
+            Ok(permit) => call.send(permit, &upstream),
             Err(kind) => call.fail(kind),
         });
     }

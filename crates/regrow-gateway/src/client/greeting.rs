@@ -25,12 +25,12 @@ impl Client {
     }
 
     pub(super) fn initialize(&self, request: Request) {
-        let seats = {
+        let upstreams = {
             let mut state = self.state();
             state.greeting = Some(request.frame.clone());
-            std::mem::take(&mut state.seats)
+            std::mem::take(&mut state.upstreams)
         };
-        drop(seats); // Whoever greets again begins anew.
+        drop(upstreams); // Whoever greets again begins anew.
         self.when_known(move |client| {
             let params: Value = parsed(request.frame.params());
             let asked = params["protocolVersion"].as_str().filter(|asked| version::LEGACY.contains(asked));
@@ -45,7 +45,7 @@ impl Client {
             }
             request.reply.end(answers::answer_value(&result));
         });
-        self.take_seats();
+        self.take_upstreams();
     }
 
     pub(super) fn discover(&self, request: Request) {
@@ -74,7 +74,7 @@ impl Client {
             Some(server) if !server.is_listed() => {
                 let me = self.me.clone();
                 server.start();
-                self.take_seats();
+                self.take_upstreams();
                 let settled = server.settled();
                 tokio::spawn(async move {
                     settled.await;
@@ -105,13 +105,13 @@ impl Client {
                 None,
             ));
         }
-        let seats: Vec<_> = {
+        let upstreams: Vec<_> = {
             let mut state = self.state();
             state.level = Some(request.frame.clone());
-            state.seats.values().map(|taken| taken.seat.clone()).collect()
+            state.upstreams.values().map(|taken| taken.upstream.clone()).collect()
         };
-        for seat in seats {
-            seat.tell(request.frame.clone());
+        for upstream in upstreams {
+            upstream.tell(request.frame.clone());
         }
         request.reply.end(answers::answer(b"{}"));
     }

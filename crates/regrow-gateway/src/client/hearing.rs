@@ -63,8 +63,8 @@ impl Inbox for Hearing {
                 return client.tell_stream(&subscription, &frame);
             }
         }
-        let seat = || client.state().seat(self.key);
-        let call = call.or_else(|| seat()?.only_call(epoch));
+        let upstream = || client.state().upstream(self.key);
+        let call = call.or_else(|| upstream()?.only_call(epoch));
         client.inbox.take(Incoming { epoch: self.scoped(epoch), call, client: 0, frame })
     }
 

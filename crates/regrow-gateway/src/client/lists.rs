@@ -17,7 +17,7 @@ const MAX_WAITING: usize = 64;
 impl Client {
     /// Servers that have never told what they offer are waited for, within bounds: most clients ask only once.
     pub(super) fn list(&self, request: Request) {
-        self.take_seats();
+        self.take_upstreams();
         let unlisted: Vec<_> = self.servers().into_iter().filter(|server| !server.is_listed()).collect();
         if unlisted.is_empty() {
             return self.answer_list(request);
@@ -87,12 +87,12 @@ impl Client {
         request.reply.end(answers::answer(&result));
     }
 
-    /// Takes its seat at every server that is to be started with its client, so that they start now.
-    pub(crate) fn take_seats(&self) {
+    /// Takes its upstream session at every server that is to be started with its client, so that they start now.
+    pub(crate) fn take_upstreams(&self) {
         for server in self.servers() {
             if server.starts_with_its_client() {
                 // One that cannot be reached says so when it is called.
-                let _ = self.seat(&server);
+                let _ = self.upstream(&server);
             }
         }
     }

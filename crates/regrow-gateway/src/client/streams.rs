@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use super::Client;
 use super::greeting::parsed;
 use crate::answers::{self, raw_text};
-use crate::seat::Seat;
 use crate::server::InUse;
+use crate::upstream::UpstreamSession;
 
 /// More streams of one client than this are refused,
 const MAX_STREAMS: usize = 64;
@@ -46,7 +46,7 @@ struct Stream {
 /// What one server does for a stream.
 struct Part {
     id: RawId,
-    seat: Arc<Seat>,
+    upstream: Arc<UpstreamSession>,
     uris: BTreeSet<String>,
     is_open: bool,
     /// Who listens uses the server.
@@ -114,15 +114,17 @@ impl Client {
         let mut parts = vec![];
         for (server, uris) in by_server.into_values() {
             // A server that cannot be reached tells nothing; the others do.
-            let Ok(seat) = self.seat(&server) else { continue };
+            let Ok(upstream) = self.upstream(&server) else { continue };
             let mut state = self.state();
             state.streams.last += 1;
             let id = raw_text(&format!("regrow-listen-{}", state.streams.last));
-            let used = InUse::of(&server, &seat);
-            parts.push(Part { id, seat, uris, is_open: false, _used: used });
+            let used = InUse::of(&server, &upstream);
+            parts.push(Part { id, upstream, uris, is_open: false, _used: used });
         }
-        let opened: Vec<(RawId, Arc<Seat>, Frame)> =
-            parts.iter().map(|part| (part.id.clone(), part.seat.clone(), part_of(&params, part))).collect();
+        let opened: Vec<(RawId, Arc<UpstreamSession>, Frame)> = parts
+            .iter()
+            .map(|part| (part.id.clone(), part.upstream.clone(), part_of(&params, part)))
+            .collect();
         let id = request.id.clone();
         let seen = List::ALL.map(|list| directory.revision(list));
         let stream =
@@ -131,9 +133,9 @@ impl Client {
         if opened.is_empty() {
             return self.acknowledge(&id);
         }
-        for (part, seat, frame) in opened {
+        for (part, upstream, frame) in opened {
             let end = PartEnd { client: self.me.clone(), part: part.clone() };
-            seat.submit(Request::new(frame, part, Box::new(end)));
+            upstream.submit(Request::new(frame, part, Box::new(end)));
         }
         let me = self.me.clone();
         tokio::spawn(async move {
@@ -204,7 +206,7 @@ impl Client {
         drop(state);
         for part in stream.parts {
             let told = Frame::built(frame::cancellation(&part.id, None));
-            part.seat.cancel(&part.id, &told);
+            part.upstream.cancel(&part.id, &told);
         }
         true
     }

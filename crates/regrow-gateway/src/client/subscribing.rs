@@ -25,10 +25,10 @@ impl Client {
     /// The server has confirmed that it tells the client of this resource, or was asked not to any more.
     pub(super) fn settled(&self, key: Key, uri: String, begins: bool) {
         let mut state = self.state();
-        let Some(taken) = state.seats.get_mut(&key) else { return };
+        let Some(taken) = state.upstreams.get_mut(&key) else { return };
         let ended = match (begins, taken.hears.server()) {
             (true, Some(server)) if taken.subscribed.len() < MAX_KNOWN => {
-                taken.subscribed.insert(uri, InUse::of(&server, &taken.seat))
+                taken.subscribed.insert(uri, InUse::of(&server, &taken.upstream))
             }
             _ => taken.subscribed.remove(&uri),
         };

@@ -100,7 +100,7 @@ impl Face {
     }
 }
 
-/// A session holds its guest, and the guest its session's inbox: that knot is undone here.
+/// A session holds its client handle, and the client handle its session's inbox: that knot is undone here.
 impl Drop for Face {
     fn drop(&mut self) {
         self.end();

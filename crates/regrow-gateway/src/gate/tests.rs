@@ -1,4 +1,4 @@
-//! The gate against plain cases and a naive model, and the turnstile in simulated time.
+//! The gate against plain cases and a naive model, and the limiter in simulated time.
 
 mod model;
 mod turning;

@@ -88,6 +88,6 @@ async fn succeed(server: Arc<Server>, earlier: Vec<Arc<Server>>, inside: Weak<In
     }
     server.release();
     if let Some(inside) = inside.upgrade() {
-        inside.clients().iter().for_each(|client| client.take_seats());
+        inside.clients().iter().for_each(|client| client.take_upstreams());
     }
 }

@@ -24,10 +24,12 @@ impl Server {
         let mut report = ServerReport::new(&*self.name, &self.stats);
         report.eager = self.config.options.start == Start::Eager;
         report.catalog = self.catalog_report();
-        let (home, private) = {
+        let (catalog_connection, private) = {
             let state = self.state();
-            let home = state.home.as_ref().map(|home| (home.connection.clone(), home.watcher.clone()));
-            (home, state.own.iter().filter(|own| !own.status().borrow().is_closed()).count())
+            let catalog_connection = state.catalog_connection.as_ref().map(|catalog_connection| {
+                (catalog_connection.connection.clone(), catalog_connection.watcher.clone())
+            });
+            (catalog_connection, state.own.iter().filter(|own| !own.status().borrow().is_closed()).count())
         };
         report.private_sessions = private as u64;
         // A call is timed from when it came; in flight it is when it was let through.
@@ -35,7 +37,7 @@ impl Server {
         if let Some(problems) = self.config.problems() {
             return report.broken(problems);
         }
-        let Some((connection, watcher)) = home else {
+        let Some((connection, watcher)) = catalog_connection else {
             return match self.refused() {
                 Some(why) => ServerReport { state: ServerState::Broken, problems: vec![why], ..report },
                 None => report,

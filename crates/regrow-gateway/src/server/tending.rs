@@ -1,4 +1,4 @@
-//! Looks after the home of a server: hears when its lists change, and lets it rest when nobody needs it.
+//! Looks after the catalog connection of a server: hears when its lists change, and lets it rest when nobody needs it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

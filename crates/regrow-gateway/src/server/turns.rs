@@ -7,8 +7,8 @@ use regrow_protocol::frame::RawId;
 use tokio::time::Instant;
 
 use super::Server;
-use crate::gate::{Pass, Turned};
-use crate::seat::Seat;
+use crate::gate::{Permit, Turned};
+use crate::upstream::UpstreamSession;
 use crate::usage::Usage;
 
 impl Server {
@@ -17,12 +17,12 @@ impl Server {
         &self,
         call: (u64, RawId),
         since: Instant,
-        then: impl FnOnce(Result<Pass, ErrorKind>) + Send + 'static,
+        then: impl FnOnce(Result<Permit, ErrorKind>) + Send + 'static,
     ) {
         let queued = self.stats.queued();
         let limit = self.config.options.call_timeout;
         let left = limit.map(|limit| limit.saturating_sub(since.elapsed()));
-        self.turnstile.submit(call, left, move |turn| {
+        self.limiter.submit(call, left, move |turn| {
             drop(queued);
             then(turn.map_err(|turned| match turned {
                 Turned::Full => ErrorKind::Overloaded,
@@ -34,32 +34,32 @@ impl Server {
 
     /// The newest call of this client and id that waits for its turn is not wanted any more. Says whether there was one.
     pub(crate) fn withdraw(&self, client: u64, id: &RawId) -> bool {
-        self.turnstile.withdraw_newest(|(of, known)| *of == client && known == id)
+        self.limiter.withdraw_newest(|(of, known)| *of == client && known == id)
     }
 
     /// The same with all of a client that has left.
     pub(crate) fn withdraw_all(&self, client: u64) {
-        self.turnstile.withdraw(|(of, _)| *of == client);
+        self.limiter.withdraw(|(of, _)| *of == client);
     }
 }
 
 /// As long as this lives, the server and the place there are in use. The place itself may go: its calls must not keep it.
 pub(crate) struct InUse {
     server: Arc<Server>,
-    seat: Arc<Usage>,
+    upstream: Arc<Usage>,
 }
 
 impl InUse {
-    pub(crate) fn of(server: &Arc<Server>, seat: &Seat) -> InUse {
+    pub(crate) fn of(server: &Arc<Server>, upstream: &UpstreamSession) -> InUse {
         server.usage.begin();
-        seat.usage().begin();
-        InUse { server: server.clone(), seat: seat.usage().clone() }
+        upstream.usage().begin();
+        InUse { server: server.clone(), upstream: upstream.usage().clone() }
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
         self.server.usage.end();
-        self.seat.end();
+        self.upstream.end();
     }
 }

@@ -9,8 +9,8 @@ use regrow_protocol::logging_level::LoggingLevel;
 use regrow_protocol::{error_code, method};
 use serde_json::{Value, json};
 
-use super::seat::{Seat, Waiter, Waiting};
-use super::{Commons, Floor};
+use super::member::{Member, Waiter, Waiting};
+use super::{SharedSession, State};
 
 /// What a question to the server is about.
 #[derive(Clone, Debug)]
@@ -20,42 +20,42 @@ enum About {
     Resource(String),
 }
 
-impl Commons {
+impl SharedSession {
     /// A client sets the log level, subscribes or unsubscribes.
-    pub(super) fn set(&self, seat: &Arc<Seat>, request: &Frame, id: RawId, reply: Box<dyn Reply>) {
-        let Some(who) = seat.wait(request, id, reply) else { return };
+    pub(super) fn set(&self, member: &Arc<Member>, request: &Frame, id: RawId, reply: Box<dyn Reply>) {
+        let Some(who) = member.wait(request, id, reply) else { return };
         let uri = request.uri();
-        let mut floor = self.floor();
-        if !floor.seats.contains_key(&seat.share) {
+        let mut state = self.state();
+        if !state.members.contains_key(&member.share) {
             return; // It was dropped just now, and its calls were ended with it.
         }
         match (request.method().unwrap_or_default(), uri.as_deref()) {
             (method::LOGGING_SET_LEVEL, _) => {
                 let Some(level) = request.level().as_deref().and_then(LoggingLevel::parse) else {
-                    drop(floor);
+                    drop(state);
                     return self.end(who, refusal("Invalid params: no such log level"));
                 };
-                let next = floor.levels.want(level, who);
-                drop(floor);
+                let next = state.levels.want(level, who);
+                drop(state);
                 self.settle(next.settled);
                 self.ask_for_level(next.ask);
             }
             (_, None) => {
-                drop(floor);
+                drop(state);
                 self.end(who, refusal("Invalid params: uri is missing"));
             }
             (method::RESOURCES_SUBSCRIBE, Some(uri)) => {
-                let Some(next) = floor.subscriptions.subscribe(uri, who) else {
-                    drop(floor);
-                    return self.end(who, Outcome::Failed(seat.error(request, ErrorKind::Overloaded)));
+                let Some(next) = state.subscriptions.subscribe(uri, who) else {
+                    drop(state);
+                    return self.end(who, Outcome::Failed(member.error(request, ErrorKind::Overloaded)));
                 };
-                drop(floor);
+                drop(state);
                 self.settle(next.settled);
                 self.ask_for_resource(uri, next.ask);
             }
             (_, Some(uri)) => {
-                let next = floor.subscriptions.unsubscribe(uri, seat.share, Some(who));
-                drop(floor);
+                let next = state.subscriptions.unsubscribe(uri, member.share, Some(who));
+                drop(state);
                 self.settle(next.settled);
                 self.ask_for_resource(uri, next.ask);
             }
@@ -63,10 +63,10 @@ impl Commons {
     }
 
     /// A client gave up what waits here. Says whether there was such a request. A subscription that it does not wait for, it does not have.
-    pub(super) fn cancel_setting(&self, seat: &Arc<Seat>, id: &RawId) -> bool {
-        let Some(Waiting { request, .. }) = seat.forget_waiting(id) else { return false };
+    pub(super) fn cancel_setting(&self, member: &Arc<Member>, id: &RawId) -> bool {
+        let Some(Waiting { request, .. }) = member.forget_waiting(id) else { return false };
         if let Some(uri) = request.uri().filter(|_| request.method() == Some(method::RESOURCES_SUBSCRIBE)) {
-            let next = self.floor().subscriptions.unsubscribe(&uri, seat.share, None);
+            let next = self.state().subscriptions.unsubscribe(&uri, member.share, None);
             self.ask_for_resource(&uri, next.ask);
         }
         true
@@ -89,20 +89,20 @@ impl Commons {
         let id = RawId::from(0);
         let request = frame::request(&id, method, Some(params.to_string().as_bytes()));
         let request = Frame::built(request);
-        let answer = Answer { commons: self.me.clone(), about: Some((about, request.clone())) };
+        let answer = Answer { session: self.me.clone(), about: Some((about, request.clone())) };
         self.connection.submit(Request::new(request, id, Box::new(answer)));
     }
 
     /// The server has answered, or could not be asked: who has waited for it is told the same.
     fn answered(&self, about: &About, outcome: &Outcome) {
         let confirmed = matches!(outcome, Outcome::Answered(answer) if !answer.is_error());
-        let mut floor = self.floor();
-        let Floor { levels, subscriptions, .. } = &mut *floor;
+        let mut state = self.state();
+        let State { levels, subscriptions, .. } = &mut *state;
         match about {
             About::Level => {
                 let waited = levels.answered(confirmed);
                 let next = levels.next();
-                drop(floor);
+                drop(state);
                 self.tell_waiters(waited, outcome);
                 self.settle(next.settled);
                 self.ask_for_level(next.ask);
@@ -110,7 +110,7 @@ impl Commons {
             About::Resource(uri) => {
                 let waited = subscriptions.answered(uri, confirmed);
                 let next = subscriptions.next(uri);
-                drop(floor);
+                drop(state);
                 self.tell_waiters(waited, outcome);
                 self.settle(next.settled);
                 self.ask_for_resource(uri, next.ask);
@@ -139,12 +139,12 @@ impl Commons {
     }
 
     fn end(&self, waiter: Waiter, outcome: Outcome) {
-        let seat = self.floor().seats.get(&waiter.share).cloned();
+        let member = self.state().members.get(&waiter.share).cloned();
         // Who has left waits for nothing.
-        if let Some(seat) = seat
-            && !seat.settled(waiter.number, outcome)
+        if let Some(member) = member
+            && !member.settled(waiter.number, outcome)
         {
-            self.drop_slow(&seat);
+            self.drop_slow(&member);
         }
     }
 }
@@ -160,14 +160,14 @@ fn answer(line: bytes::Bytes) -> Outcome {
 
 /// Waits for the server's answer to a question of ours, and hears it in any case: others wait for what it settles.
 struct Answer {
-    commons: Weak<Commons>,
+    session: Weak<SharedSession>,
     about: Option<(About, Frame)>,
 }
 
 impl Reply for Answer {
     fn end(mut self: Box<Self>, outcome: Outcome) {
-        if let (Some((about, _)), Some(commons)) = (self.about.take(), self.commons.upgrade()) {
-            commons.answered(&about, &outcome);
+        if let (Some((about, _)), Some(session)) = (self.about.take(), self.session.upgrade()) {
+            session.answered(&about, &outcome);
         }
     }
 }
@@ -175,9 +175,9 @@ impl Reply for Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         // Dropped without a word: something failed inside Regrow on the way of the answer.
-        if let (Some((about, request)), Some(commons)) = (self.about.take(), self.commons.upgrade()) {
-            let unsent = CallError::unsent(commons.name.clone(), &request, ErrorKind::Interrupted);
-            commons.answered(&about, &Outcome::Failed(CallError { delivery: Delivery::Unknown, ..unsent }));
+        if let (Some((about, request)), Some(session)) = (self.about.take(), self.session.upgrade()) {
+            let unsent = CallError::unsent(session.name.clone(), &request, ErrorKind::Interrupted);
+            session.answered(&about, &Outcome::Failed(CallError { delivery: Delivery::Unknown, ..unsent }));
         }
     }
 }

@@ -8,23 +8,23 @@ use regrow_protocol::frame::Kind;
 use regrow_protocol::logging_level::LoggingLevel;
 use regrow_protocol::{method, notification};
 
-use super::Commons;
-use super::seat::Seat;
+use super::SharedSession;
+use super::member::Member;
 
 /// The inbox of a shared connection. It always has room: who does not read must not stop the others, and is dropped.
-pub(super) struct Ear(pub(super) Weak<Commons>);
+pub(super) struct Ear(pub(super) Weak<SharedSession>);
 
 impl Inbox for Ear {
     fn take(&self, incoming: Incoming) -> bool {
-        self.0.upgrade().is_some_and(|commons| commons.hear(incoming))
+        self.0.upgrade().is_some_and(|session| session.hear(incoming))
     }
 
     /// Answers count like all else that a client is told.
     fn answered(&self, client: u64, bytes: usize) {
-        let Some(commons) = self.0.upgrade() else { return };
-        let seat = commons.floor().seats.get(&client).cloned();
-        if let Some(seat) = seat.filter(|seat| !seat.keeps_up(bytes)) {
-            commons.drop_slow(&seat);
+        let Some(session) = self.0.upgrade() else { return };
+        let member = session.state().members.get(&client).cloned();
+        if let Some(member) = member.filter(|member| !member.keeps_up(bytes)) {
+            session.drop_slow(&member);
         }
     }
 
@@ -34,21 +34,24 @@ impl Inbox for Ear {
     }
 
     fn lost(&self, epoch: Epoch) {
-        self.seats().iter().for_each(|seat| seat.lost(epoch));
+        self.members().iter().for_each(|member| member.lost(epoch));
     }
 
     fn over(&self) {
-        self.seats().iter().for_each(|seat| seat.over());
+        self.members().iter().for_each(|member| member.over());
     }
 }
 
 impl Ear {
-    fn seats(&self) -> Vec<Arc<Seat>> {
-        self.0.upgrade().map(|commons| commons.floor().seats.values().cloned().collect()).unwrap_or_default()
+    fn members(&self) -> Vec<Arc<Member>> {
+        self.0
+            .upgrade()
+            .map(|session| session.state().members.values().cloned().collect())
+            .unwrap_or_default()
     }
 }
 
-impl Commons {
+impl SharedSession {
     /// A message of the server. Says whether somebody took it.
     fn hear(&self, incoming: Incoming) -> bool {
         let frame = &incoming.frame;
@@ -80,25 +83,25 @@ impl Commons {
     fn tell_caller(&self, incoming: Incoming) {
         let share = incoming.client;
         let level = incoming.frame.level().as_deref().and_then(LoggingLevel::parse);
-        if self.floor().levels.includes(share, level) {
+        if self.state().levels.includes(share, level) {
             self.tell(share, incoming);
         }
     }
 
     fn tell_subscribers(&self, incoming: &Incoming) -> bool {
         let Some(uri) = incoming.frame.uri() else { return false };
-        let subscribers = self.floor().subscriptions.subscribers(&uri);
+        let subscribers = self.state().subscriptions.subscribers(&uri);
         let told = subscribers.into_iter().filter(|share| self.tell(*share, incoming.clone()));
         told.count() > 0
     }
 
     /// Tells one client something. That it belongs to a call of another is none of its business.
     fn tell(&self, share: u64, incoming: Incoming) -> bool {
-        let Some(seat) = self.floor().seats.get(&share).cloned() else { return false };
+        let Some(member) = self.state().members.get(&share).cloned() else { return false };
         let call = incoming.call.filter(|_| incoming.client == share);
-        let (taken, keeps_up) = seat.tell(Incoming { call, client: 0, ..incoming });
+        let (taken, keeps_up) = member.tell(Incoming { call, client: 0, ..incoming });
         if !keeps_up {
-            self.drop_slow(&seat);
+            self.drop_slow(&member);
         }
         taken
     }

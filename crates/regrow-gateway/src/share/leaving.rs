@@ -6,47 +6,47 @@ use regrow::core::Delivery;
 use regrow::{CallError, ErrorKind, Outcome, Reply};
 use regrow_protocol::frame::{self, Frame, RawId};
 
-use super::Commons;
-use super::seat::{Seat, Waiting};
+use super::SharedSession;
+use super::member::{Member, Waiting};
 
 /// Requests, and who waits for each.
 type Calls = Vec<(Frame, Box<dyn Reply>)>;
 
-impl Commons {
+impl SharedSession {
     /// A client leaves. Nobody waits for the answers to its calls.
-    pub(super) fn leave(&self, seat: &Arc<Seat>) {
-        drop(self.part_with(seat));
+    pub(super) fn leave(&self, member: &Arc<Member>) {
+        drop(self.part_with(member));
     }
 
     /// A client does not read what it is told. On a connection of its own the server would have to wait; here it must go.
-    pub(super) fn drop_slow(&self, seat: &Arc<Seat>) {
-        let Some((calls, waiting)) = self.part_with(seat) else { return }; // It is gone already.
+    pub(super) fn drop_slow(&self, member: &Arc<Member>) {
+        let Some((calls, waiting)) = self.part_with(member) else { return }; // It is gone already.
         tracing::warn!(
             server = &*self.name,
             "a client does not read what it is told, and was dropped from the shared session"
         );
-        interrupt(seat, calls);
+        interrupt(member, calls);
         for Waiting { request, reply, .. } in waiting {
-            reply.end(Outcome::Failed(seat.error(&request, ErrorKind::Closed)));
+            reply.end(Outcome::Failed(member.error(&request, ErrorKind::Closed)));
         }
-        seat.over();
+        member.over();
     }
 
     /// A call came to the connection when its client had just been dropped from it.
-    pub(super) fn end_late_calls(&self, seat: &Arc<Seat>) {
-        interrupt(seat, self.connection.cancel_all(seat.share, &notification()));
+    pub(super) fn end_late_calls(&self, member: &Arc<Member>) {
+        interrupt(member, self.connection.cancel_all(member.share, &notification()));
     }
 
     /// Ends all that the client has here. Gives its calls, which the server was told to stop, and what waits here; none if that was
     /// done before.
-    fn part_with(&self, seat: &Arc<Seat>) -> Option<(Calls, Vec<Waiting>)> {
-        let waiting = seat.close()?;
+    fn part_with(&self, member: &Arc<Member>) -> Option<(Calls, Vec<Waiting>)> {
+        let waiting = member.close()?;
         let (level, unwanted) = {
-            let mut floor = self.floor();
-            floor.seats.remove(&seat.share);
-            (floor.levels.leave(seat.share), floor.subscriptions.leave(seat.share))
+            let mut state = self.state();
+            state.members.remove(&member.share);
+            (state.levels.leave(member.share), state.subscriptions.leave(member.share))
         };
-        let calls = self.connection.cancel_all(seat.share, &notification());
+        let calls = self.connection.cancel_all(member.share, &notification());
         self.ask_for_level(level.ask);
         unwanted.iter().for_each(|uri| self.ask_for_resource(uri, Some(false)));
         Some((calls, waiting))
@@ -54,9 +54,9 @@ impl Commons {
 }
 
 /// The server may have run these calls; their client is told that it was dropped.
-fn interrupt(seat: &Seat, calls: Calls) {
+fn interrupt(member: &Member, calls: Calls) {
     for (request, reply) in calls {
-        let error = seat.error(&request, ErrorKind::Closed);
+        let error = member.error(&request, ErrorKind::Closed);
         reply.end(Outcome::Failed(CallError { delivery: Delivery::Unknown, ..error }));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use regrow_protocol::logging_level::LoggingLevel;
 
-use super::seat::Waiter;
+use super::member::Waiter;
 use super::setting::{Next, Setting};
 
 /// What each share wants, and what the server knows of it.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::seat::Waiter;
+use super::member::Waiter;
 use super::setting::{Next, Setting};
 
 /// A share may subscribe to so many resources,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::transport::http::MirroredArguments;
 use regrow::{Inbox, Incoming, Outcome, Reply, Request, Upstream};
-use regrow_gateway::admit::{Admit, Guest, Principal, Refusal, Scope};
+use regrow_gateway::admit::{Admit, ClientHandle, Principal, Refusal, Scope};
 use regrow_protocol::frame::{self, Frame, Kind, RawId};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -81,7 +81,7 @@ impl Admit for House {
         scope: &Scope,
         principal: Principal,
         inbox: Arc<dyn Inbox>,
-    ) -> Result<Arc<dyn Guest>, Refusal> {
+    ) -> Result<Arc<dyn ClientHandle>, Refusal> {
         if matches!(scope, Scope::One(name) if name != "files") {
             return Err(Refusal::NoSuchServer);
         }

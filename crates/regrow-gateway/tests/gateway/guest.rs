@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use regrow::{Inbox, Incoming, Outcome, Reply, Request};
 use regrow_gateway::Gateway;
-use regrow_gateway::admit::{Admit, Guest as Admitted, Principal, Scope};
+use regrow_gateway::admit::{Admit, ClientHandle as Admitted, Principal, Scope};
 use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;

@@ -1,6 +1,6 @@
-//! Where all modern requests of one principal at one endpoint meet: one guest, and for each request an id and a token of our own.
+//! Where all modern requests of one principal at one endpoint meet: one client handle, and for each request an id and a token of our own.
 //!
-//! A call that was sent away for input comes back as another request, so it must meet the same guest.
+//! A call that was sent away for input comes back as another request, so it must meet the same client handle.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use super::census::{Census, Counted};
 use super::lane::{Keep, Lane, Weight};
 use super::options::Limits;
 use super::room::Room;
-use crate::admit::Guest;
+use crate::admit::ClientHandle;
 
 /// See the head of this file.
 pub(super) struct Hall {
@@ -27,13 +27,13 @@ pub(super) struct Hall {
     last: AtomicU64,
     /// Gives up requests whose client does not read: not from inside a server's message.
     runtime: Handle,
-    /// Never locked while the guest is called: it may call us.
+    /// Never locked while the client handle is called: it may call us.
     state: Mutex<State>,
 }
 
 struct State {
     /// None once the hall is closed.
-    guest: Option<Arc<dyn Guest>>,
+    client: Option<Arc<dyn ClientHandle>>,
     calls: HashMap<u64, Call>,
     visits: usize,
     seen: Instant,
@@ -50,7 +50,7 @@ struct Call {
 
 impl Hall {
     pub(super) fn new(limits: &Limits, census: &Arc<Census>, now: Instant) -> Arc<Hall> {
-        let state = State { guest: None, calls: HashMap::new(), visits: 0, seen: now };
+        let state = State { client: None, calls: HashMap::new(), visits: 0, seen: now };
         Arc::new_cyclic(|me| Hall {
             me: me.clone(),
             limits: limits.clone(),
@@ -61,13 +61,13 @@ impl Hall {
         })
     }
 
-    pub(super) fn settle_in(&self, guest: Arc<dyn Guest>) {
-        self.state().guest = Some(guest);
+    pub(super) fn settle_in(&self, client: Arc<dyn ClientHandle>) {
+        self.state().client = Some(client);
     }
 
     /// None once the hall is closed.
-    pub(super) fn guest(&self) -> Option<Arc<dyn Guest>> {
-        self.state().guest.clone()
+    pub(super) fn client(&self) -> Option<Arc<dyn ClientHandle>> {
+        self.state().client.clone()
     }
 
     pub(super) fn visit(self: &Arc<Hall>) -> Visit {
@@ -95,16 +95,16 @@ impl Hall {
 
     /// The client wants to hear no more of a request.
     fn give_up(&self, number: u64, reason: &str) {
-        let (guest, lane) = {
+        let (client, lane) = {
             let state = self.state();
             let Some(call) = state.calls.get(&number) else { return };
-            (state.guest.clone(), call.lane.clone())
+            (state.client.clone(), call.lane.clone())
         };
         lane.close();
         let cancelled = frame::cancellation(&number.into(), Some(reason));
-        if let (Some(guest), Ok(cancelled)) = (guest, Frame::parse(cancelled)) {
+        if let (Some(client), Ok(cancelled)) = (client, Frame::parse(cancelled)) {
             // Whether it still ran makes no difference any more.
-            let _ = guest.cancel(&RawId::from(number), &cancelled);
+            let _ = client.cancel(&RawId::from(number), &cancelled);
         }
     }
 
@@ -115,12 +115,12 @@ impl Hall {
 
     /// Everybody leaves: what still runs is cancelled, all streams end.
     pub(super) fn end(&self) {
-        let guest = {
+        let client = {
             let mut state = self.state();
             state.calls.values().for_each(|call| call.lane.close());
-            state.guest.take()
+            state.client.take()
         };
-        drop(guest);
+        drop(client);
     }
 
     pub(super) fn is_idle(&self, now: Instant) -> bool {

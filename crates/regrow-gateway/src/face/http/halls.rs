@@ -31,7 +31,7 @@ impl Halls {
         };
         let mut halls = self.halls();
         let key = (principal, server);
-        if let Some(hall) = halls.get(&key).filter(|hall| hall.guest().is_some()) {
+        if let Some(hall) = halls.get(&key).filter(|hall| hall.client().is_some()) {
             return Ok(hall.visit()); // Under the lock, so that it is not swept away in between.
         }
         let hall = Hall::new(&face.limits, &face.census, Instant::now());

@@ -36,16 +36,16 @@ pub(super) async fn post(
         None => return Err(Refusal::bad("Mcp-Session-Id is missing; initialize first").to(&frame)),
     };
     let session = visit.session.clone();
-    let guest = session.guest().ok_or_else(Refusal::no_session)?;
+    let client = session.client().ok_or_else(Refusal::no_session)?;
     if !wants_answer(&frame) {
-        hand_on(&session, &*guest, frame, Way::Among(session.listening.clone()), face);
+        hand_on(&session, &*client, frame, Way::Among(session.listening.clone()), face);
         return Ok(empty(StatusCode::ACCEPTED));
     }
     let lane = session.open_lane(Instant::now());
     let abandoned = Abandoned { session: opens.then(|| session.clone()) };
     let mut events = listen(face, headers, &lane, None, visit)?;
-    hand_on(&session, &*guest, frame, Way::Whole(lane.clone()), face);
-    drop(guest); // The session alone decides when it leaves.
+    hand_on(&session, &*client, frame, Way::Whole(lane.clone()), face);
+    drop(client); // The session alone decides when it leaves.
     let mut response = match events.first(face.limits.hold).await {
         First::Answer(line, _) => {
             session.forget_lane(lane.number);
@@ -55,7 +55,7 @@ pub(super) async fn post(
     };
     abandoned.keep();
     if opens
-        && session.guest().is_some()
+        && session.client().is_some()
         && let Ok(id) = HeaderValue::from_str(&session.id)
     {
         response.headers_mut().insert(header::SESSION_ID, id);

@@ -43,8 +43,8 @@ pub(super) async fn post(
             // A client cancels by closing; and which request of which client this means could not be told.
             if method == notification::CANCELLED {
                 face.census.stray();
-            } else if let Some(guest) = visit.hall.guest() {
-                guest.forward(&frame);
+            } else if let Some(client) = visit.hall.client() {
+                client.forward(&frame);
             }
             Ok(empty(StatusCode::ACCEPTED))
         }
@@ -93,7 +93,7 @@ async fn request(
     id: RawId,
 ) -> Result<Response, Refusal> {
     let asked = Asked::of(frame, id.clone());
-    let (Some(guest), begun) = (visit.hall.guest(), visit.hall.begin(frame, id.clone(), Instant::now()))
+    let (Some(client), begun) = (visit.hall.client(), visit.hall.begin(frame, id.clone(), Instant::now()))
     else {
         return Err(Refusal::closing().to(frame));
     };
@@ -108,8 +108,8 @@ async fn request(
     let mut events = events.ok_or_else(Refusal::closing)?;
     let listens = frame.method() == Some(method::SUBSCRIPTIONS_LISTEN);
     let reply = ToPost { asked, style: face.style, listens: listens.then_some(id), ticket };
-    guest.submit(Request::new(request, ours, Box::new(reply)));
-    drop(guest); // The hall alone decides when it leaves.
+    client.submit(Request::new(request, ours, Box::new(reply)));
+    drop(client); // The hall alone decides when it leaves.
     Ok(match events.first(face.limits.modern_hold).await {
         First::Answer(line, code) => json(status(code), line),
         First::Stream => events.into_response(),

@@ -47,8 +47,8 @@ pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> 
     let (head, body) = request.into_parts();
     let frame = read(face, &head.headers, body).await?;
     let session = &visit.session;
-    let guest = session.guest().ok_or_else(Refusal::no_session)?;
-    hand_on(session, &*guest, frame, Way::Among(session.listening.clone()), face);
+    let client = session.client().ok_or_else(Refusal::no_session)?;
+    hand_on(session, &*client, frame, Way::Among(session.listening.clone()), face);
     Ok(empty(StatusCode::ACCEPTED))
 }
 

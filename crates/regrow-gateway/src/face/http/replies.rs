@@ -1,4 +1,4 @@
-//! What a legacy client sends goes to its guest, and the answers to the lane that waits for them.
+//! What a legacy client sends goes to its client handle, and the answers to the lane that waits for them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use regrow_protocol::{method, notification};
 use super::Face;
 use super::lane::{Lane, Weight};
 use super::session::{Session, Ticket};
-use crate::admit::{Guest, Scope};
+use crate::admit::{ClientHandle, Scope};
 
 /// When a gateway that shuts down may be there again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -65,20 +65,26 @@ impl Drop for Batch {
 }
 
 /// Hands on all that one request of the client carries.
-pub(super) fn hand_on(session: &Arc<Session>, guest: &dyn Guest, frame: Frame, way: Way, face: &Face) {
+pub(super) fn hand_on(
+    session: &Arc<Session>,
+    client: &dyn ClientHandle,
+    frame: Frame,
+    way: Way,
+    face: &Face,
+) {
     if frame.kind() != Kind::Batch {
-        return hand_on_one(session, guest, frame, &way, face);
+        return hand_on_one(session, client, frame, &way, face);
     }
     let batch = Way::Gathered(Arc::new(Batch { way, answers: Mutex::default() }));
     for member in split_batch(&frame) {
         match member {
-            Ok(member) => hand_on_one(session, guest, member, &batch, face),
+            Ok(member) => hand_on_one(session, client, member, &batch, face),
             Err(error) => batch.deliver(Some(unreadable(&error))),
         }
     }
 }
 
-fn hand_on_one(session: &Arc<Session>, guest: &dyn Guest, frame: Frame, way: &Way, face: &Face) {
+fn hand_on_one(session: &Arc<Session>, client: &dyn ClientHandle, frame: Frame, way: &Way, face: &Face) {
     let style = face.style;
     match frame.kind() {
         Kind::Request { id, .. } => {
@@ -92,23 +98,23 @@ fn hand_on_one(session: &Arc<Session>, guest: &dyn Guest, frame: Frame, way: &Wa
             match session.begin(&frame, &id, way.lane()) {
                 Some(ticket) => {
                     let reply = ToClient { asked, style, opens, way: Some(way.clone()), ticket };
-                    guest.submit(Request::new(frame, id, Box::new(reply)));
+                    client.submit(Request::new(frame, id, Box::new(reply)));
                 }
                 None => way.deliver(Some(asked.answer(&Outcome::Failed(overloaded(&session.scope)), style))),
             }
         }
         Kind::Notification { method: notification::CANCELLED } => {
-            let known = frame.request_id().is_some_and(|id| guest.cancel(&id, &frame));
+            let known = frame.request_id().is_some_and(|id| client.cancel(&id, &frame));
             if !known {
                 tracing::debug!("a client cancelled what is not running");
             }
         }
         Kind::Notification { .. } => {
-            guest.forward(&frame);
+            client.forward(&frame);
         }
         Kind::Response { id } => match id.and_then(|id| session.answered(&id)) {
             Some((epoch, server_id)) => {
-                guest.hand_over(epoch, &server_id, frame.with_id(&server_id));
+                client.hand_over(epoch, &server_id, frame.with_id(&server_id));
             }
             None => tracing::debug!("a client answered what was not asked"),
         },

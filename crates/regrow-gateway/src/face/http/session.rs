@@ -1,4 +1,4 @@
-//! One legacy session: its guest, the calls that are not answered yet, and the lanes to its client.
+//! One legacy session: its client handle, the calls that are not answered yet, and the lanes to its client.
 
 mod inbox;
 
@@ -14,7 +14,7 @@ use super::census::{Census, Counted};
 use super::lane::{Keep, Lane};
 use super::options::Limits;
 use super::room::Room;
-use crate::admit::{Guest, Principal, Scope};
+use crate::admit::{ClientHandle, Principal, Scope};
 
 /// Where the sessions are, by their ids.
 pub(super) type Registry = Mutex<HashMap<String, Arc<Session>>>;
@@ -32,13 +32,13 @@ pub(super) struct Session {
     limits: Limits,
     census: Arc<Census>,
     registry: Weak<Registry>,
-    /// Never locked while the guest is called: it may call us.
+    /// Never locked while the client handle is called: it may call us.
     state: Mutex<State>,
 }
 
 struct State {
     /// None once the session is over.
-    guest: Option<Arc<dyn Guest>>,
+    client: Option<Arc<dyn ClientHandle>>,
     counted: Option<Counted>,
     questions: Questions,
     calls: Vec<Call>,
@@ -77,7 +77,7 @@ impl Session {
         let Identity { id, scope, principal, is_older } = identity;
         let room = Arc::new(Room::new(limits.unread));
         let state = State {
-            guest: None,
+            client: None,
             counted: Some(counted),
             questions: Questions::default(),
             calls: vec![],
@@ -101,13 +101,13 @@ impl Session {
     }
 
     /// The client was admitted.
-    pub(super) fn settle_in(&self, guest: Arc<dyn Guest>) {
-        self.state().guest = Some(guest);
+    pub(super) fn settle_in(&self, client: Arc<dyn ClientHandle>) {
+        self.state().client = Some(client);
     }
 
     /// None once the session is over.
-    pub(super) fn guest(&self) -> Option<Arc<dyn Guest>> {
-        self.state().guest.clone()
+    pub(super) fn client(&self) -> Option<Arc<dyn ClientHandle>> {
+        self.state().client.clone()
     }
 
     /// The client is here, until the visit is dropped.
@@ -164,16 +164,16 @@ impl Session {
 
     /// The client leaves: its calls are cancelled, its streams end.
     pub(super) fn end(&self) {
-        let (guest, counted, lanes) = {
+        let (client, counted, lanes) = {
             let mut state = self.state();
-            (state.guest.take(), state.counted.take(), std::mem::take(&mut state.lanes))
+            (state.client.take(), state.counted.take(), std::mem::take(&mut state.lanes))
         };
         if let Some(registry) = self.registry.upgrade() {
             registry.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
         }
         self.listening.close();
         lanes.values().for_each(|lane| lane.close());
-        drop((guest, counted));
+        drop((client, counted));
     }
 
     pub(super) fn is_idle(&self, now: Instant) -> bool {

@@ -46,8 +46,8 @@ impl Sessions {
         let identity = Identity { id: fresh_id()?, scope, principal, is_older };
         let registry = Arc::downgrade(&self.registry);
         let session = Session::new(identity, &face.limits, &face.census, counted, registry, Instant::now());
-        let guest = face.admit.admit(&session.scope, principal, session.clone())?;
-        session.settle_in(guest);
+        let client = face.admit.admit(&session.scope, principal, session.clone())?;
+        session.settle_in(client);
         self.registry().insert(session.id.clone(), session.clone());
         Ok(session.visit())
     }

@@ -97,7 +97,7 @@ fn the_gate_does_what_a_naive_model_does() {
                 0 if naive.running > 0 => {
                     naive.running -= 1;
                     gate.leave();
-                    // Who has waited too long goes first, as the turnstile sees to.
+                    // Who has waited too long goes first, as the limiter sees to.
                     let (mut late, mut naive_late) = (gate.expire(at(now)), naive.expire(now));
                     late.sort_unstable();
                     naive_late.sort_unstable();

@@ -1,4 +1,4 @@
-//! The turnstile, in simulated time.
+//! The limiter, in simulated time.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,13 +13,13 @@ struct Hall(Arc<Mutex<Told>>);
 #[derive(Default)]
 struct Told {
     log: Vec<(u64, u32, Result<(), Turned>)>,
-    inside: Vec<Pass>,
+    inside: Vec<Permit>,
 }
 
 impl Hall {
-    fn comes(&self, turnstile: &Turnstile<u32>, key: u32, within: Option<Duration>, began: Instant) {
+    fn comes(&self, limiter: &Limiter<u32>, key: u32, within: Option<Duration>, began: Instant) {
         let hall = self.clone();
-        turnstile.submit(key, within, move |end| {
+        limiter.submit(key, within, move |end| {
             let mut told = hall.0.lock().expect("no panic");
             told.log.push((
                 began.elapsed().as_millis() as u64,
@@ -36,8 +36,8 @@ impl Hall {
 
     /// Somebody leaves.
     fn leave(&self) {
-        let pass = self.0.lock().expect("no panic").inside.remove(0);
-        drop(pass);
+        let permit = self.0.lock().expect("no panic").inside.remove(0);
+        drop(permit);
     }
 }
 
@@ -51,20 +51,20 @@ async fn settle() {
 
 #[test]
 fn without_a_limit_there_is_no_lock_no_task_and_no_runtime_needed() {
-    let turnstile = Turnstile::<u32>::new(Limits { concurrency: None, rate: None, queue: 0 });
-    assert_eq!(turnstile.running(), None, "nobody counts");
+    let limiter = Limiter::<u32>::new(Limits { concurrency: None, rate: None, queue: 0 });
+    assert_eq!(limiter.running(), None, "nobody counts");
     let (hall, began) = (Hall::default(), Instant::now());
-    (0..1000).for_each(|key| hall.comes(&turnstile, key, None, began));
+    (0..1000).for_each(|key| hall.comes(&limiter, key, None, began));
     assert!(hall.log().iter().all(|(_, _, end)| end.is_ok()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_goes_when_another_leaves_and_the_task_goes_with_the_last_who_waits() {
-    let turnstile = Turnstile::new(Limits { concurrency: Some(1), rate: None, queue: 2 });
+    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 2 });
     let (hall, began, before) = (Hall::default(), Instant::now(), tasks());
-    hall.comes(&turnstile, 0, None, began);
+    hall.comes(&limiter, 0, None, began);
     assert_eq!(tasks(), before, "nobody waits");
-    (1..4).for_each(|key| hall.comes(&turnstile, key, None, began));
+    (1..4).for_each(|key| hall.comes(&limiter, key, None, began));
     assert_eq!(hall.log(), [(0, 0, Ok(())), (0, 3, Err(Turned::Full))]);
     assert_eq!(tasks(), before + 1);
     sleep(secs(5)).await;
@@ -74,16 +74,16 @@ async fn who_waits_goes_when_another_leaves_and_the_task_goes_with_the_last_who_
     hall.leave();
     settle().await;
     assert_eq!(hall.log(), [(5001, 2, Ok(()))]);
-    assert_eq!((tasks(), turnstile.waiting(), turnstile.running()), (before, 0, Some(1)));
+    assert_eq!((tasks(), limiter.waiting(), limiter.running()), (before, 0, Some(1)));
     hall.leave();
-    assert_eq!(turnstile.running(), Some(0));
+    assert_eq!(limiter.running(), Some(0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_is_kept_by_the_clock() {
-    let turnstile = Turnstile::new(Limits { concurrency: None, rate: Some((2, secs(1))), queue: 10 });
+    let limiter = Limiter::new(Limits { concurrency: None, rate: Some((2, secs(1))), queue: 10 });
     let (hall, began) = (Hall::default(), Instant::now());
-    (0..5).for_each(|key| hall.comes(&turnstile, key, None, began));
+    (0..5).for_each(|key| hall.comes(&limiter, key, None, began));
     sleep(secs(10)).await;
     let times: Vec<u64> = hall.log().into_iter().map(|(at, ..)| at).collect();
     assert_eq!(times, [0, 0, 500, 1000, 1500]);
@@ -91,12 +91,12 @@ async fn a_rate_is_kept_by_the_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_longer_than_it_can_though_it_came_last() {
-    let turnstile = Turnstile::new(Limits { concurrency: Some(1), rate: None, queue: 10 });
+    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 10 });
     let (hall, began) = (Hall::default(), Instant::now());
-    hall.comes(&turnstile, 0, None, began);
-    hall.comes(&turnstile, 1, Some(secs(60)), began);
+    hall.comes(&limiter, 0, None, began);
+    hall.comes(&limiter, 1, Some(secs(60)), began);
     sleep(secs(1)).await;
-    hall.comes(&turnstile, 2, Some(secs(2)), began);
+    hall.comes(&limiter, 2, Some(secs(2)), began);
     sleep(secs(100)).await;
     let late = Err(Turned::Late);
     assert_eq!(hall.log(), [(0, 0, Ok(())), (3000, 2, late), (60_000, 1, late)]);
@@ -104,14 +104,14 @@ async fn nobody_waits_longer_than_it_can_though_it_came_last() {
 
 #[tokio::test(start_paused = true)]
 async fn who_was_withdrawn_is_told_nothing_and_who_waits_at_the_end_is_told_so() {
-    let turnstile = Turnstile::new(Limits { concurrency: Some(1), rate: None, queue: 10 });
+    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 10 });
     let (hall, began, before) = (Hall::default(), Instant::now(), tasks());
-    (0..6).for_each(|key| hall.comes(&turnstile, key, None, began));
-    assert!(turnstile.withdraw_newest(|key| *key == 3));
-    assert!(!turnstile.withdraw_newest(|key| *key == 3));
-    assert_eq!(turnstile.withdraw(|key| *key > 3), 2);
+    (0..6).for_each(|key| hall.comes(&limiter, key, None, began));
+    assert!(limiter.withdraw_newest(|key| *key == 3));
+    assert!(!limiter.withdraw_newest(|key| *key == 3));
+    assert_eq!(limiter.withdraw(|key| *key > 3), 2);
     assert_eq!(hall.log(), [(0, 0, Ok(()))]);
-    drop(turnstile);
+    drop(limiter);
     let closed = Err(Turned::Closed);
     assert_eq!(hall.log(), [(0, 1, closed), (0, 2, closed)]);
     settle().await;
@@ -121,11 +121,11 @@ async fn who_was_withdrawn_is_told_nothing_and_who_waits_at_the_end_is_told_so()
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_one_who_is_let_in_keeps_nobody_else_waiting() {
-    let turnstile = Turnstile::new(Limits { concurrency: Some(1), rate: None, queue: 10 });
+    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 10 });
     let (hall, began) = (Hall::default(), Instant::now());
-    hall.comes(&turnstile, 0, None, began);
-    turnstile.submit(1, None, |_pass| panic!("as planned by the test"));
-    hall.comes(&turnstile, 2, None, began);
+    hall.comes(&limiter, 0, None, began);
+    limiter.submit(1, None, |_pass| panic!("as planned by the test"));
+    hall.comes(&limiter, 2, None, began);
     hall.leave();
     settle().await;
     assert_eq!(hall.log(), [(0, 0, Ok(())), (0, 2, Ok(()))]);
@@ -133,15 +133,15 @@ async fn a_panic_of_one_who_is_let_in_keeps_nobody_else_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn thousands_whose_calls_end_at_once_go_through_without_a_deep_stack() {
-    let turnstile = Arc::new(Turnstile::new(Limits { concurrency: Some(1), rate: None, queue: 100_000 }));
+    let limiter = Arc::new(Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 100_000 }));
     let hall = Hall::default();
-    hall.comes(&turnstile, 0, None, Instant::now());
+    hall.comes(&limiter, 0, None, Instant::now());
     let ended = Arc::new(Mutex::new(0));
     for key in 1..=50_000 {
         let ended = ended.clone();
-        turnstile.submit(key, None, move |pass| {
+        limiter.submit(key, None, move |permit| {
             *ended.lock().expect("no panic") += 1;
-            drop(pass); // Its call failed before it began.
+            drop(permit); // Its call failed before it began.
         });
     }
     hall.leave();

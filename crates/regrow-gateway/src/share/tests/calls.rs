@@ -14,8 +14,8 @@ fn progress(token: &Value, text: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn equal_ids_of_two_clients_and_of_two_types_are_four_calls() {
     let server = Server::legacy();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let clients = [Client::of(&commons), Client::of(&commons)];
+    let (session, _) = shared(&server, Era::Legacy);
+    let clients = [Client::of(&session), Client::of(&session)];
     for (client, name) in clients.iter().zip(["a", "b"]) {
         client.call("1", &json!({ "of": name }));
         client.call(r#""1""#, &json!({ "of": name, "text": true }));
@@ -34,8 +34,8 @@ async fn equal_ids_of_two_clients_and_of_two_types_are_four_calls() {
 #[tokio::test(start_paused = true)]
 async fn progress_goes_to_the_client_whose_token_it_is_and_under_that_token_to_the_byte() {
     let server = Server::legacy();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let clients = [Client::of(&commons), Client::of(&commons)];
+    let (session, _) = shared(&server, Era::Legacy);
+    let clients = [Client::of(&session), Client::of(&session)];
     let tokens = ["1", r#""1""#, r#""\u0031/é""#];
     for client in &clients {
         for (n, token) in tokens.iter().enumerate() {
@@ -72,8 +72,8 @@ async fn progress_goes_to_the_client_whose_token_it_is_and_under_that_token_to_t
 #[tokio::test(start_paused = true)]
 async fn a_cancellation_means_a_call_of_this_client_only() {
     let server = Server::legacy();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&commons), Client::of(&commons)];
+    let (session, _) = shared(&server, Era::Legacy);
+    let [one, two] = [Client::of(&session), Client::of(&session)];
     one.call("1", &json!({ "silent": true, "of": "one" }));
     two.call("1", &json!({ "silent": true, "of": "two" }));
     settle().await;
@@ -92,14 +92,14 @@ async fn a_cancellation_means_a_call_of_this_client_only() {
     settle().await;
     assert_eq!(one.heard(), [answer(&json!(1), json!({ "of": "one" }))]);
     assert!(two.heard().is_empty());
-    assert_eq!(commons.connection().status().borrow().pending, 0);
+    assert_eq!(session.connection().status().borrow().pending, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_takes_its_calls_with_it_and_nobody_else_notices() {
     let server = Server::legacy();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&commons), Client::of(&commons)];
+    let (session, _) = shared(&server, Era::Legacy);
+    let [one, two] = [Client::of(&session), Client::of(&session)];
     for id in ["1", "1", r#""x""#] {
         one.call(id, &json!({ "silent": true }));
     }
@@ -111,7 +111,7 @@ async fn a_client_that_leaves_takes_its_calls_with_it_and_nobody_else_notices() 
     let cancelled = server.heard_of("notifications/cancelled");
     let reasons: Vec<_> = cancelled.iter().map(|message| message["params"]["reason"].clone()).collect();
     assert_eq!(reasons, vec![json!("the client left"); 3]);
-    assert_eq!((commons.shares(), commons.connection().status().borrow().pending), (1, 1));
+    assert_eq!((session.shares(), session.connection().status().borrow().pending), (1, 1));
     assert!(told.lines.lock().unwrap().is_empty() && two.heard().is_empty());
     let wire = server.heard_of("tools/call").pop().unwrap();
     server.say(&answer(&wire["id"], json!({ "got": 2 })));
@@ -123,12 +123,12 @@ async fn a_client_that_leaves_takes_its_calls_with_it_and_nobody_else_notices() 
 #[tokio::test(start_paused = true)]
 async fn when_the_last_client_and_its_keeper_let_go_the_server_ends() {
     let server = Server::legacy();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let client = Client::of(&commons);
+    let (session, _) = shared(&server, Era::Legacy);
+    let client = Client::of(&session);
     client.call("1", &json!({}));
     settle().await;
-    let mut status = commons.connection().status();
-    drop(commons);
+    let mut status = session.connection().status();
+    drop(session);
     client.call("2", &json!({}));
     settle().await;
     assert_eq!(client.heard().len(), 2, "a share holds the connection open");
@@ -139,8 +139,8 @@ async fn when_the_last_client_and_its_keeper_let_go_the_server_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_death_is_told_to_each_and_each_call_ends_once() {
     let server = Server::legacy();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let clients = [Client::of(&commons), Client::of(&commons)];
+    let (session, _) = shared(&server, Era::Legacy);
+    let clients = [Client::of(&session), Client::of(&session)];
     clients.iter().for_each(|client| client.call("1", &json!({ "silent": true })));
     settle().await;
     server.die();
@@ -155,15 +155,15 @@ async fn a_death_is_told_to_each_and_each_call_ends_once() {
     come_back().await;
     assert!(clients.iter().all(|client| client.heard()[0]["result"].is_object()));
     assert_eq!(server.starts(), 2);
-    commons.connection().close().await;
+    session.connection().close().await;
     assert!(clients.iter().all(|client| client.told.is_over.load(std::sync::atomic::Ordering::Relaxed)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shared_server_can_ask_nobody_and_its_tasks_are_not_shown_to_all() {
     let server = Server::legacy();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let client = Client::of(&commons);
+    let (session, _) = shared(&server, Era::Legacy);
+    let client = Client::of(&session);
     client.call("1", &json!({}));
     settle().await;
     client.lines();
@@ -194,8 +194,8 @@ async fn in_thousands_of_calls_with_equal_ids_no_answer_crosses() {
     // A hundred thousand calls where there is time for them.
     let rounds: usize = if std::env::var_os("REGROW_LONG").is_some() { 25_000 } else { 2_500 };
     let server = Server::quick();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let clients: Vec<Client> = (0..4).map(|_| Client::of(&commons)).collect();
+    let (session, _) = shared(&server, Era::Legacy);
+    let clients: Vec<Client> = (0..4).map(|_| Client::of(&session)).collect();
     for round in 0..rounds / 50 {
         for id in 0..50u64 {
             for (n, client) in clients.iter().enumerate() {

@@ -11,7 +11,7 @@ use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::super::{Commons, Heard};
+use super::super::{Heard, SharedSession};
 use super::server::Server;
 
 /// Keeps what no client is told.
@@ -32,13 +32,13 @@ impl Heard for Keeper {
 }
 
 /// A shared connection to this server.
-pub(super) fn shared(server: &Server, era: Era) -> (Arc<Commons>, Arc<Keeper>) {
+pub(super) fn shared(server: &Server, era: Era) -> (Arc<SharedSession>, Arc<Keeper>) {
     let mut policy = Policy::default();
     policy.backoff.jitter_percent = 0;
     policy.budget.charges = 1_000_000;
     let builder = Connection::builder("fake", server.clone()).policy(policy).seed(1).era(era);
     let keeper = Arc::new(Keeper::default());
-    (Commons::build("fake", builder, keeper.clone()), keeper)
+    (SharedSession::build("fake", builder, keeper.clone()), keeper)
 }
 
 /// All that one client is told, in order.
@@ -102,10 +102,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn of(commons: &Arc<Commons>) -> Client {
+    pub(super) fn of(session: &Arc<SharedSession>) -> Client {
         let told = Arc::new(Told::default());
         let inbox: Weak<Told> = Arc::downgrade(&told);
-        Client { far: commons.join(inbox), told }
+        Client { far: session.join(inbox), told }
     }
 
     /// Sends a request, with a raw id.

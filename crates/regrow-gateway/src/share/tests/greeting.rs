@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::super::Commons;
+use super::super::SharedSession;
 use super::client::*;
 use super::server::Server;
 
@@ -19,9 +19,9 @@ struct Bridged {
 }
 
 impl Bridged {
-    fn of(commons: &Arc<Commons>) -> Bridged {
+    fn of(session: &Arc<SharedSession>) -> Bridged {
         let told = Arc::new(Told::default());
-        let bridge = Bridge::new("fake", told.clone(), |bridge| commons.join(bridge));
+        let bridge = Bridge::new("fake", told.clone(), |bridge| session.join(bridge));
         Bridged { told, bridge }
     }
 
@@ -63,15 +63,15 @@ impl Bridged {
 async fn ten_clients_of_both_eras_greet_a_server_that_is_greeted_once_and_after_a_restart_again() {
     for (modern, hello) in [(false, "initialize"), (true, "server/discover")] {
         let server = Server::new(modern, |_| None);
-        let (commons, _) = shared(&server, Era::Auto);
+        let (session, _) = shared(&server, Era::Auto);
         let before = {
-            let first = Bridged::of(&commons);
+            let first = Bridged::of(&session);
             assert!(first.initialize().await["result"]["capabilities"]["tools"].is_object());
             server.heard_of(hello).len()
         };
         let mut clients = vec![];
         for n in 0..10 {
-            let client = Bridged::of(&commons);
+            let client = Bridged::of(&session);
             if n % 2 == 0 {
                 let answer = client.initialize().await;
                 assert!(answer["result"]["serverInfo"]["name"].is_string(), "{answer}");
@@ -87,7 +87,7 @@ async fn ten_clients_of_both_eras_greet_a_server_that_is_greeted_once_and_after_
             let answer = client.work(n % 2 == 1, "again").await;
             assert_eq!(answer["result"]["got"]["say"], "again", "{answer}");
         }
-        let late = Bridged::of(&commons);
+        let late = Bridged::of(&session);
         assert!(late.initialize().await["result"]["capabilities"].is_object());
         assert_eq!(server.heard_of(hello).len(), before + 1);
         for greeting in server.heard_of("initialize") {
@@ -102,10 +102,10 @@ async fn ten_clients_of_both_eras_greet_a_server_that_is_greeted_once_and_after_
 #[tokio::test(start_paused = true)]
 async fn a_bridge_that_is_dropped_leaves() {
     let server = Server::legacy();
-    let (commons, _) = shared(&server, Era::Auto);
-    let client = Bridged::of(&commons);
+    let (session, _) = shared(&server, Era::Auto);
+    let client = Bridged::of(&session);
     client.initialize().await;
-    assert_eq!(commons.shares(), 1);
+    assert_eq!(session.shares(), 1);
     drop(client);
-    assert_eq!(commons.shares(), 0);
+    assert_eq!(session.shares(), 0);
 }

@@ -48,8 +48,8 @@ fn slow() -> Server {
 #[tokio::test(start_paused = true)]
 async fn the_level_is_the_most_verbose_that_a_present_client_wants_and_each_is_answered() {
     let server = Server::legacy();
-    let (commons, keeper) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&commons), Client::of(&commons)];
+    let (session, keeper) = shared(&server, Era::Legacy);
+    let [one, two] = [Client::of(&session), Client::of(&session)];
     let told = || -> Vec<_> {
         server.heard_of("logging/setLevel").iter().map(|told| told["params"]["level"].clone()).collect()
     };
@@ -84,8 +84,8 @@ async fn the_level_is_the_most_verbose_that_a_present_client_wants_and_each_is_a
 #[tokio::test(start_paused = true)]
 async fn the_first_subscribes_the_last_unsubscribes_and_updates_go_to_subscribers() {
     let server = slow();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let [one, two, three] = [Client::of(&commons), Client::of(&commons), Client::of(&commons)];
+    let (session, _) = shared(&server, Era::Legacy);
+    let [one, two, three] = [Client::of(&session), Client::of(&session), Client::of(&session)];
     subscribe(&one, "1", "a://x");
     settle().await;
     subscribe(&two, "1", "a://x");
@@ -118,8 +118,8 @@ async fn the_first_subscribes_the_last_unsubscribes_and_updates_go_to_subscriber
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_fails_fails_for_all_who_wait_for_it() {
     let server = slow();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&commons), Client::of(&commons)];
+    let (session, _) = shared(&server, Era::Legacy);
+    let [one, two] = [Client::of(&session), Client::of(&session)];
     subscribe(&one, "1", "bad");
     subscribe(&two, "1", "bad");
     subscribe(&two, "2", "good");
@@ -132,7 +132,7 @@ async fn a_subscription_that_fails_fails_for_all_who_wait_for_it() {
     );
     one.ask("2", "resources/subscribe", &json!({}));
     assert_eq!(one.heard()[0]["error"]["code"], -32602);
-    commons.connection().close().await;
+    session.connection().close().await;
     subscribe(&one, "3", "late");
     level(&one, "4", "debug");
     let failed = one.told.failed.lock().unwrap();
@@ -142,8 +142,8 @@ async fn a_subscription_that_fails_fails_for_all_who_wait_for_it() {
 #[tokio::test(start_paused = true)]
 async fn who_cancels_a_subscription_that_it_waits_for_does_not_have_it() {
     let server = slow();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&commons), Client::of(&commons)];
+    let (session, _) = shared(&server, Era::Legacy);
+    let [one, two] = [Client::of(&session), Client::of(&session)];
     subscribe(&one, "1", "a");
     subscribe(&two, "1", "a");
     subscribe(&one, "2", "b");
@@ -162,8 +162,8 @@ async fn who_cancels_a_subscription_that_it_waits_for_does_not_have_it() {
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_what_is_still_wanted_is_subscribed_once() {
     let server = Server::legacy();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&commons), Client::of(&commons)];
+    let (session, _) = shared(&server, Era::Legacy);
+    let [one, two] = [Client::of(&session), Client::of(&session)];
     for client in [&one, &two] {
         subscribe(client, "1", "a");
         subscribe(client, "2", "b");
@@ -185,8 +185,8 @@ async fn after_a_restart_what_is_still_wanted_is_subscribed_once() {
 #[tokio::test(start_paused = true)]
 async fn changes_of_lists_are_told_to_the_keeper_of_the_catalog() {
     let server = Server::legacy();
-    let (commons, keeper) = shared(&server, Era::Legacy);
-    let client = Client::of(&commons);
+    let (session, keeper) = shared(&server, Era::Legacy);
+    let client = Client::of(&session);
     client.call("1", &json!({}));
     settle().await;
     client.lines();

@@ -18,8 +18,8 @@ async fn read() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_dropped_and_the_others_go_on() {
     let server = Server::legacy();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let [slow, other] = [Client::of(&commons), Client::of(&commons)];
+    let (session, _) = shared(&server, Era::Legacy);
+    let [slow, other] = [Client::of(&session), Client::of(&session)];
     let params = json!({ "name": "work", "arguments": { "silent": true }, "_meta": { "progressToken": 1 } });
     slow.ask("1", "tools/call", &params);
     slow.ask("2", "resources/subscribe", &json!({ "uri": "a" }));
@@ -44,7 +44,7 @@ async fn a_client_that_does_not_read_is_dropped_and_the_others_go_on() {
         read().await;
     }
     assert!(slow.told.is_over.load(Ordering::Relaxed));
-    assert_eq!(commons.shares(), 1);
+    assert_eq!(session.shares(), 1);
     settle().await;
     assert_eq!(server.heard_of("notifications/cancelled").len(), 2, "its calls are stopped");
     assert_eq!(server.heard_of("resources/unsubscribe").len(), 1);
@@ -69,16 +69,16 @@ async fn a_client_that_does_not_read_is_dropped_and_the_others_go_on() {
     settle().await;
     assert_eq!(other.heard(), [answer(&json!(1), json!({ "got": 1 }))]);
     assert!(!other.told.is_over.load(Ordering::Relaxed));
-    assert_eq!((server.starts(), commons.connection().status().borrow().pending), (1, 0));
+    assert_eq!((server.starts(), session.connection().status().borrow().pending), (1, 0));
     drop(slow);
-    assert_eq!(commons.shares(), 1);
+    assert_eq!(session.shares(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn answers_count_like_all_else_that_it_is_told() {
     let server = Server::legacy();
-    let (commons, _) = shared(&server, Era::Legacy);
-    let slow = Client::of(&commons);
+    let (session, _) = shared(&server, Era::Legacy);
+    let slow = Client::of(&session);
     slow.told.is_full.store(true, Ordering::Relaxed);
     let text = "x".repeat(5 << 20);
     for id in 0..5 {

@@ -10,7 +10,7 @@ use regrow::Era;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::super::Commons;
+use super::super::SharedSession;
 use super::client::*;
 use super::server::{SUBSCRIPTION, Server, answer};
 
@@ -26,10 +26,10 @@ struct Guest {
 }
 
 impl Guest {
-    fn new(commons: &Arc<Commons>, n: usize) -> Guest {
+    fn new(session: &Arc<SharedSession>, n: usize) -> Guest {
         let name = format!("<{n}>");
         Guest {
-            client: Client::of(commons),
+            client: Client::of(session),
             name,
             open: BTreeMap::new(),
             subscribed: BTreeSet::new(),
@@ -183,10 +183,10 @@ fn gossip(modern: bool) -> Server {
 async fn storm(seed: u64, modern: bool) {
     let random = &mut fastrand::Rng::with_seed(seed);
     let server = gossip(modern);
-    let (commons, keeper) = shared(&server, if modern { Era::Modern } else { Era::Legacy });
-    commons.connection().start();
+    let (session, keeper) = shared(&server, if modern { Era::Modern } else { Era::Legacy });
+    session.connection().start();
     settle().await;
-    let mut guests: Vec<Guest> = (0..4).map(|n| Guest::new(&commons, n)).collect();
+    let mut guests: Vec<Guest> = (0..4).map(|n| Guest::new(&session, n)).collect();
     let mut last = guests.len();
     for step in 0..STEPS {
         let context = [&*format!("seed {seed}"), &format!("modern {modern}"), &format!("step {step}")];
@@ -195,7 +195,7 @@ async fn storm(seed: u64, modern: bool) {
             1..=3 => {
                 let at = random.usize(..guests.len());
                 guests[at].check(&context);
-                guests[at] = Guest::new(&commons, last);
+                guests[at] = Guest::new(&session, last);
                 last += 1;
             }
             _ => {
@@ -217,10 +217,10 @@ async fn storm(seed: u64, modern: bool) {
         assert!(left.is_empty(), "{} {context:?}: {left:?} never ended", guest.name);
     }
     assert!(!keeper.logs.lock().expect("no panic").is_empty(), "{context:?}");
-    assert_eq!(commons.connection().status().borrow().pending, 0, "{context:?}");
+    assert_eq!(session.connection().status().borrow().pending, 0, "{context:?}");
     drop(guests);
-    assert_eq!(commons.shares(), 0);
-    commons.connection().close().await;
+    assert_eq!(session.shares(), 0);
+    session.connection().close().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,9 +27,9 @@ fn updated(id: &Value, uri: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn each_stream_is_heard_by_its_own_client_under_its_own_id_through_a_restart_to_its_end() {
     let server = Server::new(true, |_| None);
-    let (commons, keeper) = shared(&server, Era::Modern);
-    let [one, two] = [Client::of(&commons), Client::of(&commons)];
-    commons.connection().start(); // Streams alone wake nobody.
+    let (session, keeper) = shared(&server, Era::Modern);
+    let [one, two] = [Client::of(&session), Client::of(&session)];
+    session.connection().start(); // Streams alone wake nobody.
     listen(&one, "1", "one");
     listen(&two, "1", "two");
     listen(&two, r#""\u0031""#, "more");
@@ -82,10 +82,10 @@ async fn each_stream_is_heard_by_its_own_client_under_its_own_id_through_a_resta
 #[tokio::test(start_paused = true)]
 async fn what_the_gateway_itself_listens_to_is_told_to_no_client() {
     let server = Server::new(true, |_| None);
-    let (commons, keeper) = shared(&server, Era::Modern);
-    let client = Client::of(&commons);
-    commons.connection().start();
-    let connection = commons.connection().clone();
+    let (session, keeper) = shared(&server, Era::Modern);
+    let client = Client::of(&session);
+    session.connection().start();
+    let connection = session.connection().clone();
     let filter = json!({ "notifications": { "toolsListChanged": true } });
     let listening =
         tokio::spawn(async move { connection.request("subscriptions/listen", Some(filter)).await });
@@ -102,8 +102,8 @@ async fn what_the_gateway_itself_listens_to_is_told_to_no_client() {
 #[tokio::test(start_paused = true)]
 async fn what_a_modern_client_may_not_ask_is_left_to_the_server() {
     let server = Server::new(true, |_| None);
-    let (commons, _) = shared(&server, Era::Modern);
-    let client = Client::of(&commons);
+    let (session, _) = shared(&server, Era::Modern);
+    let client = Client::of(&session);
     client.call("1", &json!({}));
     settle().await;
     client.ask("2", "logging/setLevel", &json!({ "level": "debug" }));
@@ -116,9 +116,9 @@ async fn a_log_message_of_a_call_goes_to_its_client_in_the_modern_era_and_to_the
 {
     for (modern, era) in [(true, Era::Modern), (false, Era::Legacy)] {
         let server = Server::new(modern, |_| None);
-        let (commons, keeper) = shared(&server, era);
-        let [one, two] = [Client::of(&commons), Client::of(&commons)];
-        let ear = Ear(Arc::downgrade(&commons));
+        let (session, keeper) = shared(&server, era);
+        let [one, two] = [Client::of(&session), Client::of(&session)];
+        let ear = Ear(Arc::downgrade(&session));
         let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
         // As it comes over HTTP, where the exchange tells whose it is.
         for (client, call) in [(2, Some(raw("1"))), (99, Some(raw("1"))), (0, None)] {

@@ -20,7 +20,7 @@ pub(super) struct Waiter {
     pub(super) number: u64,
 }
 
-pub(super) struct Seat {
+pub(super) struct Member {
     /// The connection knows its calls by this number.
     pub(super) share: u64,
     name: Arc<str>,
@@ -46,9 +46,9 @@ pub(super) struct Waiting {
     pub(super) reply: Box<dyn Reply>,
 }
 
-impl Seat {
-    pub(super) fn new(share: u64, name: Arc<str>, inbox: Weak<dyn Inbox>) -> Seat {
-        Seat { share, name, inbox, state: Mutex::default(), behind: AtomicUsize::new(0) }
+impl Member {
+    pub(super) fn new(share: u64, name: Arc<str>, inbox: Weak<dyn Inbox>) -> Member {
+        Member { share, name, inbox, state: Mutex::default(), behind: AtomicUsize::new(0) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -14,21 +14,21 @@ use tokio::runtime::Handle;
 
 use crate::answers;
 use crate::server::{Server, is_of_catalog};
-use crate::share::Commons;
+use crate::share::SharedSession;
 use crate::usage::Usage;
 use quiet::Quiet;
 
 /// A client's place. Dropping it is leaving: what the client has there ends.
-pub(crate) struct Seat {
+pub(crate) struct UpstreamSession {
     bridge: Arc<Bridge>,
     /// None of a client that has only a share.
     own: Option<Connection>,
     usage: Arc<Usage>,
 }
 
-impl Seat {
+impl UpstreamSession {
     /// With a connection of its own, made like this.
-    pub(crate) fn own(server: &Arc<Server>, builder: Builder, hears: Arc<dyn Inbox>) -> Seat {
+    pub(crate) fn own(server: &Arc<Server>, builder: Builder, hears: Arc<dyn Inbox>) -> UpstreamSession {
         let mut own = None;
         let bridge = Bridge::new(server.name.clone(), hears, |bridge| {
             let tap = Tap { bridge, server: Arc::downgrade(server) };
@@ -36,13 +36,17 @@ impl Seat {
             Box::new(Quiet(own.insert(connection).far_side()))
         });
         let usage = Arc::new(Usage::new());
-        Seat { bridge, own, usage }
+        UpstreamSession { bridge, own, usage }
     }
 
     /// With a share of a connection.
-    pub(crate) fn shared(server: &Server, commons: &Arc<Commons>, hears: Arc<dyn Inbox>) -> Seat {
-        let bridge = Bridge::new(server.name.clone(), hears, |bridge| Box::new(Quiet(commons.join(bridge))));
-        Seat { bridge, own: None, usage: Arc::new(Usage::new()) }
+    pub(crate) fn shared(
+        server: &Server,
+        shared: &Arc<SharedSession>,
+        hears: Arc<dyn Inbox>,
+    ) -> UpstreamSession {
+        let bridge = Bridge::new(server.name.clone(), hears, |bridge| Box::new(Quiet(shared.join(bridge))));
+        UpstreamSession { bridge, own: None, usage: Arc::new(Usage::new()) }
     }
 
     /// The connection that it has for itself.
@@ -96,7 +100,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for UpstreamSession {
     fn drop(&mut self) {
         // Others know of the connection, too: it must not live on because of them. Without a runtime it has ended already.
         if let (Some(own), Ok(runtime)) = (self.own.take(), Handle::try_current()) {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{Arrival, Gate, Limits};
 
 /// The way to one server. `K` is how whoever waits is known.
-pub struct Turnstile<K> {
+pub struct Limiter<K> {
     /// None where nothing ever has to wait.
     inner: Option<Arc<Inner<K>>>,
 }
@@ -35,7 +35,7 @@ struct Ticket<K> {
     then: Then,
 }
 
-type Then = Box<dyn FnOnce(Result<Pass, Turned>) + Send>;
+type Then = Box<dyn FnOnce(Result<Permit, Turned>) + Send>;
 
 /// Why a call was not let through. It has not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +50,15 @@ pub enum Turned {
 
 /// As long as somebody holds this, a call runs.
 #[must_use = "dropping it makes room for the next"]
-pub struct Pass(Option<Arc<dyn Exit>>);
+pub struct Permit(Option<Arc<dyn Exit>>);
 
-impl fmt::Debug for Pass {
+impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Pass")
+        f.write_str("Permit")
     }
 }
 
-impl Drop for Pass {
+impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(exit) = self.0.take() {
             exit.leave();
@@ -70,14 +70,14 @@ trait Exit: Send + Sync {
     fn leave(&self);
 }
 
-impl<K: Send + 'static> Turnstile<K> {
+impl<K: Send + 'static> Limiter<K> {
     /// Lets calls through within these limits.
-    pub fn new(limits: Limits) -> Turnstile<K> {
+    pub fn new(limits: Limits) -> Limiter<K> {
         let inner = (!limits.are_none()).then(|| {
             let state = Mutex::new(State { gate: Gate::new(limits), is_watched: false });
             Arc::new(Inner { began: Instant::now(), state, changed: Notify::new() })
         });
-        Turnstile { inner }
+        Limiter { inner }
     }
 
     /// A call comes, known by this key. `then` is called once: now if it may go or cannot wait, later if it waits. It must not block.
@@ -87,9 +87,9 @@ impl<K: Send + 'static> Turnstile<K> {
         &self,
         key: K,
         within: Option<Duration>,
-        then: impl FnOnce(Result<Pass, Turned>) + Send + 'static,
+        then: impl FnOnce(Result<Permit, Turned>) + Send + 'static,
     ) {
-        let Some(inner) = &self.inner else { return then(Ok(Pass(None))) };
+        let Some(inner) = &self.inner else { return then(Ok(Permit(None))) };
         let mut state = inner.state();
         let now = inner.now();
         let ticket = Ticket { key, then: Box::new(then) };
@@ -97,7 +97,7 @@ impl<K: Send + 'static> Turnstile<K> {
         match arrival {
             Arrival::Go(ticket) => {
                 drop(state);
-                (ticket.then)(Ok(inner.pass()));
+                (ticket.then)(Ok(inner.permit()));
             }
             Arrival::Full(ticket) => {
                 drop(state);
@@ -139,7 +139,7 @@ impl<K: Send + 'static> Turnstile<K> {
     }
 }
 
-impl<K> Drop for Turnstile<K> {
+impl<K> Drop for Limiter<K> {
     fn drop(&mut self) {
         let Some(inner) = &self.inner else { return };
         let left = inner.state().gate.withdraw(|_| true);
@@ -159,8 +159,8 @@ impl<K> Inner<K> {
 }
 
 impl<K: Send + 'static> Inner<K> {
-    fn pass(self: &Arc<Self>) -> Pass {
-        Pass(Some(self.clone()))
+    fn permit(self: &Arc<Self>) -> Permit {
+        Permit(Some(self.clone()))
     }
 
     /// Lets in who waits, until nobody does.
@@ -175,7 +175,7 @@ impl<K: Send + 'static> Inner<K> {
                 (late, due, state.is_watched.then(|| state.gate.next_due()))
             };
             late.into_iter().for_each(|ticket| tell(ticket.then, Err(Turned::Late)));
-            due.into_iter().for_each(|ticket| tell(ticket.then, Ok(self.pass())));
+            due.into_iter().for_each(|ticket| tell(ticket.then, Ok(self.permit())));
             let Some(next) = next else { return };
             // One that lies beyond all clocks is as good as none.
             let next = next.and_then(|next| self.began.checked_add(Duration::from_millis(next.as_millis())));
@@ -203,6 +203,6 @@ impl<K: Send + 'static> Exit for Inner<K> {
 }
 
 /// Code of whoever waits. If it panics, the others must not wait for ever: the panic was reported already.
-fn tell(then: Then, end: Result<Pass, Turned>) {
+fn tell(then: Then, end: Result<Permit, Turned>) {
     let _ = catch_unwind(AssertUnwindSafe(|| then(end)));
 }

@@ -1,4 +1,4 @@
-//! The home of a server: the connection that keeps its catalog, and that clients of the first principal share.
+//! The catalog connection of a server: the connection that keeps its catalog, and that clients of the first principal share.
 
 use std::sync::{Arc, Weak};
 
@@ -12,15 +12,15 @@ use tokio::task::JoinHandle;
 use super::{Server, tending};
 use crate::admit::Principal;
 use crate::catalog::{Catalog, Keeper};
-use crate::share::{Commons, Heard};
+use crate::share::{Heard, SharedSession};
 use crate::stats::Watcher;
 use crate::workshop::store_key;
 
 /// The connection that keeps the catalog.
-pub(super) struct Home {
+pub(super) struct CatalogConnection {
     pub(super) connection: Connection,
     /// None where it is the one client's own.
-    pub(super) commons: Option<Arc<Commons>>,
+    pub(super) shared: Option<Arc<SharedSession>>,
     keeper: Keeper,
     pub(super) watcher: Watcher,
     /// Who looks after it, until it is replaced.
@@ -39,50 +39,63 @@ impl Drop for Task {
 impl Server {
     /// The connection that keeps the catalog, once there is one.
     pub(crate) fn connection(&self) -> Option<Connection> {
-        self.state().home.as_ref().map(|home| home.connection.clone())
+        self.state()
+            .catalog_connection
+            .as_ref()
+            .map(|catalog_connection| catalog_connection.connection.clone())
     }
 
-    /// The shared connection of this principal. That of the first is the server's home.
-    pub(super) fn commons(&self, principal: Principal) -> Result<Arc<Commons>, Box<CallError>> {
+    /// The shared connection of this principal. That of the first is the server's catalog connection.
+    pub(super) fn shared_session(&self, principal: Principal) -> Result<Arc<SharedSession>, Box<CallError>> {
         let mut state = self.state();
         if state.is_ended {
             return Err(self.error(ErrorKind::Closed));
         }
         if principal == Principal::default() {
-            let open = state.home.as_ref().filter(|home| !home.connection.status().borrow().is_closed());
-            if let Some(commons) = open.and_then(|home| home.commons.clone()) {
-                return Ok(commons);
+            let open = state
+                .catalog_connection
+                .as_ref()
+                .filter(|catalog_connection| !catalog_connection.connection.status().borrow().is_closed());
+            if let Some(shared) = open.and_then(|catalog_connection| catalog_connection.shared.clone()) {
+                return Ok(shared);
             }
-        } else if let Some(commons) = state.commons.get(&principal).and_then(Weak::upgrade) {
-            return Ok(commons);
+        } else if let Some(shared) = state.shared.get(&principal).and_then(Weak::upgrade) {
+            return Ok(shared);
         }
         let heard = Arc::new(Ears(self.me.clone()));
-        let commons = Commons::build(self.name.clone(), self.builder()?, heard);
+        let shared = SharedSession::build(self.name.clone(), self.builder()?, heard);
         match principal == Principal::default() {
-            true => state.home = Some(self.home(commons.connection().clone(), Some(commons.clone()))),
+            true => {
+                state.catalog_connection =
+                    Some(self.catalog_connection(shared.connection().clone(), Some(shared.clone())))
+            }
             false => {
-                state.heed_orders(commons.connection());
-                state.commons.insert(principal, Arc::downgrade(&commons));
+                state.heed_orders(shared.connection());
+                state.shared.insert(principal, Arc::downgrade(&shared));
             }
         }
-        Ok(commons)
+        Ok(shared)
     }
 
     /// Makes this connection the one that keeps the catalog.
-    pub(super) fn home(&self, connection: Connection, commons: Option<Arc<Commons>>) -> Home {
+    pub(super) fn catalog_connection(
+        &self,
+        connection: Connection,
+        shared: Option<Arc<SharedSession>>,
+    ) -> CatalogConnection {
         let keeper = Keeper::start(connection.clone(), self.catalog.clone());
         let tasks = vec![
             Task(tokio::spawn(follow(self.me.clone(), self.catalog.subscribe()))),
             Task(tokio::spawn(tending::tend(self.me.clone(), connection.clone()))),
         ];
         let watcher = Watcher::start(self.stats.clone(), &connection);
-        Home { connection, commons, keeper, watcher, _tasks: tasks }
+        CatalogConnection { connection, shared, keeper, watcher, _tasks: tasks }
     }
 
     /// The server says that a list has changed, in these words.
     pub(crate) fn list_changed(&self, method: &str) {
-        if let Some(home) = &self.state().home {
-            List::changed_by(method).for_each(|list| home.keeper.changed(list));
+        if let Some(catalog_connection) = &self.state().catalog_connection {
+            List::changed_by(method).for_each(|list| catalog_connection.keeper.changed(list));
         }
     }
 }
