@@ -1,13 +1,14 @@
 //! One JSON-RPC message as raw bytes, and where in them the few members stand that we must understand.
 //!
-//! A message is read in one pass, and what we do not understand is carried as it was written. Only structure
-//! decides what a message is: `jsonrpc` may be missing or odd, as a bare pipe would let it.
+//! A message is read in one pass. `params`, results and errors are carried as they were written; in the envelope only the members of
+//! JSON-RPC are. Only structure decides what a message is: `jsonrpc` may be missing or odd, as a bare pipe would let it.
 
 mod batch;
 mod build;
 mod envelope;
 mod error;
 mod id;
+mod lookalike;
 mod pieces;
 #[cfg(test)]
 pub(crate) mod random;
@@ -77,8 +78,8 @@ impl Frame {
         let bytes = trimmed(bytes);
         let text =
             std::str::from_utf8(&bytes).map_err(|error| ParseError::NotJson { at: error.valid_up_to() })?;
-        let envelope = envelope::read(text)?;
-        Ok(Frame { bytes, envelope })
+        let (envelope, rebuilt) = envelope::read(text)?;
+        Ok(Frame { bytes: rebuilt.map_or(bytes, Bytes::from), envelope })
     }
 
     /// A line that a function of this module built from parts that are JSON.
@@ -99,7 +100,12 @@ impl Frame {
         }
     }
 
-    /// The message as it was written.
+    /// How many members the message had besides those of an envelope. They were dropped: what they mean depends on the reader.
+    pub fn dropped_members(&self) -> u32 {
+        self.envelope.dropped
+    }
+
+    /// The message as it was written, without members that no envelope has.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }

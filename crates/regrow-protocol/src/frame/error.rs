@@ -29,8 +29,13 @@ pub enum Invalid {
     #[error("it is neither an object nor a batch")]
     NotAnObject,
     /// Which of the two counts depends on the reader, so nobody should be asked.
-    #[error("a member of the envelope stands there twice")]
+    #[error("it has the same member twice, in the envelope, `params` or `_meta`")]
     Repeated,
+    /// Readers that ignore case, or characters that cannot be seen, would take it for that member.
+    #[error(
+        "it has a member that looks like another one, in the envelope, `params` or `_meta`: check case and invisible characters"
+    )]
+    Lookalike,
     /// An id that is an object, an array or a boolean.
     #[error("its id is neither a string nor a number")]
     BadId,

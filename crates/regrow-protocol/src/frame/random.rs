@@ -23,7 +23,7 @@ impl Random {
     /// An object of these members (raw values) and some noise, in any order, with odd whitespace and odd keys.
     pub(crate) fn object(&mut self, members: &[(&str, String)]) -> String {
         let mut members = members.to_vec();
-        for noise in ["x", "ID", "Method", "results", "é\\\"", "_"] {
+        for noise in ["x", "IDs", "Methods", "results", "é\\\"", "_"] {
             if self.below(3) == 0 {
                 let value = self.value(0);
                 members.insert(self.below(members.len() + 1), (noise, value));

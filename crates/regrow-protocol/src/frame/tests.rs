@@ -97,16 +97,59 @@ fn a_member_of_the_envelope_may_stand_there_once() {
         let text = format!(r#"{{"{member}":"a","id":7,"{member}":"a"}}"#);
         assert_eq!(why(&text), (Some("7".to_owned()), Invalid::Repeated));
     }
-    frame(r#"{"extension":1,"extension":2,"id":1,"method":"a"}"#);
 }
 
 #[test]
-fn repeated_keys_in_params_are_let_through_and_the_last_counts() {
-    let frame = frame(
-        r#"{"id":1,"method":"a","params":{"name":"x","_meta":{"progressToken":1},"name":"y","_meta":{"b":2,"b":3}}}"#,
+fn only_members_of_an_envelope_are_carried() {
+    let odd =
+        frame(r#" {"extension":1, "jsonrpc" : "2.0","extension":2,"params":{ "a":1 },"id":1,"method":"a"} "#);
+    assert_eq!(odd.bytes(), r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{ "a":1 }}"#);
+    assert_eq!(odd.dropped_members(), 2);
+    assert_eq!((odd.id(), odd.method(), raw(odd.params())), (Some(id("1")), Some("a"), Some(r#"{ "a":1 }"#)));
+    let plain = frame(r#"{ "id":1,"method":"a"}"#);
+    assert_eq!(
+        (plain.dropped_members(), plain.bytes()),
+        (0, &Bytes::from_static(br#"{ "id":1,"method":"a"}"#))
     );
-    assert_eq!(frame.name().as_deref(), Some("y"));
-    assert_eq!((raw(frame.meta()), frame.meta_progress_token()), (Some(r#"{"b":2,"b":3}"#), None));
+    assert_eq!(why(r#"{"id":7,"x":1}"#), (Some("7".to_owned()), Invalid::Shapeless));
+}
+
+#[test]
+fn a_member_that_some_readers_take_for_another_is_refused() {
+    assert_eq!(why(r#"{"id":1,"ID":2,"method":"a"}"#), (None, Invalid::Lookalike));
+    assert_eq!(why(r#"{"id":1,"method":"a","i\u0000d":2}"#), (None, Invalid::Lookalike));
+    let seven = || Some("7".to_owned());
+    for member in [r#""METHOD":"b""#, r#""Params":{}"#, r#""\uff45rror":{}"#] {
+        assert_eq!(why(&format!(r#"{{"id":7,"method":"a",{member}}}"#)), (seven(), Invalid::Lookalike));
+    }
+    for params in [
+        r#""NAME":"b""#,
+        r#""name":"a","Name":"b""#,
+        r#""_META":{}"#,
+        r#""progresstoken":1"#,
+        r#""taskid":1"#,
+    ] {
+        let text = format!(r#"{{"id":7,"method":"a","params":{{{params}}}}}"#);
+        assert_eq!(why(&text), (seven(), Invalid::Lookalike), "{params}");
+    }
+    let text = r#"{"id":7,"method":"a","params":{"_meta":{"ProgressToken":1}}}"#;
+    assert_eq!(why(text), (seven(), Invalid::Lookalike));
+    frame(r#"{"id":7,"method":"a","params":{"arguments":{"NAME":1,"name":2,"name":3}}}"#);
+}
+
+#[test]
+fn a_member_of_params_may_stand_there_once() {
+    for params in [
+        r#""name":"x","name":"y""#,
+        r#""_meta":{},"_meta":{}"#,
+        r#""_meta":{"b":2,"b":3}"#,
+        r#""_meta":{"progressToken":2,"progressToken":2}"#,
+        r#""arguments":{},"arguments":{}"#,
+        r#""1":0,"2":0,"3":0,"4":0,"5":0,"6":0,"7":0,"8":0,"9":0,"10":0,"9":0"#,
+    ] {
+        let text = format!(r#"{{"id":7,"method":"a","params":{{{params}}}}}"#);
+        assert_eq!(why(&text), (Some("7".to_owned()), Invalid::Repeated), "{params}");
+    }
 }
 
 #[test]
@@ -182,7 +225,7 @@ fn an_escaped_key_is_the_key_it_spells_and_no_other() {
     );
     assert_eq!(request.kind(), Kind::Request { id: id("1"), method: "a" });
     assert_eq!((request.name().as_deref(), raw(request.meta())), (Some("n"), Some("{}")));
-    let odd = frame(r#"{"\ud800":1,"id\ud800":2,"\u0000id":3,"":4,"method":"a"}"#);
+    let odd = frame(r#"{"\ud800":1,"id\ud800":2,"":4,"method":"a"}"#);
     assert_eq!(odd.kind(), Kind::Notification { method: "a" });
 }
 
