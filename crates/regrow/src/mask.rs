@@ -1,44 +1,166 @@
 //! Secrets that we know, taken out of every text that leaves us.
 
+use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::sync::Arc;
 
-/// The values that must not be seen.
-#[derive(Clone, Default)]
-pub struct Mask(Arc<[String]>);
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use regrow_protocol::text::escape_except_tabs;
 
-/// A shorter value would take ordinary words out of texts.
+/// The values that must not be seen, in every form in which they may be written.
+#[derive(Clone, Default)]
+pub struct Mask(Option<Arc<Forms>>);
+
+struct Forms {
+    texts: Vec<String>,
+    search: AhoCorasick,
+}
+
+/// Shorter values are not masked: they would take ordinary words out of texts.
 const SHORTEST: usize = 6;
+/// Stands at the end of a line that was too long.
+pub(crate) const CUT: &str = " ... (cut)";
+const MASKED: &str = "***";
 
 impl Mask {
-    /// Masks these values, those of at least six characters.
+    /// Masks these values, those of at least six characters: also each line of one that has several, and however it is encoded (as in JSON, as
+    /// in a URL, in Base64).
     pub fn new(values: impl IntoIterator<Item = String>) -> Mask {
-        let mut values: Vec<String> = values.into_iter().filter(|value| value.len() >= SHORTEST).collect();
-        // A secret that contains another goes first.
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        values.dedup();
-        Mask(values.into())
+        let mut forms = BTreeSet::new();
+        for value in values {
+            let passwords: Vec<String> = passwords(&value).collect();
+            let lines = value.lines().map(str::to_owned);
+            for part in lines.chain([value.clone()]).chain(passwords) {
+                forms_of(part.trim(), &mut forms);
+            }
+        }
+        let texts: Vec<String> = forms.into_iter().collect();
+        let search = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::ContiguousNFA)) // The smallest: a key may have many lines.
+            .build(&texts);
+        // Too many for one automaton would be gigabytes.
+        Mask(search.ok().filter(|_| !texts.is_empty()).map(|search| Arc::new(Forms { texts, search })))
     }
 
-    /// The values of those variables whose names sound like secrets.
+    /// The secrets of these variables: the values of those whose names sound like one, and passwords in the addresses of others.
     pub fn secrets_of(variables: impl IntoIterator<Item = (String, String)>) -> impl Iterator<Item = String> {
-        variables.into_iter().filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value)
+        variables.into_iter().flat_map(|(name, value)| match sounds_secret(&name) {
+            true => vec![value],
+            false => passwords(&value).collect(),
+        })
     }
 
     /// The text without the secrets.
     pub fn apply(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for value in self.0.iter() {
-            if text.contains(value.as_str()) {
-                text = text.replace(value.as_str(), "***");
+        let Some(forms) = &self.0 else { return text.to_owned() };
+        let (text, mark) = text.strip_suffix(CUT).map_or((text, ""), |text| (text, CUT));
+        let mut masked = forms.search.replace_all(text, &vec![MASKED; forms.texts.len()]);
+        if !mark.is_empty() {
+            // Where it was cut, the beginning of a secret may stand.
+            let begun = forms.texts.iter().filter_map(|form| beginning_at_end(form, &masked)).max();
+            if let Some(length) = begun {
+                masked.truncate(masked.len() - length);
+                masked.push_str(MASKED);
             }
         }
-        text
+        masked + mark
     }
+}
+
+/// How long a beginning of `form` is that stands at the end of `text`, if one does.
+fn beginning_at_end(form: &str, text: &str) -> Option<usize> {
+    let lengths = (SHORTEST..form.len()).rev().filter(|length| form.is_char_boundary(*length));
+    lengths.into_iter().find(|length| text.ends_with(&form[..*length]))
+}
+
+/// Each form in which this may be written.
+fn forms_of(secret: &str, forms: &mut BTreeSet<String>) {
+    if secret.len() < SHORTEST {
+        return;
+    }
+    let quoted = serde_json::Value::from(secret).to_string();
+    let in_json = quoted.trim_matches('"');
+    forms.extend([
+        secret.to_owned(),
+        in_json.to_owned(),
+        in_json.replace('/', "\\/"),
+        escape_except_tabs(secret),
+    ]);
+    forms.extend([percent_encoded(secret, true), percent_encoded(secret, false)]);
+    // What stands before it shifts it in Base64. What is the same whatever stands around it is masked.
+    for before in 0..3 {
+        let mut bytes = vec![0; before];
+        bytes.extend_from_slice(secret.as_bytes());
+        let (first, last) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
+        for encoded in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
+            let inner = &encoded[first..last];
+            if inner.len() >= SHORTEST {
+                forms.insert(inner.to_owned());
+            }
+        }
+    }
+}
+
+fn percent_encoded(secret: &str, upper_case: bool) -> String {
+    let mut encoded = String::new();
+    for byte in secret.bytes() {
+        // Writing to a string cannot fail.
+        let _ = match byte {
+            byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                encoded.write_char(byte.into())
+            }
+            byte if upper_case => write!(encoded, "%{byte:02X}"),
+            byte => write!(encoded, "%{byte:02x}"),
+        };
+    }
+    encoded
+}
+
+/// Passwords in an address (`scheme://user:password@host`, `user:password@tcp(host)`) or a list of settings (`host=a password=b`).
+fn passwords(value: &str) -> impl Iterator<Item = String> {
+    let authority = value.split_once("://").map_or(value, |(_, rest)| rest);
+    let authority = if value.contains("://") {
+        authority.split(['/', '?', '#']).next().unwrap_or_default()
+    } else {
+        authority
+    };
+    let in_address =
+        authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')).map(|(_, password)| password);
+    let settings = value.split([' ', ';', '&', '?', '\n']).filter_map(|setting| setting.split_once('='));
+    let in_settings = settings.filter(|(name, _)| {
+        ["password", "passwd", "pwd", "token", "secret", "api_key", "apikey", "access_token"]
+            .iter()
+            .any(|word| name.trim().eq_ignore_ascii_case(word))
+    });
+    let found: Vec<String> = in_address
+        .into_iter()
+        .chain(in_settings.map(|(_, value)| value.trim().trim_matches(['\'', '"'])))
+        .map(str::to_owned)
+        .collect();
+    let decoded: Vec<String> = found.iter().filter_map(|password| percent_decoded(password)).collect();
+    found.into_iter().chain(decoded)
+}
+
+/// What it says, if something in it is percent-encoded.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    let mut is_encoded = false;
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(code, 16).ok()?);
+        bytes.extend_from_slice(rest.as_bytes());
+        is_encoded = true;
+    }
+    is_encoded.then(|| String::from_utf8(bytes).ok()).flatten()
 }
 
 impl std::fmt::Debug for Mask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Mask({} values)", self.0.len())
+        write!(f, "Mask({} forms)", self.0.as_ref().map_or(0, |forms| forms.texts.len()))
     }
 }
 
@@ -53,6 +175,10 @@ fn sounds_secret(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn mask(secret: &str) -> Mask {
+        Mask::new([secret.to_owned()])
+    }
+
     #[test]
     fn a_secret_of_the_environment_is_in_no_text() {
         let mask = Mask::new(Mask::secrets_of([
@@ -62,5 +188,104 @@ mod tests {
         ]));
         assert_eq!(mask.apply("bad ghp_123456789, ghp_123456 in /home/ann"), "bad ***, *** in /home/ann");
         assert!(!format!("{mask:?}").contains("ghp"));
+    }
+
+    #[test]
+    fn each_line_of_a_secret_is_one() {
+        let key =
+            "-----BEGIN PRIVATE KEY-----\r\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----\n";
+        let mask = mask(key);
+        for line in key.lines() {
+            assert_eq!(mask.apply(&format!("x {line} y")), "x *** y");
+        }
+        assert_eq!(mask.apply(&format!("{key:?}").replace("\\r", "")).matches("MII").count(), 0);
+        assert_eq!(mask.apply(key.trim()), "***");
+    }
+
+    #[test]
+    fn a_secret_is_masked_however_it_is_encoded() {
+        let secret = "p/ss \"wörd\" +1?";
+        let mask = mask(secret);
+        let json = serde_json::to_string(secret).unwrap();
+        for written in [
+            secret.to_owned(),
+            json[1..json.len() - 1].to_owned(),
+            "p%2Fss%20%22w%C3%B6rd%22%20%2B1%3F".to_owned(),
+            "p%2fss%20%22w%c3%b6rd%22%20%2b1%3f".to_owned(),
+        ] {
+            assert_eq!(mask.apply(&format!("<{written}>")), "<***>");
+        }
+        for before in ["", "a", "ab", "user:"] {
+            for after in ["", "z", "yz"] {
+                let encoded = STANDARD_NO_PAD.encode(format!("{before}{secret}{after}"));
+                let masked = mask.apply(&encoded);
+                assert!(masked.contains("***") && masked.len() < 14, "{before} {after}: {masked}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_password_inside_an_address_is_a_secret() {
+        for (value, password) in [
+            ("postgres://ann:hunter2!@db:5432/x", "hunter2!"),
+            ("redis://:hunter2!@[::1]:6379", "hunter2!"),
+            ("ann:hunter2!@tcp(db)/x", "hunter2!"),
+            ("host=db user=ann password='hunter2!'", "hunter2!"),
+            ("Server=db;Password=hunter2!;", "hunter2!"),
+            ("https://h/?access_token=hunter2!&x=1", "hunter2!"),
+            ("amqp://ann:hun%74er2%21@db", "hunter2!"),
+        ] {
+            let mask = Mask::new(Mask::secrets_of([("BROKER".to_owned(), value.to_owned())]));
+            assert_eq!(
+                mask.apply(&format!("login with {password} failed")),
+                "login with *** failed",
+                "{value}"
+            );
+            assert!(mask.apply(value).contains("***"), "{value}");
+        }
+        let nothing =
+            Mask::new(Mask::secrets_of([("EDITOR".to_owned(), "vi a:b x@y https://h/p?q=1".to_owned())]));
+        assert_eq!(nothing.apply("vi a:b x@y"), "vi a:b x@y");
+    }
+
+    #[test]
+    fn a_secret_that_a_cut_line_begins_is_masked() {
+        let mask = mask("ghp_123456789");
+        assert_eq!(mask.apply("key ghp_12345 ... (cut)"), "key *** ... (cut)");
+        assert_eq!(mask.apply("key ghp_12345"), "key ghp_12345", "that is another word");
+        assert_eq!(
+            mask.apply("key ghp_1 ... (cut)"),
+            "key ghp_1 ... (cut)",
+            "too short to be told from others"
+        );
+    }
+
+    #[test]
+    fn a_short_value_masks_nothing() {
+        assert_eq!(mask("true").apply("true enough"), "true enough");
+        assert_eq!(mask("a\nbc\n").apply("a bc"), "a bc");
+    }
+
+    #[test]
+    fn random_secrets_in_random_texts_are_never_seen() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..200 {
+            let secret: String = (0..random.usize(6..40)).map(|_| random.char(' '..'\u{2ff}')).collect();
+            let secret = secret.trim();
+            if secret.len() < SHORTEST || secret.lines().count() != 1 {
+                continue;
+            }
+            let mask = mask(secret);
+            let around: String = (0..random.usize(..5)).map(|_| random.alphanumeric()).collect();
+            let json = serde_json::to_string(&format!("{around}{secret}{around}")).unwrap();
+            for text in [format!("{around}{secret}"), escape_except_tabs(&format!("{secret}{around}")), json]
+            {
+                let masked = mask.apply(&text);
+                assert!(
+                    !masked.contains(secret) && masked.contains(MASKED),
+                    "{secret:?} in {text:?}: {masked:?}"
+                );
+            }
+        }
     }
 }

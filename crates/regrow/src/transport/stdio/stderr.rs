@@ -8,7 +8,7 @@ use regrow_protocol::text::escape_except_tabs;
 use super::terminal::Hint;
 use super::{Stderr, pass};
 use crate::excerpt::{Excerpt, Said};
-use crate::mask::Mask;
+use crate::mask::{CUT, Mask};
 
 /// Of a longer line the beginning is kept.
 const LINE_LIMIT: usize = 4 * 1024;
@@ -230,7 +230,7 @@ impl Line {
         let bytes = self.bytes.strip_suffix(b"\r").unwrap_or(&self.bytes);
         let mut text = escape_except_tabs(&String::from_utf8_lossy(bytes));
         if self.is_cut {
-            text.push_str(" ... (cut)");
+            text.push_str(CUT);
         }
         text
     }
