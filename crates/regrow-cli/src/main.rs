@@ -35,6 +35,7 @@ const WE_FAILED: u8 = 2;
 const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
+    regrow::transport::stdio::keep_private();
     match std::env::args_os().nth(1).as_deref().and_then(OsStr::to_str) {
         // Not for people: what we start ourselves, kept out of the way of the parser to start fast and small.
         Some("guard") => return regrow::transport::stdio::guard_main(),

@@ -177,3 +177,40 @@ fn a_server_has_no_file_of_ours_open_and_keeps_its_arguments_to_the_letter() {
     assert_eq!(code, Some(0));
     client.marked.assert_none_left(Duration::from_secs(5));
 }
+
+/// Only the user root may look into any process, so this runs as another one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_cannot_read_our_environment_or_that_of_the_guard() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    if !rustix::process::geteuid().is_root() {
+        return; // It cannot become somebody else.
+    }
+    // Where everybody can get at it.
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let regrow = folder.path().join("regrow");
+    fs::copy(env!("CARGO_BIN_EXE_regrow"), &regrow).unwrap();
+    // We are its parent, and that of the guard.
+    let server = r#"tr '\0' '\n' < /proc/$PPID/environ >&2
+        for stat in /proc/[0-9]*/stat; do
+            set -- $(cat $stat 2>/dev/null)
+            if [ "$4" = $PPID ] && [ "$1" != $$ ]; then tr '\0' '\n' < /proc/$1/environ >&2; echo "looked at $1" >&2; fi
+        done
+        exit 1"#;
+    let output = Command::new(&regrow)
+        .args(["wrap", "--clean-env", "--", "sh", "-c", server])
+        .env("PRIVATE_KEY", SECRET)
+        .current_dir("/")
+        .uid(65534)
+        .gid(65534)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("looked at") && said.contains("Permission denied"), "{said}");
+    assert!(!said.contains("PRIVATE_KEY"), "{said}");
+}

@@ -31,6 +31,7 @@ mod mark;
 mod pace;
 mod pass;
 mod pipes;
+mod privacy;
 mod process;
 #[cfg(target_os = "linux")]
 mod procfs;
@@ -45,6 +46,7 @@ mod terminal;
 pub use environment::Environment;
 pub use guard::Guard;
 pub use guardian::guard_main;
+pub use privacy::keep_private;
 
 /// How to start a server, and what to do with its standard error.
 ///

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::group;
+use super::privacy::keep_private;
 use super::record::{News, Record};
 
 /// From asking to killing.
@@ -20,6 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The guard process, from its start to its end. Its standard input is the pipe that [`Guard`](super::Guard) holds.
 pub fn guard_main() -> ExitCode {
+    keep_private();
     let mut known = Known::default();
     let mut buffer = [0; Record::SIZE * 64];
     loop {
