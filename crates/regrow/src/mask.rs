@@ -15,7 +15,8 @@ pub struct Mask(Option<Arc<Forms>>);
 
 struct Forms {
     texts: Vec<String>,
-    search: AhoCorasick,
+    /// None if there are too many for it, which would be gigabytes: then whole texts are masked.
+    search: Option<AhoCorasick>,
 }
 
 /// Shorter values are not masked: they would take ordinary words out of texts.
@@ -41,8 +42,7 @@ impl Mask {
             .match_kind(MatchKind::LeftmostLongest)
             .kind(Some(AhoCorasickKind::ContiguousNFA)) // The smallest: a key may have many lines.
             .build(&texts);
-        // Too many for one automaton would be gigabytes.
-        Mask(search.ok().filter(|_| !texts.is_empty()).map(|search| Arc::new(Forms { texts, search })))
+        Mask((!texts.is_empty()).then(|| Arc::new(Forms { texts, search: search.ok() })))
     }
 
     /// The secrets of these variables: the values of those whose names sound like one, and passwords in the addresses of others.
@@ -56,8 +56,9 @@ impl Mask {
     /// The text without the secrets.
     pub fn apply(&self, text: &str) -> String {
         let Some(forms) = &self.0 else { return text.to_owned() };
+        let Some(search) = &forms.search else { return MASKED.to_owned() };
         let (text, mark) = text.strip_suffix(CUT).map_or((text, ""), |text| (text, CUT));
-        let mut masked = forms.search.replace_all(text, &vec![MASKED; forms.texts.len()]);
+        let mut masked = search.replace_all(text, &vec![MASKED; forms.texts.len()]);
         if !mark.is_empty() {
             // Where it was cut, the beginning of a secret may stand.
             let begun = forms.texts.iter().filter_map(|form| beginning_at_end(form, &masked)).max();
