@@ -119,10 +119,10 @@ pub fn peak_kib(pid: u32) -> u64 {
     status_field(pid, "VmHWM:").and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// How many bytes a process has read so far, from whatever.
-pub fn bytes_read(pid: u32) -> u64 {
+/// How many bytes a process has written so far, to whatever.
+pub fn bytes_written(pid: u32) -> u64 {
     let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
-    io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap_or(0)
+    io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap_or(0)
 }
 
 /// The processor time that a process has used.

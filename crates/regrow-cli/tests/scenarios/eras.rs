@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Setup, envelope};
-use crate::evidence::{bytes_read, kill, peak_kib, slack};
+use crate::evidence::{bytes_written, kill, peak_kib, slack};
 
 const STREAM: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -263,16 +263,16 @@ fn of_token(messages: &[Value], token: u64) -> Vec<u64> {
         .collect()
 }
 
-/// At some point nothing more is taken for a client that does not read.
-fn until_full(pid: u32) {
+/// At some point nothing more is taken from the server for a client that does not read.
+fn until_full(server: u32) {
     let begun = Instant::now();
-    let (mut read, mut since) = (0, begun);
-    while read < 4 << 20 || since.elapsed() < Duration::from_millis(500) {
-        let now = bytes_read(pid);
-        if now != read {
-            (read, since) = (now, Instant::now());
+    let (mut written, mut since) = (0, begun);
+    while written < 4 << 20 || since.elapsed() < Duration::from_millis(500) {
+        let now = bytes_written(server);
+        if now != written {
+            (written, since) = (now, Instant::now());
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{read} bytes were read");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{written} bytes were written");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -288,7 +288,7 @@ fn scenario_25_a_client_that_stops_reading_blocks_only_itself() {
     let arguments = json!({ "n": COUNT, "bytes": 1_700 });
     let params = json!({ "name": "notify", "arguments": arguments, "_meta": { "progressToken": 1 } });
     let id = client.ask("tools/call", params);
-    until_full(client.pid()); // The server writes 11 MB and more.
+    until_full(client.server_pid()); // The server writes 11 MB and more.
     // Far more than the call's time, and than the server's time to show life.
     thread::sleep(Duration::from_secs(7));
     let peak = peak_kib(client.pid());
@@ -311,7 +311,7 @@ fn scenario_25_we_end_in_time_though_the_client_does_not_read() {
     client.stop_reading();
     client.begin_call("notify", json!({ "n": 15_000, "bytes": 1_000 }));
     assert!(client.journal.wait(Duration::from_secs(5), |journal| journal.runs("notify") == 1));
-    until_full(client.pid());
+    until_full(client.server_pid());
     let (code, took) = client.leave_as_hosts_do();
     assert_eq!(code, Some(1), "a call was not answered");
     assert!(took < Duration::from_millis(4300) + slack(), "{took:?}");
