@@ -186,6 +186,7 @@ fn a_server_has_no_file_of_ours_open_and_keeps_its_arguments_to_the_letter() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_server_cannot_read_our_environment_or_that_of_the_guard() {
+    use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
@@ -205,15 +206,21 @@ fn a_server_cannot_read_our_environment_or_that_of_the_guard() {
             if [ "$4" = $PPID ] && [ "$1" != $$ ]; then tr '\0' '\n' < /proc/$1/environ >&2; echo "looked at $1" >&2; fi
         done
         exit 1"#;
-    let output = Command::new(&regrow)
+    let mut running = Command::new(&regrow)
         .args(["wrap", "--clean-env", "--", "sh", "-c", server])
         .env("PRIVATE_KEY", SECRET)
         .current_dir("/")
         .uid(65534)
         .gid(65534)
-        .stdin(Stdio::null())
-        .output()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
+    // A request keeps it there until the server has said what it found.
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} });
+    writeln!(running.stdin.take().unwrap(), "{request}").unwrap();
+    let output = running.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("looked at") && said.contains("Permission denied"), "{said}");
     assert!(!said.contains("PRIVATE_KEY"), "{said}");
