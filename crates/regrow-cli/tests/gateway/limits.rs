@@ -124,14 +124,14 @@ fn more_clients_than_there_may_be_are_refused_and_told_to_come_back() {
 
 #[test]
 fn scenario_50_a_response_that_came_while_the_gateway_was_stopped_is_delivered() {
-    let place = Place::new([("one", chaos("").option("callTimeout", "4s"))]);
+    let place = Place::new([("one", chaos("").option("callTimeout", "10s"))]);
     let house = place.start();
     house.wait_for_tools("one");
     let mut guests = ERAS.map(|era| Guest::of(&house, era));
-    let calls = guests.each_mut().map(|guest| guest.begin_call("slow", json!({ "ms": 2000 })));
+    let calls = guests.each_mut().map(|guest| guest.begin_call("slow", json!({ "ms": 3000 })));
     assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("slow") == 2));
     stop(house.pid());
-    std::thread::sleep(Duration::from_secs(6)); // The deadline must pass while it is stopped.
+    std::thread::sleep(Duration::from_secs(11)); // The deadline must pass while it is stopped.
     house.signal(Signal::CONT);
     for mut call in calls {
         let answer = call.answer();

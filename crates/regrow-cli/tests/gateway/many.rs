@@ -80,12 +80,13 @@ fn a_server_that_sends_without_end_keeps_nobody_waiting() {
     }
     let _talk = guest.begin_call("talkative__notify", json!({ "n": 100_000_000 }));
     assert!(place.journal("talkative").wait(PATIENCE, |journal| journal.runs("notify") == 1));
-    let began = Instant::now();
+    let mut slowest = Duration::ZERO;
     for round in 0..1000 {
-        let text = round.to_string();
+        let (began, text) = (Instant::now(), round.to_string());
         assert_eq!(guest.call("good__echo", json!({ "text": text })), text);
+        slowest = slowest.max(began.elapsed());
     }
-    assert!(began.elapsed() < Duration::from_secs(10) + slack(), "{:?}", began.elapsed());
+    assert!(slowest < Duration::from_secs(5) + slack(), "{slowest:?}");
 }
 
 #[test]

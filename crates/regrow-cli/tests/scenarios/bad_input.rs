@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::client::Setup;
+use crate::client::{PATIENCE, Setup};
 use crate::evidence::{peak_kib, wait_until};
 
 #[test]
@@ -23,7 +23,7 @@ fn what_is_not_json_is_refused_and_the_relay_goes_on() {
     ];
     for line in garbage {
         client.send_bytes(&[line, b"\n"].concat());
-        let answer = client.next_message(Duration::from_secs(10)).expect("an answer");
+        let answer = client.next_message(PATIENCE).expect("an answer");
         assert_eq!(answer["error"]["code"], -32700, "{answer} to {line:?}");
         assert_eq!(answer["id"], Value::Null);
         assert_eq!(client.call("echo", json!({ "text": "on" })), "on");
@@ -54,7 +54,7 @@ fn what_is_json_but_no_message_is_refused_and_the_relay_goes_on() {
     ];
     for (line, id) in cases {
         client.send_line(line);
-        let answer = client.next_message(Duration::from_secs(10)).expect("an answer");
+        let answer = client.next_message(PATIENCE).expect("an answer");
         assert_eq!(answer["error"]["code"], -32600, "{answer} to {line}");
         assert_eq!(answer["id"], id, "{line}");
         assert!(answer["error"]["message"].as_str().unwrap().len() > 10, "{answer}");
@@ -77,7 +77,7 @@ fn line_ends_byte_order_marks_blank_lines_and_odd_spacing_are_borne() {
     ];
     for form in forms {
         client.send_bytes(&form);
-        let answer = client.next_message(Duration::from_secs(10)).expect("an answer");
+        let answer = client.next_message(PATIENCE).expect("an answer");
         assert_eq!((&answer["id"], &answer["result"]), (&json!(501), &json!({})), "{form:?}");
     }
     assert_eq!(unreadable(&client.journal.lines()), 0);
@@ -90,10 +90,10 @@ fn a_message_in_crumbs_is_put_together_and_a_last_one_without_an_end_counts() {
         client.send_bytes(&[*byte]);
     }
     client.send_bytes(b"\n");
-    assert_eq!(client.next_message(Duration::from_secs(10)).unwrap()["id"], 601);
+    assert_eq!(client.next_message(PATIENCE).unwrap()["id"], 601);
     client.send_bytes(br#"{"jsonrpc":"2.0","id":602,"method":"ping"}"#);
     client.leave();
-    let last = client.next_message(Duration::from_secs(10)).expect("an answer to the last line");
+    let last = client.next_message(PATIENCE).expect("an answer to the last line");
     assert_eq!(last["id"], 602, "{last}");
 }
 
@@ -113,11 +113,11 @@ fn json_a_million_deep_harms_nobody() {
         client.send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"x","params":{value}}}"#));
         assert_eq!(client.answer(id)["id"], id);
         client.send_line(&value); // A batch of one batch, or no message.
-        let answer = client.next_message(Duration::from_secs(10)).expect("an answer");
+        let answer = client.next_message(PATIENCE).expect("an answer");
         assert!(answer.to_string().contains("-32600"), "{answer:.300}");
     }
     client.send_line(&"[".repeat(1_000_000));
-    assert_eq!(client.next_message(Duration::from_secs(10)).unwrap()["error"]["code"], -32700);
+    assert_eq!(client.next_message(PATIENCE).unwrap()["error"]["code"], -32700);
     assert_eq!(client.call("echo", json!({ "text": "on" })), "on");
     assert_eq!(client.journal.starts(), 1);
 }
@@ -227,7 +227,7 @@ fn names_from_outside_cannot_forge_lines_or_drive_a_terminal() {
     client.request("tools/call", json!({ "name": name, "arguments": {} }));
     let id = client.ask("tools/call", json!({ "name": "hang", "arguments": {}, "title": name }));
     client.notify("notifications/\u{1b}[2J\nforged", json!({}));
-    assert!(client.journal.wait(Duration::from_secs(5), |journal| journal.runs("hang") == 1));
+    assert!(client.journal.wait(PATIENCE, |journal| journal.runs("hang") == 1));
     crate::evidence::kill(client.server_pid(), rustix::process::Signal::KILL);
     client.failure(id);
     client.wait_for_log(0, "ready (session 2)");

@@ -165,7 +165,7 @@ fn scenario_08_fifty_handshakes_that_are_never_answered_end_at_their_limit_and_l
     let began = Instant::now();
     let answer = client.request("initialize", hello());
     let took = began.elapsed();
-    assert!((Duration::from_millis(280)..Duration::from_secs(2)).contains(&took), "{took:?}");
+    assert!((Duration::from_millis(280)..Duration::from_secs(2) + slack()).contains(&took), "{took:?}");
     assert!(
         text(&answer).starts_with("chaos: the server did not answer the handshake within 0.3 s"),
         "{answer}"

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::client::{Client, Setup, envelope};
+use crate::client::{Client, PATIENCE, Setup, envelope};
 use crate::evidence::{bytes_written, kill, peak_kib, slack};
 
 const STREAM: &str = "io.modelcontextprotocol/subscriptionId";
@@ -75,7 +75,7 @@ fn scenario_24_a_server_that_dies_of_a_discover_is_found_legacy_on_a_fresh_proce
 fn scenario_24_a_client_that_gives_up_on_its_discover_may_shake_hands_on_the_same_process() {
     let mut client = Setup::plan("silent-discover").start();
     let discover = client.ask_modern("server/discover", json!({}));
-    assert!(client.journal.wait(Duration::from_secs(5), |journal| journal.requests("server/discover") == 1));
+    assert!(client.journal.wait(PATIENCE, |journal| journal.requests("server/discover") == 1));
     client.shake_hands();
     assert_eq!(client.call("echo", json!({ "text": "legacy" })), "legacy");
     assert_eq!(client.journal.starts(), 1);
@@ -166,9 +166,7 @@ fn scenario_25_a_listen_stream_stays_open_through_deaths_and_keeps_its_id() {
     listen(&mut client, json!(77), json!({ "resourceSubscriptions": ["chaos://life"] }));
     for lives in 2..=4 {
         kill_server(&mut client);
-        assert!(
-            client.journal.wait(Duration::from_secs(10), |j| j.requests("subscriptions/listen") == 2 * lives)
-        );
+        assert!(client.journal.wait(PATIENCE, |j| j.requests("subscriptions/listen") == 2 * lives));
         let answer = client.call_modern("touch", json!({}));
         assert_eq!(text_of(&answer), "1", "it listens again, once");
         let update = client.wait_for("notifications/resources/updated");
@@ -205,9 +203,7 @@ fn scenario_25_planned_restarts_do_not_wait_for_a_stream_nor_end_it() {
         client.restart();
     }
     assert!(began.elapsed() < Duration::from_secs(10) + slack(), "{:?}", began.elapsed());
-    assert!(
-        client.journal.wait(Duration::from_secs(5), |journal| journal.requests("subscriptions/listen") == 4)
-    );
+    assert!(client.journal.wait(PATIENCE, |journal| journal.requests("subscriptions/listen") == 4));
     client.call_modern("change", json!({}));
     let change = client.wait_for("notifications/tools/list_changed");
     assert_eq!(change["params"]["_meta"][STREAM], "s");
@@ -215,7 +211,7 @@ fn scenario_25_planned_restarts_do_not_wait_for_a_stream_nor_end_it() {
 
     // A stream that the client ends is not opened again.
     client.notify("notifications/cancelled", json!({ "requestId": "s" }));
-    assert!(client.journal.wait(Duration::from_secs(5), |journal| journal.cancelled().len() == 1));
+    assert!(client.journal.wait(PATIENCE, |journal| journal.cancelled().len() == 1));
     client.restart();
     client.call_modern("change", json!({}));
     assert_eq!(client.journal.requests("subscriptions/listen"), 4);
@@ -310,7 +306,7 @@ fn scenario_25_we_end_in_time_though_the_client_does_not_read() {
     let mut client = Setup::plan("").connect();
     client.stop_reading();
     client.begin_call("notify", json!({ "n": 15_000, "bytes": 1_000 }));
-    assert!(client.journal.wait(Duration::from_secs(5), |journal| journal.runs("notify") == 1));
+    assert!(client.journal.wait(PATIENCE, |journal| journal.runs("notify") == 1));
     until_full(client.server_pid());
     let (code, took) = client.leave_as_hosts_do();
     assert_eq!(code, Some(1), "a call was not answered");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::client::Setup;
+use crate::client::{PATIENCE, Setup};
 use crate::evidence::kill;
 
 /// One fault more would park.
@@ -57,7 +57,7 @@ fn scenario_19_a_real_fault_among_the_noise_is_charged_once() {
 fn scenario_19_calls_in_flight_finish_before_a_planned_restart_and_new_ones_wait_for_it() {
     let mut client = Setup::plan("").connect();
     let early = client.begin_call("slow", json!({ "ms": 600, "key": "early" }));
-    assert!(client.journal.wait(Duration::from_secs(5), |journal| journal.runs_with("slow", "early") == 1));
+    assert!(client.journal.wait(PATIENCE, |journal| journal.runs_with("slow", "early") == 1));
     kill(client.pid(), Signal::HUP);
     let late: Vec<u64> =
         (0..10).map(|n| client.begin_call("count", json!({ "key": format!("late-{n}") }))).collect();
@@ -182,7 +182,7 @@ fn a_watched_file_that_is_replaced_again_and_again_is_still_watched() {
 fn a_restart_may_be_asked_for_before_the_client_has_shaken_hands() {
     let mut client = Setup::plan("").start();
     client.wait_for_log(0, "starting the server (session 1)");
-    assert!(client.journal.wait(Duration::from_secs(5), |journal| journal.starts() == 1));
+    assert!(client.journal.wait(PATIENCE, |journal| journal.starts() == 1));
     kill(client.pid(), Signal::HUP);
     client.wait_for_log(0, "starting the server (session 2)");
     client.shake_hands();

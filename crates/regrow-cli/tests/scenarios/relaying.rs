@@ -6,10 +6,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::client::{Client, Setup};
+use crate::client::{Client, PATIENCE, Setup};
 use crate::evidence::{kill, stop};
-
-const SOON: Duration = Duration::from_secs(10);
 
 fn kill_server(client: &mut Client) {
     let from = client.log().len();
@@ -159,7 +157,7 @@ fn an_id_comes_back_as_it_was_sent() {
         ["1", "\"1\"", "1.0", "\"\"", "-7", "123456789012345678901234567890", "\"a\\u0062\\n\"", "\"\u{e9}\""]
     {
         client.send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
-        let line = client.next_line(SOON).expect("an answer");
+        let line = client.next_line(PATIENCE).expect("an answer");
         assert!(line.contains(&format!("\"id\":{id}")), "{line} to {id}");
     }
 }
@@ -175,7 +173,7 @@ fn two_requests_in_flight_with_the_same_or_a_similar_id_are_both_answered() {
     client.send(call(json!("5"), "b", 200));
     client.send(call(json!(5), "c", 100));
     let mut ids: Vec<Value> =
-        (0..3).map(|_| client.next_message(SOON).expect("an answer")["id"].clone()).collect();
+        (0..3).map(|_| client.next_message(PATIENCE).expect("an answer")["id"].clone()).collect();
     ids.sort_by_key(Value::to_string);
     assert_eq!(ids, [json!("5"), json!(5), json!(5)]);
     assert_eq!(client.journal.runs("count"), 3);
@@ -189,9 +187,9 @@ fn two_requests_in_flight_with_the_same_or_a_similar_id_are_both_answered() {
     // A cancellation means the newest.
     client.send(call(json!(6), "older", 700));
     client.send(call(json!(6), "newer", 60_000));
-    assert!(client.journal.wait(SOON, |journal| journal.runs("count") == 5));
+    assert!(client.journal.wait(PATIENCE, |journal| journal.runs("count") == 5));
     client.notify("notifications/cancelled", json!({ "requestId": 6 }));
-    let answer = client.next_message(SOON).expect("the older is answered");
+    let answer = client.next_message(PATIENCE).expect("the older is answered");
     assert_eq!(answer["id"], 6);
     assert_eq!(client.journal.cancelled().len(), 1);
     client.call("echo", json!({ "text": "on" }));
@@ -203,10 +201,10 @@ fn a_cancelled_call_gets_no_answer_and_the_server_is_told_under_its_own_id() {
     let mut client = Setup::plan("").connect();
     client.call("echo", json!({ "text": "so that ids differ" }));
     let id = client.begin_call("slow", json!({ "ms": 60_000, "key": "k" }));
-    assert!(client.journal.wait(SOON, |journal| journal.runs("slow") == 1));
+    assert!(client.journal.wait(PATIENCE, |journal| journal.runs("slow") == 1));
     let wire = client.journal.request_ids("tools/call").pop().unwrap();
     client.notify("notifications/cancelled", json!({ "requestId": id, "reason": "enough" }));
-    assert!(client.journal.wait(SOON, |journal| journal.cancelled() == [wire.clone()]));
+    assert!(client.journal.wait(PATIENCE, |journal| journal.cancelled() == [wire.clone()]));
     client.call("echo", json!({ "text": "on" }));
     assert_eq!(client.seen(), Vec::<Value>::new());
 
@@ -278,7 +276,7 @@ fn a_batch_is_answered_with_one_array() {
         7,
         { "jsonrpc": "2.0", "id": 33, "method": "no/such" },
     ]));
-    let answers = client.next_message(SOON).expect("an array");
+    let answers = client.next_message(PATIENCE).expect("an array");
     let mut codes: Vec<(Value, Value)> = answers
         .as_array()
         .expect("an array")
@@ -297,7 +295,9 @@ fn a_batch_is_answered_with_one_array() {
         ]
     );
     assert!(
-        client.journal.wait(SOON, |journal| journal.notifications("notifications/roots/list_changed") == 1)
+        client
+            .journal
+            .wait(PATIENCE, |journal| journal.notifications("notifications/roots/list_changed") == 1)
     );
 
     // Notifications alone get no answer at all; a cancelled member gets none inside the array.
@@ -306,9 +306,9 @@ fn a_batch_is_answered_with_one_array() {
         call(34, "slow", json!({ "ms": 60_000 })),
         call(35, "echo", json!({ "text": "kept" }))
     ]));
-    assert!(client.journal.wait(SOON, |journal| journal.runs("slow") == 2));
+    assert!(client.journal.wait(PATIENCE, |journal| journal.runs("slow") == 2));
     client.notify("notifications/cancelled", json!({ "requestId": 34 }));
-    let answers = client.next_message(SOON).expect("an array");
+    let answers = client.next_message(PATIENCE).expect("an array");
     assert_eq!(answers.as_array().expect("an array").len(), 1, "{answers}");
     assert_eq!(answers[0]["id"], 35);
 }
@@ -325,7 +325,7 @@ fn a_batch_that_a_death_interrupts_is_answered_all_the_same() {
         call(42, "die", json!({ "how": "kill", "key": "b" })),
         { "jsonrpc": "2.0", "id": 43, "method": "tools/list" },
     ]));
-    let answers = client.next_message(SOON).expect("an array");
+    let answers = client.next_message(PATIENCE).expect("an array");
     let of = |id: u64| {
         answers.as_array().unwrap().iter().find(|a| a["id"] == id).unwrap_or_else(|| panic!("{answers}"))
     };
