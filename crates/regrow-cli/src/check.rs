@@ -102,6 +102,11 @@ async fn check(options: &Check, wanted: Wanted) -> io::Result<u8> {
     let mut told_to_end = std::pin::pin!(told_to_end);
     loop {
         tokio::select! {
+            biased;
+            signal = &mut told_to_end, if ended_by.is_none() => {
+                ended_by = Some(signal);
+                stop.send_replace(true);
+            }
             visited = visits.join_next() => match visited {
                 Some(visited) => {
                     let (number, finding) = visited.map_err(io::Error::other)?;
@@ -110,10 +115,6 @@ async fn check(options: &Check, wanted: Wanted) -> io::Result<u8> {
                 }
                 None => break,
             },
-            signal = &mut told_to_end, if ended_by.is_none() => {
-                ended_by = Some(signal);
-                stop.send_replace(true);
-            }
             () = progress.tick() => {}
         }
     }

@@ -37,13 +37,14 @@ async fn demo(options: Demo) -> io::Result<u8> {
     let mut show = Show::new(Stage::start(teller.clone())?, teller.clone());
     let wrap_ended = show.stage.watch_end();
     let left_early = tokio::select! {
+        biased;
+        signal = told_to_end => Some(ENDED_BY_SIGNAL + signal),
+        () = teller.reader_left(), if !options.json => Some(DONE),
         () = acts::play(&mut show) => None,
         () = wrap_ended => {
             show.break_promise("`regrow wrap` outlives its servers");
             None
         }
-        () = teller.reader_left(), if !options.json => Some(DONE),
-        signal = told_to_end => Some(ENDED_BY_SIGNAL + signal),
     };
     let summary = show.end().await;
     if let Some(code) = left_early {

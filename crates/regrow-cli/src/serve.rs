@@ -164,6 +164,7 @@ impl Overseer {
     async fn oversee(&mut self, gateway: &Gateway) {
         loop {
             tokio::select! {
+                biased;
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
                 _ = self.hangup.recv() => {}
@@ -176,6 +177,7 @@ impl Overseer {
     /// Resolves when we are told to end once more.
     async fn told_again(&mut self) {
         tokio::select! {
+            biased;
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }

@@ -14,6 +14,7 @@ pub(crate) fn told_to_end() -> io::Result<impl Future<Output = u8>> {
     let mut terminate = signal(SignalKind::terminate())?;
     Ok(async move {
         tokio::select! {
+            biased;
             _ = hangup.recv() => 1,
             _ = interrupt.recv() => 2,
             _ = terminate.recv() => 15,

@@ -92,6 +92,8 @@ async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) 
         let mut relayed = std::pin::pin!(relay(&*upstream, &port, input));
         loop {
             tokio::select! {
+                biased;
+                () = told_to_end.recv() => break Manner::Told,
                 ended = &mut relayed => match ended {
                     Ok(()) => break Manner::ClientLeft,
                     Err(error) => {
@@ -99,7 +101,6 @@ async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) 
                         break Manner::ClientLeft;
                     }
                 },
-                () = told_to_end.recv() => break Manner::Told,
                 _ = told_to_restart.recv() => connection.reconnect(Orderer::Person),
                 () = watch.next() => {
                     tracing::info!("a watched file has changed");
@@ -109,6 +110,7 @@ async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) 
         }
     };
     tokio::select! {
+        biased;
         _ = connection.close_in(manner) => {}
         () = told_to_end.recv() => {
             connection.close_in(Manner::Told).await;
@@ -170,6 +172,7 @@ impl ToldToEnd {
 
     async fn recv(&mut self) {
         tokio::select! {
+            biased;
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }

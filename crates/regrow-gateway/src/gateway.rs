@@ -4,7 +4,7 @@ mod announce;
 mod operator;
 mod reload;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
@@ -40,7 +40,7 @@ pub(crate) struct Inside {
     leaving: Mutex<Vec<Weak<Server>>>,
     /// By scope: all, or the server.
     directories: Mutex<HashMap<Option<Key>, Together>>,
-    clients: Mutex<HashMap<u64, Weak<Client>>>,
+    clients: Mutex<BTreeMap<u64, Weak<Client>>>,
     numbers: AtomicU64,
     is_closing: AtomicBool,
 }

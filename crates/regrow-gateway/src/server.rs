@@ -5,17 +5,17 @@ mod report;
 mod tending;
 mod turns;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use regrow::core::{Fault, Manner, Outlook, State as Lifecycle};
+use regrow::watch;
 use regrow::{Builder, CallError, Connection, ErrorKind, Inbox, Status};
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::list::List;
 use regrow_protocol::method;
 use regrow_protocol::version::Era;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -77,7 +77,7 @@ struct State {
     is_ended: bool,
     catalog_connection: Option<CatalogConnection>,
     /// Shared connections of principals other than the first.
-    shared: HashMap<Principal, Weak<SharedSession>>,
+    shared: BTreeMap<Principal, Weak<SharedSession>>,
     /// The connections that clients have for themselves.
     own: Vec<Connection>,
 }
@@ -209,6 +209,7 @@ impl Server {
                 let _ = connection.status().wait_for(has_failed).await;
             };
             tokio::select! {
+                biased;
                 () = listed => {}
                 () = failed => {}
                 () = sleep_until(until) => {}

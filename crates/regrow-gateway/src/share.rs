@@ -14,7 +14,7 @@ mod subscriptions;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub struct SharedSession {
 #[derive(Default)]
 struct State {
     last: u64,
-    members: HashMap<u64, Arc<Member>>,
+    members: BTreeMap<u64, Arc<Member>>,
     levels: Levels,
     subscriptions: Subscriptions,
 }

@@ -115,6 +115,7 @@ pub(crate) async fn expire(connection: Connection, usage: Arc<Usage>, idle: Dura
     // It is closed before that when its client leaves.
     let closed = async { status.wait_for(|status| status.is_closed()).await.is_ok() };
     tokio::select! {
+        biased;
         _ = closed => {}
         () = usage.unused_for(idle) => {
             usage.retire(); // A call that comes while it closes is for another one.

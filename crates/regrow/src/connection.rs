@@ -30,7 +30,7 @@ use bytes::Bytes;
 use regrow_core::{Delivery, Epoch, Event, Manner, Orderer, Outlook};
 use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::Value;
-use tokio::sync::{broadcast, oneshot, watch};
+use tokio::sync::{broadcast, oneshot};
 
 use crate::call::{Caller, Outcome, Pending, Reply, Request};
 use crate::error::{CallError, ErrorKind};
@@ -38,6 +38,7 @@ use crate::inbox::{Incoming, IncomingMessages, Queue};
 use crate::notice::{Notice, Notices, Status};
 use crate::transport::Transport;
 use crate::upstream::{FarSide, Hello, Upstream, Welcome};
+use crate::watch;
 use forward::forward;
 use shared::Shared;
 use weak::WeakConnection;

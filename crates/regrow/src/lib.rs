@@ -60,6 +60,7 @@
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod transport;
+pub mod watch;
 
 mod bridge;
 mod call;

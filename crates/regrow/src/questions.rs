@@ -1,6 +1,6 @@
 //! What servers have asked a client, and the client has not answered yet.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use regrow_core::Epoch;
@@ -16,7 +16,7 @@ const MAX_OPEN: usize = 4096;
 /// client must never mix them up.
 #[derive(Debug, Default)]
 pub struct Questions {
-    open: HashMap<u64, Question>,
+    open: BTreeMap<u64, Question>,
     last: u64,
 }
 
@@ -73,7 +73,8 @@ impl Questions {
         self.open.remove(&ours.as_number()?).map(|question| (question.epoch, question.id))
     }
 
-    /// The client can answer nothing any more. Gives the answers that end what it was asked: session, id and line of each.
+    /// The client can answer nothing any more. Gives the answers that end what it was asked, oldest first: session,
+    /// id and line of each.
     pub fn give_up(&mut self) -> Vec<(Epoch, RawId, Bytes)> {
         let open = std::mem::take(&mut self.open).into_values();
         open.map(|question| {
@@ -93,10 +94,7 @@ impl Questions {
 
     /// The session is lost. Gives what the client need not answer any more, oldest first.
     pub fn lose(&mut self, epoch: Epoch) -> Vec<RawId> {
-        let mut over: Vec<u64> =
-            self.open.iter().filter(|(_, asked)| asked.epoch == epoch).map(|(&ours, _)| ours).collect();
-        over.sort_unstable();
-        self.open.retain(|_, asked| asked.epoch != epoch);
-        over.into_iter().map(RawId::from).collect()
+        let over = self.open.extract_if(.., |_, asked| asked.epoch == epoch);
+        over.map(|(ours, _)| RawId::from(ours)).collect()
     }
 }

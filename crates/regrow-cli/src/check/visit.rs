@@ -54,9 +54,10 @@ pub(super) async fn visit(
     let mut notices = connection.notices();
     let deadline = Instant::now() + timeout + GRACE;
     let outcome = tokio::select! {
+        biased;
+        _ = stopped.wait_for(|stopped| *stopped) => Err(Failure::Stopped),
         outcome = examine(&connection, &mut notices, &stderr, &mut finding) => outcome,
         () = sleep_until(deadline) => Err(Failure::Late),
-        _ = stopped.wait_for(|stopped| *stopped) => Err(Failure::Stopped),
     };
     let manner = if matches!(outcome, Err(Failure::Stopped)) { Manner::Told } else { Manner::ClientLeft };
     connection.close_in(manner).await;
@@ -112,6 +113,7 @@ async fn examine(
         return Ok(());
     }
     let tools = tokio::select! {
+        biased;
         tools = count_tools(connection) => tools?,
         fault = first_fault(notices) => return Err(Failure::Fault(fault)),
     };

@@ -92,6 +92,7 @@ pub(super) async fn serve(
     gateway.close();
     let _ = stop.send(()); // Unless it has ended by itself.
     tokio::select! {
+        biased;
         ended = timeout(options.drain_timeout, serving) => if ended.is_err() {
             tracing::warn!("not all calls have ended in time");
         },

@@ -23,15 +23,17 @@ pub(super) async fn serve(options: &Serve, gateway: Gateway, mut overseer: Overs
     let inbox: Arc<dyn Inbox> = port.clone();
     let guest = gateway.admit(&Scope::All, Principal::default(), inbox).map_err(io::Error::other)?;
     let manner = tokio::select! {
+        biased;
+        () = overseer.oversee(&gateway) => Manner::Told,
         relayed = relay(&*guest, &port, client::input()?) => {
             if let Err(error) = relayed {
                 tracing::warn!("reading from the client failed: {error}");
             }
             Manner::ClientLeft
         }
-        () = overseer.oversee(&gateway) => Manner::Told,
     };
     tokio::select! {
+        biased;
         () = gateway.shutdown(manner, |_, _| {}) => {}
         () = overseer.told_again() => gateway.shutdown(Manner::Told, |_, _| {}).await,
     }

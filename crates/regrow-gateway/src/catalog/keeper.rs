@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use regrow::Connection;
 use regrow::core::State;
+use regrow::watch;
 use regrow_protocol::list::List;
 use regrow_protocol::version::Era;
-use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 

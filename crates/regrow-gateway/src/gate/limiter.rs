@@ -183,6 +183,7 @@ impl<K: Send + 'static> Inner<K> {
             match next {
                 None => changed.await,
                 Some(next) => tokio::select! {
+                    biased;
                     () = changed => {}
                     () = sleep_until(next) => {}
                 },

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Weak};
 
+use regrow::watch;
 use regrow::{CallError, Connection, ErrorKind};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::list::List;
 use regrow_protocol::text::escape;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::{Server, tending};

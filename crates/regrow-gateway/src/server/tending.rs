@@ -51,6 +51,7 @@ pub(super) async fn tend(server: Weak<Server>, connection: Connection) {
             }
         };
         tokio::select! {
+            biased;
             changed = status.changed() => if changed.is_err() { return },
             () = tending.ended.notified() => tending.pause().await,
             () = unused => {

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use regrow::core::{Epoch, Notice as What};
+use regrow::watch;
 use regrow::{Connection, Notice, Notices, Status};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Stats, lock};

@@ -186,7 +186,7 @@ impl Process for Fake {
 /// A catalog that is kept fresh over a connection to a fake.
 pub struct Kept {
     pub connection: Connection,
-    pub catalog: Arc<watch::Sender<Arc<Catalog>>>,
+    pub catalog: Arc<regrow::watch::Sender<Arc<Catalog>>>,
     pub keeper: Keeper,
 }
 
@@ -194,7 +194,7 @@ impl Kept {
     /// The connection is not started yet.
     pub fn new(fake: &Fake, era: Era) -> Kept {
         let connection = connection(fake, era);
-        let catalog = Arc::new(watch::Sender::new(Arc::new(Catalog::default())));
+        let catalog = Arc::new(regrow::watch::Sender::new(Arc::new(Catalog::default())));
         let keeper = Keeper::start(connection.clone(), catalog.clone());
         Kept { connection, catalog, keeper }
     }

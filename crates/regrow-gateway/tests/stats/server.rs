@@ -53,6 +53,7 @@ impl Transport for Server {
         let serving = running.clone();
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 _ = serving.death() => {}
                 () = serve(stdin, stdout) => serving.die(Fault::Exited { code: 0 }),
             }

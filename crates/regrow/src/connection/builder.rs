@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use regrow_core::Policy;
 use regrow_protocol::version::Era;
 use serde_json::json;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast;
 
 use super::era::Greeting;
 use super::owner::Owner;
@@ -18,6 +18,7 @@ use crate::inbox::{Inbox, Queue};
 use crate::mask::Mask;
 use crate::transport::{MAX_LINE, Transport};
 use crate::upstream::Hello;
+use crate::watch;
 
 /// Observers may fall behind by so many notices.
 const NOTICES: usize = 64;

@@ -1,16 +1,17 @@
 //! The exchanges of a session over HTTP: each message is carried by a task of its own, and none waits for another.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use regrow_core::{CallId, Fault};
 use regrow_protocol::frame::Frame;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::transport::{Exchanges, Receipt};
+use crate::watch;
 
 /// At most this many messages that want no response are on their way at once.
 const MAX_NOTES: usize = 1024;
@@ -20,10 +21,10 @@ pub(crate) struct ExchangeSet {
     pub(crate) exchanges: Arc<dyn Exchanges>,
     /// Starts the task of an exchange.
     spawn: SpawnExchange,
-    calls: HashMap<CallId, JoinHandle<()>>,
+    calls: BTreeMap<CallId, JoinHandle<()>>,
     /// Exchanges that were told to stop: on another thread they may not have, yet.
     stopping: Vec<JoinHandle<()>>,
-    notes: HashMap<u64, (usize, JoinHandle<()>)>,
+    notes: BTreeMap<u64, (usize, JoinHandle<()>)>,
     last_note: u64,
     queued: usize,
     /// Hears what the server says outside of every exchange.
@@ -66,9 +67,9 @@ impl ExchangeSet {
         ExchangeSet {
             exchanges,
             spawn,
-            calls: HashMap::new(),
+            calls: BTreeMap::new(),
             stopping: vec![],
-            notes: HashMap::new(),
+            notes: BTreeMap::new(),
             last_note: 0,
             queued: 0,
             listener: None,
@@ -136,8 +137,8 @@ impl ExchangeSet {
 
     /// Stops everything. Nothing is left of an exchange once its task has ended.
     pub(crate) fn stop(&mut self) -> Vec<JoinHandle<()>> {
-        let notes = self.notes.drain().map(|(_, (_, task))| task);
-        let mut tasks: Vec<_> = self.calls.drain().map(|(_, task)| task).chain(notes).collect();
+        let notes = std::mem::take(&mut self.notes).into_values().map(|(_, task)| task);
+        let mut tasks: Vec<_> = std::mem::take(&mut self.calls).into_values().chain(notes).collect();
         tasks.extend(self.listener.take());
         tasks.iter().for_each(JoinHandle::abort);
         tasks.append(&mut self.stopping);
@@ -147,7 +148,7 @@ impl ExchangeSet {
     /// The server has forgotten the session: only the exchanges of these calls go on. Returns what must end before the others have.
     pub(crate) fn retire(&mut self, keeps: impl Fn(CallId) -> bool) -> Vec<JoinHandle<()>> {
         self.counts.store(false, Ordering::Relaxed);
-        let kept = self.calls.extract_if(|id, _| keeps(*id)).collect();
+        let kept = self.calls.extract_if(.., |id, _| keeps(*id)).collect();
         let tasks = self.stop();
         self.calls = kept;
         tasks

@@ -210,6 +210,7 @@ async fn ask_twice(shared: &Shared, epoch: Epoch, params: &Bytes) -> Option<Resu
     }
     let either = async {
         tokio::select! {
+            biased;
             answer = first => answer,
             answer = discover(shared, epoch, params) => answer,
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use regrow_core::{
     Epoch, Event, Facts, Failure, FailureKind, Fault, Ladder, Manner, Notice as What, Output, State, Time,
 };
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, sleep_until};
 
@@ -20,6 +20,7 @@ use super::shared::Shared;
 use crate::call::{Pending, shielded};
 use crate::notice::{Notice, Status};
 use crate::transport::{self, Transport};
+use crate::watch;
 
 /// The lines of stderr that an error carries at most: of the first,
 const FIRST_LINES: usize = 5;
@@ -88,7 +89,7 @@ impl Owner {
         let retired = self.shared.lock().stop_retired();
         ended(retired).await;
         shielded(|| self.shared.inbox.over());
-        self.closed.send_replace(Some(self.report.clone()));
+        self.closed.send(Some(self.report.clone()));
     }
 
     /// Waits until something has happened, or a deadline has come.
@@ -104,6 +105,7 @@ impl Owner {
         };
         match deadline {
             Some(deadline) => tokio::select! {
+                biased; // Both lead to the same: events first, then deadlines.
                 () = self.shared.wake.notified() => {}
                 () = sleep_until(self.shared.instant(deadline)) => {}
             },

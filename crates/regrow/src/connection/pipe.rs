@@ -119,14 +119,15 @@ impl Reader {
         let mut exited = self.process.exited();
         loop {
             let line = tokio::select! {
+                biased; // Lines come last: a flood must not hide an end. After an end, the rest is read without waiting.
+                () = self.signals.finish.notified() => return End::Finished,
+                fault = &mut exited => return End::Exited(fault),
+                () = self.signals.broken.notified() => return End::InputClosed,
                 line = read_line(&mut self.lines, &mut self.output) => match line {
                     Ok(Some(line)) => line,
                     Ok(None) => return End::Eof,
                     Err(error) => return End::Broken(error),
                 },
-                fault = &mut exited => return End::Exited(fault),
-                () = self.signals.broken.notified() => return End::InputClosed,
-                () = self.signals.finish.notified() => return End::Finished,
             };
             self.shared.hear();
             let bytes = line.bytes();
@@ -155,9 +156,10 @@ impl Reader {
     /// Reads nothing until then. The server's death must be seen all the same.
     async fn pause(&mut self, exited: &mut BoxFuture<Fault>, until: impl Future<Output = ()>) -> Option<End> {
         let end = tokio::select! {
-            () = until => None,
-            fault = exited => Some(End::Exited(fault)),
+            biased;
             () = self.signals.finish.notified() => Some(End::Finished),
+            fault = exited => Some(End::Exited(fault)),
+            () = until => None,
         };
         self.shared.hear();
         end

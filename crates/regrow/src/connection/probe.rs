@@ -7,7 +7,6 @@ use bytes::Bytes;
 use regrow_core::{Epoch, Event, Fault, Reach, Time};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{error_code, method};
-use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::era::{Greeting, enveloped};
@@ -15,6 +14,7 @@ use super::shared::Shared;
 use crate::call::Outcome;
 use crate::error::CallError;
 use crate::transport::Exchanges;
+use crate::watch;
 use crate::within::within;
 
 /// A server that does not answer the question may still show life below the protocol.
@@ -35,6 +35,7 @@ pub(crate) async fn probe(shared: Arc<Shared>, epoch: Epoch, now: Time) {
     let heard = match exchanges {
         None => asked.await,
         Some(exchanges) => tokio::select! {
+            biased;
             heard = asked => match heard {
                 // The connection may have been closed under the question, as idle ones are. Another one tells.
                 ProbeResult::Fault(Fault::Broken { .. } | Fault::AnswerCut) => check_reachable(&shared, exchanges).await,
@@ -120,7 +121,7 @@ pub(crate) async fn is_forgotten(shared: &Arc<Shared>, epoch: Epoch) -> bool {
             let (tell, answer) = watch::channel(None);
             exchanges.asking = Some(answer.clone());
             let shared = shared.clone();
-            tokio::spawn(async move { tell.send_replace(Some(ask_for_session(&shared, epoch).await)) });
+            tokio::spawn(async move { tell.send(Some(ask_for_session(&shared, epoch).await)) });
             answer
         })
     };

@@ -104,6 +104,7 @@ impl Proc {
             self.kill();
         };
         tokio::select! {
+            biased;
             _ = self.death() => {}
             () = steps => {}
         }

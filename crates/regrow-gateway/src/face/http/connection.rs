@@ -89,6 +89,7 @@ async fn speak_http2(
         }
     };
     tokio::select! {
+        biased;
         () = finish(connection, watcher) => {}
         () = silent => tracing::debug!("a client connected and asked nothing"),
     }

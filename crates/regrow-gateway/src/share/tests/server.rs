@@ -182,6 +182,7 @@ impl Transport for Server {
         };
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 _ = exited.wait_for(Option::is_some) => {}
                 ((), ()) = async { tokio::join!(reads, writes) } => {}
             }

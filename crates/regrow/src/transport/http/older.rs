@@ -73,6 +73,7 @@ impl Older {
         let sending = link.send(Outgoing::post(self.endpoint.clone(), bytes, errand.handler.clone()));
         tokio::pin!(sending);
         tokio::select! {
+            biased;
             reply = &mut sending => reply,
             // What the server says to the message itself tells whether that has arrived.
             fault = self.stream.end() => timeout(LAST_WORD, sending).await.unwrap_or(Err(fault)),

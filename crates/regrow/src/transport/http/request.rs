@@ -158,6 +158,7 @@ impl HttpLink {
         let sending = self.client.inner.execute(request);
         let response = match (self.http.limits.header.filter(|_| !outgoing.blocks), left) {
             (Some(limit), Some(left)) => tokio::select! {
+                biased;
                 response = sending => response,
                 () = late(left, limit) => return Err(Fault::Stalled { after: limit }),
             },

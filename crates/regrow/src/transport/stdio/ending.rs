@@ -93,6 +93,7 @@ pub(super) async fn end<T>(
         // Nobody tells us of the end of those who are not our children.
         let next_look = if is_dead { now + pauses.next().unwrap_or(LONGEST_PAUSE) } else { next_step };
         tokio::select! {
+            biased;
             Ok(()) = news.changed(), if !is_dead => {}
             Ok(()) = times.changed() => {}
             () = sleep_until(next_step.min(next_look)) => {}
