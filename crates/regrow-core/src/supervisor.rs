@@ -92,7 +92,8 @@ impl<R> Supervisor<R> {
 
     /// Whether a tick would find nothing to do, and so needs no facts.
     pub fn is_idle(&self, now: Time) -> bool {
-        self.deadline().is_none_or(|due| due > now) && !self.is_demanded() && !self.is_drained()
+        let is_due = self.deadline().is_some_and(|due| due <= now) || self.grace.is_reading();
+        !is_due && !self.is_demanded() && !self.is_drained()
     }
 
     /// Whether calls wait for a session, and something must be done about that.

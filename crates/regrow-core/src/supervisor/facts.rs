@@ -18,6 +18,8 @@ pub struct Facts {
     pub knows_era: bool,
     /// Whether a client waits for what the server says or does on its own: subscriptions, tasks.
     pub listening: bool,
+    /// Whether its reader was asked to read what is there ([`Output::CatchUp`](super::Output::CatchUp)), and has not.
+    pub behind: bool,
 }
 
 impl Default for Facts {
@@ -30,6 +32,7 @@ impl Default for Facts {
             exchanges: None,
             knows_era: false,
             listening: false,
+            behind: false,
         }
     }
 }

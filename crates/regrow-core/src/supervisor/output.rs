@@ -22,6 +22,8 @@ pub enum Output<R> {
     Settled(Epoch, Fault),
     /// The server has forgotten this session. Calls with an open exchange keep it; for the others it is the same.
     Retired(Epoch),
+    /// Regrow was late: read what is there on this session, and report that ([`Facts::behind`](super::Facts::behind)).
+    CatchUp(Epoch),
     /// Calls whose pause is over wait for their turn on this session.
     Dispatch(Epoch),
     /// This call has reached its deadline: withdraw it, and tell its caller.

@@ -2,6 +2,7 @@
 
 use super::{Facts, FailureKind, Output, Supervisor, Transition};
 use crate::event::{Effect, Event, Notice};
+use crate::grace::Judgement;
 use crate::{Ended, Fault, State, Time};
 use std::sync::Arc;
 
@@ -29,11 +30,15 @@ impl<'a, R> Turn<'a, R> {
         let now = self.now;
         let due = self.on.due.take().into_iter().chain(self.on.awaited).min();
         // Nobody is told that nothing came before what came is read.
-        if self.on.grace.is_over(now, due) {
-            if self.on.lifecycle.deadline().is_some_and(|deadline| deadline <= now) {
-                self.step(Event::Tick);
+        match self.on.grace.judge(now, due, self.facts.behind) {
+            Judgement::Now => {
+                if self.on.lifecycle.deadline().is_some_and(|deadline| deadline <= now) {
+                    self.step(Event::Tick);
+                }
+                self.expire();
             }
-            self.expire();
+            Judgement::Later => {}
+            Judgement::CatchUp => self.outputs.push(Output::CatchUp(self.on.lifecycle.epoch())),
         }
         if self.on.ledger.end_pauses(now) {
             self.outputs.extend(self.on.ledger.open_session().map(Output::Dispatch));

@@ -459,8 +459,8 @@ const MUTANTS: [Mutant; 56] = [
     mutant(
         "a call times out before what arrived in a sleep is read",
         "supervisor/turn.rs",
-        "if self.on.grace.is_over(now, due) {",
-        "if true {",
+        "match self.on.grace.judge(now, due, self.facts.behind) {",
+        "match Judgement::Now {",
         "liveness",
         "P2",
     ),

@@ -29,6 +29,7 @@ impl World {
             exchanges: scope.exchanges().then(|| written.map(|owed| owed.id).collect()),
             knows_era: self.truth.account.was_ready,
             listening: false,
+            behind: false,
         }
     }
 
@@ -91,7 +92,8 @@ impl World {
 
     fn carry_out(&mut self, scope: &Scope, output: Output<Caller>) {
         match output {
-            Output::Step(_) | Output::Notice(_) | Output::Connect(_) => {}
+            // What is there to read is read in another move.
+            Output::Step(_) | Output::Notice(_) | Output::Connect(_) | Output::CatchUp(_) => {}
             Output::Probe(epoch) => {
                 require(self, Property::P7, epoch == self.epoch(), "a probe of another epoch");
                 self.truth.asked = Some(self.now);

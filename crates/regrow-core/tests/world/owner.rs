@@ -98,6 +98,7 @@ impl Owner {
             exchanges: Some(self.supervisor.ledger.iter().map(|(id, _)| id).collect()),
             knows_era: self.greeted == epoch,
             listening: false,
+            behind: false,
         }
     }
 
@@ -228,6 +229,7 @@ impl Owner {
             Output::Abandon(epoch) => self.told.push(Told::Abandon(epoch)),
             Output::Settled(epoch, _) => self.told.push(Told::Settled(epoch)),
             Output::Retired(epoch) => self.told.push(Told::Retired(epoch)),
+            Output::CatchUp(_) => {} // Everything is read as it comes.
             Output::Dispatch(epoch) => self.dispatch_all(epoch),
             Output::TimedOut(Failure { call, .. }) => {
                 self.told.push(Told::Ended(call.reply, Fate::TimedOut(call.delivery)));

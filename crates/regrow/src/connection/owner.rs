@@ -172,6 +172,7 @@ impl Owner {
                 }
             }
             Output::Settled(epoch, _) | Output::Retired(epoch) => shielded(|| self.shared.inbox.lost(epoch)),
+            Output::CatchUp(epoch) => self.shared.lock().catch_up(epoch),
             Output::Dispatch(epoch) => self.shared.dispatch(self.shared.lock(), epoch),
             Output::TimedOut(failure) => {
                 if let Some(fault @ Fault::HandshakeTimeout { .. }) = failure.fault.as_deref() {

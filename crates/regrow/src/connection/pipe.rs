@@ -7,6 +7,7 @@ use std::time::Duration;
 use regrow_core::{Epoch, Fault};
 use regrow_protocol::lines::LineReader;
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::{Instant, sleep_until};
 
 use super::messages::{MessageOrigin, Messages, panicked};
 use super::session::{Session, Signals};
@@ -19,6 +20,8 @@ use crate::within::within;
 
 /// An exit follows the end of its pipes within this time; if none does, the server lives.
 const EXIT_FOLLOWS: Duration = Duration::from_millis(50);
+/// A timer that fires after this shows that the runtime has looked for what is readable.
+const MOMENT: Duration = Duration::from_millis(1);
 /// So much of what a dead server left in its pipe is read at most: more than any pipe holds.
 const READ_AFTER_EXIT: usize = 4 << 20;
 
@@ -117,6 +120,7 @@ impl Reader {
 
     async fn read(&mut self) -> End {
         let mut exited = self.process.exited();
+        let mut catches_up_at = None;
         loop {
             let line = tokio::select! {
                 biased; // Lines come last: a flood must not hide an end. After an end, the rest is read without waiting.
@@ -128,6 +132,18 @@ impl Reader {
                     Ok(None) => return End::Eof,
                     Err(error) => return End::Broken(error),
                 },
+                // After the lines: the owner wants to know when there is nothing to read. Before a timer fires, the runtime looks what
+                // has become readable; without one, that may be unknown.
+                () = self.signals.catch_up.notified() => {
+                    catches_up_at = Some(Instant::now() + MOMENT);
+                    continue;
+                }
+                () = sleep_until(catches_up_at.unwrap_or_else(Instant::now)), if catches_up_at.is_some() => {
+                    catches_up_at = None;
+                    self.signals.caught_up();
+                    self.shared.wake.notify_one();
+                    continue;
+                }
             };
             self.shared.hear();
             let bytes = line.bytes();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -80,6 +81,27 @@ pub(crate) struct Signals {
     pub(crate) finish: Notify,
     /// A change of a list was kept back.
     pub(crate) kept_back: Notify,
+    /// The reader must read what is there, and say so.
+    pub(crate) catch_up: Notify,
+    behind: AtomicBool,
+}
+
+impl Signals {
+    /// Asks the reader to read what is there.
+    pub(crate) fn ask_to_catch_up(&self) {
+        self.behind.store(true, Ordering::Release);
+        self.catch_up.notify_one();
+    }
+
+    /// The reader has found nothing more.
+    pub(crate) fn caught_up(&self) {
+        self.behind.store(false, Ordering::Release);
+    }
+
+    /// Whether the reader was asked to read what is there, and has not.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Acquire)
+    }
 }
 
 impl Session {

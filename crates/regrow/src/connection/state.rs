@@ -147,6 +147,15 @@ impl ConnectionState {
             exchanges: self.exchanges(epoch).map(|exchanges| exchanges.calls().collect()),
             knows_era: self.memory.era.is_modern(),
             listening: self.memory.is_subscribed() || self.tasks.newest == Some(epoch),
+            behind: self.session_of(epoch).is_some_and(|session| session.signals.is_behind()),
+        }
+    }
+
+    /// The reader of this session must read what is there. Exchanges have no reader of their own.
+    pub(crate) fn catch_up(&mut self, epoch: Epoch) {
+        let has_reader = |session: &&mut Session| session.is_live() && session.reader.is_some();
+        if let Some(session) = self.session_of(epoch).filter(has_reader) {
+            session.signals.ask_to_catch_up();
         }
     }
 
