@@ -1,7 +1,7 @@
 //! The tasks of a session over HTTP: each carries one message and hears what comes back; each failure is its call's own.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use regrow_core::{Backoff, CallId, Epoch, Event, Fault, Missed, Reach, Ruling};
@@ -11,11 +11,10 @@ use tokio::time::sleep;
 
 use super::events::OwnerEvent;
 use super::exchanges::{ExchangeJob, ExchangeResult, ExchangeSet};
-use super::messages::{MessageOrigin, Messages, panicked};
+use super::messages::{Messages, panicked};
 use super::probe;
 use super::shared::Shared;
 use crate::call::{Caller, Pending};
-use crate::pace::{Flow, Next};
 use crate::transport::{BoxFuture, ExchangeHandler, Exchanges, ListenEnd, Receipt, no_stream};
 
 /// The exchanges of a new session.
@@ -49,7 +48,6 @@ struct SessionHandler {
     /// The call that it is about.
     call: Option<CallId>,
     messages: Messages,
-    flow: Mutex<Flow>,
     counts: Arc<AtomicBool>,
 }
 
@@ -61,17 +59,13 @@ impl SessionHandler {
         counts: Arc<AtomicBool>,
     ) -> SessionHandler {
         let messages = Messages::new(shared.clone(), epoch, call);
-        SessionHandler { messages, shared, epoch, call, flow: Mutex::new(Flow::new()), counts }
+        SessionHandler { messages, shared, epoch, call, counts }
     }
 
     fn hear(&self) {
         if self.counts.load(Ordering::Relaxed) {
             self.shared.hear();
         }
-    }
-
-    fn flow(&self) -> MutexGuard<'_, Flow> {
-        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where a refusal may tell of a forgotten session: what the core takes it for.
@@ -168,25 +162,18 @@ impl ExchangeHandler for SessionHandler {
 
     fn take(&self, message: Line) -> bool {
         self.hear();
-        let bytes = message.bytes();
-        match self.messages.take_line(message) {
-            Some(taken) => self.flow().count(bytes, taken == MessageOrigin::Unsolicited),
-            None => self.shared.lost(self.epoch, panicked()),
+        if !self.messages.take_line(message) {
+            self.shared.lost(self.epoch, panicked());
         }
         !self.is_open()
     }
 
     fn room(&self) -> BoxFuture<()> {
-        let next = self.flow().next();
-        if next == Next::Now && self.shared.inbox.has_room() {
+        if self.shared.inbox.has_room() {
             return Box::pin(std::future::ready(()));
         }
         let (shared, epoch) = (self.shared.clone(), self.epoch);
         Box::pin(async move {
-            next.wait().await;
-            if shared.inbox.has_room() {
-                return;
-            }
             // The client does not read. That is not the server's fault.
             let blocked = Blocked::new(shared.clone(), epoch);
             shared.inbox.clone().room().await;

@@ -20,15 +20,6 @@ use crate::call::{Caller, Outcome, Pending};
 use crate::error::ErrorKind;
 use crate::inbox::{AutoReply, Incoming};
 
-/// What a message was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MessageOrigin {
-    /// An answer, or a question that waits for one.
-    Solicited,
-    /// Nobody asked for it.
-    Unsolicited,
-}
-
 /// The messages of one session.
 pub(crate) struct Messages {
     shared: Arc<Shared>,
@@ -42,8 +33,8 @@ impl Messages {
         Messages { shared, epoch, call }
     }
 
-    /// Takes what the server sent; none if that made us panic.
-    pub(crate) fn take_line(&self, line: Line) -> Option<MessageOrigin> {
+    /// Handles what the server sent. False if that panicked.
+    pub(crate) fn take_line(&self, line: Line) -> bool {
         let taken = catch_unwind(AssertUnwindSafe(|| match line {
             Line::Whole(bytes) => self.take_whole(bytes),
             Line::TooLong { bytes, salvage } => {
@@ -51,11 +42,11 @@ impl Messages {
                 self.unusable(&salvage, ids, ErrorKind::TooLarge { bytes })
             }
         }));
-        taken.ok()
+        taken.is_ok()
     }
 
     /// One message, or several that share a line.
-    fn take_whole(&self, line: Bytes) -> MessageOrigin {
+    fn take_whole(&self, line: Bytes) {
         let is_one = match Frame::parse(line.clone()) {
             Ok(frame) => return self.take(frame),
             Err(error) => matches!(error, ParseError::NotRpc { .. }),
@@ -64,13 +55,11 @@ impl Messages {
             return self.malformed(&line);
         };
         self.log_once("the server wrote several messages on one line; Regrow reads each of them");
-        let mut expected = false;
         for _ in 0..MAX_BATCH {
-            let taken = match Frame::parse(message.clone()) {
+            match Frame::parse(message.clone()) {
                 Ok(frame) => self.take(frame),
                 Err(_) => self.malformed(&message),
-            };
-            expected |= taken == MessageOrigin::Solicited;
+            }
             if rest.is_empty() {
                 break;
             }
@@ -79,18 +68,17 @@ impl Messages {
         if !rest.is_empty() {
             self.shared.lock().anomalies.garbage += 1; // More than anybody sends in one line.
         }
-        if expected { MessageOrigin::Solicited } else { MessageOrigin::Unsolicited }
     }
 
     /// What is not one message. Whom it answers may still be known.
-    fn malformed(&self, message: &[u8]) -> MessageOrigin {
+    fn malformed(&self, message: &[u8]) {
         let salvage = Salvage::of(message);
         let ids = match &salvage.id {
             Some(id) if !salvage.method => vec![id.clone()],
             Some(_) => vec![],
             None => frame::repeated_ids(message),
         };
-        self.unusable(&salvage, ids, ErrorKind::Malformed)
+        self.unusable(&salvage, ids, ErrorKind::Malformed);
     }
 
     /// Says this once for each session.
@@ -101,10 +89,10 @@ impl Messages {
         }
     }
 
-    fn take(&self, frame: Frame) -> MessageOrigin {
+    fn take(&self, frame: Frame) {
         self.shared.count_message();
         match frame.kind() {
-            Kind::Response { id } => return self.response(id, &frame),
+            Kind::Response { id } => self.response(id, &frame),
             Kind::Request { id, method } => match self.shared.inbox.auto_reply(method) {
                 Some(auto_reply) => self.reply_automatically(&id, auto_reply),
                 None => {
@@ -113,7 +101,6 @@ impl Messages {
                         self.shared.question(id, true);
                     }
                     self.hand_on(frame);
-                    return MessageOrigin::Solicited; // There are only so many, and it waits for an answer to each.
                 }
             },
             Kind::Notification { method: notification::PROGRESS } => self.progress(&frame),
@@ -127,13 +114,12 @@ impl Messages {
                 for member in members {
                     let member = frame.bytes().slice_ref(member.get().as_bytes());
                     match Frame::parse(member.clone()) {
-                        Ok(member) if member.kind() != Kind::Batch => drop(self.take(member)),
-                        _ => drop(self.malformed(&member)),
+                        Ok(member) if member.kind() != Kind::Batch => self.take(member),
+                        _ => self.malformed(&member),
                     }
                 }
             }
         }
-        MessageOrigin::Unsolicited
     }
 
     fn reply_automatically(&self, id: &RawId, auto_reply: AutoReply) {
@@ -150,13 +136,13 @@ impl Messages {
         self.shared.post(Some(self.epoch), line);
     }
 
-    fn response(&self, id: Option<RawId>, frame: &Frame) -> MessageOrigin {
+    fn response(&self, id: Option<RawId>, frame: &Frame) {
         let call = id.as_ref().and_then(call_id);
         let answered =
             call.and_then(|call| Some((call, self.shared.answer(self.epoch, call, !frame.is_error())?)));
         let Some((call, pending)) = answered else {
             self.shared.lock().anomalies.stray += 1;
-            return MessageOrigin::Unsolicited;
+            return;
         };
         if id != Some(RawId::from(call.0)) {
             self.log_once("the server writes the ids of its responses in another form (2.0 or \"2\" for 2); Regrow accepts it");
@@ -179,7 +165,6 @@ impl Messages {
         if let Caller::Client(client) = caller {
             self.shared.inbox.answered(client, frame.bytes().len());
         }
-        MessageOrigin::Solicited
     }
 
     /// Remembers what a later session must be told, and how the client's handshake goes.
@@ -303,7 +288,7 @@ impl Messages {
     }
 
     /// A message that we cannot use. If it was an answer to one of these, its caller is told: no deadline need pass for that.
-    fn unusable(&self, salvage: &Salvaged, ids: Vec<RawId>, kind: ErrorKind) -> MessageOrigin {
+    fn unusable(&self, salvage: &Salvaged, ids: Vec<RawId>, kind: ErrorKind) {
         {
             let mut state = self.shared.lock();
             match kind {
@@ -320,12 +305,10 @@ impl Messages {
         let calls: BTreeSet<CallId> = ids.iter().filter_map(call_id).collect();
         // Of several, it answers one; nobody knows which.
         let delivery = if calls.len() > 1 { Delivery::Unknown } else { Delivery::Answered };
-        let mut taken = MessageOrigin::Unsolicited;
         for call in calls {
             let Some(pending) = self.shared.answer(self.epoch, call, false) else { continue };
             let error = self.shared.error(&pending, kind, delivery, Some(self.epoch), None, Outlook::Serving);
             pending.reply.end(Outcome::Failed(error));
-            taken = MessageOrigin::Solicited;
         }
         // A request of the server that never reaches the client must not leave the server waiting.
         if let Some(id) = salvage.id.as_ref().filter(|_| salvage.method) {
@@ -336,7 +319,6 @@ impl Messages {
             self.shared
                 .post(Some(self.epoch), frame::error(Some(id), error_code::INVALID_REQUEST, why, None));
         }
-        taken
     }
 }
 

@@ -7,15 +7,16 @@ use std::time::Duration;
 use regrow_core::{Epoch, Fault};
 use regrow_protocol::lines::LineReader;
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use super::messages::{MessageOrigin, Messages, panicked};
+use super::messages::{Messages, panicked};
 use super::session::{Session, Signals};
 use super::shared::Shared;
 use super::state::ConnectionState;
 use crate::lines::read_line;
-use crate::pace::{Flow, Next};
 use crate::transport::{BoxFuture, Process};
+use crate::turn::Turn;
 use crate::within::within;
 
 /// An exit follows the end of its pipes within this time; if none does, the server lives.
@@ -33,7 +34,7 @@ pub(crate) fn start(shared: &Arc<Shared>, session: &mut Session, output: Box<dyn
         messages: Messages::new(shared.clone(), session.epoch, None),
         output,
         lines: LineReader::new(shared.settings.max_line),
-        flow: Flow::new(),
+        turn: Turn::default(),
         process: session.process.clone(),
         signals: session.signals.clone(),
     };
@@ -68,7 +69,7 @@ struct Reader {
     messages: Messages,
     output: Box<dyn AsyncRead + Send + Unpin>,
     lines: LineReader,
-    flow: Flow,
+    turn: Turn,
     process: Arc<dyn Process>,
     signals: Arc<Signals>,
 }
@@ -147,11 +148,11 @@ impl Reader {
             };
             self.shared.hear();
             let bytes = line.bytes();
-            let Some(taken) = self.messages.take_line(line) else { return End::Panicked };
-            self.flow.count(bytes, taken == MessageOrigin::Unsolicited);
-            let next = self.flow.next();
-            if next != Next::Now
-                && let Some(end) = self.pause(&mut exited, next.wait()).await
+            if !self.messages.take_line(line) {
+                return End::Panicked;
+            }
+            if self.turn.is_over(bytes)
+                && let Some(end) = self.pause(&mut exited, yield_now()).await
             {
                 return end;
             }

@@ -28,7 +28,6 @@ mod group;
 mod guard;
 mod guardian;
 mod mark;
-mod pace;
 mod pass;
 mod pipes;
 mod privacy;
@@ -74,7 +73,7 @@ pub enum Stderr {
     /// Every line is handed to this function, escaped. It must not block.
     Call(Arc<dyn Fn(&str) + Send + Sync>),
     /// The same for who keeps the first lines, twenty at most, and the last, a hundred at most: those of a flood that would be
-    /// forgotten at once are only counted, and it is read more slowly, so that other servers do not notice it.
+    /// forgotten at once are only counted.
     Latest(Arc<dyn Fn(Said<'_>) + Send + Sync>),
 }
 

@@ -1,7 +1,6 @@
 //! A client that does not read loses its share, and no other notices.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use regrow::core::Delivery;
 use regrow::{Era, ErrorKind};
@@ -9,11 +8,6 @@ use serde_json::json;
 
 use super::client::*;
 use super::server::{Server, answer};
-
-/// Also what is so large that it is read at a pace.
-async fn read() {
-    tokio::time::sleep(Duration::from_millis(300)).await;
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_dropped_and_the_others_go_on() {
@@ -31,17 +25,17 @@ async fn a_client_that_does_not_read_is_dropped_and_the_others_go_on() {
     let token = &calls[0]["params"]["_meta"]["progressToken"];
     let large = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": token, "progress": 1, "message": "x".repeat(6 << 20) } });
     server.say(&large);
-    read().await;
+    settle().await;
     server.say(&large);
-    read().await;
+    settle().await;
     assert!(!slow.told.is_over.load(Ordering::Relaxed), "it may be reading what is large");
     slow.told.is_full.store(false, Ordering::Relaxed);
     server.say(&large);
-    read().await;
+    settle().await;
     slow.told.is_full.store(true, Ordering::Relaxed);
     for _ in 0..3 {
         server.say(&large);
-        read().await;
+        settle().await;
     }
     assert!(slow.told.is_over.load(Ordering::Relaxed));
     assert_eq!(session.shares(), 1);

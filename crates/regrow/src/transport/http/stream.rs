@@ -7,14 +7,15 @@ use http::HeaderValue;
 use regrow_core::Fault;
 use regrow_protocol::events::{Event, Events};
 use regrow_protocol::lines::Line;
+use tokio::task::yield_now;
 
 use super::bookmark::Bookmark;
 use super::errand::Errand;
 use super::link::HttpLink;
 use super::request::{LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::response::{Content, Response};
-use crate::pace::Flow;
 use crate::transport::{ExchangeHandler, Receipt};
+use crate::turn::Turn;
 
 /// How often in a row a stream is resumed in vain.
 const MAX_RESUMES: u32 = 5;
@@ -81,11 +82,12 @@ pub(super) async fn until(
 ) -> Result<bool, Fault> {
     drop(std::mem::take(&mut response.headers)); // They hold on to all that was read with them, and a stream may last.
     let mut events = Events::new(link.http.limits.max_message);
-    let mut flow = Flow::new();
+    let mut turn = Turn::default();
     while let Some(mut chunk) = link.next_chunk(response, idle).await? {
         handler.heard();
-        flow.count(chunk.len() as u64, false);
-        flow.next().wait().await; // Whatever is in it, also if that is no message.
+        if turn.is_over(chunk.len() as u64) {
+            yield_now().await; // Even if no message is in it.
+        }
         while !chunk.is_empty() {
             let Some(event) = events.read(&mut chunk) else { break };
             bookmark.note(&event);
@@ -95,6 +97,9 @@ pub(super) async fn until(
             }
             if endless {
                 return Ok(false);
+            }
+            if turn.is_over(0) {
+                yield_now().await;
             }
             handler.room().await;
         }

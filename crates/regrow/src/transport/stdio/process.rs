@@ -12,13 +12,15 @@ use tokio::time::Instant;
 
 use super::ending::{self, Times};
 use super::group::{self, Group, Leader};
-use super::pace::{PORTION, Pace};
 use super::pipes::Reader;
 use super::stderr::{Drain, Tail, Wanted};
 use crate::excerpt::Excerpt;
-use crate::pace::TURN;
 use crate::transport::{BoxFuture, Ended, Process};
 
+/// Other tasks run after each piece of this size.
+const PIECE: usize = 4 << 10;
+/// As much as a pipe usually holds.
+const PIPE: usize = 64 << 10;
 /// When a server has exited, so much that it wrote before is read at once.
 const LAST_WORDS: usize = 1 << 20;
 
@@ -186,8 +188,7 @@ async fn attend(
     drain: Drain,
     mut dismissed: oneshot::Receiver<()>,
 ) {
-    let mut buffer = vec![0; TURN];
-    let mut pace = Pace::new(!drain.only_keeps(), Instant::now());
+    let mut buffer = vec![0; PIECE];
     let mut is_running = true;
     let mut is_open = true;
     while is_running || is_open {
@@ -199,21 +200,20 @@ async fn attend(
                 read_rest(&stderr, &drain, &mut buffer);
                 news.send_replace(Some(fault));
             }
-            read = read_from(pace.next(), &stderr, &mut buffer), if is_open => match read {
+            read = stderr.read(&mut buffer), if is_open => match read {
                 Ok(0) | Err(_) => is_open = false, // A pipe that cannot be read has nothing more to say.
                 Ok(count) => {
                     let Wanted { first, left_out, last } = drain.wanted(&buffer[..count]);
                     for (part, then_left_out) in [(first, left_out), (last, 0)] {
-                        for piece in part.chunks(TURN) {
+                        for piece in part.chunks(PIECE) {
                             drain.feed(piece);
-                            // A server that floods takes turns with everybody else, after each piece.
+                            // A flooding server shares the thread with other tasks.
                             tokio::task::yield_now().await;
                         }
                         drain.leave_out(then_left_out);
                     }
-                    pace.count(count, Instant::now());
                     if count == buffer.len() {
-                        buffer.resize(PORTION, 0); // One who floods is woken with each reading.
+                        buffer.resize(PIPE, 0); // Of a flood, as much as possible is skipped.
                     }
                 }
             },
@@ -221,14 +221,6 @@ async fn attend(
     }
     read_rest(&stderr, &drain, &mut buffer);
     drain.finish();
-}
-
-/// Reads the next piece, but not before it is time.
-async fn read_from(time: Option<Instant>, stderr: &Reader, buffer: &mut [u8]) -> io::Result<usize> {
-    if let Some(time) = time {
-        tokio::time::sleep_until(time).await;
-    }
-    stderr.read(buffer).await
 }
 
 /// Reads what is there now, so that the last words of a server are in its tail.

@@ -43,11 +43,6 @@ impl Drain {
         self.tail.clone()
     }
 
-    /// Whether nobody reads along who would wait.
-    pub(super) fn only_keeps(&self) -> bool {
-        matches!(self.stderr, Stderr::Latest(_))
-    }
-
     /// What is to be taken of something that was read: not the lines that the rest of it would drive out of the tail, where
     /// nobody wants them.
     pub(super) fn wanted<'a>(&self, read: &'a [u8]) -> Wanted<'a> {
