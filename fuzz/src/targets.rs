@@ -8,7 +8,6 @@ mod lines;
 mod request;
 mod sse;
 mod step;
-mod wire;
 
 /// One target.
 pub struct Target {
@@ -63,20 +62,6 @@ const DISCOVERED: &[&str] = &[
 ];
 const EVENTS: &[&str] =
     &["data:", "data", "id:", "event:", "retry:", "\n\n", "\r\n", "\r", ": ", "\u{feff}", "endpoint"];
-const ANSWERED: &[&str] = &[
-    "HTTP/1.1 200 OK\r\n",
-    "HTTP/1.0 204 \r\n",
-    "Content-Length: 5\r\n",
-    "Transfer-Encoding: chunked\r\n",
-    "\r\n",
-    "\r\n\r\n",
-    "5\r\nhello\r\n",
-    "0\r\n",
-    "fffffffffffffff\r\n",
-    ";a=b",
-    "\n",
-    "+5",
-];
 const MIRRORED: &[&str] = &[
     "=?base64?",
     "?=",
@@ -136,7 +121,7 @@ const REQUESTED: &[&str] = &[
 ];
 
 /// All of them.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 8] = [
     Target { name: "frame", run: frame::run, words: ENVELOPE, memory: 64 },
     Target {
         name: "lines",
@@ -145,7 +130,6 @@ pub const TARGETS: [Target; 9] = [
         memory: 64,
     },
     Target { name: "sse", run: sse::run, words: EVENTS, memory: 256 },
-    Target { name: "wire", run: wire::run, words: ANSWERED, memory: 64 },
     Target { name: "era", run: era::run, words: DISCOVERED, memory: 128 },
     Target { name: "headers", run: headers::run, words: MIRRORED, memory: 256 },
     Target { name: "config", run: config::run, words: CONFIGURED, memory: 1024 },

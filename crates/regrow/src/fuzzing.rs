@@ -3,7 +3,7 @@
 use regrow_protocol::frame::Frame;
 
 use crate::connection::greet;
-pub use crate::transport::http::fuzzing::{answer, headers, meaning};
+pub use crate::transport::http::fuzzing::{headers, meaning};
 
 /// Whether this answer to `server/discover` is taken for one of the modern era.
 pub fn speaks_modern(answer: &Frame) -> bool {

@@ -4,6 +4,7 @@
 
 mod carry;
 mod credentials;
+mod dedicated;
 mod ear;
 mod ends;
 mod limits;
@@ -17,4 +18,3 @@ mod self_signed;
 mod server;
 mod streams;
 mod tls;
-mod wire;

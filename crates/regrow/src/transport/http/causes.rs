@@ -5,7 +5,7 @@ use std::io;
 
 use regrow_protocol::text::escape;
 
-/// What the deepest cause says, escaped. The outer ones quote the URL.
+/// What the deepest cause says, escaped. reqwest's own errors quote the URL.
 pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut causes = causes(error);
     let root =
@@ -17,10 +17,10 @@ pub(super) fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> 
     causes(error).into_iter().find_map(|cause| cause.downcast_ref())
 }
 
-/// All that stands behind an error, outermost first.
+/// An error, unless it is reqwest's own, and all that is behind it, outermost first.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> Vec<&'a (dyn Error + 'static)> {
     let mut causes = vec![];
-    let mut next = error.source();
+    let mut next = if error.is::<reqwest::Error>() { error.source() } else { Some(error) };
     while let Some(cause) = next {
         causes.push(cause);
         // An `io::Error` names as its source what is behind its inner error, not that itself.

@@ -66,16 +66,11 @@ pub(super) fn late(client: &HttpClient) -> String {
     format!("no connection within {}", seconds(client.connect))
 }
 
-/// The connection broke.
-pub(super) fn broken(error: &(dyn Error + 'static)) -> Fault {
-    Fault::Broken { reason: escape(&error.to_string()) }
-}
-
 pub(super) fn closed_early() -> Fault {
     Fault::Broken { reason: "the server closed the connection before it answered".into() }
 }
 
-pub(super) fn not_http(reason: &dyn Display) -> Fault {
+fn not_http(reason: &dyn Display) -> Fault {
     Fault::NotMcp { found: format!("something that does not speak HTTP ({reason})") }
 }
 
@@ -95,6 +90,11 @@ pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url) -> Fault {
     if let Some(how) = find::<h2::Error>(error).and_then(unprocessed).filter(|_| at == At::Start) {
         return Fault::Unprocessed { how };
     }
+    plain(error, at)
+}
+
+/// What failed on a connection, apart from TLS and HTTP/2.
+pub(super) fn plain(error: &(dyn Error + 'static), at: At) -> Fault {
     if let Some(hyper) = find::<hyper::Error>(error) {
         if hyper.is_parse() && at == At::Start {
             return not_http(hyper);
@@ -139,6 +139,6 @@ fn is_refusal(alert: AlertDescription) -> bool {
     )
 }
 
-fn is_end(error: &reqwest::Error) -> bool {
+fn is_end(error: &(dyn Error + 'static)) -> bool {
     find::<io::Error>(error).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
 }

@@ -179,7 +179,7 @@ impl HttpLink {
             outgoing = outgoing.with(SESSION_ID, id).with(PROTOCOL_VERSION, self.version());
             // The question for what the server says by itself follows on the same connection. On one that the server must first
             // take on it would be overtaken by the next call, and what that makes the server say would be said to nobody.
-            outgoing.apart = errand.message.method() == Some(notification::INITIALIZED);
+            outgoing.dedicated = errand.message.method() == Some(notification::INITIALIZED);
         }
         self.send(outgoing).await
     }

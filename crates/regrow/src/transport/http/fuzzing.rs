@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
 use regrow_core::Fault;
@@ -11,33 +11,10 @@ use regrow_protocol::frame::Frame;
 use regrow_protocol::lines::Line;
 
 use super::errand::Errand;
-use super::framing::{Framing, Piece};
 use super::parameters::Parameters;
 use super::refusal::{Meaning, Refusal};
-use super::{BoxFuture, mirror, wire};
+use super::{BoxFuture, mirror};
 use crate::transport::ExchangeHandler;
-
-/// The status and the body of an answer that comes in these pieces, and whether it is whole; none if it cannot be read.
-pub fn answer<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<(u16, Vec<u8>, bool)> {
-    let (mut pieces, mut read, mut body) = (pieces.into_iter(), BytesMut::new(), vec![]);
-    let mut more = |read: &mut BytesMut| pieces.next().map(|piece| read.extend_from_slice(piece));
-    let (length, status, headers) = loop {
-        match wire::head(&read).ok()? {
-            Some(head) => break head,
-            None => more(&mut read)?,
-        }
-    };
-    read.advance(length);
-    let mut framing = Framing::of(status, &headers)?;
-    loop {
-        match framing.next(&mut read)? {
-            Piece::Data(data) => body.extend_from_slice(&data),
-            Piece::End => return Some((status.as_u16(), body, true)),
-            Piece::More if more(&mut read).is_some() => {}
-            Piece::More => return Some((status.as_u16(), body, framing.may_end())),
-        }
-    }
-}
 
 /// The headers of a message, once the lists of tools in `result` were seen.
 pub fn headers(result: &[u8], message: &Frame) -> HeaderMap {

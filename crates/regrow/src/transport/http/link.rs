@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::HeaderValue;
 use regrow_core::Fault;
-use tokio::net::TcpStream;
 use tokio::sync::{OnceCell, watch};
 use url::Url;
 
 use super::Http;
 use super::bookmark::Bookmark;
 use super::client::HttpClient;
+use super::dedicated::Dedicated;
 use super::older::stream::Older;
 use super::parameters::Parameters;
 use crate::mask::Mask;
@@ -30,7 +30,7 @@ pub(super) struct HttpLink {
     /// How many exchanges run.
     running: watch::Sender<usize>,
     /// A connection outside of the pool that can be used again.
-    kept: Mutex<Option<TcpStream>>,
+    kept: Mutex<Option<Dedicated>>,
 }
 
 /// What the server has told us.
@@ -144,16 +144,12 @@ impl HttpLink {
     }
 
     /// Keeps a connection outside of the pool for the next that goes there.
-    pub(super) fn keep(&self, connection: TcpStream) {
-        *self.kept() = Some(connection);
+    pub(super) fn keep(&self, connection: Dedicated) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
     }
 
-    pub(super) fn take_kept(&self) -> Option<TcpStream> {
-        self.kept().take()
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Option<TcpStream>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn take_kept(&self) -> Option<Dedicated> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// From now on nothing starts, and what runs stops.

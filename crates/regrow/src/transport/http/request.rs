@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use regrow_core::Fault;
 use regrow_protocol::header;
 use tokio::sync::watch;
@@ -13,12 +13,12 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::address::{Masked, same_origin};
+use super::dedicated::{self, Dedicated};
 use super::departure::Departure;
 use super::diagnose;
 use super::link::HttpLink;
 use super::refusal::{MAX_BODY, Refusal};
 use super::response::Response;
-use super::wire::{self, Wire};
 use crate::transport::ExchangeHandler;
 use crate::within::{passed, within};
 
@@ -41,7 +41,7 @@ pub(super) struct Outgoing {
     pub(super) headers: HeaderMap,
     pub(super) message: Option<(Bytes, Arc<dyn ExchangeHandler>)>,
     /// Whether it goes on a connection outside of the pool, where that can be.
-    pub(super) apart: bool,
+    pub(super) dedicated: bool,
     /// Whether the answer may begin as late as it likes: the server waits for something first.
     pub(super) blocks: bool,
 }
@@ -65,7 +65,7 @@ impl Outgoing {
             url,
             headers,
             message: Some((message, handler)),
-            apart: false,
+            dedicated: false,
             blocks: false,
         }
     }
@@ -74,12 +74,12 @@ impl Outgoing {
     pub(super) fn get(url: Url) -> Outgoing {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, EVENTS);
-        Outgoing { method: Method::GET, url, headers, message: None, apart: true, blocks: false }
+        Outgoing { method: Method::GET, url, headers, message: None, dedicated: true, blocks: false }
     }
 
     /// A request without a body or a wish.
     pub(super) fn bare(method: Method, url: Url) -> Outgoing {
-        Outgoing { method, url, headers: HeaderMap::new(), message: None, apart: false, blocks: false }
+        Outgoing { method, url, headers: HeaderMap::new(), message: None, dedicated: false, blocks: false }
     }
 
     pub(super) fn with(mut self, name: HeaderName, value: Option<HeaderValue>) -> Outgoing {
@@ -144,18 +144,23 @@ impl HttpLink {
         for (name, value) in &outgoing.headers {
             headers.insert(name.clone(), value.clone());
         }
-        if outgoing.apart && self.client.goes_straight(&outgoing.url) {
-            return self.send_apart(outgoing, &headers).await.map(Response::wire);
-        }
-        let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.url.clone());
-        *request.headers_mut() = headers;
-        let mut left = None;
+        let (mut body, mut left) = (None, None);
         if let Some((bytes, handler)) = &outgoing.message {
             let departure = Departure::new(bytes.clone(), handler.clone());
             left = Some(departure.left());
-            *request.body_mut() = Some(reqwest::Body::wrap(departure));
+            body = Some(reqwest::Body::wrap(departure));
         }
-        let sending = self.client.inner.execute(request);
+        let sending = async {
+            if outgoing.dedicated && self.client.goes_straight(&outgoing.url) {
+                return Box::pin(self.send_dedicated(outgoing, &headers, body)).await;
+            }
+            let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.url.clone());
+            *request.headers_mut() = headers;
+            *request.body_mut() = body;
+            let response = self.client.inner.execute(request).await;
+            let response = response.map_err(|error| diagnose::start(&error, &outgoing.url, &self.client))?;
+            Ok(Response::pooled(response))
+        };
         let response = match (self.http.limits.header.filter(|_| !outgoing.blocks), left) {
             (Some(limit), Some(left)) => tokio::select! {
                 biased;
@@ -163,42 +168,36 @@ impl HttpLink {
                 () = late(left, limit) => return Err(Fault::Stalled { after: limit }),
             },
             _ => sending.await,
-        };
-        let response = response.map_err(|error| diagnose::start(&error, &outgoing.url, &self.client))?;
+        }?;
         if let Some((_, handler)) = &outgoing.message {
             handler.heard();
         }
-        Ok(Response::pooled(response))
+        Ok(response)
     }
 
-    async fn send_apart(
+    async fn send_dedicated(
         &self,
         outgoing: &Outgoing,
         headers: &HeaderMap,
-    ) -> Result<(StatusCode, HeaderMap, Wire), Fault> {
-        let Outgoing { method, url, message, .. } = outgoing;
-        let Some((body, handler)) = message else {
-            let request = wire::request(method, url, headers, b"");
-            if let Some(kept) = self.take_kept() {
-                match Wire::ask(kept, &request).await {
-                    Err(Fault::Broken { .. }) => {} // The server has closed it. To ask once more has no effect there.
-                    answered => return answered,
-                }
-            }
-            return Wire::ask(wire::connect(&self.client, url).await?, &request).await;
+        body: Option<reqwest::Body>,
+    ) -> Result<Response, Fault> {
+        let Outgoing { method, url, .. } = outgoing;
+        let request = |body| {
+            let request = dedicated::request(method, url, headers, body);
+            request.map_err(|error| diagnose::unreachable(error.to_string(), url, &self.client))
         };
-        let socket = wire::connect(&self.client, url).await?;
-        if !handler.sent() {
-            return Err(Fault::Closed); // Its caller was told that it did not run, so it must not.
+        if body.is_none()
+            && let Some(mut kept) = self.take_kept()
+        {
+            match kept.send(request(reqwest::Body::default())?).await {
+                Ok(response) => return Ok(Response::dedicated(kept, response)),
+                Err(Fault::Broken { .. }) => {} // The server has closed it. Asking once more has no effect there.
+                Err(fault) => return Err(fault),
+            }
         }
-        let request = wire::request(method, url, headers, body);
-        let asking = Wire::ask(socket, &request);
-        let answer = match self.http.limits.header {
-            None => asking.await,
-            Some(limit) => within(limit, asking).await.unwrap_or(Err(Fault::Stalled { after: limit })),
-        }?;
-        handler.heard();
-        Ok(answer)
+        let mut connection = Dedicated::connect(&self.client, url).await?;
+        let response = connection.send(request(body.unwrap_or_default())?).await?;
+        Ok(Response::dedicated(connection, response))
     }
 
     /// The next piece of an answer, within the limit; none at its end.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
+use hyper::body::Incoming;
 use regrow_core::Fault;
 use regrow_protocol::header;
 use regrow_protocol::text::escape;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::dedicated::Dedicated;
 use super::diagnose::{self, At};
-use super::wire::Wire;
 
 /// An answer whose body is still to be read.
 pub(super) struct Response {
@@ -39,7 +39,7 @@ enum Body {
     /// On a connection of the pool.
     Pooled(Box<reqwest::Response>),
     /// On one of its own.
-    Wire(Wire),
+    Dedicated(Dedicated, Incoming),
 }
 
 impl Response {
@@ -48,8 +48,9 @@ impl Response {
         Response { status: response.status(), headers, body: Body::Pooled(Box::new(response)) }
     }
 
-    pub(super) fn wire((status, headers, wire): (StatusCode, HeaderMap, Wire)) -> Response {
-        Response { status, headers, body: Body::Wire(wire) }
+    pub(super) fn dedicated(connection: Dedicated, response: http::Response<Incoming>) -> Response {
+        let (head, body) = response.into_parts();
+        Response { status: head.status, headers: head.headers, body: Body::Dedicated(connection, body) }
     }
 
     /// The next of the body; none at its end.
@@ -59,7 +60,7 @@ impl Response {
                 let read = response.chunk().await;
                 read.map_err(|error| diagnose::fault(&error, At::Body, response.url()))
             }
-            Body::Wire(wire) => wire.chunk().await,
+            Body::Dedicated(connection, body) => connection.chunk(body).await,
         }
     }
 
@@ -84,7 +85,7 @@ impl Response {
     }
 
     /// Reads on to the end for a moment: only then can the connection be used again. The pool takes its own back by itself.
-    pub(super) async fn rest(mut self) -> Option<TcpStream> {
+    pub(super) async fn rest(mut self) -> Option<Dedicated> {
         let mut left = LINGER_BYTES;
         let read = async {
             while let Ok(Some(chunk)) = self.chunk().await {
@@ -100,10 +101,10 @@ impl Response {
     }
 
     /// The connection, if it is not the pool's and can be used again.
-    fn into_connection(self) -> Option<TcpStream> {
+    fn into_connection(self) -> Option<Dedicated> {
         match self.body {
             Body::Pooled(_) => None,
-            Body::Wire(wire) => wire.into_connection(),
+            Body::Dedicated(connection, _) => connection.is_ready().then_some(connection),
         }
     }
 }
