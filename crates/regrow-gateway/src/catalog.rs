@@ -15,6 +15,7 @@ mod wanted;
 use std::sync::Arc;
 
 use regrow::Welcome;
+use regrow_protocol::frame::Frame;
 use regrow_protocol::list::List;
 use regrow_protocol::meta;
 use regrow_protocol::version::Era;
@@ -27,6 +28,13 @@ pub use store::{Store, StoreKey};
 
 /// Longer instructions of a server are cut.
 pub(crate) const MAX_INSTRUCTIONS: usize = 16 << 10;
+/// The id, as raw JSON, of the stream that reports changed lists of a modern server.
+pub(crate) const STREAM_ID: &str = "\"regrow-catalog\"";
+
+/// Whether a notification belongs to the stream of the catalog, and so to no client.
+pub(crate) fn is_of_stream(notification: &Frame) -> bool {
+    notification.subscription_id().is_some_and(|id| id.as_bytes() == STREAM_ID.as_bytes())
+}
 
 /// What one server offers. Lists are shared, so clones are cheap.
 #[derive(Clone, Debug, Default)]

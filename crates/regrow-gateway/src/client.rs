@@ -7,6 +7,7 @@ mod completion;
 mod greeting;
 mod hearing;
 mod lists;
+mod registry;
 mod streams;
 mod subscribing;
 mod tasks;
@@ -24,8 +25,8 @@ use regrow_protocol::{method, notification};
 use crate::admit::{Principal, Scope};
 use crate::answers;
 use crate::directory::Directory;
-use crate::gateway::Inside;
 use crate::server::{InUse, Key, Server};
+use crate::servers::ServerRegistry;
 use crate::upstream::UpstreamSession;
 use call::Then;
 use calls::WaitingCalls;
@@ -33,11 +34,14 @@ use hearing::Hearing;
 use streams::Streams;
 use tasks::Tasks;
 
+pub(crate) use registry::ClientRegistry;
+
 /// A client that was admitted. It leaves when this is dropped.
 pub(crate) struct Client {
     me: Weak<Client>,
     number: u64,
-    gateway: Arc<Inside>,
+    servers: Arc<ServerRegistry>,
+    clients: Arc<ClientRegistry>,
     scope: Scope,
     principal: Principal,
     inbox: Arc<dyn Inbox>,
@@ -82,9 +86,10 @@ impl State {
 }
 
 impl Client {
-    pub(crate) fn new(
+    fn new(
         number: u64,
-        gateway: Arc<Inside>,
+        servers: Arc<ServerRegistry>,
+        clients: Arc<ClientRegistry>,
         scope: Scope,
         principal: Principal,
         inbox: Arc<dyn Inbox>,
@@ -92,7 +97,8 @@ impl Client {
         Arc::new_cyclic(|me| Client {
             me: me.clone(),
             number,
-            gateway,
+            servers,
+            clients,
             scope,
             principal,
             inbox,
@@ -106,12 +112,12 @@ impl Client {
     }
 
     fn directory(&self) -> Arc<Directory> {
-        self.gateway.directory(&self.scope)
+        self.servers.directory(&self.scope)
     }
 
     /// The servers that it may use.
     fn servers(&self) -> Vec<Arc<Server>> {
-        self.gateway.servers_of(&self.scope)
+        self.servers.of(&self.scope)
     }
 
     /// The one server behind it, where there is only one: then nothing is renamed, and what we do not know is that server's.
@@ -246,6 +252,6 @@ impl Drop for Client {
         for server in servers {
             server.withdraw_all(self.number);
         }
-        self.gateway.left(self.number);
+        self.clients.remove(self.number);
     }
 }

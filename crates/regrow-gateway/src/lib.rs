@@ -23,6 +23,7 @@ mod gateway;
 mod latch;
 pub mod operate;
 mod server;
+mod servers;
 pub mod share;
 pub mod stats;
 pub mod units;

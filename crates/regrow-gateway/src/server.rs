@@ -20,7 +20,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use catalog_connection::CatalogConnection;
-pub(crate) use tending::is_of_catalog;
 pub(crate) use turns::InUse;
 
 use crate::admit::Principal;
@@ -28,6 +27,7 @@ use crate::catalog::Catalog;
 use crate::config::{self, Sessions, Start};
 use crate::gate::{Limiter, Limits};
 use crate::latch::Latch;
+use crate::operate::traces::Traces;
 use crate::share::SharedSession;
 use crate::stats::{Stats, Watcher};
 use crate::upstream::{UpstreamSession, expire};
@@ -224,12 +224,11 @@ impl Server {
         needs: Needs,
         hears: Arc<dyn Inbox>,
     ) -> Result<UpstreamSession, Box<CallError>> {
-        let me = self.me.upgrade().ok_or_else(|| self.unavailable("it is no longer configured"))?;
         if self.waits() {
             return Err(self.unavailable("its earlier process has not ended yet"));
         }
         if self.workshop.settings.clients == Clients::One {
-            let upstream = UpstreamSession::own(&me, self.builder()?, hears);
+            let upstream = UpstreamSession::own(self.name.clone(), self.builder()?, self.heard(), hears);
             if let Some(connection) = upstream.connection() {
                 let catalog_connection = self.catalog_connection(connection.clone(), None);
                 let mut state = self.state();
@@ -243,10 +242,10 @@ impl Server {
             return Ok(upstream);
         }
         match self.is_private(needs) {
-            true => self.private_upstream(&me, hears),
+            true => self.private_upstream(hears),
             false => {
                 let shared = self.shared_session(principal)?;
-                Ok(UpstreamSession::shared(self, &shared, hears))
+                Ok(UpstreamSession::shared(self.name.clone(), &shared, hears))
             }
         }
     }
@@ -263,11 +262,7 @@ impl Server {
             }
     }
 
-    fn private_upstream(
-        &self,
-        me: &Arc<Server>,
-        hears: Arc<dyn Inbox>,
-    ) -> Result<UpstreamSession, Box<CallError>> {
+    fn private_upstream(&self, hears: Arc<dyn Inbox>) -> Result<UpstreamSession, Box<CallError>> {
         let options = &self.config.options;
         let mut state = self.state();
         if state.is_ended {
@@ -277,7 +272,7 @@ impl Server {
         if state.own.len() >= usize::try_from(options.max_sessions).unwrap_or(usize::MAX) {
             return Err(self.error(ErrorKind::TooManySessions { limit: options.max_sessions }));
         }
-        let upstream = UpstreamSession::own(me, self.builder()?, hears);
+        let upstream = UpstreamSession::own(self.name.clone(), self.builder()?, self.heard(), hears);
         if let Some(connection) = upstream.connection() {
             state.heed_orders(connection);
             state.own.push(connection.clone());
@@ -285,6 +280,10 @@ impl Server {
             tokio::spawn(expire(connection.clone(), upstream.usage().clone(), options.session_idle));
         }
         Ok(upstream)
+    }
+
+    pub(crate) fn traces(&self) -> &Traces {
+        &self.workshop.settings.traces
     }
 
     fn builder(&self) -> Result<Builder, Box<CallError>> {

@@ -13,8 +13,8 @@ use regrow_protocol::frame::{Frame, Kind, RawId};
 use tokio::runtime::Handle;
 
 use crate::answers;
-use crate::server::{Server, is_of_catalog};
-use crate::share::SharedSession;
+use crate::catalog;
+use crate::share::{Heard, SharedSession};
 use crate::usage::Usage;
 use quiet::Quiet;
 
@@ -28,10 +28,15 @@ pub(crate) struct UpstreamSession {
 
 impl UpstreamSession {
     /// With a connection of its own, made like this.
-    pub(crate) fn own(server: &Arc<Server>, builder: Builder, hears: Arc<dyn Inbox>) -> UpstreamSession {
+    pub(crate) fn own(
+        name: Arc<str>,
+        builder: Builder,
+        heard: Arc<dyn Heard>,
+        hears: Arc<dyn Inbox>,
+    ) -> UpstreamSession {
         let mut own = None;
-        let bridge = Bridge::new(server.name.clone(), hears, |bridge| {
-            let tap = Tap { bridge, server: Arc::downgrade(server) };
+        let bridge = Bridge::new(name, hears, |bridge| {
+            let tap = Tap { bridge, heard };
             let connection = builder.bridge_to(Arc::new(tap)).build();
             Box::new(Quiet(own.insert(connection).far_side()))
         });
@@ -41,11 +46,11 @@ impl UpstreamSession {
 
     /// With a share of a connection.
     pub(crate) fn shared(
-        server: &Server,
+        name: Arc<str>,
         shared: &Arc<SharedSession>,
         hears: Arc<dyn Inbox>,
     ) -> UpstreamSession {
-        let bridge = Bridge::new(server.name.clone(), hears, |bridge| Box::new(Quiet(shared.join(bridge))));
+        let bridge = Bridge::new(name, hears, |bridge| Box::new(Quiet(shared.join(bridge))));
         UpstreamSession { bridge, own: None, usage: Arc::new(Usage::new()) }
     }
 
@@ -127,17 +132,17 @@ pub(crate) async fn expire(connection: Connection, usage: Arc<Usage>, idle: Dura
 /// Hears what a server says before its client does: changes of lists concern the catalog, whatever the client wants to hear.
 struct Tap {
     bridge: Weak<Bridge>,
-    server: Weak<Server>,
+    heard: Arc<dyn Heard>,
 }
 
 impl Inbox for Tap {
     fn take(&self, incoming: Incoming) -> bool {
         if let Kind::Notification { method } = incoming.frame.kind() {
             let is_change = method.ends_with("/list_changed");
-            if is_change && let Some(server) = self.server.upgrade() {
-                server.list_changed(method);
+            if is_change {
+                self.heard.list_changed(method);
             }
-            if is_change || is_of_catalog(&incoming.frame) {
+            if is_change || catalog::is_of_stream(&incoming.frame) {
                 return true;
             }
         }

@@ -52,8 +52,8 @@ impl Call {
     }
 
     /// From now on it counts as a call in flight, and uses the server and the client's place there.
-    pub(super) fn begin(mut self, client: &Client, upstream: &UpstreamSession) -> Call {
-        let (frame, span) = client.gateway.traces().begin(&self.server.name, self.request.frame);
+    pub(super) fn begin(mut self, upstream: &UpstreamSession) -> Call {
+        let (frame, span) = self.server.traces().begin(&self.server.name, self.request.frame);
         self.request.frame = frame;
         self.span = span;
         self.timer = Some(self.server.stats.begin());

@@ -83,7 +83,7 @@ impl Client {
                 return call.fail(ErrorKind::Timeout);
             }
             // It may have been replaced once more.
-            let newest = client.gateway.server_named(&server.config.name);
+            let newest = client.servers.named(&server.config.name);
             match newest.filter(|newest| newest.key != server.key) {
                 Some(newest) => client.call(&newest, call.request, call.then),
                 None => client.call_now(call),
@@ -99,7 +99,7 @@ impl Client {
                 return Box::new(call).end(Outcome::Failed(CallError { tool, ..*error }));
             }
         };
-        let call = call.begin(self, &upstream);
+        let call = call.begin(&upstream);
         let server = call.server.clone();
         let key = (self.number, call.request.id.clone());
         server.enter(key, call.request.since, move |turn| match turn {
@@ -118,7 +118,7 @@ impl Client {
             false => directory.prompt(name),
         });
         let found = found.and_then(|(at, original)| {
-            Some((self.gateway.server_named(directory.server(at))?, original.to_owned()))
+            Some((self.servers.named(directory.server(at))?, original.to_owned()))
         });
         let list = if is_tool { List::Tools } else { List::Prompts };
         let found = found.or_else(|| self.unlisted(name.as_deref()?, list));
@@ -173,7 +173,7 @@ impl Client {
         let mut owners: VecDeque<_> = directory
             .resource(&uri)
             .filter_map(|(at, original)| {
-                Some((self.gateway.server_named(directory.server(at))?, original.into_owned()))
+                Some((self.servers.named(directory.server(at))?, original.into_owned()))
             })
             .collect();
         if owners.is_empty() {

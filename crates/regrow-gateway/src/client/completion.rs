@@ -57,6 +57,6 @@ impl Client {
         };
         let mut known = reference.clone();
         known[member] = original.into();
-        Some((self.gateway.server_named(directory.server(at))?, known))
+        Some((self.servers.named(directory.server(at))?, known))
     }
 }

@@ -105,7 +105,7 @@ impl Client {
         for uri in wanted {
             let found = directory.resource(&uri).next();
             let found = found.and_then(|(at, original)| {
-                Some((self.gateway.server_named(directory.server(at))?, original.into_owned()))
+                Some((self.servers.named(directory.server(at))?, original.into_owned()))
             });
             if let Some((server, original)) = found.or_else(|| Some((self.only_server()?, uri.clone()))) {
                 by_server.entry(server.key).or_insert_with(|| (server, BTreeSet::new())).1.insert(original);

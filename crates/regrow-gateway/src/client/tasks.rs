@@ -38,7 +38,7 @@ impl Client {
     pub(super) fn task(&self, request: Request) {
         let params = parsed(request.frame.params());
         let key = params["taskId"].as_str().and_then(|task| self.state().tasks.places.get(task).copied());
-        let server = key.and_then(|key| self.gateway.server(key)).or_else(|| self.only_server());
+        let server = key.and_then(|key| self.servers.get(key)).or_else(|| self.only_server());
         match server {
             Some(server) => self.call(&server, request, Then::Nothing),
             None if params["taskId"].is_string() => {

@@ -1,20 +1,21 @@
 //! Tells clients of changed lists: once, when several servers change at the same time.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::Inside;
+use crate::client::ClientRegistry;
+use crate::workshop::Workshop;
 
 /// Changes within such a time are told together.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// Goes on until the gateway is gone.
-pub(super) async fn announce(gateway: Weak<Inside>) {
-    while let Some(workshop) = gateway.upgrade().map(|inside| inside.workshop.clone()) {
+/// Runs until the gateway and its clients are gone.
+pub(super) async fn announce(workshop: Arc<Workshop>, clients: Weak<ClientRegistry>) {
+    while clients.strong_count() > 0 {
         workshop.changed.notified().await;
         tokio::time::sleep(TOGETHER).await;
-        if let Some(inside) = gateway.upgrade() {
-            inside.clients().iter().for_each(|client| client.look_at_lists());
+        if let Some(clients) = clients.upgrade() {
+            clients.all().iter().for_each(|client| client.look_at_lists());
         }
     }
 }

@@ -9,14 +9,14 @@ use crate::operate::{GatewayReport, LogLevel, Operate, Order, OrderError, Server
 
 impl Operate for Gateway {
     fn servers(&self) -> Vec<ServerReport> {
-        self.0.servers().iter().map(|server| server.report()).collect()
+        self.0.servers.all().iter().map(|server| server.report()).collect()
     }
 
     fn order(&self, server: &str, order: Order) -> Result<(), OrderError> {
         if self.0.is_closing.load(Ordering::Relaxed) {
             return Err(OrderError::Closing);
         }
-        let server = self.0.server_named(server).ok_or(OrderError::NoSuchServer)?;
+        let server = self.0.servers.named(server).ok_or(OrderError::NoSuchServer)?;
         server.obey(order)
     }
 
@@ -31,12 +31,12 @@ impl Operate for Gateway {
     }
 
     fn logs(&self, server: &str) -> Option<Vec<String>> {
-        Some(self.0.server_named(server)?.stats.logs())
+        Some(self.0.servers.named(server)?.stats.logs())
     }
 
     fn gateway(&self) -> GatewayReport {
         let settings = &self.0.workshop.settings;
-        let clients = super::lock(&self.0.clients).len() as u64;
+        let clients = self.0.clients.count() as u64;
         GatewayReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime: self.0.started.elapsed(),

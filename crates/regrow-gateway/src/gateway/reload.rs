@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 
 use regrow::core::Manner;
 
-use super::{Gateway, Inside, lock};
+use super::{Gateway, lock};
+use crate::client::ClientRegistry;
 use crate::config::Config;
 use crate::server::{Key, Server};
 
@@ -28,7 +29,7 @@ impl Gateway {
     pub fn reload(&self, config: Config) -> Changes {
         let inside = &self.0;
         let mut changes = Changes::default();
-        let before = inside.servers();
+        let before = inside.servers.all();
         let mut servers = Vec::with_capacity(config.servers.len());
         let mut started = vec![];
         let ending: Vec<Arc<Server>> = lock(&inside.leaving).iter().filter_map(Weak::upgrade).collect();
@@ -48,7 +49,7 @@ impl Gateway {
             let earlier: Vec<_> = earlier.filter(|earlier| !earlier.is_gone()).cloned().collect();
             let server = Server::new(key, described, inside.workshop.clone(), !earlier.is_empty());
             if !earlier.is_empty() {
-                tokio::spawn(succeed(server.clone(), earlier, Arc::downgrade(inside)));
+                tokio::spawn(succeed(server.clone(), earlier, Arc::downgrade(&inside.clients)));
             }
             started.push(server.clone());
             servers.push(server);
@@ -59,21 +60,21 @@ impl Gateway {
             |old: &&Arc<Server>| servers.iter().any(|server| server.config.name == old.config.name);
         changes.removed =
             gone.iter().filter(|old| !is_named(old)).map(|old| old.config.name.clone()).collect();
-        *lock(&inside.servers) = Arc::new(servers);
+        inside.servers.replace(servers);
         started.iter().for_each(|server| server.start());
         let keys: Vec<Key> = gone.iter().map(|server| server.key).collect();
-        inside.forget_directories(&keys);
+        inside.servers.forget_directories(&keys);
         {
             let mut leaving = lock(&inside.leaving);
             leaving.retain(|server| server.strong_count() > 0);
             leaving.extend(gone.iter().map(Arc::downgrade));
         }
         for server in gone {
-            let inside = inside.clone();
+            let clients = inside.clients.clone();
             tokio::spawn(async move {
                 server.end(Manner::Planned).await;
                 // Not before: to give up a place is to cancel the calls that it has.
-                inside.clients().iter().for_each(|client| client.leave(server.key));
+                clients.all().iter().for_each(|client| client.leave(server.key));
             });
         }
         inside.workshop.changed.notify_one();
@@ -82,12 +83,12 @@ impl Gateway {
 }
 
 /// Lets a server start when nothing is left of those that it takes the place of.
-async fn succeed(server: Arc<Server>, earlier: Vec<Arc<Server>>, inside: Weak<Inside>) {
+async fn succeed(server: Arc<Server>, earlier: Vec<Arc<Server>>, clients: Weak<ClientRegistry>) {
     for earlier in &earlier {
         earlier.gone().await;
     }
     server.release();
-    if let Some(inside) = inside.upgrade() {
-        inside.clients().iter().for_each(|client| client.take_upstreams());
+    if let Some(clients) = clients.upgrade() {
+        clients.all().iter().for_each(|client| client.take_upstreams());
     }
 }

@@ -62,8 +62,7 @@ impl Server {
         } else if let Some(shared) = state.shared.get(&principal).and_then(Weak::upgrade) {
             return Ok(shared);
         }
-        let heard = Arc::new(Ears(self.me.clone()));
-        let shared = SharedSession::build(self.name.clone(), self.builder()?, heard);
+        let shared = SharedSession::build(self.name.clone(), self.builder()?, self.heard());
         match principal == Principal::default() {
             true => {
                 state.catalog_connection =
@@ -90,6 +89,11 @@ impl Server {
         ];
         let watcher = Watcher::start(self.stats.clone(), &connection);
         CatalogConnection { connection, shared, keeper, watcher, _tasks: tasks }
+    }
+
+    /// Hears what is no client's alone.
+    pub(super) fn heard(&self) -> Arc<dyn Heard> {
+        Arc::new(Ears(self.me.clone()))
     }
 
     /// The server says that a list has changed, in these words.

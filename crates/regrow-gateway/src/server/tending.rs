@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::Server;
+use crate::catalog;
 use crate::config::{Options, Start};
 
 /// A stream that ended is not opened again at once.
@@ -21,14 +22,6 @@ const OPENED_AGAIN_AFTER: Duration = Duration::from_secs(5);
 const LAZY_REST: Duration = Duration::from_secs(600);
 /// Between two tries to let a server rest that something keeps awake.
 const REST_AGAIN_AFTER: Duration = Duration::from_secs(10);
-/// What the stream is known by that tells of changes of lists.
-const STREAM: &str = "\"regrow-catalog\"";
-
-/// Whether this belongs to the stream of the catalog, and so to no client.
-pub(crate) fn is_of_catalog(notification: &Frame) -> bool {
-    notification.subscription_id().is_some_and(|id| id.as_bytes() == STREAM.as_bytes())
-}
-
 /// Looks after this connection until it is closed.
 pub(super) async fn tend(server: Weak<Server>, connection: Connection) {
     let Some(options) = server.upgrade().map(|server| server.config.options.clone()) else { return };
@@ -125,7 +118,7 @@ impl Tending {
 }
 
 fn id() -> RawId {
-    RawId::parse(STREAM.as_bytes()).expect("a string is an id")
+    RawId::parse(catalog::STREAM_ID.as_bytes()).expect("a string is an id")
 }
 
 struct Ended(Arc<Notify>);

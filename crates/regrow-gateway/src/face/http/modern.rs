@@ -17,7 +17,6 @@ use super::events::Events;
 use super::hall::{Ticket, Visit, Waiting};
 use super::lane::First;
 use super::mirror::{agree, arguments_agree};
-use super::post::unsupported;
 use super::refusal::{Refusal, empty, json};
 use super::replies::overloaded;
 use super::sessions::Caller;
@@ -66,7 +65,7 @@ fn check(headers: &HeaderMap, request: &Frame) -> Result<(), Refusal> {
     let version = request.protocol_version().ok_or_else(|| lacks(meta::PROTOCOL_VERSION))?;
     if version != MODERN {
         // Those that a discover names: the others begin with a handshake.
-        return Err(unsupported(&version, &[MODERN]));
+        return Err(Refusal::unsupported_version(&version, &[MODERN]));
     }
     let meta =
         request.meta().and_then(|meta| serde_json::from_slice::<HashMap<String, &RawValue>>(meta).ok());

@@ -7,7 +7,6 @@ use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{error_code, header, version};
-use serde_json::json;
 
 use super::refusal::Refusal;
 use super::sessions::Caller;
@@ -55,7 +54,7 @@ pub(super) fn version(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
             if version::ALL.contains(&found) {
                 Ok(Some(found))
             } else {
-                Err(unsupported(found, &version::ALL))
+                Err(Refusal::unsupported_version(found, &version::ALL))
             }
         }
         (Some(_), Some(_)) => Err(Refusal::new(
@@ -64,14 +63,4 @@ pub(super) fn version(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
             "MCP-Protocol-Version is said twice",
         )),
     }
-}
-
-/// This version is not spoken here, but these are.
-pub(super) fn unsupported(requested: &str, supported: &[&str]) -> Refusal {
-    Refusal::new(
-        StatusCode::BAD_REQUEST,
-        error_code::UNSUPPORTED_PROTOCOL_VERSION,
-        "this protocol version is not supported",
-    )
-    .with_data(json!({ "supported": supported, "requested": requested }).to_string())
 }

@@ -41,6 +41,16 @@ impl Refusal {
         Refusal::new(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, message)
     }
 
+    /// This version is not spoken here, but these are.
+    pub(super) fn unsupported_version(requested: &str, supported: &[&str]) -> Refusal {
+        Refusal::new(
+            StatusCode::BAD_REQUEST,
+            error_code::UNSUPPORTED_PROTOCOL_VERSION,
+            "this protocol version is not supported",
+        )
+        .with_data(serde_json::json!({ "supported": supported, "requested": requested }).to_string())
+    }
+
     /// No such session, or none of this client: which of the two is not said.
     pub(super) fn no_session() -> Refusal {
         Refusal::not_found("there is no such session; initialize a new one")

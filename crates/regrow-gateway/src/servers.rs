@@ -1,0 +1,92 @@
+//! The servers of the current configuration, and the directories of what they offer together.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::admit::Scope;
+use crate::catalog::Catalog;
+use crate::directory::Directory;
+use crate::server::{Key, Server};
+
+/// The servers of the current configuration.
+#[derive(Default)]
+pub(crate) struct ServerRegistry {
+    /// In the order of the configuration.
+    servers: Mutex<Arc<Vec<Arc<Server>>>>,
+    /// By scope: all, or the server.
+    directories: Mutex<HashMap<Option<Key>, CachedDirectory>>,
+}
+
+/// A directory, and the catalogs that it was built from.
+struct CachedDirectory {
+    catalogs: Vec<(Key, Arc<Catalog>)>,
+    directory: Arc<Directory>,
+}
+
+impl CachedDirectory {
+    fn is_of(&self, catalogs: &[(Key, Arc<Catalog>)]) -> bool {
+        let mut pairs = self.catalogs.iter().zip(catalogs);
+        self.catalogs.len() == catalogs.len()
+            && pairs.all(|(old, new)| old.0 == new.0 && Arc::ptr_eq(&old.1, &new.1))
+    }
+}
+
+impl ServerRegistry {
+    pub(crate) fn all(&self) -> Arc<Vec<Arc<Server>>> {
+        lock(&self.servers).clone()
+    }
+
+    /// The servers of another configuration replace these.
+    pub(crate) fn replace(&self, servers: Vec<Arc<Server>>) {
+        *lock(&self.servers) = Arc::new(servers);
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<Arc<Server>> {
+        self.all().iter().find(|server| server.key == key).cloned()
+    }
+
+    /// By its name in the configuration.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<Server>> {
+        self.all().iter().find(|server| server.config.name == name).cloned()
+    }
+
+    pub(crate) fn of(&self, scope: &Scope) -> Vec<Arc<Server>> {
+        match scope {
+            Scope::All => self.all().to_vec(),
+            Scope::One(name) => self.named(name).into_iter().collect(),
+        }
+    }
+
+    /// What the servers of this scope offer together, built again when one of their catalogs has changed.
+    pub(crate) fn directory(&self, scope: &Scope) -> Arc<Directory> {
+        let servers = self.of(scope);
+        let catalogs: Vec<_> = servers.iter().map(|server| (server.key, server.catalog())).collect();
+        let which = match (scope, &servers[..]) {
+            (Scope::One(_), [only]) => Some(only.key),
+            _ => None,
+        };
+        let mut directories = lock(&self.directories);
+        if let Some(known) = directories.get(&which)
+            && known.is_of(&catalogs)
+        {
+            return known.directory.clone();
+        }
+        let named: Vec<_> = servers
+            .iter()
+            .zip(&catalogs)
+            .map(|(server, (_, catalog))| (&*server.config.name, catalog.clone()))
+            .collect();
+        let directory = Arc::new(Directory::of(&named));
+        directories.insert(which, CachedDirectory { catalogs, directory: directory.clone() });
+        directory
+    }
+
+    /// Forgets the directories of servers that are gone.
+    pub(crate) fn forget_directories(&self, gone: &[Key]) {
+        lock(&self.directories).retain(|which, _| which.is_none_or(|key| !gone.contains(&key)));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
