@@ -110,7 +110,7 @@ impl Server {
             config,
             workshop,
             catalog,
-            usage: Usage::new(),
+            usage: Usage::default(),
             awaited: OnceLock::new(),
             may_start: Latch::new(!waits),
             is_gone: Latch::new(false),

@@ -91,14 +91,14 @@ impl SharedSession {
     }
 
     /// A share for one client, which is told things in this inbox. Dropping it is leaving.
-    pub fn join(self: &Arc<Self>, inbox: Weak<dyn Inbox>) -> Box<dyn FarSide> {
+    pub fn join(self: &Arc<Self>, inbox: Weak<dyn Inbox>) -> Arc<Share> {
         let mut state = self.state();
         state.last += 1;
         let share = state.last;
         let member = Arc::new(Member::new(share, self.name.clone(), inbox));
         state.members.insert(share, member.clone());
         drop(state);
-        Box::new(Share { session: self.clone(), member })
+        Arc::new(Share { session: self.clone(), member })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -107,24 +107,9 @@ impl SharedSession {
 }
 
 /// What one client has of a shared connection.
-struct Share {
+pub struct Share {
     session: Arc<SharedSession>,
     member: Arc<Member>,
-}
-
-impl Share {
-    /// A call of this client alone.
-    fn call(&self, request: Request) {
-        if self.member.is_over() {
-            let error = self.member.error(&request.frame, ErrorKind::Closed);
-            return request.reply.end(Outcome::Failed(error));
-        }
-        self.session.connection.submit_for(self.member.share, request);
-        // It may have been dropped from the session meanwhile, by another thread, which could not end this call yet.
-        if self.member.is_over() {
-            self.session.end_late_calls(&self.member);
-        }
-    }
 }
 
 impl Upstream for Share {
@@ -137,7 +122,18 @@ impl Upstream for Share {
             }
             // It would show those of all clients.
             method::TASKS_LIST => request.reply.end(Outcome::Refused),
-            _ => self.call(request),
+            _ if self.member.is_over() => {
+                let error = self.member.error(&request.frame, ErrorKind::Closed);
+                request.reply.end(Outcome::Failed(error));
+            }
+            // A call of this client alone.
+            _ => {
+                self.session.connection.submit_for(self.member.share, request);
+                // It may have been dropped from the session meanwhile, by another thread, which could not end this call yet.
+                if self.member.is_over() {
+                    self.session.end_late_calls(&self.member);
+                }
+            }
         }
     }
 

@@ -1,6 +1,4 @@
-//! One client's place at one server: a connection of its own, or a share of one.
-
-mod quiet;
+//! A client's session at one server: on a connection of its own, or on a shared one.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,16 +12,22 @@ use tokio::runtime::Handle;
 
 use crate::answers;
 use crate::catalog;
-use crate::share::{Heard, SharedSession};
+use crate::share::{Heard, Share, SharedSession};
 use crate::usage::Usage;
-use quiet::Quiet;
 
-/// A client's place. Dropping it is leaving: what the client has there ends.
+/// A client's session at a server. Dropping it is leaving: what the client has there ends.
 pub(crate) struct UpstreamSession {
+    route: Route,
+    /// Stands between them where the client and the server speak different eras.
     bridge: Arc<Bridge>,
-    /// None of a client that has only a share.
-    own: Option<Connection>,
     usage: Arc<Usage>,
+    _inbox: Arc<ServerInbox>,
+}
+
+/// What carries the client's messages.
+enum Route {
+    Own(Connection),
+    Shared(Arc<Share>),
 }
 
 impl UpstreamSession {
@@ -32,36 +36,38 @@ impl UpstreamSession {
         name: Arc<str>,
         builder: Builder,
         heard: Arc<dyn Heard>,
-        hears: Arc<dyn Inbox>,
+        client: Arc<dyn Inbox>,
     ) -> UpstreamSession {
-        let mut own = None;
-        let bridge = Bridge::new(name, hears, |bridge| {
-            let tap = Tap { bridge, heard };
-            let connection = builder.bridge_to(Arc::new(tap)).build();
-            Box::new(Quiet(own.insert(connection).far_side()))
-        });
-        let usage = Arc::new(Usage::new());
-        UpstreamSession { bridge, own, usage }
+        let (bridge, inbox) = ServerInbox::new(name, client, Some(heard));
+        let connection = builder.bridge_to(inbox.clone()).build();
+        bridge.lead_to(connection.far_side());
+        UpstreamSession { route: Route::Own(connection), bridge, usage: Arc::default(), _inbox: inbox }
     }
 
-    /// With a share of a connection.
+    /// On a shared connection, which hears itself what is no client's.
     pub(crate) fn shared(
         name: Arc<str>,
         shared: &Arc<SharedSession>,
-        hears: Arc<dyn Inbox>,
+        client: Arc<dyn Inbox>,
     ) -> UpstreamSession {
-        let bridge = Bridge::new(name, hears, |bridge| Box::new(Quiet(shared.join(bridge))));
-        UpstreamSession { bridge, own: None, usage: Arc::new(Usage::new()) }
+        let (bridge, inbox) = ServerInbox::new(name, client, None);
+        let told: Arc<dyn Inbox> = inbox.clone();
+        let share = shared.join(Arc::downgrade(&told));
+        bridge.lead_to(share.clone());
+        UpstreamSession { route: Route::Shared(share), bridge, usage: Arc::default(), _inbox: inbox }
     }
 
     /// The connection that it has for itself.
     pub(crate) fn connection(&self) -> Option<&Connection> {
-        self.own.as_ref()
+        match &self.route {
+            Route::Own(connection) => Some(connection),
+            Route::Shared(_) => None,
+        }
     }
 
     /// Starts its server now rather than with the first call.
     pub(crate) fn start(&self) {
-        if let Some(own) = &self.own {
+        if let Some(own) = self.connection() {
             own.start();
         }
     }
@@ -77,7 +83,11 @@ impl UpstreamSession {
     }
 
     pub(crate) fn submit(&self, request: Request) {
-        self.bridge.submit(request);
+        match &self.route {
+            _ if self.bridge.is_needed_for(&request.frame) => self.bridge.submit(request),
+            Route::Own(connection) => connection.submit(request),
+            Route::Shared(share) => share.submit(request),
+        }
     }
 
     /// Tells the server what its client has told the gateway. Nobody waits for the answer.
@@ -89,9 +99,10 @@ impl UpstreamSession {
     /// The client's call that the server must mean when it says something during this session; none if that is not clear, or if the
     /// session is shared.
     pub(crate) fn only_call(&self, epoch: Epoch) -> Option<RawId> {
-        self.own.as_ref()?.only_call(epoch)
+        self.connection()?.only_call(epoch)
     }
 
+    /// What the client has at the bridge is cancelled there, the rest behind it.
     pub(crate) fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
         self.bridge.cancel(id, notification)
     }
@@ -108,7 +119,7 @@ impl UpstreamSession {
 impl Drop for UpstreamSession {
     fn drop(&mut self) {
         // Others know of the connection, too: it must not live on because of them. Without a runtime it has ended already.
-        if let (Some(own), Ok(runtime)) = (self.own.take(), Handle::try_current()) {
+        if let (Some(own), Ok(runtime)) = (self.connection().cloned(), Handle::try_current()) {
             runtime.spawn(async move { own.close().await });
         }
     }
@@ -129,24 +140,42 @@ pub(crate) async fn expire(connection: Connection, usage: Arc<Usage>, idle: Dura
     }
 }
 
-/// Hears what a server says before its client does: changes of lists concern the catalog, whatever the client wants to hear.
-struct Tap {
+/// Takes what the server sends: to the client itself, or over the bridge where the eras differ.
+struct ServerInbox {
     bridge: Weak<Bridge>,
-    heard: Arc<dyn Heard>,
+    client: Arc<dyn Inbox>,
+    /// Hears of changed lists, which concern the catalog, whatever the client wants to hear.
+    heard: Option<Arc<dyn Heard>>,
 }
 
-impl Inbox for Tap {
+impl ServerInbox {
+    fn new(
+        name: Arc<str>,
+        client: Arc<dyn Inbox>,
+        heard: Option<Arc<dyn Heard>>,
+    ) -> (Arc<Bridge>, Arc<ServerInbox>) {
+        let bridge = Bridge::new(name, client.clone());
+        let inbox = ServerInbox { bridge: Arc::downgrade(&bridge), client, heard };
+        (bridge, Arc::new(inbox))
+    }
+}
+
+impl Inbox for ServerInbox {
     fn take(&self, incoming: Incoming) -> bool {
-        if let Kind::Notification { method } = incoming.frame.kind() {
+        if let (Kind::Notification { method }, Some(heard)) = (incoming.frame.kind(), &self.heard) {
             let is_change = method.ends_with("/list_changed");
             if is_change {
-                self.heard.list_changed(method);
+                heard.list_changed(method);
             }
             if is_change || catalog::is_of_stream(&incoming.frame) {
                 return true;
             }
         }
-        self.bridge.upgrade().is_some_and(|bridge| bridge.take(incoming))
+        match self.bridge.upgrade() {
+            Some(bridge) if bridge.is_needed() => bridge.take(incoming),
+            Some(_) => self.client.take(incoming),
+            None => false, // The client has left.
+        }
     }
 
     fn auto_reply(&self, method: &str) -> Option<AutoReply> {
@@ -157,14 +186,11 @@ impl Inbox for Tap {
     }
 
     fn has_room(&self) -> bool {
-        self.bridge.upgrade().is_none_or(|bridge| bridge.has_room())
+        self.client.has_room()
     }
 
     fn room(self: Arc<Self>) -> BoxFuture<()> {
-        match self.bridge.upgrade() {
-            Some(bridge) => bridge.room(),
-            None => Box::pin(std::future::ready(())),
-        }
+        self.client.clone().room()
     }
 
     fn lost(&self, epoch: Epoch) {

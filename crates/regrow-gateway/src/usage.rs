@@ -14,11 +14,13 @@ struct State {
     is_over: bool,
 }
 
-impl Usage {
-    pub(crate) fn new() -> Usage {
+impl Default for Usage {
+    fn default() -> Usage {
         Usage(Mutex::new(State { users: 0, last: Instant::now(), is_over: false }))
     }
+}
 
+impl Usage {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -71,7 +73,7 @@ mod tests {
     async fn time_starts_anew_with_each_use_and_stands_still_during_one() {
         let minute = Duration::from_secs(60);
         let start = Instant::now();
-        let usage = Usage::new();
+        let usage = Usage::default();
         let using = async {
             sleep(minute / 2).await;
             usage.begin();

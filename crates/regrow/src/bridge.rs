@@ -1,7 +1,8 @@
 //! The bridge between eras: a client of either one works with a server of either one.
 //!
-//! It stands between the relay and the connection. Where both sides speak the same era, frames pass untouched. It
-//! decides nothing about retries, deadlines or delivery of calls: all of that is the connection's.
+//! It stands between the client's side and the connection. Until the server's era is known, requests wait here. From then on it is
+//! needed only where the eras differ ([`Bridge::is_needed_for`]); frames of the same era pass it untouched. It decides nothing about
+//! retries, deadlines or delivery of calls: all of that is the connection's.
 
 mod calling;
 mod calls;
@@ -55,7 +56,11 @@ pub struct Bridge {
     /// Where everything goes that the client is told, such as its [`Port`](crate::Port).
     client: Arc<dyn Inbox>,
     /// Set once, by who makes the bridge. It does not hold a connection open, which may hold us.
-    far: OnceLock<Box<dyn FarSide>>,
+    far: OnceLock<Arc<dyn FarSide>>,
+    /// Set when the server's era is known and nothing waits here any more, under the lock of the state.
+    server: OnceLock<Speaks>,
+    /// Whether a legacy client is told of changed lists of a modern server.
+    listens_to_lists: bool,
     about: OnceLock<Arc<About>>,
     /// Never locked while the far side, the client or a reply is called: each of them may call us.
     state: Mutex<State>,
@@ -65,7 +70,6 @@ pub struct Bridge {
 struct State {
     /// How the client greeted, or what its first request told.
     client: Option<Speaks>,
-    server: Option<Speaks>,
     held: Held,
     /// What requests of a legacy client carry towards a modern server.
     envelope: Object,
@@ -81,38 +85,34 @@ impl Bridge {
     /// Builds this connection with a bridge between it and this client. What the client writes goes to
     /// the bridge, which does not hold the connection open.
     pub fn build(builder: Builder, client: Arc<dyn Inbox>) -> (Arc<Bridge>, Connection) {
-        let bridge = Bridge::towards(builder.name().clone(), client);
+        let bridge = Bridge::towards(builder.name().clone(), client, true);
         let connection = builder.bridge_to(bridge.clone()).build();
-        bridge.leads_to(connection.far_side());
+        bridge.lead_to(connection.far_side());
         (bridge, connection)
     }
 
-    /// A bridge between this client and something else than a connection. What the server sends goes into the bridge; the far side
-    /// must not hold it.
-    pub fn new(
-        name: impl Into<Arc<str>>,
-        client: Arc<dyn Inbox>,
-        far: impl FnOnce(Weak<Bridge>) -> Box<dyn FarSide>,
-    ) -> Arc<Bridge> {
-        let bridge = Bridge::towards(name.into(), client);
-        bridge.leads_to(far(Arc::downgrade(&bridge)));
-        bridge
+    /// A bridge for a program that hears of changed lists itself. Before its first use it must be told where it leads to.
+    pub fn new(name: impl Into<Arc<str>>, client: Arc<dyn Inbox>) -> Arc<Bridge> {
+        Bridge::towards(name.into(), client, false)
     }
 
-    fn towards(name: Arc<str>, client: Arc<dyn Inbox>) -> Arc<Bridge> {
+    /// Where the bridge leads to, once. What the server sends goes into the bridge; the far side must not hold it.
+    pub fn lead_to(&self, far: Arc<dyn FarSide>) {
+        let is_first = self.far.set(far).is_ok();
+        debug_assert!(is_first, "a bridge leads to one place");
+    }
+
+    fn towards(name: Arc<str>, client: Arc<dyn Inbox>, listens_to_lists: bool) -> Arc<Bridge> {
         Arc::new_cyclic(|me| Bridge {
             me: me.clone(),
             name,
             client,
             far: OnceLock::new(),
+            server: OnceLock::new(),
+            listens_to_lists,
             about: OnceLock::new(),
             state: Mutex::default(),
         })
-    }
-
-    fn leads_to(&self, far: Box<dyn FarSide>) {
-        // Nobody else can have set it: this is called once, where the bridge is made.
-        let _ = self.far.set(far);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -121,6 +121,18 @@ impl Bridge {
 
     fn far(&self) -> &dyn FarSide {
         &**self.far.get().expect("set where the bridge is made, before anybody has it")
+    }
+
+    /// Whether this request must go through the bridge: the server's era is not known yet, or is not the request's. A handshake tells
+    /// the bridge who the client is.
+    pub fn is_needed_for(&self, request: &Frame) -> bool {
+        request.method().is_some_and(method::is_handshake)
+            || self.server.get() != Some(&hello::speaks(request))
+    }
+
+    /// Whether what the server sends must go through the bridge: the eras differ, or are not known yet.
+    pub fn is_needed(&self) -> bool {
+        self.eras().is_none_or(|(client, server)| client != server)
     }
 
     /// What the server said of itself when it was first greeted.
@@ -165,28 +177,21 @@ impl Bridge {
 
     /// Both eras, client's and server's; none while the client has not said anything.
     fn eras(&self) -> Option<(Speaks, Speaks)> {
-        let (client, server) = {
-            let state = self.state();
-            (state.client, state.server)
-        };
+        let client = self.state().client;
         // A server may speak before those that wait for its era were let go.
         let found = || match self.far().is_modern() {
             true => Speaks::Modern,
             false => Speaks::Legacy,
         };
-        Some((client?, server.unwrap_or_else(found)))
+        Some((client?, self.server.get().copied().unwrap_or_else(found)))
     }
 }
 
 impl Upstream for Bridge {
     fn submit(&self, request: Request) {
-        let server = {
-            let mut state = self.state();
-            hello::note(&mut state, &request.frame);
-            state.server
-        };
-        match server {
-            Some(server) => self.route(request, server),
+        hello::note(&mut self.state(), &request.frame);
+        match self.server.get() {
+            Some(&server) => self.route(request, server),
             // Says nothing about who asks, and is allowed before the handshake.
             None if hello::is_early_ping(&request.frame) => request.reply.end(words::answer(b"{}")),
             None => self.hold(request),
@@ -205,8 +210,8 @@ impl Upstream for Bridge {
     fn forward(&self, notification: &Frame) -> bool {
         let (client, server) = {
             let mut state = self.state();
-            match state.server {
-                Some(server) => (state.client, server),
+            match self.server.get() {
+                Some(&server) => (state.client, server),
                 None => return state.held.take_note(notification, &self.name),
             }
         };

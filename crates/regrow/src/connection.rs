@@ -118,9 +118,9 @@ impl Connection {
     }
 
     /// What a [bridge](crate::Bridge) leads to. It does not hold the connection open.
-    pub fn far_side(&self) -> Box<dyn FarSide> {
+    pub fn far_side(&self) -> Arc<dyn FarSide> {
         let name = self.shared.settings.name.clone();
-        Box::new(WeakConnection { name, handle: Arc::downgrade(&self.handle) })
+        Arc::new(WeakConnection { name, handle: Arc::downgrade(&self.handle) })
     }
 
     /// Starts the server now rather than with the first call.

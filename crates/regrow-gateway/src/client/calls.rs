@@ -48,10 +48,22 @@ impl Client {
     /// A request for this server, as it is.
     pub(super) fn call(&self, server: &Arc<Server>, request: Request, then: Then) {
         let call = Call::new(self, server.clone(), request, then);
-        match server.waits() {
-            true => self.call_later(call),
-            false => self.call_now(call),
+        if server.waits() {
+            return self.call_later(call);
         }
+        let upstream = match self.upstream(server) {
+            Ok(upstream) => upstream,
+            Err(error) => {
+                let tool = call.request.frame.tool().map(Arc::from);
+                return Box::new(call).end(Outcome::Failed(CallError { tool, ..*error }));
+            }
+        };
+        let call = call.begin(&upstream);
+        let key = (self.number, call.request.id.clone());
+        server.enter(key, call.request.since, move |turn| match turn {
+            Ok(permit) => call.send(permit, &upstream),
+            Err(kind) => call.fail(kind),
+        });
     }
 
     /// The same when the server may start. What it is waited for is taken from the time of the call.
@@ -83,28 +95,8 @@ impl Client {
                 return call.fail(ErrorKind::Timeout);
             }
             // It may have been replaced once more.
-            let newest = client.servers.named(&server.config.name);
-            match newest.filter(|newest| newest.key != server.key) {
-                Some(newest) => client.call(&newest, call.request, call.then),
-                None => client.call_now(call),
-            }
-        });
-    }
-
-    fn call_now(&self, call: Call) {
-        let upstream = match self.upstream(&call.server) {
-            Ok(upstream) => upstream,
-            Err(error) => {
-                let tool = call.request.frame.tool().map(Arc::from);
-                return Box::new(call).end(Outcome::Failed(CallError { tool, ..*error }));
-            }
-        };
-        let call = call.begin(&upstream);
-        let server = call.server.clone();
-        let key = (self.number, call.request.id.clone());
-        server.enter(key, call.request.since, move |turn| match turn {
-            Ok(permit) => call.send(permit, &upstream),
-            Err(kind) => call.fail(kind),
+            let newest = client.servers.named(&server.config.name).unwrap_or(server);
+            client.call(&newest, call.request, call.then);
         });
     }
 

@@ -149,7 +149,7 @@ impl Bridge {
     pub(super) fn hold(&self, request: Request) {
         let time = self.far().time_for(&request.frame);
         let mut state = self.state();
-        if let Some(server) = state.server {
+        if let Some(&server) = self.server.get() {
             drop(state);
             return self.route(request, server);
         }
@@ -183,7 +183,8 @@ impl Bridge {
                 let mut state = self.state();
                 let next = state.held.next();
                 if next.is_none() {
-                    state.server = Some(server); // From this moment on: what comes now must not overtake.
+                    // From this moment on: what comes now must not overtake. A second greeting finds the same era.
+                    let _ = self.server.set(server);
                 }
                 (next, state.client)
             };

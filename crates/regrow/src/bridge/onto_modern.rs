@@ -66,7 +66,9 @@ impl Bridge {
     pub(super) fn forward_onto_modern(&self, notification: &Frame) -> bool {
         match notification.method().unwrap_or_default() {
             notification::INITIALIZED => {
-                self.listen_to_lists(&self.about().told_lists());
+                if self.listens_to_lists {
+                    self.listen_to_lists(&self.about().told_lists());
+                }
                 true
             }
             // A modern server asks for roots when it needs them, and asks nothing that has progress.

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow::core::{Epoch, Policy};
-use regrow::{CallError, Connection, Era, FarSide, Inbox, Incoming, Outcome, Reply, Request};
+use regrow::{CallError, Connection, Era, Inbox, Incoming, Outcome, Reply, Request, Upstream};
 use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::super::{Heard, SharedSession};
+use super::super::{Heard, Share, SharedSession};
 use super::server::Server;
 
 /// Keeps what no client is told.
@@ -98,7 +98,7 @@ impl Reply for Answer {
 
 pub(super) struct Client {
     pub(super) told: Arc<Told>,
-    pub(super) far: Box<dyn FarSide>,
+    pub(super) far: Arc<Share>,
 }
 
 impl Client {

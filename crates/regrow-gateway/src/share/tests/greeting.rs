@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use regrow::{Asked, Bridge, Era, ErrorStyle, Outcome, Request, Upstream};
+use regrow::{Asked, Bridge, Era, ErrorStyle, Inbox, Outcome, Request, Upstream};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -21,7 +21,9 @@ struct Bridged {
 impl Bridged {
     fn of(session: &Arc<SharedSession>) -> Bridged {
         let told = Arc::new(Told::default());
-        let bridge = Bridge::new("fake", told.clone(), |bridge| session.join(bridge));
+        let bridge = Bridge::new("fake", told.clone());
+        let inbox: Arc<dyn Inbox> = bridge.clone();
+        bridge.lead_to(session.join(Arc::downgrade(&inbox)));
         Bridged { told, bridge }
     }
 
