@@ -164,8 +164,12 @@ impl Client {
         drop(left); // Not under the lock: it may end calls.
     }
 
-    fn tell(&self, line: Bytes, call: Option<RawId>) {
-        self.inbox.take(Incoming { epoch: Epoch(0), call, client: 0, frame: Frame::built(line) });
+    /// Takes what a server sends: to the call that it belongs to, else to the client.
+    fn take(&self, mut incoming: Incoming) -> bool {
+        match incoming.to.take() {
+            Some(call) => call.take(incoming),
+            None => self.inbox.take(incoming),
+        }
     }
 }
 

@@ -96,10 +96,12 @@ impl UpstreamSession {
         self.submit(Request::new(request, id, Box::new(answers::Unheard)));
     }
 
-    /// The client's call that the server must mean when it says something during this session; none if that is not clear, or if the
-    /// session is shared.
-    pub(crate) fn only_call(&self, epoch: Epoch) -> Option<RawId> {
-        self.connection()?.only_call(epoch)
+    /// Adds the client's call that the server must mean, unless that is not clear, or the session is shared.
+    pub(crate) fn attribute(&self, incoming: Incoming) -> Incoming {
+        match &self.route {
+            Route::Own(connection) => connection.attribute(incoming),
+            Route::Shared(_) => incoming,
+        }
     }
 
     /// What the client has at the bridge is cancelled there, the rest behind it.

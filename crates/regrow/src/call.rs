@@ -1,6 +1,7 @@
 //! One call: what was asked, who waits, and how it can end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use regrow_core::Epoch;
 use regrow_protocol::frame::{Frame, RawId};
@@ -8,6 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::CallError;
+use crate::inbox::CallInbox;
 
 /// A request of a client on its way to the server.
 pub struct Request {
@@ -43,6 +45,12 @@ pub enum Outcome {
 pub trait Reply: Send + 'static {
     /// The call ended.
     fn end(self: Box<Self>, outcome: Outcome);
+
+    /// Where messages go that belong to the call; none if they go to the client's inbox. The connection asks under its lock: this must
+    /// neither lock what calls the connection nor drop anything.
+    fn inbox(&self) -> Option<Arc<dyn CallInbox>> {
+        None
+    }
 }
 
 impl Reply for oneshot::Sender<Outcome> {

@@ -199,10 +199,14 @@ impl Connection {
         ended.into_iter().map(|call| (call.request, call.reply)).collect()
     }
 
-    /// The client's call that this session is working on, by the client's id: the only one there, or the only call of a tool. None if
-    /// there are several, or none.
-    pub fn only_call(&self, epoch: Epoch) -> Option<RawId> {
-        self.shared.lock().only_call(epoch)
+    /// Adds the call that a message must belong to: the only one that its session is working on, or the only call of a tool. None is
+    /// added if there are several.
+    pub fn attribute(&self, incoming: Incoming) -> Incoming {
+        let only = self.shared.lock().only_call(incoming.epoch);
+        match only {
+            Some((call, to)) => Incoming { call: Some(call), to, ..incoming },
+            None => incoming,
+        }
     }
 
     /// Sends a notification. Says whether there was a session to send it to; a later one is not told.

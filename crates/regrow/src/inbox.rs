@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::transport::BoxFuture;
 
 /// A request or notification of a server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Incoming {
     /// The session that it came from. An answer must go back to the same.
     pub epoch: Epoch,
@@ -18,8 +18,23 @@ pub struct Incoming {
     pub call: Option<RawId>,
     /// The number of that client, where several share the connection; else 0.
     pub client: u64,
+    /// Where messages of that call go, if it has a place of its own for them.
+    pub to: Option<Arc<dyn CallInbox>>,
     /// The message.
     pub frame: Frame,
+}
+
+impl Incoming {
+    /// A message that belongs to no call.
+    pub fn of_no_call(epoch: Epoch, frame: Frame) -> Incoming {
+        Incoming { epoch, call: None, client: 0, to: None, frame }
+    }
+}
+
+/// Takes the messages that a server sends during one call, except its response. Must not block.
+pub trait CallInbox: Send + Sync {
+    /// A message. Returns whether it was taken; what was not is counted.
+    fn take(&self, incoming: Incoming) -> bool;
 }
 
 /// An answer to a request of the server that nobody is asked about.

@@ -85,7 +85,7 @@ pub use connection::{Answer, Builder, CloseReport, Connection};
 pub use eras::{EraFile, cache_folder};
 pub use error::{CallError, ErrorKind, Gap};
 pub use excerpt::{Excerpt, Said};
-pub use inbox::{AutoReply, Inbox, Incoming, IncomingMessages};
+pub use inbox::{AutoReply, CallInbox, Inbox, Incoming, IncomingMessages};
 pub use mask::Mask;
 pub use notice::{Anomalies, Notice, Notices, Status};
 pub use questions::Questions;

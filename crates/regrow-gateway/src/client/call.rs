@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
+use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply, Request};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::method;
 
@@ -105,5 +105,9 @@ impl Reply for Call {
             _ => request.reply.end(outcome),
         }
         drop((in_use, permit)); // The next call may go when this one's answer is written.
+    }
+
+    fn inbox(&self) -> Option<Arc<dyn CallInbox>> {
+        self.request.reply.inbox()
     }
 }

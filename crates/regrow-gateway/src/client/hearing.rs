@@ -51,21 +51,22 @@ pub(super) fn split(epoch: Epoch) -> (Key, Epoch) {
 impl Inbox for Hearing {
     fn take(&self, incoming: Incoming) -> bool {
         let Some(client) = self.client.upgrade() else { return false };
-        let Incoming { epoch, call, frame, .. } = incoming;
-        if let Kind::Notification { method } = frame.kind() {
+        if let Kind::Notification { method } = incoming.frame.kind() {
             if method.ends_with("/list_changed") {
                 if let Some(server) = self.server() {
                     server.list_changed(method);
                 }
                 return true; // The client is told when the catalog has changed.
             }
-            if let Some(subscription) = frame.subscription_id() {
-                return client.tell_stream(&subscription, &frame);
+            if let Some(subscription) = incoming.frame.subscription_id() {
+                return client.tell_stream(&subscription, &incoming.frame);
             }
         }
-        let upstream = || client.state().upstream(self.key);
-        let call = call.or_else(|| upstream()?.only_call(epoch));
-        client.inbox.take(Incoming { epoch: self.scoped(epoch), call, client: 0, frame })
+        let incoming = match client.state().upstream(self.key).filter(|_| incoming.call.is_none()) {
+            Some(upstream) => upstream.attribute(incoming),
+            None => incoming,
+        };
+        client.take(Incoming { epoch: self.scoped(incoming.epoch), client: 0, ..incoming })
     }
 
     fn auto_reply(&self, method: &str) -> Option<AutoReply> {

@@ -1,9 +1,11 @@
 //! Lists, answered from the catalogs: at once, also while servers start, hang or are down.
 
 use bytes::{BufMut, BytesMut};
-use regrow::{CallError, ErrorKind, Outcome, Request};
+use regrow::core::Epoch;
+use regrow::{CallError, ErrorKind, Incoming, Outcome, Request};
+use regrow_protocol::frame::{self, Frame};
 use regrow_protocol::list::List;
-use regrow_protocol::{error_code, frame, meta};
+use regrow_protocol::{error_code, meta};
 use serde_json::{Value, json};
 
 use super::Client;
@@ -115,7 +117,8 @@ impl Client {
         let is_told = state.greeting.is_some() && state.is_ready;
         drop(state);
         for method in methods.into_iter().filter(|_| is_told) {
-            self.tell(frame::notification(method, None), None);
+            let frame = Frame::built(frame::notification(method, None));
+            self.take(Incoming::of_no_call(Epoch(0), frame));
         }
         self.tell_streams(now);
     }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use regrow::{Outcome, Reply, Request};
+use regrow::core::Epoch;
+use regrow::{Incoming, Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::list::List;
 use regrow_protocol::{meta, method, notification};
@@ -61,18 +62,24 @@ impl Stream {
         frame::notification(method, Some(Value::from(params).to_string().as_bytes()))
     }
 
+    /// A line for its client, on its way there.
+    fn incoming(&self, line: bytes::Bytes) -> Incoming {
+        let incoming = Incoming::of_no_call(Epoch(0), Frame::built(line));
+        Incoming { call: Some(self.id.clone()), to: self.reply.inbox(), ..incoming }
+    }
+
     /// What tells of the lists that it asked for and that are not what it has seen.
-    fn changes(&mut self, now: [u64; 4]) -> Vec<bytes::Bytes> {
+    fn changes(&mut self, now: [u64; 4]) -> Vec<Incoming> {
         let seen = std::mem::replace(&mut self.seen, now);
         let changed = |list: &&List| seen[**list as usize] != now[**list as usize];
         let mut methods: Vec<_> = List::ALL.iter().filter(changed).map(|list| list.notification()).collect();
         methods.dedup();
         methods.retain(|method| self.lists.iter().any(|list| list.notification() == *method));
-        methods.into_iter().map(|method| self.line(method, Map::new())).collect()
+        methods.into_iter().map(|method| self.incoming(self.line(method, Map::new()))).collect()
     }
 
     /// Says what is open now, once.
-    fn acknowledge(&mut self) -> Option<bytes::Bytes> {
+    fn acknowledge(&mut self) -> Option<Incoming> {
         if std::mem::replace(&mut self.is_acknowledged, true) {
             return None;
         }
@@ -84,7 +91,7 @@ impl Stream {
             honoured.insert("resourceSubscriptions".into(), json!(uris));
         }
         let params = Map::from_iter([("notifications".to_owned(), honoured.into())]);
-        Some(self.line(notification::SUBSCRIPTIONS_ACKNOWLEDGED, params))
+        Some(self.incoming(self.line(notification::SUBSCRIPTIONS_ACKNOWLEDGED, params)))
     }
 }
 
@@ -147,21 +154,19 @@ impl Client {
     }
 
     fn acknowledge(&self, id: &RawId) {
-        let line = {
+        let told = {
             let mut state = self.state();
             let stream = state.streams.open.iter_mut().find(|stream| stream.id == *id);
             stream.and_then(Stream::acknowledge)
         };
-        if let Some(line) = line {
-            self.tell(line, Some(id.clone()));
-        }
+        told.map(|told| self.take(told));
     }
 
     /// A server tells something for a part of a stream. Says whether anybody hears it.
     pub(super) fn tell_stream(&self, part_id: &RawId, notification: &Frame) -> bool {
         let method = notification.method().unwrap_or_default();
         let opens = method == notification::SUBSCRIPTIONS_ACKNOWLEDGED;
-        let (id, line) = {
+        let told = {
             let mut state = self.state();
             let has_part = |stream: &&mut Stream| stream.parts.iter().any(|part| part.id == *part_id);
             let Some(stream) = state.streams.open.iter_mut().find(has_part) else { return false };
@@ -173,16 +178,13 @@ impl Client {
                 let honoured: Option<BTreeSet<String>> = serde_json::from_value(honoured).ok();
                 part.uris = honoured.unwrap_or_default();
             }
-            let line = match opens {
+            match opens {
                 true if stream.parts.iter().all(|part| part.is_open) => stream.acknowledge(),
                 true => None,
-                false => Some(notification.with_subscription_id(&stream.id)),
-            };
-            (stream.id.clone(), line)
+                false => Some(stream.incoming(notification.with_subscription_id(&stream.id))),
+            }
         };
-        if let Some(line) = line {
-            self.tell(line, Some(id));
-        }
+        told.map(|told| self.take(told));
         true
     }
 
@@ -190,11 +192,10 @@ impl Client {
     pub(super) fn tell_streams(&self, now: [u64; 4]) {
         let told: Vec<_> = {
             let mut state = self.state();
-            let streams = state.streams.open.iter_mut();
-            streams.map(|stream| (stream.id.clone(), stream.changes(now))).collect()
+            state.streams.open.iter_mut().flat_map(|stream| stream.changes(now)).collect()
         };
-        for (id, lines) in told {
-            lines.into_iter().for_each(|line| self.tell(line, Some(id.clone())));
+        for told in told {
+            self.take(told);
         }
     }
 

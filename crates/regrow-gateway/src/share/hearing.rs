@@ -98,8 +98,9 @@ impl SharedSession {
     /// Tells one client something. That it belongs to a call of another is none of its business.
     fn tell(&self, share: u64, incoming: Incoming) -> bool {
         let Some(member) = self.state().members.get(&share).cloned() else { return false };
-        let call = incoming.call.filter(|_| incoming.client == share);
-        let (taken, keeps_up) = member.tell(Incoming { call, client: 0, ..incoming });
+        let is_its_call = incoming.client == share;
+        let (call, to) = (incoming.call.filter(|_| is_its_call), incoming.to.filter(|_| is_its_call));
+        let (taken, keeps_up) = member.tell(Incoming { call, to, client: 0, ..incoming });
         if !keeps_up {
             self.drop_slow(&member);
         }

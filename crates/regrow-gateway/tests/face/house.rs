@@ -119,7 +119,15 @@ impl Fake {
 
     pub(crate) fn say_in(&self, epoch: Epoch, call: Option<&RawId>, message: &Value) -> bool {
         let frame = Frame::parse(message.to_string().into()).expect("tests write JSON");
-        self.inbox.take(Incoming { epoch, call: call.cloned(), client: 0, frame })
+        let token = || frame.progress_token().and_then(RawId::parse);
+        let named = call.cloned().or_else(|| frame.subscription_id()).or_else(token);
+        let waiting = self.waiting.lock().expect("nobody panics here");
+        let to = named.and_then(|id| waiting.get(&id)?.inbox());
+        drop(waiting);
+        match to {
+            Some(to) => to.take(Incoming::of_no_call(epoch, frame)),
+            None => self.inbox.take(Incoming::of_no_call(epoch, frame)),
+        }
     }
 
     pub(crate) fn inbox(&self) -> &Arc<dyn Inbox> {
@@ -182,27 +190,27 @@ impl Upstream for Fake {
             ("tools/call", "report") => {
                 let token: Value = serde_json::from_str(&token.expect("a token")).expect("JSON");
                 let params = json!({ "progressToken": token, "progress": 1 });
-                self.say(
-                    None,
-                    &json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }),
-                );
+                let message =
+                    json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
+                let frame = Frame::parse(message.to_string().into()).expect("tests write JSON");
+                reply.inbox().expect("it has one").take(Incoming::of_no_call(Epoch(1), frame));
                 reply.end(answered(&id, &json!({ "content": [], "told": true })));
             }
             ("tools/call", "ask") => {
                 let question =
                     json!({ "jsonrpc": "2.0", "id": "theirs", "method": "sampling/createMessage" });
-                self.say_in(Epoch(7), Some(&id), &question);
                 wait(reply);
+                self.say_in(Epoch(7), Some(&id), &question);
             }
             ("subscriptions/listen", _) => {
                 let id_value: Value = serde_json::from_slice(id.as_bytes()).expect("an id is JSON");
                 let meta = json!({ "io.modelcontextprotocol/subscriptionId": id_value });
                 let acknowledged = "notifications/subscriptions/acknowledged";
+                wait(reply);
                 self.say(
                     None,
                     &json!({ "jsonrpc": "2.0", "method": acknowledged, "params": { "_meta": meta } }),
                 );
-                wait(reply);
             }
             ("server/discover", _) => reply.end(answered(
                 &id,

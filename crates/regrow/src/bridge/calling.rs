@@ -1,19 +1,19 @@
 //! A modern client calls a legacy server, goes away when it is asked for input, and comes back with answers.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use regrow_protocol::frame::{self, Edit, Frame, RawId};
 use regrow_protocol::meta;
 
 use super::Bridge;
-use super::calls::{Call, Client, Question};
+use super::calls::{Call, Client, CurrentInbox, Question};
 use super::object::Object;
 use super::onto_legacy::stripped;
 use super::polish::Polish;
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
-use crate::inbox::Incoming;
+use crate::inbox::{CallInbox, Incoming};
 
 impl Bridge {
     /// A call during which the server may ask for input; or the return of a client that was asked.
@@ -25,6 +25,8 @@ impl Bridge {
         let Request { frame, id, reply, since } = request;
         let polish = Polish::new(frame.method().unwrap_or_default(), self.about());
         let sent = stripped(&frame);
+        let inbox = Arc::new(CurrentInbox::default());
+        inbox.set(reply.inbox());
         let mut state = self.state();
         let number = state.calls.next();
         let progress_token = frame.meta_progress_token().map(Bytes::copy_from_slice);
@@ -35,6 +37,7 @@ impl Bridge {
             progress_token: progress_token.clone(),
             level: Object::of(frame.meta()).text(meta::LOG_LEVEL),
             client: Some(Client { id: id.clone(), reply, progress_token }),
+            inbox: inbox.clone(),
             end: None,
             questions: vec![],
             state: None,
@@ -44,7 +47,7 @@ impl Bridge {
         };
         state.calls.open.insert(number, call);
         drop(state);
-        let reply = Box::new(CallEnd { bridge: self.me.clone(), number });
+        let reply = Box::new(CallEnd { bridge: self.me.clone(), number, inbox });
         self.pass(Request { frame: sent, id, reply, since });
     }
 
@@ -66,6 +69,7 @@ impl Bridge {
             return reply.end(call.map_or(Outcome::Refused, |call| call.polish.apply(end)));
         }
         let progress_token = frame.meta_progress_token().map(Bytes::copy_from_slice);
+        call.inbox.set(reply.inbox());
         call.client = Some(Client { id, reply, progress_token });
         call.level = Object::of(frame.meta()).text(meta::LOG_LEVEL);
         let answered = |question: &Question| question.told && answers.raw(&question.key).is_some();
@@ -159,6 +163,7 @@ impl Bridge {
 struct CallEnd {
     bridge: Weak<Bridge>,
     number: u64,
+    inbox: Arc<CurrentInbox>,
 }
 
 impl Reply for CallEnd {
@@ -166,5 +171,9 @@ impl Reply for CallEnd {
         if let Some(bridge) = self.bridge.upgrade() {
             bridge.call_ended(self.number, outcome);
         }
+    }
+
+    fn inbox(&self) -> Option<Arc<dyn CallInbox>> {
+        self.inbox.get()
     }
 }

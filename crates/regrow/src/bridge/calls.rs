@@ -1,7 +1,7 @@
 //! Calls of a modern client that run on a legacy server, some of them while their client was asked for input.
 
 use std::collections::BTreeMap;
-use std::sync::Weak;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use super::polish::Polish;
 use super::timer::Timer;
 use super::words::{self, INPUT_REQUIRED};
 use crate::call::{Outcome, Reply};
+use crate::inbox::CallInbox;
 
 /// A call whose client was asked for input, and does not come back for so long, is over.
 const RETURNS_WITHIN: Duration = Duration::from_secs(3600);
@@ -44,6 +45,8 @@ pub(super) struct Call {
     pub(super) level: Option<String>,
     /// Who waits for its end; none while its client is away.
     pub(super) client: Option<Client>,
+    /// Where its messages go while its client waits.
+    pub(super) inbox: Arc<CurrentInbox>,
     /// It ended while its client was away.
     pub(super) end: Option<Outcome>,
     pub(super) questions: Vec<Question>,
@@ -58,6 +61,21 @@ pub(super) struct Client {
     pub(super) id: RawId,
     pub(super) reply: Box<dyn Reply>,
     pub(super) progress_token: Option<Bytes>,
+}
+
+/// Where the messages of a call go: its client may come back with another request.
+#[derive(Default)]
+pub(super) struct CurrentInbox(Mutex<Option<Arc<dyn CallInbox>>>);
+
+impl CurrentInbox {
+    pub(super) fn get(&self) -> Option<Arc<dyn CallInbox>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set(&self, inbox: Option<Arc<dyn CallInbox>>) {
+        let old = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), inbox);
+        drop(old); // Not under the lock.
+    }
 }
 
 /// Something that the server asks the client.
@@ -131,6 +149,7 @@ impl Calls {
         let state = unguessable();
         let call = self.open.get_mut(&number)?;
         let client = call.client.take()?;
+        call.inbox.set(None);
         let mut requests = Object::default();
         for question in &mut call.questions {
             question.told = true;

@@ -1,6 +1,8 @@
 //! A modern client on a legacy server: its requests lose the modern envelope, and results get what the modern era
 //! requires.
 
+use std::sync::Arc;
+
 use regrow_protocol::frame::{Frame, Kind};
 use regrow_protocol::logging_level::LoggingLevel;
 use regrow_protocol::version::MODERN;
@@ -14,7 +16,7 @@ use super::words;
 use super::{Bridge, welcome};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
-use crate::inbox::Incoming;
+use crate::inbox::{CallInbox, Incoming};
 
 impl Bridge {
     pub(super) fn onto_legacy(&self, request: Request) {
@@ -128,6 +130,10 @@ struct Complete {
 impl Reply for Complete {
     fn end(self: Box<Self>, outcome: Outcome) {
         self.reply.end(self.polish.apply(outcome));
+    }
+
+    fn inbox(&self) -> Option<Arc<dyn CallInbox>> {
+        self.reply.inbox()
     }
 }
 

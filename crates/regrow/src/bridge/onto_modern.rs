@@ -1,7 +1,7 @@
 //! A legacy client on a modern server: its requests get the modern envelope, and what the modern era has no request
 //! for is answered here.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use regrow_protocol::frame::{self, Frame, Kind, RawId};
 use regrow_protocol::logging_level::LoggingLevel;
@@ -13,7 +13,7 @@ use super::words::{self, INPUT_REQUIRED};
 use super::{Bridge, welcome};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::Gap;
-use crate::inbox::Incoming;
+use crate::inbox::{CallInbox, Incoming};
 
 impl Bridge {
     pub(super) fn onto_modern(&self, request: Request) {
@@ -141,6 +141,10 @@ impl Reply for Call {
             }
             _ => self.reply.end(outcome),
         }
+    }
+
+    fn inbox(&self) -> Option<Arc<dyn CallInbox>> {
+        self.reply.inbox()
     }
 }
 

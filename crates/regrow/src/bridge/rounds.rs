@@ -106,13 +106,14 @@ impl Bridge {
         let length = if asked.is_empty() { PAUSE } else { ANSWERED_WITHIN };
         let timer = Timer::after(&self.me, length, move |bridge| bridge.round_is_due(number));
         let requested = required.raw("requestState").map(ToOwned::to_owned);
-        let during = call.id.clone();
+        let (during, to) = (call.id.clone(), call.reply.inbox());
         let round =
             Round { number, call, state: requested, asked, answers: Object::default(), _timer: timer };
         state.rounds.open.push(round);
         drop(state);
         for frame in questions {
-            self.client.take(Incoming { epoch: words::OURS, call: Some(during.clone()), client: 0, frame });
+            let incoming = Incoming::of_no_call(words::OURS, frame);
+            self.client.take(Incoming { call: Some(during.clone()), to: to.clone(), ..incoming });
         }
     }
 

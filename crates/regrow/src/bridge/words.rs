@@ -59,7 +59,7 @@ pub(super) fn refusal(code: i64, text: &str, data: Option<&[u8]>) -> Outcome {
 
 /// A message for the client.
 pub(super) fn to_client(line: Bytes) -> Incoming {
-    Incoming { epoch: OURS, call: None, client: 0, frame: Frame::built(line) }
+    Incoming::of_no_call(OURS, Frame::built(line))
 }
 
 /// An id for a request of the bridge's own.

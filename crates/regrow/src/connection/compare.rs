@@ -185,7 +185,7 @@ fn tell_changed(shared: &Shared, epoch: Epoch, method: &str) {
     }
     for line in lines {
         if let Ok(frame) = Frame::parse(line) {
-            shared.hand_on(Incoming { epoch, call: None, client: 0, frame });
+            shared.hand_on(Incoming::of_no_call(epoch, frame));
         }
     }
 }

@@ -18,7 +18,7 @@ use super::shared::Shared;
 use super::state::Progress;
 use crate::call::{Caller, Outcome, Pending};
 use crate::error::ErrorKind;
-use crate::inbox::{AutoReply, Incoming};
+use crate::inbox::{AutoReply, CallInbox, Incoming};
 
 /// The messages of one session.
 pub(crate) struct Messages {
@@ -232,9 +232,9 @@ impl Messages {
         let wire = frame.progress_token().and_then(RawId::parse);
         let call = wire.as_ref().and_then(call_id);
         let progress = call.and_then(|call| self.shared.lock().progress(self.shared.now(), call));
-        let Some(Progress { token, client, call }) = progress else { return };
+        let Some(Progress { token, client, call, to }) = progress else { return };
         if let Ok(frame) = Frame::parse(frame.with([Edit::ProgressToken(&token)])) {
-            self.shared.hand_on(Incoming { epoch: self.epoch, call, client, frame });
+            self.shared.hand_on(Incoming { epoch: self.epoch, call, client, to, frame });
         }
     }
 
@@ -248,7 +248,7 @@ impl Messages {
             match stream {
                 Some(stream) if acknowledges => {
                     let before = stream.acknowledged.replace(self.epoch);
-                    let known = (stream.of_client(), stream.caller_id.clone());
+                    let known = (owner(stream), stream.caller_id.clone());
                     state.stream_changed();
                     if before == Some(self.epoch) {
                         state.events.push(OwnerEvent::Missed(self.epoch)); // It was cut, and is open again.
@@ -259,7 +259,7 @@ impl Messages {
                     }
                     known
                 }
-                Some(stream) => (stream.of_client(), stream.caller_id.clone()),
+                Some(stream) => (owner(stream), stream.caller_id.clone()),
                 None => {
                     state.anomalies.stray += 1;
                     return;
@@ -275,16 +275,19 @@ impl Messages {
         self.hand_to(self.belongs_to(), frame);
     }
 
-    fn hand_to(&self, call: Option<(u64, RawId)>, frame: Frame) {
-        let (client, call) = call.map_or((0, None), |(client, call)| (client, Some(call)));
-        self.shared.hand_on(Incoming { epoch: self.epoch, call, client, frame });
+    fn hand_to(&self, call: Option<Owner>, frame: Frame) {
+        let incoming = Incoming::of_no_call(self.epoch, frame);
+        self.shared.hand_on(match call {
+            Some((client, id, to)) => Incoming { call: Some(id), client, to, ..incoming },
+            None => incoming,
+        });
     }
 
-    /// The call that a message belongs to, where its exchange tells: whose it is, and that client's id.
-    fn belongs_to(&self) -> Option<(u64, RawId)> {
+    /// The call that a message belongs to, where its exchange tells.
+    fn belongs_to(&self) -> Option<Owner> {
         let id = self.call?;
         let state = self.shared.lock();
-        state.supervisor.ledger.reply(id)?.of_client()
+        owner(state.supervisor.ledger.reply(id)?)
     }
 
     /// A message that we cannot use. If it was an answer to one of these, its caller is told: no deadline need pass for that.
@@ -320,6 +323,13 @@ impl Messages {
                 .post(Some(self.epoch), frame::error(Some(id), error_code::INVALID_REQUEST, why, None));
         }
     }
+}
+
+/// Whose a call is, that client's id for it, and where its messages go if it has a place of its own for them.
+type Owner = (u64, RawId, Option<Arc<dyn CallInbox>>);
+
+fn owner(call: &Pending) -> Option<Owner> {
+    call.of_client().map(|(client, id)| (client, id, call.reply.inbox()))
 }
 
 /// What ends a session if a message of its server made us panic.

@@ -19,6 +19,7 @@ use super::handshake::ClientHandshake;
 use super::memory::Memory;
 use super::session::{Channel, Session};
 use crate::call::{Caller, Pending};
+use crate::inbox::CallInbox;
 use crate::notice::{Anomalies, Status};
 use crate::transport::Process;
 
@@ -79,6 +80,8 @@ pub(crate) struct Progress {
     pub(crate) client: u64,
     /// As the client knows it; none once the call has become a task.
     pub(crate) call: Option<RawId>,
+    /// Where its messages go, if it has a place of its own for them.
+    pub(crate) to: Option<Arc<dyn CallInbox>>,
 }
 
 const MAX_TASKS: usize = 1024;
@@ -317,7 +320,7 @@ impl ConnectionState {
     }
 
     /// The only call of a client on this session, or the only one of a tool; none if that is not clear. Streams are no calls.
-    pub(crate) fn only_call(&self, epoch: Epoch) -> Option<RawId> {
+    pub(crate) fn only_call(&self, epoch: Epoch) -> Option<(RawId, Option<Arc<dyn CallInbox>>)> {
         let ledger = &self.supervisor.ledger;
         let is_call = |call: &Pending| {
             matches!(call.caller, Caller::Client(_))
@@ -329,7 +332,7 @@ impl ConnectionState {
             calls.retain(|&id| ledger.reply(id).is_some_and(|call| call.request.tool().is_some()));
         }
         let [only] = calls[..] else { return None };
-        ledger.reply(only).map(|call| call.caller_id.clone())
+        ledger.reply(only).map(|call| (call.caller_id.clone(), call.reply.inbox()))
     }
 
     /// The session that takes a client's notifications at once, if there is one.
@@ -361,7 +364,7 @@ impl ConnectionState {
             self.tasks.calls.pop_front();
         }
         let client = call.of_client().map_or(0, |(client, _)| client);
-        self.tasks.calls.push_back((id, Progress { token, client, call: None }));
+        self.tasks.calls.push_back((id, Progress { token, client, call: None, to: None }));
     }
 
     /// Progress of this call, which has more time now. Returns whose it is; none if nobody waits for it any more.
@@ -371,9 +374,10 @@ impl ConnectionState {
             return task.map(|(_, progress)| progress.clone());
         };
         let token = call.progress_token()?;
+        let to = call.reply.inbox();
         let (client, call) = call.of_client().unzip();
         self.supervisor.ledger.extend(now, id);
-        Some(Progress { token, client: client.unwrap_or(0), call })
+        Some(Progress { token, client: client.unwrap_or(0), call, to })
     }
 
     /// A person is asked, or has answered.

@@ -4,10 +4,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use regrow::{AutoReply, Inbox, Incoming};
+use regrow::{AutoReply, CallInbox, Inbox, Incoming};
 use regrow_protocol::frame::{self, Edit, Frame, RawId};
 use regrow_protocol::{method, notification};
 use tokio::runtime::Handle;
@@ -21,7 +21,6 @@ use crate::admit::ClientHandle;
 
 /// See the head of this file.
 pub(super) struct Hall {
-    me: Weak<Hall>,
     limits: Limits,
     census: Arc<Census>,
     last: AtomicU64,
@@ -34,25 +33,31 @@ pub(super) struct Hall {
 struct State {
     /// None once the hall is closed.
     client: Option<Arc<dyn ClientHandle>>,
-    calls: HashMap<u64, Call>,
+    /// The lanes of all requests, to end them with the hall.
+    lanes: HashMap<u64, OpenLane>,
     visits: usize,
     seen: Instant,
 }
 
-/// A request as its client knows it.
-struct Call {
+struct OpenLane {
+    lane: Arc<Lane>,
+    /// Whether it is of a stream, which has no end of its own.
+    listens: bool,
+}
+
+/// A request as its client knows it. Takes its messages.
+pub(super) struct Call {
+    hall: Arc<Hall>,
+    pub(super) number: u64,
     id: RawId,
     token: Option<RawId>,
-    lane: Arc<Lane>,
-    /// Whether it is a stream, without an end of its own.
-    listens: bool,
+    pub(super) lane: Arc<Lane>,
 }
 
 impl Hall {
     pub(super) fn new(limits: &Limits, census: &Arc<Census>, now: Instant) -> Arc<Hall> {
-        let state = State { client: None, calls: HashMap::new(), visits: 0, seen: now };
-        Arc::new_cyclic(|me| Hall {
-            me: me.clone(),
+        let state = State { client: None, lanes: HashMap::new(), visits: 0, seen: now };
+        Arc::new(Hall {
             limits: limits.clone(),
             census: census.clone(),
             last: AtomicU64::new(0),
@@ -84,21 +89,22 @@ impl Hall {
         let room = Arc::new(Room::new(usize::MAX)); // Not room decides here: see `take`.
         let lane = Lane::new(number, Keep { messages: 0, bytes: 0 }, room, now);
         let mut state = self.state();
-        if state.calls.len() >= self.limits.calls_per_session {
+        if state.lanes.len() >= self.limits.calls_per_session {
             self.census.refuse();
             return None;
         }
+        state.lanes.insert(number, OpenLane { lane: lane.clone(), listens });
         let token = request.meta_progress_token().and_then(RawId::parse);
-        state.calls.insert(number, Call { id, token, lane: lane.clone(), listens });
-        Some(Ticket { hall: self.clone(), number, lane, _counted: counted })
+        let call = Arc::new(Call { hall: self.clone(), number, id, token, lane });
+        Some(Ticket { call, _counted: counted })
     }
 
-    /// The client wants to hear no more of a request.
+    /// The client wants to hear no more of a request, if that still runs.
     fn give_up(&self, number: u64, reason: &str) {
         let (client, lane) = {
             let state = self.state();
-            let Some(call) = state.calls.get(&number) else { return };
-            (state.client.clone(), call.lane.clone())
+            let Some(open) = state.lanes.get(&number) else { return };
+            (state.client.clone(), open.lane.clone())
         };
         lane.close();
         let cancelled = frame::cancellation(&number.into(), Some(reason));
@@ -110,14 +116,14 @@ impl Hall {
 
     /// Ends the streams that have no end of their own.
     pub(super) fn hush(&self) {
-        self.state().calls.values().filter(|call| call.listens).for_each(|call| call.lane.close());
+        self.state().lanes.values().filter(|open| open.listens).for_each(|open| open.lane.close());
     }
 
     /// Everybody leaves: what still runs is cancelled, all streams end.
     pub(super) fn end(&self) {
         let client = {
             let mut state = self.state();
-            state.calls.values().for_each(|call| call.lane.close());
+            state.lanes.values().for_each(|open| open.lane.close());
             state.client.take()
         };
         drop(client);
@@ -126,7 +132,7 @@ impl Hall {
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let state = self.state();
         let idle = now.saturating_duration_since(state.seen) > self.limits.modern_idle;
-        idle && state.visits == 0 && state.calls.is_empty()
+        idle && state.visits == 0 && state.lanes.is_empty()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -134,31 +140,30 @@ impl Hall {
     }
 }
 
-impl Inbox for Hall {
+impl CallInbox for Call {
     fn take(&self, incoming: Incoming) -> bool {
-        let Incoming { call, frame, .. } = incoming;
-        let token = || frame.progress_token().and_then(RawId::parse);
-        let number = call.or_else(|| frame.subscription_id()).or_else(token).as_ref().and_then(number);
-        let told = number.and_then(|number| {
-            let state = self.state();
-            let call = state.calls.get(&number)?;
-            Some((number, call.lane.clone(), call.in_its_words(&frame)?))
-        });
-        let Some((number, lane, line)) = told else {
-            self.census.stray();
+        let Some(line) = self.in_its_words(&incoming.frame) else {
+            self.hall.census.stray();
             return false;
         };
-        let taken = lane.push(line, Weight::Notification);
-        if lane.unread() > self.limits.unread {
+        let taken = self.lane.push(line, Weight::Notification);
+        if self.lane.unread() > self.hall.limits.unread {
             // One that does not read must not hold up the others.
-            self.census.refuse();
+            self.hall.census.refuse();
             tracing::warn!("a client that does not read its response was cut off");
-            lane.close();
-            if let Some(hall) = self.me.upgrade() {
-                self.runtime.spawn(async move { hall.give_up(number, "the client does not read") });
-            }
+            self.lane.close();
+            let (hall, number) = (self.hall.clone(), self.number);
+            self.hall.runtime.spawn(async move { hall.give_up(number, "the client does not read") });
         }
         taken
+    }
+}
+
+impl Inbox for Hall {
+    /// In the modern era every message belongs to a request.
+    fn take(&self, _: Incoming) -> bool {
+        self.census.stray();
+        false
     }
 
     /// No modern client can be asked.
@@ -186,11 +191,6 @@ impl Call {
     }
 }
 
-/// One of our own ids.
-fn number(id: &RawId) -> Option<u64> {
-    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok()
-}
-
 /// Somebody is here.
 pub(super) struct Visit {
     pub(super) hall: Arc<Hall>,
@@ -206,16 +206,14 @@ impl Drop for Visit {
 
 /// A request that is not answered yet. Dropping it is its end.
 pub(super) struct Ticket {
-    hall: Arc<Hall>,
-    pub(super) number: u64,
-    pub(super) lane: Arc<Lane>,
+    pub(super) call: Arc<Call>,
     _counted: Option<Counted>,
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.lane.close();
-        self.hall.state().calls.remove(&self.number);
+        self.call.lane.close();
+        self.call.hall.state().lanes.remove(&self.call.number);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
-use regrow::{Asked, ErrorStyle, Outcome, Reply, Request};
+use regrow::{Asked, CallInbox, ErrorStyle, Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Edit, Frame, Kind, RawId};
 use regrow_protocol::version::MODERN;
 use regrow_protocol::{error_code, meta, method, notification};
@@ -100,7 +100,7 @@ async fn request(
         let outcome = Outcome::Failed(overloaded(&caller.scope));
         return Ok(json(StatusCode::OK, asked.answer(&outcome, face.style)));
     };
-    let (number, lane) = (ticket.number, ticket.lane.clone());
+    let (number, lane) = (ticket.call.number, ticket.call.lane.clone());
     let ours = RawId::from(number);
     let request = Frame::parse(frame.with([Edit::Id(&ours), Edit::MetaProgressToken(&ours)]))?;
     let events = Events::listen(&lane, None, face.limits.beat, Waiting { visit, number });
@@ -145,6 +145,10 @@ impl Reply for ToPost {
             _ => None,
         };
         let line = stream_end.unwrap_or_else(|| self.asked.answer(&outcome, self.style));
-        self.ticket.lane.finish(Some(line), code);
+        self.ticket.call.lane.finish(Some(line), code);
+    }
+
+    fn inbox(&self) -> Option<Arc<dyn CallInbox>> {
+        Some(self.ticket.call.clone())
     }
 }

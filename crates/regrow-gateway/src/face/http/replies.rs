@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow::core::{Delivery, Outlook};
-use regrow::{Asked, CallError, ErrorKind, ErrorStyle, Outcome, Reply, Request};
+use regrow::{Asked, CallError, CallInbox, ErrorKind, ErrorStyle, Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Frame, Kind, ParseError, join_batch, split_batch};
 use regrow_protocol::{method, notification};
 
@@ -95,7 +95,7 @@ fn hand_on_one(session: &Arc<Session>, client: &dyn ClientHandle, frame: Frame, 
                 let refused = refused(&session.scope, ErrorKind::Closed, Outlook::Deferred(RETRY_AFTER));
                 return way.deliver(Some(asked.answer(&Outcome::Failed(refused), style)));
             }
-            match session.begin(&frame, &id, way.lane()) {
+            match session.begin(way.lane()) {
                 Some(ticket) => {
                     let reply = ToClient { asked, style, opens, way: Some(way.clone()), ticket };
                     client.submit(Request::new(frame, id, Box::new(reply)));
@@ -171,6 +171,10 @@ impl Reply for ToClient {
         if self.opens && failed {
             self.ticket.session.end();
         }
+    }
+
+    fn inbox(&self) -> Option<Arc<dyn CallInbox>> {
+        Some(self.ticket.inbox())
     }
 }
 

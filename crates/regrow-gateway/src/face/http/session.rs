@@ -1,13 +1,13 @@
-//! One legacy session: its client handle, the calls that are not answered yet, and the lanes to its client.
+//! One legacy session: its client handle, and the lanes to its client.
 
 mod inbox;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use regrow::Questions;
 use regrow::core::Epoch;
-use regrow_protocol::frame::{Frame, RawId};
+use regrow::{CallInbox, Questions};
+use regrow_protocol::frame::RawId;
 use tokio::time::Instant;
 
 use super::census::{Census, Counted};
@@ -41,20 +41,14 @@ struct State {
     client: Option<Arc<dyn ClientHandle>>,
     counted: Option<Counted>,
     questions: Questions,
-    calls: Vec<Call>,
+    /// How many calls are not answered yet.
+    calls: usize,
     /// Those of calls, oldest first; some wait only for a client that comes back.
     lanes: BTreeMap<u64, Arc<Lane>>,
     last: u64,
     /// Requests of the client that are looked at, and streams that it reads.
     visits: usize,
     seen: Instant,
-}
-
-struct Call {
-    number: u64,
-    id: RawId,
-    token: Option<RawId>,
-    lane: Arc<Lane>,
 }
 
 /// Whose a session is, and of which kind.
@@ -80,7 +74,7 @@ impl Session {
             client: None,
             counted: Some(counted),
             questions: Questions::default(),
-            calls: vec![],
+            calls: 0,
             lanes: BTreeMap::new(),
             last: 0,
             visits: 0,
@@ -139,18 +133,15 @@ impl Session {
     }
 
     /// A call begins, whose messages go to this lane. None if there are too many.
-    pub(super) fn begin(self: &Arc<Session>, call: &Frame, id: &RawId, lane: &Arc<Lane>) -> Option<Ticket> {
+    pub(super) fn begin(self: &Arc<Session>, lane: &Arc<Lane>) -> Option<Ticket> {
         let counted = self.census.call(self.limits.calls)?;
         let mut state = self.state();
-        if state.calls.len() >= self.limits.calls_per_session {
+        if state.calls >= self.limits.calls_per_session {
             self.census.refuse();
             return None;
         }
-        state.last += 1;
-        let number = state.last;
-        let token = call.meta_progress_token().and_then(RawId::parse);
-        state.calls.push(Call { number, id: id.clone(), token, lane: lane.clone() });
-        Some(Ticket { session: self.clone(), number, _counted: counted })
+        state.calls += 1;
+        Some(Ticket { session: self.clone(), lane: lane.clone(), _counted: counted })
     }
 
     /// The client answered. Gives the session of the server, and the server's own id of its question.
@@ -179,7 +170,7 @@ impl Session {
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let state = self.state();
         let idle = now.saturating_duration_since(state.seen) > self.limits.session_idle;
-        idle && state.visits == 0 && state.calls.is_empty()
+        idle && state.visits == 0 && state.calls == 0
     }
 
     /// Lanes that ended and wait for a client to come back are kept for some time, and not too many.
@@ -236,20 +227,26 @@ impl Drop for Visit {
 /// A call that is not answered yet. Dropping it is its end.
 pub(super) struct Ticket {
     pub(super) session: Arc<Session>,
-    number: u64,
+    lane: Arc<Lane>,
     _counted: Counted,
+}
+
+impl Ticket {
+    /// Where the messages of the call go.
+    pub(super) fn inbox(&self) -> Arc<dyn CallInbox> {
+        Arc::new(inbox::LaneInbox { session: self.session.clone(), lane: self.lane.clone() })
+    }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         let now = Instant::now();
-        let ended = {
+        {
             let mut state = self.session.state();
             state.seen = now;
-            let at = state.calls.iter().position(|call| call.number == self.number);
-            at.map(|at| state.calls.remove(at))
-        };
-        if ended.is_some_and(|call| call.lane.left().is_some()) {
+            state.calls -= 1;
+        }
+        if self.lane.left().is_some() {
             self.session.prune(now);
         }
     }

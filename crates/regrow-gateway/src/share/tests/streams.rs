@@ -122,7 +122,7 @@ async fn a_log_message_of_a_call_goes_to_its_client_in_the_modern_era_and_to_the
         let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
         // As it comes over HTTP, where the exchange tells whose it is.
         for (client, call) in [(2, Some(raw("1"))), (99, Some(raw("1"))), (0, None)] {
-            ear.take(Incoming { epoch: Epoch(1), call, client, frame: message(log.into()) });
+            ear.take(Incoming { call, client, ..Incoming::of_no_call(Epoch(1), message(log.into())) });
         }
         assert!(one.lines().is_empty());
         let expected = if modern { (vec![Some(raw("1"))], 1) } else { (vec![], 3) };

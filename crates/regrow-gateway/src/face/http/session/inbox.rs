@@ -4,42 +4,38 @@ use std::sync::Arc;
 
 use regrow::core::Epoch;
 use regrow::transport::BoxFuture;
-use regrow::{AutoReply, Inbox, Incoming};
-use regrow_protocol::frame::{self, Frame, Kind, RawId};
+use regrow::{AutoReply, CallInbox, Inbox, Incoming};
+use regrow_protocol::frame::{self, Kind};
 use regrow_protocol::notification;
 
 use super::super::lane::{Lane, Weight};
-use super::{Call, Session, State};
+use super::Session;
 
-impl State {
-    /// Which lane a message of a server goes to; none if what it belongs to is over.
-    fn way(&self, listening: &Arc<Lane>, call: Option<&RawId>, message: &Frame) -> Option<Arc<Lane>> {
-        let of = |is_it: &dyn Fn(&Call) -> bool| {
-            self.calls.iter().rev().find(|call| is_it(call)).map(|call| call.lane.clone())
-        };
-        if let Some(lane) = call.and_then(|id| of(&|call| call.id == *id)) {
-            return Some(lane);
-        }
-        if message.method() == Some(notification::PROGRESS) {
-            let token = message.progress_token().and_then(RawId::parse)?;
-            return of(&|call| call.token.as_ref() == Some(&token));
-        }
-        if listening.is_listened_to() {
-            return Some(listening.clone());
-        }
-        let open = |lane: &&Arc<Lane>| lane.is_listened_to() && !lane.has_ended();
-        Some(self.lanes.values().rev().find(open).unwrap_or(listening).clone())
+/// Takes the messages of one call, on the lane that its answer goes to.
+pub(super) struct LaneInbox {
+    pub(super) session: Arc<Session>,
+    pub(super) lane: Arc<Lane>,
+}
+
+impl CallInbox for LaneInbox {
+    fn take(&self, incoming: Incoming) -> bool {
+        self.session.tell(&self.lane, incoming)
     }
 }
 
-impl Inbox for Session {
-    fn take(&self, incoming: Incoming) -> bool {
-        let Incoming { epoch, call, frame, .. } = incoming;
+impl Session {
+    /// Where a message goes that belongs to no call.
+    fn common_lane(&self) -> Arc<Lane> {
+        let open = |lane: &&Arc<Lane>| lane.is_listened_to() && !lane.has_ended();
+        match self.listening.is_listened_to() {
+            true => self.listening.clone(),
+            false => self.state().lanes.values().rev().find(open).unwrap_or(&self.listening).clone(),
+        }
+    }
+
+    fn tell(&self, lane: &Lane, incoming: Incoming) -> bool {
+        let Incoming { epoch, frame, .. } = incoming;
         let mut state = self.state();
-        let Some(lane) = state.way(&self.listening, call.as_ref(), &frame) else {
-            self.census.stray();
-            return false;
-        };
         let (line, weight) = match frame.kind() {
             Kind::Request { id, method } => {
                 (frame.with_id(&state.questions.ask(epoch, id, method)), Weight::Needed)
@@ -56,6 +52,17 @@ impl Inbox for Session {
             return false;
         }
         lane.push(line, weight)
+    }
+}
+
+impl Inbox for Session {
+    fn take(&self, incoming: Incoming) -> bool {
+        // Progress of what has ended.
+        if incoming.frame.method() == Some(notification::PROGRESS) {
+            self.census.stray();
+            return false;
+        }
+        self.tell(&self.common_lane(), incoming)
     }
 
     fn auto_reply(&self, _method: &str) -> Option<AutoReply> {
@@ -76,11 +83,8 @@ impl Inbox for Session {
         let lost = self.state().questions.lose(epoch);
         for ours in lost {
             let line = frame::cancellation(&ours, Some("the server is gone"));
-            if let Ok(frame) = Frame::parse(line.clone()) {
-                let lane = self.state().way(&self.listening, None, &frame);
-                // A client that cannot be told has left, or will find its answer dropped.
-                let _ = lane.is_some_and(|lane| lane.push(line, Weight::Notification));
-            }
+            // A client that cannot be told has left, or will find its answer dropped.
+            let _ = self.common_lane().push(line, Weight::Notification);
         }
     }
 
