@@ -59,6 +59,8 @@
 
 #[doc(hidden)]
 pub mod fuzzing;
+
+pub mod client;
 pub mod transport;
 pub mod watch;
 
@@ -81,6 +83,7 @@ mod writer;
 
 pub use bridge::Bridge;
 pub use call::{Outcome, Reply, Request};
+pub use client::{Asked, ErrorStyle};
 pub use connection::{Answer, Builder, CloseReport, Connection};
 pub use eras::{EraFile, cache_folder};
 pub use error::{CallError, ErrorKind, Gap};
@@ -92,7 +95,7 @@ pub use questions::Questions;
 pub use regrow_core as core;
 pub use regrow_protocol as protocol;
 pub use regrow_protocol::version::Era;
-pub use relay::{Asked, ErrorStyle, Port, relay};
+pub use relay::{Port, relay};
 pub use transport::MAX_LINE;
 pub use upstream::{FarSide, Hello, Upstream, Welcome};
 pub use within::within;

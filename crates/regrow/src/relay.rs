@@ -4,70 +4,26 @@ mod owed;
 mod port;
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use regrow_core::{Nature, Replay, ToolSafety};
-use regrow_protocol::frame::{self, Frame, Kind, ParseError, RawId, join_batch, split_batch};
+use regrow_core::{Epoch, Nature, Replay, ToolSafety};
+use regrow_protocol::frame::{Frame, RawId};
 use regrow_protocol::lines::{Line, LineReader};
-use regrow_protocol::{method, notification};
 use tokio::io::AsyncRead;
 
-use crate::call::{Outcome, Reply, Request};
+use crate::call::{Outcome, Reply};
+use crate::client::{self, Asked, ClientSide, ResponseSink, ResponseTo, unreadable};
 use crate::error::{CallError, ErrorKind};
 use crate::lines::read_line;
 use crate::upstream::Upstream;
 
 pub use port::Port;
 
-/// A call may wait for long. A shorter one than this must not keep the buffer alive that it was read into.
-const SHORT: usize = 64 << 10;
-
-/// How a failed tool call is told to the client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ErrorStyle {
-    /// As a tool result that says so, which is what reaches a model.
-    #[default]
-    Tool,
-    /// As a JSON-RPC error.
-    Protocol,
-}
-
-/// What is needed to answer a request of a client.
-pub struct Asked {
-    id: RawId,
-    wants_tool_result: bool,
-    modern: bool,
-}
-
-impl Asked {
-    /// Of a request with this id.
-    pub fn of(request: &Frame, id: RawId) -> Asked {
-        Asked {
-            id,
-            wants_tool_result: request.method() == Some(method::TOOLS_CALL) && !request.has_task(),
-            modern: request.protocol_version().is_some(),
-        }
-    }
-
-    /// What the client is told of the end of its request.
-    pub fn answer(&self, outcome: &Outcome, style: ErrorStyle) -> Bytes {
-        match outcome {
-            Outcome::Answered(frame) => frame.with_id(&self.id),
-            Outcome::Failed(error) if style == ErrorStyle::Tool && self.wants_tool_result => {
-                error.tool_result(&self.id, self.modern)
-            }
-            Outcome::Failed(error) => error.rpc_error(&self.id),
-            Outcome::Refused => frame::method_not_found(&self.id),
-        }
-    }
-}
-
 /// Answers one request of the client, alone or as a member of its batch.
 struct ToClient {
-    port: Arc<Port>,
     asked: Asked,
-    batch: Option<Arc<Batch>>,
+    to: ResponseTo<Arc<Port>>,
     /// Dropped last: when it is, the response is in the output. None for a stream, which nobody waits for.
     open: Option<Open>,
 }
@@ -95,8 +51,9 @@ impl Drop for Open {
 impl Reply for ToClient {
     fn end(self: Box<Self>, outcome: Outcome) {
         let failed_as = |kind| matches!(&outcome, Outcome::Failed(error) if error.kind == kind);
+        let port = self.to.sink();
         if failed_as(ErrorKind::Closed) {
-            let mut out = self.port.out();
+            let mut out = port.out();
             if out.input_closed && out.over {
                 // It is leaving, and some clients stumble over what they read while they close. Nobody waits for the end of a stream.
                 if self.open.is_some() {
@@ -105,34 +62,35 @@ impl Reply for ToClient {
                 return;
             }
         }
-        let line = self.asked.answer(&outcome, self.port.style);
-        let is_refused = failed_as(ErrorKind::Overloaded);
-        match &self.batch {
-            Some(batch) => batch.add(line),
-            None if is_refused => self.port.refuse(line),
-            None => self.port.send(line),
+        let line = self.asked.answer(&outcome, port.style);
+        match &self.to {
+            ResponseTo::Alone(port) if failed_as(ErrorKind::Overloaded) => port.refuse(line),
+            to => to.deliver(Some(line)),
         }
     }
 }
 
-/// The answers to a batch. They leave as one array when the last member has ended, answered or cancelled.
-struct Batch {
-    port: Arc<Port>,
-    answers: Mutex<Vec<Bytes>>,
-}
-
-impl Batch {
-    fn add(&self, line: Bytes) {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+impl ResponseSink for Arc<Port> {
+    fn deliver(&self, response: Option<Bytes>) {
+        if let Some(line) = response {
+            self.send(line);
+        }
     }
 }
 
-impl Drop for Batch {
-    fn drop(&mut self) {
-        let answers = std::mem::take(self.answers.get_mut().unwrap_or_else(PoisonError::into_inner));
-        if let Some(line) = join_batch(answers) {
-            self.port.send(line);
-        }
+impl ClientSide for Port {
+    type Sink = Arc<Port>;
+
+    fn begin(&self, request: &Frame, id: &RawId, to: ResponseTo<Arc<Port>>) -> Option<Box<dyn Reply>> {
+        let asked = Asked::of(request, id.clone());
+        let method = request.method().unwrap_or_default();
+        let is_stream = Nature::of(method, ToolSafety::Unknown, Replay::Never) == Nature::Stream;
+        let open = (!is_stream).then(|| Open::new(to.sink()));
+        Some(Box::new(ToClient { asked, to, open }))
+    }
+
+    fn answered(&self, id: &RawId) -> Option<(Epoch, RawId)> {
+        self.out().questions.answer(id)
     }
 }
 
@@ -212,16 +170,7 @@ async fn read(
 fn take_line(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, line: Line) {
     match line {
         Line::Whole(bytes) => match Frame::parse(bytes) {
-            Ok(frame) if frame.kind() == Kind::Batch => {
-                let batch = Arc::new(Batch { port: port.clone(), answers: Mutex::default() });
-                for member in split_batch(&frame) {
-                    match member {
-                        Ok(member) => take(upstream, port, member, Some(&batch)),
-                        Err(error) => batch.add(unreadable(&error)),
-                    }
-                }
-            }
-            Ok(frame) => take(upstream, port, frame, None),
+            Ok(frame) => client::take(&**port, upstream, frame, ResponseTo::Alone(port.clone())),
             Err(error) => port.refuse(unreadable(&error)),
         },
         Line::TooLong { bytes, salvage } => {
@@ -236,40 +185,4 @@ fn take_line(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, line: Line) 
             }
         }
     }
-}
-
-fn take(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, mut frame: Frame, batch: Option<&Arc<Batch>>) {
-    if frame.bytes().len() < SHORT {
-        frame.compact();
-    }
-    match frame.kind() {
-        Kind::Request { id, .. } => {
-            let asked = Asked::of(&frame, id.clone());
-            let method = frame.method().unwrap_or_default();
-            let is_stream = Nature::of(method, ToolSafety::Unknown, Replay::Never) == Nature::Stream;
-            let open = (!is_stream).then(|| Open::new(port));
-            let reply = ToClient { port: port.clone(), asked, batch: batch.cloned(), open };
-            upstream.submit(Request::new(frame, id, Box::new(reply)));
-        }
-        Kind::Notification { method: notification::CANCELLED } => {
-            let known = frame.request_id().is_some_and(|id| upstream.cancel(&id, &frame));
-            if !known {
-                tracing::debug!(server = &*port.name, "the client cancelled what is not running");
-            }
-        }
-        Kind::Notification { .. } => {
-            upstream.forward(&frame);
-        }
-        Kind::Response { id } => match id.and_then(|id| port.out().questions.answer(&id)) {
-            Some((epoch, server_id)) => {
-                upstream.hand_over(epoch, &server_id, frame.with_id(&server_id));
-            }
-            None => tracing::debug!(server = &*port.name, "the client answered what was not asked"),
-        },
-        Kind::Batch => {} // Batches hold no batches: `split_batch` refuses them.
-    }
-}
-
-fn unreadable(error: &ParseError) -> Bytes {
-    frame::error(error.id(), error.code(), &error.to_string(), None)
 }

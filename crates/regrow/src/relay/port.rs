@@ -13,8 +13,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::ErrorStyle;
 use super::owed::Owed;
+use crate::client::ErrorStyle;
 use crate::inbox::{AutoReply, Inbox, Incoming};
 use crate::questions::Questions;
 use crate::transport::BoxFuture;

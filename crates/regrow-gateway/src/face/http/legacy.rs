@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use regrow::client::{self, ResponseTo};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{error_code, header};
 use tokio::time::Instant;
@@ -14,7 +15,7 @@ use super::events::Events;
 use super::lane::{First, Lane};
 use super::post::version;
 use super::refusal::{Refusal, empty, json};
-use super::replies::{Way, hand_on, opens_session, wants_answer};
+use super::replies::{SessionInput, Way, opens_session, wants_answer};
 use super::session::{Session, Visit};
 use super::sessions::Caller;
 
@@ -37,14 +38,16 @@ pub(super) async fn post(
     };
     let session = visit.session.clone();
     let client = session.client().ok_or_else(Refusal::no_session)?;
+    let input = SessionInput { face, session: &session };
     if !wants_answer(&frame) {
-        hand_on(&session, &*client, frame, Way::Among(session.listening.clone()), face);
+        let to = ResponseTo::Alone(Way::Among(session.listening.clone()));
+        client::take(&input, &*client, frame, to);
         return Ok(empty(StatusCode::ACCEPTED));
     }
     let lane = session.open_lane(Instant::now());
     let abandoned = Abandoned { session: opens.then(|| session.clone()) };
     let mut events = listen(face, headers, &lane, None, visit)?;
-    hand_on(&session, &*client, frame, Way::Whole(lane.clone()), face);
+    client::take(&input, &*client, frame, ResponseTo::Alone(Way::Whole(lane.clone())));
     drop(client); // The session alone decides when it leaves.
     let mut response = match events.first(face.limits.hold).await {
         First::Answer(line, _) => {

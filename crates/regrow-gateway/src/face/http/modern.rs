@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
-use regrow::{Asked, CallInbox, ErrorStyle, Outcome, Reply, Request};
+use regrow::client::{Asked, ErrorStyle};
+use regrow::{CallInbox, Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Edit, Frame, Kind, RawId};
 use regrow_protocol::version::MODERN;
 use regrow_protocol::{error_code, meta, method, notification};
@@ -34,7 +35,7 @@ pub(super) async fn post(
                 check(headers, &frame).and_then(|()| check_arguments(face, &caller, headers, &frame));
             checked.map_err(|refusal| refusal.to(&frame))?;
             let visit = face.halls.enter(face, &caller.scope, caller.principal);
-            request(face, caller, visit.map_err(|refusal| refusal.to(&frame))?, &frame, id).await
+            request(face, caller, visit.map_err(|refusal| refusal.to(&frame))?, frame, id).await
         }
         Kind::Notification { method } => {
             agree(headers, &frame)?;
@@ -88,13 +89,13 @@ async fn request(
     face: &Arc<Face>,
     caller: Caller,
     visit: Visit,
-    frame: &Frame,
+    frame: Frame,
     id: RawId,
 ) -> Result<Response, Refusal> {
-    let asked = Asked::of(frame, id.clone());
-    let (Some(client), begun) = (visit.hall.client(), visit.hall.begin(frame, id.clone(), Instant::now()))
+    let asked = Asked::of(&frame, id.clone());
+    let (Some(client), begun) = (visit.hall.client(), visit.hall.begin(&frame, id.clone(), Instant::now()))
     else {
-        return Err(Refusal::closing().to(frame));
+        return Err(Refusal::closing().to(&frame));
     };
     let Some(ticket) = begun else {
         let outcome = Outcome::Failed(overloaded(&caller.scope));
@@ -109,6 +110,7 @@ async fn request(
     let reply = ToPost { asked, style: face.style, listens: listens.then_some(id), ticket };
     client.submit(Request::new(request, ours, Box::new(reply)));
     drop(client); // The hall alone decides when it leaves.
+    drop(frame); // The call may wait for long: the buffer that it was read into need not.
     Ok(match events.first(face.limits.modern_hold).await {
         First::Answer(line, code) => json(status(code), line),
         First::Stream => events.into_response(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
+use regrow::client::{self, ResponseTo};
 use regrow_protocol::events::OutgoingEvent;
 use regrow_protocol::header;
 
@@ -13,7 +14,7 @@ use super::body::accepts;
 use super::events::Events;
 use super::post::read;
 use super::refusal::{Refusal, empty};
-use super::replies::{Way, hand_on};
+use super::replies::{SessionInput, Way};
 use super::session::{Session, Visit};
 use super::sessions::Caller;
 
@@ -48,7 +49,8 @@ pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> 
     let frame = read(face, &head.headers, body).await?;
     let session = &visit.session;
     let client = session.client().ok_or_else(Refusal::no_session)?;
-    hand_on(session, &*client, frame, Way::Among(session.listening.clone()), face);
+    let to = ResponseTo::Alone(Way::Among(session.listening.clone()));
+    client::take(&SessionInput { face, session }, &*client, frame, to);
     Ok(empty(StatusCode::ACCEPTED))
 }
 

@@ -12,9 +12,6 @@ use super::refusal::Refusal;
 use super::sessions::Caller;
 use super::{Face, body, legacy, modern};
 
-/// A call may wait for long. A shorter one than this must not keep the buffer alive that it was read into.
-const SHORT: usize = 64 << 10;
-
 /// A message of a client of either era.
 pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
@@ -30,11 +27,7 @@ pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> 
 /// The message in a body.
 pub(super) async fn read(face: &Face, headers: &HeaderMap, body: axum::body::Body) -> Result<Frame, Refusal> {
     body::is_json(headers)?;
-    let mut frame = Frame::parse(body::read(headers, body, &face.limits).await?)?;
-    if frame.bytes().len() < SHORT {
-        frame.compact();
-    }
-    Ok(frame)
+    Ok(Frame::parse(body::read(headers, body, &face.limits).await?)?)
 }
 
 fn is_modern(headers: &HeaderMap, frame: &Frame) -> Result<bool, Refusal> {
