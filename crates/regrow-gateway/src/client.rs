@@ -188,7 +188,10 @@ impl Upstream for Client {
             method::PING => request.reply.end(answers::answer(b"{}")),
             method::LOGGING_SET_LEVEL => self.set_level(request),
             method::SUBSCRIPTIONS_LISTEN => self.listen(request),
-            method::TOOLS_CALL | method::PROMPTS_GET => self.call_by_name(request),
+            method::TOOLS_CALL | method::PROMPTS_GET => match self.by_name(&request.frame) {
+                Some((server, frame)) => self.call(&server, Request { frame, ..request }, Then::Nothing),
+                None => request.reply.end(calls::unknown_name(&request.frame)),
+            },
             method::RESOURCES_READ => self.read(request),
             method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => self.subscribe(request),
             method::COMPLETION_COMPLETE => self.complete(request),

@@ -58,7 +58,7 @@ pub(crate) struct Server {
     workshop: Arc<Workshop>,
     catalog: Arc<watch::Sender<Arc<Catalog>>>,
     /// Calls are known by the client's number and its id.
-    limiter: Limiter<(u64, RawId)>,
+    pub(crate) limiter: Limiter<(u64, RawId)>,
     usage: Usage,
     /// Since when somebody waits to learn what it offers.
     awaited: OnceLock<Instant>,

@@ -60,9 +60,15 @@ impl Client {
         };
         let call = call.begin(&upstream);
         let key = (self.number, call.request.id.clone());
-        server.enter(key, call.request.since, move |turn| match turn {
-            Ok(permit) => call.send(permit, &upstream),
-            Err(kind) => call.fail(kind),
+        let limit = server.config.options.call_timeout;
+        let left = limit.map(|limit| limit.saturating_sub(call.request.since.elapsed()));
+        let queued = server.stats.queued();
+        server.limiter.submit(key, left, move |turn| {
+            drop(queued);
+            match turn {
+                Ok(permit) => call.send(permit, &upstream),
+                Err(turned) => call.fail(turned.into()),
+            }
         });
     }
 
@@ -100,36 +106,23 @@ impl Client {
         });
     }
 
-    /// A tool is called or a prompt asked for, by the name that it has among all servers.
-    pub(super) fn call_by_name(&self, request: Request) {
-        let is_tool = request.frame.method() == Some(method::TOOLS_CALL);
+    /// The server that has the tool or prompt of this request, and the request as that server knows it.
+    pub(super) fn by_name(&self, request: &Frame) -> Option<(Arc<Server>, Frame)> {
+        let is_tool = request.method() == Some(method::TOOLS_CALL);
+        let list = if is_tool { List::Tools } else { List::Prompts };
         let directory = self.directory();
-        let name = request.frame.name();
-        let found = name.as_deref().and_then(|name| match is_tool {
-            true => directory.tool(name),
-            false => directory.prompt(name),
-        });
-        let found = found.and_then(|(at, original)| {
+        let name = request.name();
+        let found = name.as_deref().and_then(|name| {
+            let (at, original) = if is_tool { directory.tool(name) } else { directory.prompt(name) }?;
             Some((self.servers.named(directory.server(at))?, original.to_owned()))
         });
-        let list = if is_tool { List::Tools } else { List::Prompts };
-        let found = found.or_else(|| self.unlisted(name.as_deref()?, list));
-        match (found, self.only_server()) {
-            (Some((server, original)), _) => {
-                let is_renamed = name.as_deref() != Some(&original);
-                let frame = match is_renamed {
-                    true => Frame::built(request.frame.with([Edit::Name(&raw_text(&original))])),
-                    false => request.frame.clone(),
-                };
-                self.call(&server, Request { frame, ..request }, Then::Nothing);
+        match found.or_else(|| self.unlisted(name.as_deref()?, list)) {
+            Some((server, original)) if name.as_deref() != Some(&original) => {
+                Some((server, Frame::built(request.with([Edit::Name(&raw_text(&original))]))))
             }
+            Some((server, _)) => Some((server, request.clone())),
             // It may have something that it does not list.
-            (None, Some(server)) => self.call(&server, request, Then::Nothing),
-            (None, None) => {
-                let what = if is_tool { "tool" } else { "prompt" };
-                let text = format!("Unknown {what}: {}", name.as_deref().unwrap_or_default());
-                request.reply.end(answers::refusal(error_code::INVALID_PARAMS, &text, None));
-            }
+            None => self.only_server().map(|server| (server, request.clone())),
         }
     }
 
@@ -180,6 +173,13 @@ pub(super) fn with_uri(request: &Frame, uri: &str) -> Frame {
         true => Frame::built(request.with([Edit::Uri(&raw_text(uri))])),
         false => request.clone(),
     }
+}
+
+/// No server has the tool or prompt of this request.
+pub(super) fn unknown_name(request: &Frame) -> Outcome {
+    let what = if request.method() == Some(method::TOOLS_CALL) { "tool" } else { "prompt" };
+    let text = format!("Unknown {what}: {}", request.name().as_deref().unwrap_or_default());
+    answers::refusal(error_code::INVALID_PARAMS, &text, None)
 }
 
 pub(super) fn unknown_resource(request: &Frame) -> Outcome {

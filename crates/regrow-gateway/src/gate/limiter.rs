@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use regrow::ErrorKind;
 use regrow::core::Time;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -46,6 +47,16 @@ pub enum Turned {
     Late,
     /// Nobody is let through any more.
     Closed,
+}
+
+impl From<Turned> for ErrorKind {
+    fn from(turned: Turned) -> ErrorKind {
+        match turned {
+            Turned::Full => ErrorKind::Overloaded,
+            Turned::Late => ErrorKind::Timeout,
+            Turned::Closed => ErrorKind::Closed,
+        }
+    }
 }
 
 /// As long as somebody holds this, a call runs.

@@ -176,7 +176,10 @@ impl Shared {
             event.into_iter().for_each(|event| state.events.push(event));
             self.wake.notify_one();
         }
-        state.write(Some(id), line);
+        let ConnectionState { session, supervisor, .. } = state;
+        if let Some(session) = session {
+            session.write(&mut supervisor.ledger, Some(id), line);
+        }
         None
     }
 
