@@ -11,18 +11,18 @@ mod connection;
 mod events;
 pub(crate) mod fuzzing;
 mod guard;
-mod hall;
-mod halls;
-mod lane;
 mod legacy;
 mod mirror;
 mod modern;
+mod modern_endpoint;
+mod modern_endpoints;
 mod older;
 mod options;
 mod origin;
 mod post;
 mod refusal;
 mod replies;
+mod reply_stream;
 mod room;
 mod route;
 mod session;
@@ -43,7 +43,7 @@ pub use bound::{Bound, Parting};
 pub use census::{Census, Counts};
 pub use options::{Limits, Options, Tls};
 
-use halls::Halls;
+use modern_endpoints::ModernEndpoints;
 use refusal::Refusal;
 use sessions::Sessions;
 
@@ -53,7 +53,7 @@ struct Face {
     style: ErrorStyle,
     limits: Limits,
     sessions: Sessions,
-    halls: Halls,
+    endpoints: ModernEndpoints,
     census: Arc<Census>,
     closing: AtomicBool,
 }
@@ -64,7 +64,7 @@ impl Face {
             admit,
             style,
             sessions: Sessions::new(limits.sessions),
-            halls: Halls::default(),
+            endpoints: ModernEndpoints::default(),
             limits,
             census,
             closing: AtomicBool::new(false),
@@ -84,19 +84,19 @@ impl Face {
     fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
         self.sessions.hush();
-        self.halls.hush();
+        self.endpoints.hush();
     }
 
     /// Every client leaves.
     fn end(&self) {
         self.sessions.end_all();
-        self.halls.end_all();
+        self.endpoints.end_all();
     }
 
     /// Forgets what nobody came back for.
     fn sweep(&self, now: tokio::time::Instant) {
         self.sessions.sweep(now);
-        self.halls.sweep(now);
+        self.endpoints.sweep(now);
     }
 }
 

@@ -1,4 +1,4 @@
-//! A lane as a response: events, and comments as signs of life while there are none.
+//! A stream as a response: events, and comments as signs of life while there are none.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -17,14 +17,14 @@ use regrow_protocol::events::{COMMENT, OutgoingEvent};
 use regrow_protocol::header;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::lane::{First, Lane, Next};
+use super::reply_stream::{First, Next, ReplyStream};
 
 /// How soon a client whose stream broke shall come back.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Who listens to a lane. Dropping it is leaving.
+/// Who listens to a stream. Dropping it is leaving.
 pub(super) struct Events {
-    lane: Arc<Lane>,
+    stream: Arc<ReplyStream>,
     listener: u64,
     opening: Option<Bytes>,
     has_ids: bool,
@@ -37,14 +37,14 @@ pub(super) struct Events {
 impl Events {
     /// Listens, from this event on if there is one; none if somebody does already. `held` is dropped when this is.
     pub(super) fn listen(
-        lane: &Arc<Lane>,
+        stream: &Arc<ReplyStream>,
         from: Option<u64>,
         beat: Duration,
         held: impl Send + 'static,
     ) -> Option<Events> {
         Some(Events {
-            listener: lane.listen(from)?,
-            lane: lane.clone(),
+            listener: stream.listen(from)?,
+            stream: stream.clone(),
             opening: None,
             has_ids: false,
             beat,
@@ -57,7 +57,7 @@ impl Events {
     /// before there is anything to tell; clients from before 2025-11-25 stumble over that.
     pub(super) fn resumable(mut self, primed: bool) -> Events {
         self.has_ids = true;
-        let id = primed.then(|| self.event_id(self.lane.last_sent()));
+        let id = primed.then(|| self.event_id(self.stream.last_sent()));
         let data = primed.then_some(&b""[..]);
         let event = OutgoingEvent { id: id.as_deref(), retry: Some(RETRY), data, ..OutgoingEvent::default() };
         self.opening = Some(event.to_bytes());
@@ -72,10 +72,10 @@ impl Events {
 
     /// Waits so long for the first message: is it the answer?
     pub(super) async fn first(&mut self, hold: Duration) -> First {
-        timeout(hold, poll_fn(|cx| self.lane.poll_first(cx))).await.unwrap_or(First::Stream)
+        timeout(hold, poll_fn(|cx| self.stream.poll_first(cx))).await.unwrap_or(First::Stream)
     }
 
-    /// As a response that lasts until the lane ends.
+    /// As a response that lasts until the stream ends.
     pub(super) fn into_response(mut self) -> Response {
         self.silence.as_mut().reset(Instant::now() + self.beat);
         let mut response = Response::new(Body::new(self));
@@ -93,7 +93,7 @@ impl Events {
     }
 
     fn event_id(&self, number: u64) -> String {
-        format!("{}-{number}", self.lane.number)
+        format!("{}-{number}", self.stream.number)
     }
 }
 
@@ -107,7 +107,7 @@ impl http_body::Body for Events {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let bytes = match self.opening.take() {
             Some(opening) => opening,
-            None => match self.lane.poll_next(self.listener, cx) {
+            None => match self.stream.poll_next(self.listener, cx) {
                 Poll::Ready(Next::Message { number, line }) => self.event(number, &line),
                 Poll::Ready(Next::End) => return Poll::Ready(None),
                 Poll::Pending => {
@@ -124,6 +124,6 @@ impl http_body::Body for Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        self.lane.leave(self.listener, Instant::now());
+        self.stream.leave(self.listener, Instant::now());
     }
 }

@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use super::Face;
 use super::body::accepts;
 use super::events::Events;
-use super::lane::{First, Lane};
 use super::post::version;
 use super::refusal::{Refusal, empty, json};
 use super::replies::{SessionInput, Way, opens_session, wants_answer};
+use super::reply_stream::{First, ReplyStream};
 use super::session::{Session, Visit};
 use super::sessions::Caller;
 
@@ -44,14 +44,14 @@ pub(super) async fn post(
         client::take(&input, &*client, frame, to);
         return Ok(empty(StatusCode::ACCEPTED));
     }
-    let lane = session.open_lane(Instant::now());
+    let stream = session.open_stream(Instant::now());
     let abandoned = Abandoned { session: opens.then(|| session.clone()) };
-    let mut events = listen(face, headers, &lane, None, visit)?;
-    client::take(&input, &*client, frame, ResponseTo::Alone(Way::Whole(lane.clone())));
+    let mut events = listen(face, headers, &stream, None, visit)?;
+    client::take(&input, &*client, frame, ResponseTo::Alone(Way::Whole(stream.clone())));
     drop(client); // The session alone decides when it leaves.
     let mut response = match events.first(face.limits.hold).await {
         First::Answer(line, _) => {
-            session.forget_lane(lane.number);
+            session.forget_stream(stream.number);
             json(StatusCode::OK, line)
         }
         First::Stream => events.into_response(),
@@ -70,18 +70,18 @@ pub(super) async fn post(
 pub(super) fn get(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<Response, Refusal> {
     let visit = visit(face, caller, headers)?;
     accepts(headers, &[header::EVENT_STREAM])?;
-    let (lane, from) = match headers.get(header::LAST_EVENT_ID) {
+    let (stream, from) = match headers.get(header::LAST_EVENT_ID) {
         // It would only be ended again.
         None if face.is_closing() => return Err(Refusal::closing()),
         None => (visit.session.listening.clone(), None),
         Some(last) => {
             let found = last.to_str().ok().and_then(|last| resumed(&visit.session, last));
-            let (lane, last) =
+            let (stream, last) =
                 found.ok_or_else(|| Refusal::bad("Last-Event-ID names no stream that is kept here"))?;
-            (lane, Some(last + 1))
+            (stream, Some(last + 1))
         }
     };
-    Ok(listen(face, headers, &lane, from, visit)?.into_response())
+    Ok(listen(face, headers, &stream, from, visit)?.into_response())
 }
 
 /// A client leaves.
@@ -103,21 +103,21 @@ fn session_id(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The stream, and the last event of it, that a client names.
-fn resumed(session: &Session, last: &str) -> Option<(Arc<Lane>, u64)> {
-    let (lane, event) = last.split_once('-')?;
-    let (lane, event) = (session.lane(lane.parse().ok()?)?, event.parse().ok()?);
-    lane.has_told(event).then_some((lane, event))
+fn resumed(session: &Session, last: &str) -> Option<(Arc<ReplyStream>, u64)> {
+    let (stream, event) = last.split_once('-')?;
+    let (stream, event) = (session.stream(stream.parse().ok()?)?, event.parse().ok()?);
+    stream.has_told(event).then_some((stream, event))
 }
 
 fn listen(
     face: &Face,
     headers: &HeaderMap,
-    lane: &Arc<Lane>,
+    stream: &Arc<ReplyStream>,
     from: Option<u64>,
     visit: Visit,
 ) -> Result<Events, Refusal> {
     let primed = version(headers)? == Some(PRIMED_SINCE);
-    let events = Events::listen(lane, from, face.limits.beat, visit);
+    let events = Events::listen(stream, from, face.limits.beat, visit);
     let taken = || {
         Refusal::new(
             StatusCode::CONFLICT,

@@ -15,11 +15,11 @@ use tokio::time::Instant;
 
 use super::Face;
 use super::events::Events;
-use super::hall::{Ticket, Visit, Waiting};
-use super::lane::First;
 use super::mirror::{agree, arguments_agree};
+use super::modern_endpoint::{Ticket, Visit, Waiting};
 use super::refusal::{Refusal, empty, json};
 use super::replies::overloaded;
+use super::reply_stream::First;
 use super::sessions::Caller;
 
 /// A message of a client.
@@ -34,16 +34,16 @@ pub(super) async fn post(
             let checked =
                 check(headers, &frame).and_then(|()| check_arguments(face, &caller, headers, &frame));
             checked.map_err(|refusal| refusal.to(&frame))?;
-            let visit = face.halls.enter(face, &caller.scope, caller.principal);
+            let visit = face.endpoints.enter(face, &caller.scope, caller.principal);
             request(face, caller, visit.map_err(|refusal| refusal.to(&frame))?, frame, id).await
         }
         Kind::Notification { method } => {
             agree(headers, &frame)?;
-            let visit = face.halls.enter(face, &caller.scope, caller.principal)?;
+            let visit = face.endpoints.enter(face, &caller.scope, caller.principal)?;
             // A client cancels by closing; and which request of which client this means could not be told.
             if method == notification::CANCELLED {
                 face.census.stray();
-            } else if let Some(client) = visit.hall.client() {
+            } else if let Some(client) = visit.endpoint.client() {
                 client.forward(&frame);
             }
             Ok(empty(StatusCode::ACCEPTED))
@@ -93,7 +93,8 @@ async fn request(
     id: RawId,
 ) -> Result<Response, Refusal> {
     let asked = Asked::of(&frame, id.clone());
-    let (Some(client), begun) = (visit.hall.client(), visit.hall.begin(&frame, id.clone(), Instant::now()))
+    let (Some(client), begun) =
+        (visit.endpoint.client(), visit.endpoint.begin(&frame, id.clone(), Instant::now()))
     else {
         return Err(Refusal::closing().to(&frame));
     };
@@ -101,15 +102,15 @@ async fn request(
         let outcome = Outcome::Failed(overloaded(&caller.scope));
         return Ok(json(StatusCode::OK, asked.answer(&outcome, face.style)));
     };
-    let (number, lane) = (ticket.call.number, ticket.call.lane.clone());
+    let (number, stream) = (ticket.call.number, ticket.call.stream.clone());
     let ours = RawId::from(number);
     let request = Frame::parse(frame.with([Edit::Id(&ours), Edit::MetaProgressToken(&ours)]))?;
-    let events = Events::listen(&lane, None, face.limits.beat, Waiting { visit, number });
+    let events = Events::listen(&stream, None, face.limits.beat, Waiting { visit, number });
     let mut events = events.ok_or_else(Refusal::closing)?;
     let listens = frame.method() == Some(method::SUBSCRIPTIONS_LISTEN);
     let reply = ToPost { asked, style: face.style, listens: listens.then_some(id), ticket };
     client.submit(Request::new(request, ours, Box::new(reply)));
-    drop(client); // The hall alone decides when it leaves.
+    drop(client); // The endpoint alone decides when it leaves.
     drop(frame); // The call may wait for long: the buffer that it was read into need not.
     Ok(match events.first(face.limits.modern_hold).await {
         First::Answer(line, code) => json(status(code), line),
@@ -147,7 +148,7 @@ impl Reply for ToPost {
             _ => None,
         };
         let line = stream_end.unwrap_or_else(|| self.asked.answer(&outcome, self.style));
-        self.ticket.call.lane.finish(Some(line), code);
+        self.ticket.call.stream.finish(Some(line), code);
     }
 
     fn inbox(&self) -> Option<Arc<dyn CallInbox>> {

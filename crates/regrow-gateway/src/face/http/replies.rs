@@ -1,4 +1,4 @@
-//! What a legacy client waits for: its requests begin here, and the responses go to the lane that waits for them.
+//! What a legacy client waits for: its requests begin here, and the responses go to the stream that waits for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use regrow_protocol::frame::{Frame, Kind, RawId, split_batch};
 use regrow_protocol::method;
 
 use super::Face;
-use super::lane::{Lane, Weight};
+use super::reply_stream::{ReplyStream, Weight};
 use super::session::{Session, Ticket};
 use crate::admit::Scope;
 
@@ -21,16 +21,16 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Where responses go to.
 #[derive(Clone)]
 pub(super) enum Way {
-    /// To a lane that ends with it.
-    Whole(Arc<Lane>),
-    /// To a lane that goes on.
-    Among(Arc<Lane>),
+    /// To a stream that ends with it.
+    Whole(Arc<ReplyStream>),
+    /// To a stream that goes on.
+    Among(Arc<ReplyStream>),
 }
 
 impl Way {
-    fn lane(&self) -> &Arc<Lane> {
+    fn stream(&self) -> &Arc<ReplyStream> {
         match self {
-            Way::Whole(lane) | Way::Among(lane) => lane,
+            Way::Whole(stream) | Way::Among(stream) => stream,
         }
     }
 }
@@ -38,8 +38,8 @@ impl Way {
 impl ResponseSink for Way {
     fn deliver(&self, response: Option<Bytes>) {
         match (self, response) {
-            (Way::Whole(lane), response) => lane.finish(response, None),
-            (Way::Among(lane), Some(line)) => drop(lane.push(line, Weight::Needed)),
+            (Way::Whole(stream), response) => stream.finish(response, None),
+            (Way::Among(stream), Some(line)) => drop(stream.push(line, Weight::Needed)),
             (Way::Among(_), None) => {}
         }
     }
@@ -63,7 +63,7 @@ impl ClientSide for SessionInput<'_> {
             refuse(refused(scope, ErrorKind::Closed, Outlook::Deferred(RETRY_AFTER)));
             return None;
         }
-        let Some(ticket) = self.session.begin(to.sink().lane()) else {
+        let Some(ticket) = self.session.begin(to.sink().stream()) else {
             refuse(overloaded(scope));
             return None;
         };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::Notify;
 
-/// Shared by the lanes of one client.
+/// Shared by the streams of one client.
 #[derive(Debug)]
 pub(super) struct Room {
     unread: AtomicUsize,
@@ -37,7 +37,7 @@ impl Room {
         }
     }
 
-    /// One lane counts for so much, no longer for so much.
+    /// One stream counts for so much, no longer for so much.
     pub(super) fn change(&self, before: usize, now: usize) {
         if now >= before {
             self.unread.fetch_add(now - before, Relaxed);

@@ -1,4 +1,4 @@
-//! One legacy session: its client handle, and the lanes to its client.
+//! One legacy session: its client handle, and the streams to its client.
 
 mod inbox;
 
@@ -11,8 +11,8 @@ use regrow_protocol::frame::RawId;
 use tokio::time::Instant;
 
 use super::census::{Census, Counted};
-use super::lane::{Keep, Lane};
 use super::options::Limits;
+use super::reply_stream::{Keep, ReplyStream};
 use super::room::Room;
 use crate::admit::{ClientHandle, Principal, Scope};
 
@@ -24,10 +24,10 @@ pub(super) struct Session {
     pub(super) id: String,
     pub(super) scope: Scope,
     pub(super) principal: Principal,
-    /// Whether its client speaks the older HTTP+SSE, and so hears everything on one lane.
+    /// Whether its client speaks the older HTTP+SSE, and so hears everything on one stream.
     pub(super) is_older: bool,
     /// What belongs to no call.
-    pub(super) listening: Arc<Lane>,
+    pub(super) listening: Arc<ReplyStream>,
     room: Arc<Room>,
     limits: Limits,
     census: Arc<Census>,
@@ -44,7 +44,7 @@ struct State {
     /// How many calls are not answered yet.
     calls: usize,
     /// Those of calls, oldest first; some wait only for a client that comes back.
-    lanes: BTreeMap<u64, Arc<Lane>>,
+    streams: BTreeMap<u64, Arc<ReplyStream>>,
     last: u64,
     /// Requests of the client that are looked at, and streams that it reads.
     visits: usize,
@@ -75,7 +75,7 @@ impl Session {
             counted: Some(counted),
             questions: Questions::default(),
             calls: 0,
-            lanes: BTreeMap::new(),
+            streams: BTreeMap::new(),
             last: 0,
             visits: 0,
             seen: now,
@@ -85,7 +85,7 @@ impl Session {
             scope,
             principal,
             is_older,
-            listening: Lane::new(0, keep(limits), room.clone(), now),
+            listening: ReplyStream::new(0, keep(limits), room.clone(), now),
             room,
             limits: limits.clone(),
             census: census.clone(),
@@ -110,30 +110,30 @@ impl Session {
         Visit { session: self.clone() }
     }
 
-    /// A lane for the calls of one request.
-    pub(super) fn open_lane(&self, now: Instant) -> Arc<Lane> {
+    /// A stream for the calls of one request.
+    pub(super) fn open_stream(&self, now: Instant) -> Arc<ReplyStream> {
         let mut state = self.state();
         state.last += 1;
-        let lane = Lane::new(state.last, keep(&self.limits), self.room.clone(), now);
-        state.lanes.insert(lane.number, lane.clone());
-        lane
+        let stream = ReplyStream::new(state.last, keep(&self.limits), self.room.clone(), now);
+        state.streams.insert(stream.number, stream.clone());
+        stream
     }
 
-    /// The lane of this number, if it is still kept.
-    pub(super) fn lane(&self, number: u64) -> Option<Arc<Lane>> {
+    /// The stream of this number, if it is still kept.
+    pub(super) fn stream(&self, number: u64) -> Option<Arc<ReplyStream>> {
         if number == 0 {
             return Some(self.listening.clone());
         }
-        self.state().lanes.get(&number).cloned()
+        self.state().streams.get(&number).cloned()
     }
 
     /// Nobody will come back for it.
-    pub(super) fn forget_lane(&self, number: u64) {
-        self.state().lanes.remove(&number);
+    pub(super) fn forget_stream(&self, number: u64) {
+        self.state().streams.remove(&number);
     }
 
-    /// A call begins, whose messages go to this lane. None if there are too many.
-    pub(super) fn begin(self: &Arc<Session>, lane: &Arc<Lane>) -> Option<Ticket> {
+    /// A call begins, whose messages go to this stream. None if there are too many.
+    pub(super) fn begin(self: &Arc<Session>, stream: &Arc<ReplyStream>) -> Option<Ticket> {
         let counted = self.census.call(self.limits.calls)?;
         let mut state = self.state();
         if state.calls >= self.limits.calls_per_session {
@@ -141,7 +141,7 @@ impl Session {
             return None;
         }
         state.calls += 1;
-        Some(Ticket { session: self.clone(), lane: lane.clone(), _counted: counted })
+        Some(Ticket { session: self.clone(), stream: stream.clone(), _counted: counted })
     }
 
     /// The client answered. Gives the session of the server, and the server's own id of its question.
@@ -155,15 +155,15 @@ impl Session {
 
     /// The client leaves: its calls are cancelled, its streams end.
     pub(super) fn end(&self) {
-        let (client, counted, lanes) = {
+        let (client, counted, streams) = {
             let mut state = self.state();
-            (state.client.take(), state.counted.take(), std::mem::take(&mut state.lanes))
+            (state.client.take(), state.counted.take(), std::mem::take(&mut state.streams))
         };
         if let Some(registry) = self.registry.upgrade() {
             registry.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
         }
         self.listening.close();
-        lanes.values().for_each(|lane| lane.close());
+        streams.values().for_each(|stream| stream.close());
         drop((client, counted));
     }
 
@@ -176,15 +176,15 @@ impl Session {
     /// Lanes that ended and wait for a client to come back are kept for some time, and not too many.
     pub(super) fn prune(&self, now: Instant) {
         let mut state = self.state();
-        let waits = |lane: &Lane| {
-            lane.left().is_some_and(|left| now.saturating_duration_since(left) <= self.limits.kept_time)
+        let waits = |stream: &ReplyStream| {
+            stream.left().is_some_and(|left| now.saturating_duration_since(left) <= self.limits.kept_time)
         };
-        state.lanes.retain(|_, lane| lane.left().is_none() || waits(lane));
+        state.streams.retain(|_, stream| stream.left().is_none() || waits(stream));
         let waiting: Vec<_> = state
-            .lanes
+            .streams
             .values()
-            .filter(|lane| lane.left().is_some())
-            .map(|lane| (lane.number, lane.size()))
+            .filter(|stream| stream.left().is_some())
+            .map(|stream| (stream.number, stream.size()))
             .collect();
         let mut bytes: usize = waiting.iter().map(|(_, size)| size).sum();
         let mut count = waiting.len();
@@ -192,7 +192,7 @@ impl Session {
             if count <= self.limits.kept_streams && bytes <= self.limits.kept_bytes {
                 break;
             }
-            state.lanes.remove(&number);
+            state.streams.remove(&number);
             count -= 1;
             bytes -= size;
         }
@@ -220,21 +220,21 @@ impl Drop for Visit {
             state.visits -= 1;
             state.seen = now;
         }
-        self.session.prune(now); // It may have left a lane that has ended.
+        self.session.prune(now); // It may have left a stream that has ended.
     }
 }
 
 /// A call that is not answered yet. Dropping it is its end.
 pub(super) struct Ticket {
     pub(super) session: Arc<Session>,
-    lane: Arc<Lane>,
+    stream: Arc<ReplyStream>,
     _counted: Counted,
 }
 
 impl Ticket {
     /// Where the messages of the call go.
     pub(super) fn inbox(&self) -> Arc<dyn CallInbox> {
-        Arc::new(inbox::LaneInbox { session: self.session.clone(), lane: self.lane.clone() })
+        Arc::new(inbox::StreamInbox { session: self.session.clone(), stream: self.stream.clone() })
     }
 }
 
@@ -246,7 +246,7 @@ impl Drop for Ticket {
             state.seen = now;
             state.calls -= 1;
         }
-        if self.lane.left().is_some() {
+        if self.stream.left().is_some() {
             self.session.prune(now);
         }
     }

@@ -8,32 +8,32 @@ use regrow::{AutoReply, CallInbox, Inbox, Incoming};
 use regrow_protocol::frame::{self, Kind};
 use regrow_protocol::notification;
 
-use super::super::lane::{Lane, Weight};
+use super::super::reply_stream::{ReplyStream, Weight};
 use super::Session;
 
-/// Takes the messages of one call, on the lane that its answer goes to.
-pub(super) struct LaneInbox {
+/// Takes the messages of one call, on the stream that its answer goes to.
+pub(super) struct StreamInbox {
     pub(super) session: Arc<Session>,
-    pub(super) lane: Arc<Lane>,
+    pub(super) stream: Arc<ReplyStream>,
 }
 
-impl CallInbox for LaneInbox {
+impl CallInbox for StreamInbox {
     fn take(&self, incoming: Incoming) -> bool {
-        self.session.tell(&self.lane, incoming)
+        self.session.tell(&self.stream, incoming)
     }
 }
 
 impl Session {
     /// Where a message goes that belongs to no call.
-    fn common_lane(&self) -> Arc<Lane> {
-        let open = |lane: &&Arc<Lane>| lane.is_listened_to() && !lane.has_ended();
+    fn common_stream(&self) -> Arc<ReplyStream> {
+        let open = |stream: &&Arc<ReplyStream>| stream.is_listened_to() && !stream.has_ended();
         match self.listening.is_listened_to() {
             true => self.listening.clone(),
-            false => self.state().lanes.values().rev().find(open).unwrap_or(&self.listening).clone(),
+            false => self.state().streams.values().rev().find(open).unwrap_or(&self.listening).clone(),
         }
     }
 
-    fn tell(&self, lane: &Lane, incoming: Incoming) -> bool {
+    fn tell(&self, stream: &ReplyStream, incoming: Incoming) -> bool {
         let Incoming { epoch, frame, .. } = incoming;
         let mut state = self.state();
         let (line, weight) = match frame.kind() {
@@ -51,7 +51,7 @@ impl Session {
             self.census.refuse();
             return false;
         }
-        lane.push(line, weight)
+        stream.push(line, weight)
     }
 }
 
@@ -62,13 +62,13 @@ impl Inbox for Session {
             self.census.stray();
             return false;
         }
-        self.tell(&self.common_lane(), incoming)
+        self.tell(&self.common_stream(), incoming)
     }
 
     fn auto_reply(&self, _method: &str) -> Option<AutoReply> {
         let state = self.state();
-        let mut lanes = state.lanes.values().chain([&self.listening]);
-        (state.questions.is_full() || lanes.any(|lane| lane.is_full())).then_some(AutoReply::TooMany)
+        let mut streams = state.streams.values().chain([&self.listening]);
+        (state.questions.is_full() || streams.any(|stream| stream.is_full())).then_some(AutoReply::TooMany)
     }
 
     fn has_room(&self) -> bool {
@@ -84,7 +84,7 @@ impl Inbox for Session {
         for ours in lost {
             let line = frame::cancellation(&ours, Some("the server is gone"));
             // A client that cannot be told has left, or will find its answer dropped.
-            let _ = self.common_lane().push(line, Weight::Notification);
+            let _ = self.common_stream().push(line, Weight::Notification);
         }
     }
 

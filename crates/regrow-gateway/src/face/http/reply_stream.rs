@@ -1,6 +1,6 @@
 //! One stream of messages to a client: what it was told, what it is still to be told, and whether it listens.
 //!
-//! A lane outlives the response that carries it: a client whose connection broke comes back for the rest.
+//! A stream outlives the response that carries it: a client whose connection broke comes back for the rest.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::room::Room;
 
 /// See the head of this file.
-pub(super) struct Lane {
+pub(super) struct ReplyStream {
     pub(super) number: u64,
     keep: Keep,
     room: Arc<Room>,
@@ -26,7 +26,7 @@ pub(super) struct Keep {
     pub(super) bytes: usize,
 }
 
-/// What a message is to the lane that carries it.
+/// What a message is to the stream that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
     /// Goes first where not everything can be kept.
@@ -65,7 +65,7 @@ struct Event {
 /// Nothing comes any more.
 #[derive(Clone, Copy)]
 struct End {
-    /// Whether the last message is the answer that the lane was for.
+    /// Whether the last message is the answer that the stream was for.
     answered: bool,
     /// Its code, if that is an error.
     code: Option<i64>,
@@ -77,7 +77,7 @@ pub(super) enum Next {
     End,
 }
 
-/// What a lane turns out to be for.
+/// What a stream turns out to be for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum First {
     /// The answer, with nothing before it, and its code if it is an error.
@@ -86,8 +86,8 @@ pub(super) enum First {
     Stream,
 }
 
-impl Lane {
-    pub(super) fn new(number: u64, keep: Keep, room: Arc<Room>, now: Instant) -> Arc<Lane> {
+impl ReplyStream {
+    pub(super) fn new(number: u64, keep: Keep, room: Arc<Room>, now: Instant) -> Arc<ReplyStream> {
         let state = State {
             events: VecDeque::new(),
             sent: 1,
@@ -100,10 +100,10 @@ impl Lane {
             end: None,
             left: now,
         };
-        Arc::new(Lane { number, keep, room, state: Mutex::new(state) })
+        Arc::new(ReplyStream { number, keep, room, state: Mutex::new(state) })
     }
 
-    /// One more message. Says whether the lane still takes any.
+    /// One more message. Says whether the stream still takes any.
     pub(super) fn push(&self, line: Bytes, weight: Weight) -> bool {
         let mut state = self.state();
         if state.end.is_some() {
@@ -182,7 +182,7 @@ impl Lane {
         }
     }
 
-    /// Whether there is something to tell, and what that makes of the lane.
+    /// Whether there is something to tell, and what that makes of the stream.
     pub(super) fn poll_first(&self, cx: &mut Context<'_>) -> Poll<First> {
         let mut state = self.state();
         match (state.end, state.events.len()) {
@@ -262,7 +262,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for ReplyStream {
     fn drop(&mut self) {
         let counted = self.state().counted;
         self.room.change(counted, 0);
@@ -314,9 +314,9 @@ impl Event {
 mod tests {
     use super::*;
 
-    fn lane(messages: usize, bytes: usize) -> (Arc<Lane>, Arc<Room>) {
+    fn stream(messages: usize, bytes: usize) -> (Arc<ReplyStream>, Arc<Room>) {
         let room = Arc::new(Room::new(10));
-        (Lane::new(1, Keep { messages, bytes }, room.clone(), Instant::now()), room)
+        (ReplyStream::new(1, Keep { messages, bytes }, room.clone(), Instant::now()), room)
     }
 
     fn line(text: &'static str) -> Bytes {
@@ -324,10 +324,10 @@ mod tests {
     }
 
     /// All that is there for a listener.
-    fn read(lane: &Lane, listener: u64) -> Vec<String> {
+    fn read(stream: &ReplyStream, listener: u64) -> Vec<String> {
         let mut read = vec![];
         loop {
-            match lane.poll_next(listener, &mut Context::from_waker(Waker::noop())) {
+            match stream.poll_next(listener, &mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(Next::Message { number, line }) => {
                     read.push(format!("{number} {}", String::from_utf8_lossy(&line)));
                 }
@@ -340,64 +340,64 @@ mod tests {
         }
     }
 
-    fn first(lane: &Lane) -> Poll<First> {
-        lane.poll_first(&mut Context::from_waker(Waker::noop()))
+    fn first(stream: &ReplyStream) -> Poll<First> {
+        stream.poll_first(&mut Context::from_waker(Waker::noop()))
     }
 
     #[test]
     fn who_comes_back_gets_the_rest_and_no_more_than_is_kept() {
-        let (lane, _) = lane(2, 100);
-        let one = lane.listen(None).unwrap();
+        let (stream, _) = stream(2, 100);
+        let one = stream.listen(None).unwrap();
         for text in ["a", "b", "c", "d"] {
-            assert!(lane.push(line(text), Weight::Notification));
+            assert!(stream.push(line(text), Weight::Notification));
         }
-        assert_eq!(read(&lane, one), ["1 a", "2 b", "3 c", "4 d"]);
-        assert!(lane.listen(None).is_none(), "one at a time");
-        lane.leave(one, Instant::now());
-        lane.finish(Some(line("e")), None);
-        let two = lane.listen(Some(1)).unwrap();
-        assert_eq!(read(&lane, two), ["3 c", "4 d", "5 e", "end"], "two that were read are kept");
-        assert_eq!(read(&lane, one), ["end"], "who left is not told");
-        assert!(!lane.push(line("f"), Weight::Notification));
+        assert_eq!(read(&stream, one), ["1 a", "2 b", "3 c", "4 d"]);
+        assert!(stream.listen(None).is_none(), "one at a time");
+        stream.leave(one, Instant::now());
+        stream.finish(Some(line("e")), None);
+        let two = stream.listen(Some(1)).unwrap();
+        assert_eq!(read(&stream, two), ["3 c", "4 d", "5 e", "end"], "two that were read are kept");
+        assert_eq!(read(&stream, one), ["end"], "who left is not told");
+        assert!(!stream.push(line("f"), Weight::Notification));
     }
 
     #[test]
     fn while_nobody_listens_the_newest_notifications_win_and_questions_stay() {
-        let (lane, room) = lane(2, 100);
-        lane.push(line("question"), Weight::Needed);
+        let (stream, room) = stream(2, 100);
+        stream.push(line("question"), Weight::Needed);
         for text in ["a", "b", "c"] {
-            lane.push(line(text), Weight::Notification);
+            stream.push(line(text), Weight::Notification);
         }
         assert!(room.is_left(), "what nobody reads holds up nobody");
-        let listener = lane.listen(None).unwrap();
-        assert_eq!(read(&lane, listener), ["1 question", "4 c"]);
+        let listener = stream.listen(None).unwrap();
+        assert_eq!(read(&stream, listener), ["1 question", "4 c"]);
     }
 
     #[test]
     fn what_a_listener_does_not_read_takes_room() {
-        let (lane, room) = lane(9, 100);
-        let listener = lane.listen(None).unwrap();
-        lane.push(line("0123456789ab"), Weight::Notification);
+        let (stream, room) = stream(9, 100);
+        let listener = stream.listen(None).unwrap();
+        stream.push(line("0123456789ab"), Weight::Notification);
         assert!(!room.is_left());
-        read(&lane, listener);
+        read(&stream, listener);
         assert!(room.is_left());
-        lane.push(line("0123456789ab"), Weight::Notification);
-        drop(lane);
+        stream.push(line("0123456789ab"), Weight::Notification);
+        drop(stream);
         assert!(room.is_left());
     }
 
     #[test]
     fn an_answer_that_comes_first_is_no_stream() {
-        let (silent, _) = lane(9, 100);
+        let (silent, _) = stream(9, 100);
         assert_eq!(first(&silent), Poll::Pending);
         silent.finish(Some(line("a")), Some(-5));
         assert_eq!(first(&silent), Poll::Ready(First::Answer(line("a"), Some(-5))));
-        let (talking, _) = lane(9, 100);
+        let (talking, _) = stream(9, 100);
         talking.push(line("a"), Weight::Notification);
         assert_eq!(first(&talking), Poll::Ready(First::Stream));
         talking.finish(Some(line("b")), None);
         assert_eq!(first(&talking), Poll::Ready(First::Stream));
-        let (ended, _) = lane(9, 100);
+        let (ended, _) = stream(9, 100);
         ended.close();
         assert_eq!(first(&ended), Poll::Ready(First::Stream));
     }

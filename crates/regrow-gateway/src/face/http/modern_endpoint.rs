@@ -14,13 +14,13 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::census::{Census, Counted};
-use super::lane::{Keep, Lane, Weight};
 use super::options::Limits;
+use super::reply_stream::{Keep, ReplyStream, Weight};
 use super::room::Room;
 use crate::admit::ClientHandle;
 
 /// See the head of this file.
-pub(super) struct Hall {
+pub(super) struct ModernEndpoint {
     limits: Limits,
     census: Arc<Census>,
     last: AtomicU64,
@@ -31,33 +31,33 @@ pub(super) struct Hall {
 }
 
 struct State {
-    /// None once the hall is closed.
+    /// None once the endpoint is closed.
     client: Option<Arc<dyn ClientHandle>>,
-    /// The lanes of all requests, to end them with the hall.
-    lanes: HashMap<u64, OpenLane>,
+    /// The streams of all requests, to end them with the endpoint.
+    streams: HashMap<u64, OpenStream>,
     visits: usize,
     seen: Instant,
 }
 
-struct OpenLane {
-    lane: Arc<Lane>,
+struct OpenStream {
+    stream: Arc<ReplyStream>,
     /// Whether it is of a stream, which has no end of its own.
     listens: bool,
 }
 
 /// A request as its client knows it. Takes its messages.
 pub(super) struct Call {
-    hall: Arc<Hall>,
+    endpoint: Arc<ModernEndpoint>,
     pub(super) number: u64,
     id: RawId,
     token: Option<RawId>,
-    pub(super) lane: Arc<Lane>,
+    pub(super) stream: Arc<ReplyStream>,
 }
 
-impl Hall {
-    pub(super) fn new(limits: &Limits, census: &Arc<Census>, now: Instant) -> Arc<Hall> {
-        let state = State { client: None, lanes: HashMap::new(), visits: 0, seen: now };
-        Arc::new(Hall {
+impl ModernEndpoint {
+    pub(super) fn new(limits: &Limits, census: &Arc<Census>, now: Instant) -> Arc<ModernEndpoint> {
+        let state = State { client: None, streams: HashMap::new(), visits: 0, seen: now };
+        Arc::new(ModernEndpoint {
             limits: limits.clone(),
             census: census.clone(),
             last: AtomicU64::new(0),
@@ -70,43 +70,48 @@ impl Hall {
         self.state().client = Some(client);
     }
 
-    /// None once the hall is closed.
+    /// None once the endpoint is closed.
     pub(super) fn client(&self) -> Option<Arc<dyn ClientHandle>> {
         self.state().client.clone()
     }
 
-    pub(super) fn visit(self: &Arc<Hall>) -> Visit {
+    pub(super) fn visit(self: &Arc<ModernEndpoint>) -> Visit {
         self.state().visits += 1;
-        Visit { hall: self.clone() }
+        Visit { endpoint: self.clone() }
     }
 
     /// A request begins. None if there are too many.
-    pub(super) fn begin(self: &Arc<Hall>, request: &Frame, id: RawId, now: Instant) -> Option<Ticket> {
+    pub(super) fn begin(
+        self: &Arc<ModernEndpoint>,
+        request: &Frame,
+        id: RawId,
+        now: Instant,
+    ) -> Option<Ticket> {
         let listens = request.method() == Some(method::SUBSCRIPTIONS_LISTEN);
         // A stream without an end of its own is none of the calls that a shutdown waits for.
         let counted = if listens { None } else { Some(self.census.call(self.limits.calls)?) };
         let number = self.last.fetch_add(1, Relaxed) + 1;
         let room = Arc::new(Room::new(usize::MAX)); // Not room decides here: see `take`.
-        let lane = Lane::new(number, Keep { messages: 0, bytes: 0 }, room, now);
+        let stream = ReplyStream::new(number, Keep { messages: 0, bytes: 0 }, room, now);
         let mut state = self.state();
-        if state.lanes.len() >= self.limits.calls_per_session {
+        if state.streams.len() >= self.limits.calls_per_session {
             self.census.refuse();
             return None;
         }
-        state.lanes.insert(number, OpenLane { lane: lane.clone(), listens });
+        state.streams.insert(number, OpenStream { stream: stream.clone(), listens });
         let token = request.meta_progress_token().and_then(RawId::parse);
-        let call = Arc::new(Call { hall: self.clone(), number, id, token, lane });
+        let call = Arc::new(Call { endpoint: self.clone(), number, id, token, stream });
         Some(Ticket { call, _counted: counted })
     }
 
     /// The client wants to hear no more of a request, if that still runs.
     fn give_up(&self, number: u64, reason: &str) {
-        let (client, lane) = {
+        let (client, stream) = {
             let state = self.state();
-            let Some(open) = state.lanes.get(&number) else { return };
-            (state.client.clone(), open.lane.clone())
+            let Some(open) = state.streams.get(&number) else { return };
+            (state.client.clone(), open.stream.clone())
         };
-        lane.close();
+        stream.close();
         let cancelled = frame::cancellation(&number.into(), Some(reason));
         if let (Some(client), Ok(cancelled)) = (client, Frame::parse(cancelled)) {
             // Whether it still ran makes no difference any more.
@@ -116,14 +121,14 @@ impl Hall {
 
     /// Ends the streams that have no end of their own.
     pub(super) fn hush(&self) {
-        self.state().lanes.values().filter(|open| open.listens).for_each(|open| open.lane.close());
+        self.state().streams.values().filter(|open| open.listens).for_each(|open| open.stream.close());
     }
 
     /// Everybody leaves: what still runs is cancelled, all streams end.
     pub(super) fn end(&self) {
         let client = {
             let mut state = self.state();
-            state.lanes.values().for_each(|open| open.lane.close());
+            state.streams.values().for_each(|open| open.stream.close());
             state.client.take()
         };
         drop(client);
@@ -132,7 +137,7 @@ impl Hall {
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let state = self.state();
         let idle = now.saturating_duration_since(state.seen) > self.limits.modern_idle;
-        idle && state.visits == 0 && state.lanes.is_empty()
+        idle && state.visits == 0 && state.streams.is_empty()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -143,23 +148,23 @@ impl Hall {
 impl CallInbox for Call {
     fn take(&self, incoming: Incoming) -> bool {
         let Some(line) = self.in_its_words(&incoming.frame) else {
-            self.hall.census.stray();
+            self.endpoint.census.stray();
             return false;
         };
-        let taken = self.lane.push(line, Weight::Notification);
-        if self.lane.unread() > self.hall.limits.unread {
+        let taken = self.stream.push(line, Weight::Notification);
+        if self.stream.unread() > self.endpoint.limits.unread {
             // One that does not read must not hold up the others.
-            self.hall.census.refuse();
+            self.endpoint.census.refuse();
             tracing::warn!("a client that does not read its response was cut off");
-            self.lane.close();
-            let (hall, number) = (self.hall.clone(), self.number);
-            self.hall.runtime.spawn(async move { hall.give_up(number, "the client does not read") });
+            self.stream.close();
+            let (endpoint, number) = (self.endpoint.clone(), self.number);
+            self.endpoint.runtime.spawn(async move { endpoint.give_up(number, "the client does not read") });
         }
         taken
     }
 }
 
-impl Inbox for Hall {
+impl Inbox for ModernEndpoint {
     /// In the modern era every message belongs to a request.
     fn take(&self, _: Incoming) -> bool {
         self.census.stray();
@@ -193,12 +198,12 @@ impl Call {
 
 /// Somebody is here.
 pub(super) struct Visit {
-    pub(super) hall: Arc<Hall>,
+    pub(super) endpoint: Arc<ModernEndpoint>,
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        let mut state = self.hall.state();
+        let mut state = self.endpoint.state();
         state.visits -= 1;
         state.seen = Instant::now();
     }
@@ -212,8 +217,8 @@ pub(super) struct Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.call.lane.close();
-        self.call.hall.state().lanes.remove(&self.call.number);
+        self.call.stream.close();
+        self.call.endpoint.state().streams.remove(&self.call.number);
     }
 }
 
@@ -225,6 +230,6 @@ pub(super) struct Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.visit.hall.give_up(self.number, "the client closed the response");
+        self.visit.endpoint.give_up(self.number, "the client closed the response");
     }
 }
