@@ -5,12 +5,12 @@ mod call;
 mod calls;
 mod completion;
 mod greeting;
-mod hearing;
 mod lists;
 mod registry;
 mod streams;
 mod subscribing;
 mod tasks;
+mod upstream_inbox;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -30,9 +30,9 @@ use crate::servers::ServerRegistry;
 use crate::upstream::UpstreamSession;
 use call::Then;
 use calls::WaitingCalls;
-use hearing::Hearing;
 use streams::Streams;
 use tasks::Tasks;
+use upstream_inbox::UpstreamInbox;
 
 pub(crate) use registry::ClientRegistry;
 
@@ -69,10 +69,10 @@ struct State {
     waiting_lists: usize,
 }
 
-/// A client's upstream session at one server, and its ear there.
+/// A client's upstream session at one server, and its inbox there.
 struct Taken {
     upstream: Arc<UpstreamSession>,
-    hears: Arc<Hearing>,
+    inbox: Arc<UpstreamInbox>,
     /// The resources that it is subscribed to there.
     subscribed: HashMap<String, InUse>,
 }
@@ -81,7 +81,7 @@ impl State {
     /// Its upstream session at this server, if it is still of use.
     fn upstream(&self, key: Key) -> Option<Arc<UpstreamSession>> {
         let taken = self.upstreams.get(&key)?;
-        (!taken.hears.is_over() && !taken.upstream.is_over()).then(|| taken.upstream.clone())
+        (!taken.inbox.is_over() && !taken.upstream.is_over()).then(|| taken.upstream.clone())
     }
 }
 
@@ -132,11 +132,11 @@ impl Client {
         if let Some(upstream) = self.state().upstream(server.key) {
             return Ok(upstream);
         }
-        let hears = Arc::new(Hearing::new(self.me.clone(), server));
-        let upstream = Arc::new(server.upstream(self.principal, self.needs(), hears.clone())?);
+        let inbox = Arc::new(UpstreamInbox::new(self.me.clone(), server));
+        let upstream = Arc::new(server.upstream(self.principal, self.needs(), inbox.clone())?);
         let (greeting, is_ready, level, over) = {
             let mut state = self.state();
-            let taken = Taken { upstream: upstream.clone(), hears, subscribed: HashMap::new() };
+            let taken = Taken { upstream: upstream.clone(), inbox, subscribed: HashMap::new() };
             let over = state.upstreams.insert(server.key, taken);
             (state.greeting.clone(), state.is_ready, state.level.clone(), over)
         };
@@ -217,7 +217,7 @@ impl Upstream for Client {
             .state()
             .upstreams
             .values()
-            .map(|taken| (taken.hears.server(), taken.upstream.clone()))
+            .map(|taken| (taken.inbox.server(), taken.upstream.clone()))
             .collect();
         upstreams.iter().any(|(server, upstream)| {
             let withdrawn = server.as_ref().is_some_and(|server| server.withdraw(self.number, id));
@@ -246,7 +246,7 @@ impl Upstream for Client {
     }
 
     fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
-        let (key, epoch) = hearing::split(epoch);
+        let (key, epoch) = upstream_inbox::split(epoch);
         let upstream = self.state().upstream(key);
         upstream.is_some_and(|upstream| upstream.hand_over(epoch, server_id, answer))
     }
@@ -255,7 +255,7 @@ impl Upstream for Client {
 impl Drop for Client {
     fn drop(&mut self) {
         let servers: Vec<_> =
-            self.state().upstreams.values().filter_map(|taken| taken.hears.server()).collect();
+            self.state().upstreams.values().filter_map(|taken| taken.inbox.server()).collect();
         for server in servers {
             server.withdraw_all(self.number);
         }

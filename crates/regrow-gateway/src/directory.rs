@@ -11,8 +11,8 @@
 //! of the configuration keeps it; those of the others are `regrow://SERVER/PERCENT-ENCODED-URI`. Templates likewise, but
 //! what follows the server stays as it is, since clients fill it in. URIs that begin with `regrow:` are ours alone.
 
+mod merged_list;
 mod names;
-mod shelf;
 mod template;
 mod together;
 mod uris;
@@ -25,15 +25,15 @@ use regrow::transport::http::MirroredArguments;
 use regrow_protocol::list::List;
 
 use crate::catalog::{Catalog, Cut, Item};
-use shelf::Shelf;
-pub use shelf::{BadCursor, PAGE_SIZE, Page};
+use merged_list::MergedList;
+pub use merged_list::{BadCursor, PAGE_SIZE, Page};
 use template::{Template, budget};
 
 /// What several servers offer together.
 #[derive(Debug)]
 pub struct Directory {
     servers: Vec<Entry>,
-    shelves: [Shelf; 4],
+    lists: [MergedList; 4],
 }
 
 #[derive(Debug)]
@@ -73,8 +73,8 @@ impl Directory {
                 templates: keys(catalog, List::Templates).filter_map(Template::parse).collect(),
             })
             .collect();
-        let shelves = List::ALL.map(|list| shelf(list, &servers));
-        Directory { servers, shelves }
+        let lists = List::ALL.map(|list| merged_list(list, &servers));
+        Directory { servers, lists }
     }
 
     /// The name of the server at this place.
@@ -112,17 +112,17 @@ impl Directory {
     /// A part of a list: what follows this cursor, or the first. [`PAGE_SIZE`] items are a good size: many clients
     /// never ask for a second page.
     pub fn page(&self, list: List, cursor: Option<&str>, size: usize) -> Result<Page, BadCursor> {
-        self.shelves[list as usize].page(cursor, size)
+        self.lists[list as usize].page(cursor, size)
     }
 
     /// How many items a list has.
     pub fn count(&self, list: List) -> usize {
-        self.shelves[list as usize].count()
+        self.lists[list as usize].count()
     }
 
     /// The same as long as what clients see of the list is, in whatever order.
     pub fn revision(&self, list: List) -> u64 {
-        self.shelves[list as usize].revision()
+        self.lists[list as usize].revision()
     }
 
     /// How fresh everything is, for those lists that servers have.
@@ -149,7 +149,7 @@ impl Directory {
     }
 
     fn item(&self, list: List, name: &str) -> Option<(usize, &Item)> {
-        let (server, item) = self.shelves[list as usize].find(name)?;
+        let (server, item) = self.lists[list as usize].find(name)?;
         let listing = self.servers[server].catalog.listing(list)?;
         Some((server, listing.items().get(item)?))
     }
@@ -182,7 +182,7 @@ fn keys(catalog: &Catalog, list: List) -> impl Iterator<Item = &str> {
 }
 
 /// One list of all servers, under the names that things have here.
-fn shelf(list: List, servers: &[Entry]) -> Shelf {
+fn merged_list(list: List, servers: &[Entry]) -> MergedList {
     let pairs: Vec<(&str, &str)> = servers
         .iter()
         .flat_map(|entry| keys(&entry.catalog, list).map(|key| (entry.name.as_str(), key)))
@@ -198,7 +198,7 @@ fn shelf(list: List, servers: &[Entry]) -> Shelf {
     let items = listings.flat_map(|(server, listing)| {
         listing.items().iter().enumerate().map(move |(n, item)| ((server, n), item))
     });
-    Shelf::of(items.zip(names).filter_map(|((place, item), name)| Some((place, item, name?))))
+    MergedList::of(items.zip(names).filter_map(|((place, item), name)| Some((place, item, name?))))
 }
 
 #[cfg(test)]

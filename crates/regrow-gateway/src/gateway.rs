@@ -17,18 +17,18 @@ use tokio::task::JoinSet;
 use crate::admit::{Admit, ClientHandle, Principal, Refusal, Scope};
 use crate::client::ClientRegistry;
 use crate::config::Config;
+use crate::context::{Context, Settings};
 use crate::server::Server;
 use crate::servers::ServerRegistry;
-use crate::workshop::{Settings, Workshop};
 
 pub use reload::Changes;
 
 /// Many servers behind one endpoint. Clones share it; it ends with [`Gateway::shutdown`].
 #[derive(Clone)]
-pub struct Gateway(Arc<Inside>);
+pub struct Gateway(Arc<Inner>);
 
-struct Inside {
-    workshop: Arc<Workshop>,
+struct Inner {
+    context: Arc<Context>,
     started: Instant,
     keys: AtomicU32,
     servers: Arc<ServerRegistry>,
@@ -41,11 +41,11 @@ struct Inside {
 impl Gateway {
     /// A gateway to these servers. Must be called inside a tokio runtime.
     pub fn new(config: Config, settings: Settings) -> Gateway {
-        let workshop = Arc::new(Workshop { settings, changed: Notify::new() });
-        let clients = ClientRegistry::new(workshop.clone());
-        tokio::spawn(announce::announce(workshop.clone(), Arc::downgrade(&clients)));
-        let inside = Arc::new(Inside {
-            workshop,
+        let context = Arc::new(Context { settings, changed: Notify::new() });
+        let clients = ClientRegistry::new(context.clone());
+        tokio::spawn(announce::announce(context.clone(), Arc::downgrade(&clients)));
+        let inner = Arc::new(Inner {
+            context,
             started: Instant::now(),
             keys: AtomicU32::new(1),
             servers: Arc::default(),
@@ -53,7 +53,7 @@ impl Gateway {
             leaving: Mutex::default(),
             is_closing: AtomicBool::new(false),
         });
-        let gateway = Gateway(inside);
+        let gateway = Gateway(inner);
         gateway.reload(config);
         gateway
     }

@@ -14,6 +14,7 @@ pub mod catalog;
 mod client;
 pub mod config;
 mod connect;
+mod context;
 pub mod directory;
 pub mod face;
 #[doc(hidden)]
@@ -29,8 +30,7 @@ pub mod stats;
 pub mod units;
 mod upstream;
 mod usage;
-mod workshop;
 
 pub use connect::{ConnectError, connect};
+pub use context::{Clients, Connect, Settings};
 pub use gateway::{Changes, Gateway};
-pub use workshop::{Clients, Connect, Settings};

@@ -25,6 +25,7 @@ pub(crate) use turns::InUse;
 use crate::admit::Principal;
 use crate::catalog::Catalog;
 use crate::config::{self, Sessions, Start};
+use crate::context::{Clients, Context, store_key};
 use crate::gate::{Limiter, Limits};
 use crate::latch::Latch;
 use crate::operate::traces::Traces;
@@ -32,7 +33,6 @@ use crate::share::SharedSession;
 use crate::stats::{Stats, Watcher};
 use crate::upstream::{UpstreamSession, expire};
 use crate::usage::Usage;
-use crate::workshop::{Clients, Workshop, store_key};
 
 /// Which server: a number that no other ever gets, not even one of the same name in a later configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ pub(crate) struct Server {
     pub(crate) name: Arc<str>,
     pub(crate) config: config::Server,
     pub(crate) stats: Arc<Stats>,
-    workshop: Arc<Workshop>,
+    context: Arc<Context>,
     catalog: Arc<watch::Sender<Arc<Catalog>>>,
     /// Calls are known by the client's number and its id.
     pub(crate) limiter: Limiter<(u64, RawId)>,
@@ -96,9 +96,9 @@ impl State {
 
 impl Server {
     /// `waits`: it must not start before [`Server::release`].
-    pub(crate) fn new(key: Key, config: config::Server, workshop: Arc<Workshop>, waits: bool) -> Arc<Server> {
+    pub(crate) fn new(key: Key, config: config::Server, context: Arc<Context>, waits: bool) -> Arc<Server> {
         let name: Arc<str> = config.name.escape_debug().to_string().into();
-        let store = workshop.settings.store.as_ref();
+        let store = context.settings.store.as_ref();
         let known = store.and_then(|store| store.recall(store_key(&config), SystemTime::now()));
         let catalog = Arc::new(watch::Sender::new(Arc::new(known.unwrap_or_default())));
         Arc::new_cyclic(|me| Server {
@@ -108,7 +108,7 @@ impl Server {
             name,
             limiter: Limiter::new(Limits::of(&config.options)),
             config,
-            workshop,
+            context,
             catalog,
             usage: Usage::default(),
             awaited: OnceLock::new(),
@@ -142,7 +142,7 @@ impl Server {
     /// Whether its one client starts it: a server that is to be started when it is needed is started all the same if nobody knows
     /// what it offers.
     pub(crate) fn starts_with_its_client(&self) -> bool {
-        self.workshop.settings.clients == Clients::One && self.starts_unasked()
+        self.context.settings.clients == Clients::One && self.starts_unasked()
     }
 
     fn starts_unasked(&self) -> bool {
@@ -178,7 +178,7 @@ impl Server {
     /// Makes its catalog connection, and starts it if it is to be started before anybody calls it.
     pub(crate) fn start(&self) {
         if !self.waits()
-            && self.workshop.settings.clients == Clients::Many
+            && self.context.settings.clients == Clients::Many
             && let Ok(shared) = self.shared_session(Principal::default())
             && self.starts_unasked()
         {
@@ -189,7 +189,7 @@ impl Server {
     /// Resolves when it has told what it offers, or has failed to; or when it has been waited for long enough, counted from the first
     /// who waits: all the lists that a client begins with do not take longer than one.
     pub(crate) fn settled(self: Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
-        let until = *self.awaited.get_or_init(Instant::now) + self.workshop.settings.list_wait;
+        let until = *self.awaited.get_or_init(Instant::now) + self.context.settings.list_wait;
         async move {
             let listed = async {
                 let mut catalog = self.catalog.subscribe();
@@ -222,13 +222,13 @@ impl Server {
         &self,
         principal: Principal,
         needs: Needs,
-        hears: Arc<dyn Inbox>,
+        inbox: Arc<dyn Inbox>,
     ) -> Result<UpstreamSession, Box<CallError>> {
         if self.waits() {
             return Err(self.unavailable("its earlier process has not ended yet"));
         }
-        if self.workshop.settings.clients == Clients::One {
-            let upstream = UpstreamSession::own(self.name.clone(), self.builder()?, self.heard(), hears);
+        if self.context.settings.clients == Clients::One {
+            let upstream = UpstreamSession::own(self.name.clone(), self.builder()?, self.observer(), inbox);
             if let Some(connection) = upstream.connection() {
                 let catalog_connection = self.catalog_connection(connection.clone(), None);
                 let mut state = self.state();
@@ -242,10 +242,10 @@ impl Server {
             return Ok(upstream);
         }
         match self.is_private(needs) {
-            true => self.private_upstream(hears),
+            true => self.private_upstream(inbox),
             false => {
                 let shared = self.shared_session(principal)?;
-                Ok(UpstreamSession::shared(self.name.clone(), &shared, hears))
+                Ok(UpstreamSession::shared(self.name.clone(), &shared, inbox))
             }
         }
     }
@@ -262,7 +262,7 @@ impl Server {
             }
     }
 
-    fn private_upstream(&self, hears: Arc<dyn Inbox>) -> Result<UpstreamSession, Box<CallError>> {
+    fn private_upstream(&self, inbox: Arc<dyn Inbox>) -> Result<UpstreamSession, Box<CallError>> {
         let options = &self.config.options;
         let mut state = self.state();
         if state.is_ended {
@@ -272,7 +272,7 @@ impl Server {
         if state.own.len() >= usize::try_from(options.max_sessions).unwrap_or(usize::MAX) {
             return Err(self.error(ErrorKind::TooManySessions { limit: options.max_sessions }));
         }
-        let upstream = UpstreamSession::own(self.name.clone(), self.builder()?, self.heard(), hears);
+        let upstream = UpstreamSession::own(self.name.clone(), self.builder()?, self.observer(), inbox);
         if let Some(connection) = upstream.connection() {
             state.heed_orders(connection);
             state.own.push(connection.clone());
@@ -283,11 +283,11 @@ impl Server {
     }
 
     pub(crate) fn traces(&self) -> &Traces {
-        &self.workshop.settings.traces
+        &self.context.settings.traces
     }
 
     fn builder(&self) -> Result<Builder, Box<CallError>> {
-        let made = (self.workshop.settings.connect)(&self.config, self.stats.stderr());
+        let made = (self.context.settings.connect)(&self.config, self.stats.stderr());
         let refused = made.as_ref().err().map(ToString::to_string);
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
         made.map_err(|error| self.misconfigured(&error.to_string()))

@@ -5,7 +5,7 @@
 //! all of them together. The server is greeted by the gateway itself, which offers it nothing: it cannot ask any one client.
 
 mod asking;
-mod hearing;
+mod inbox;
 mod leaving;
 mod levels;
 mod member;
@@ -25,13 +25,13 @@ use regrow_protocol::frame::{Frame, RawId};
 use regrow_protocol::{method, notification};
 use serde_json::json;
 
-use hearing::Ear;
+use inbox::SharedInbox;
 use levels::Levels;
 use member::Member;
 use subscriptions::Subscriptions;
 
 /// Hears what a shared server tells no client in particular.
-pub trait Heard: Send + Sync + 'static {
+pub trait ServerObserver: Send + Sync + 'static {
     /// This notification told that a list has changed.
     fn list_changed(&self, method: &str);
 
@@ -44,7 +44,7 @@ pub struct SharedSession {
     me: Weak<SharedSession>,
     name: Arc<str>,
     connection: Connection,
-    heard: Arc<dyn Heard>,
+    observer: Arc<dyn ServerObserver>,
     /// Never locked while the connection, a client or a reply is called: each of them may call us.
     state: Mutex<State>,
 }
@@ -59,8 +59,12 @@ struct State {
 }
 
 impl SharedSession {
-    /// Builds the connection to the server of this name, for clients to share. What concerns none of them is told to `heard`.
-    pub fn build(name: impl Into<Arc<str>>, builder: Builder, heard: Arc<dyn Heard>) -> Arc<SharedSession> {
+    /// Builds the connection to the server of this name, for clients to share. What concerns none of them is told to `observer`.
+    pub fn build(
+        name: impl Into<Arc<str>>,
+        builder: Builder,
+        observer: Arc<dyn ServerObserver>,
+    ) -> Arc<SharedSession> {
         let hello = Hello {
             client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
             capabilities: json!({}),
@@ -73,9 +77,9 @@ impl SharedSession {
             connection: builder
                 .hello(hello)
                 .no_stderr_in_errors()
-                .bridge_to(Arc::new(Ear(me.clone())))
+                .bridge_to(Arc::new(SharedInbox(me.clone())))
                 .build(),
-            heard,
+            observer,
             state: Mutex::default(),
         })
     }

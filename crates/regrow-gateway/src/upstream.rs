@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::answers;
 use crate::catalog;
-use crate::share::{Heard, Share, SharedSession};
+use crate::share::{ServerObserver, Share, SharedSession};
 use crate::usage::Usage;
 
 /// A client's session at a server. Dropping it is leaving: what the client has there ends.
@@ -35,10 +35,10 @@ impl UpstreamSession {
     pub(crate) fn own(
         name: Arc<str>,
         builder: Builder,
-        heard: Arc<dyn Heard>,
+        observer: Arc<dyn ServerObserver>,
         client: Arc<dyn Inbox>,
     ) -> UpstreamSession {
-        let (bridge, inbox) = ServerInbox::new(name, client, Some(heard));
+        let (bridge, inbox) = ServerInbox::new(name, client, Some(observer));
         let connection = builder.bridge_to(inbox.clone()).build();
         bridge.lead_to(connection.far_side());
         UpstreamSession { route: Route::Own(connection), bridge, usage: Arc::default(), _inbox: inbox }
@@ -147,27 +147,27 @@ struct ServerInbox {
     bridge: Weak<Bridge>,
     client: Arc<dyn Inbox>,
     /// Hears of changed lists, which concern the catalog, whatever the client wants to hear.
-    heard: Option<Arc<dyn Heard>>,
+    observer: Option<Arc<dyn ServerObserver>>,
 }
 
 impl ServerInbox {
     fn new(
         name: Arc<str>,
         client: Arc<dyn Inbox>,
-        heard: Option<Arc<dyn Heard>>,
+        observer: Option<Arc<dyn ServerObserver>>,
     ) -> (Arc<Bridge>, Arc<ServerInbox>) {
         let bridge = Bridge::new(name, client.clone());
-        let inbox = ServerInbox { bridge: Arc::downgrade(&bridge), client, heard };
+        let inbox = ServerInbox { bridge: Arc::downgrade(&bridge), client, observer };
         (bridge, Arc::new(inbox))
     }
 }
 
 impl Inbox for ServerInbox {
     fn take(&self, incoming: Incoming) -> bool {
-        if let (Kind::Notification { method }, Some(heard)) = (incoming.frame.kind(), &self.heard) {
+        if let (Kind::Notification { method }, Some(observer)) = (incoming.frame.kind(), &self.observer) {
             let is_change = method.ends_with("/list_changed");
             if is_change {
-                heard.list_changed(method);
+                observer.list_changed(method);
             }
             if is_change || catalog::is_of_stream(&incoming.frame) {
                 return true;

@@ -7,12 +7,12 @@ use regrow::Inbox;
 
 use super::Client;
 use crate::admit::{Principal, Refusal, Scope};
+use crate::context::Context;
 use crate::servers::ServerRegistry;
-use crate::workshop::Workshop;
 
 /// All clients of a gateway.
 pub(crate) struct ClientRegistry {
-    workshop: Arc<Workshop>,
+    context: Arc<Context>,
     state: Mutex<State>,
 }
 
@@ -23,8 +23,8 @@ struct State {
 }
 
 impl ClientRegistry {
-    pub(crate) fn new(workshop: Arc<Workshop>) -> Arc<ClientRegistry> {
-        Arc::new(ClientRegistry { workshop, state: Mutex::default() })
+    pub(crate) fn new(context: Arc<Context>) -> Arc<ClientRegistry> {
+        Arc::new(ClientRegistry { context, state: Mutex::default() })
     }
 
     /// A client of these servers, unless there are too many.
@@ -36,7 +36,7 @@ impl ClientRegistry {
         inbox: Arc<dyn Inbox>,
     ) -> Result<Arc<Client>, Refusal> {
         let mut state = self.state();
-        if state.clients.len() >= self.workshop.settings.max_clients {
+        if state.clients.len() >= self.context.settings.max_clients {
             return Err(Refusal::Full);
         }
         state.last += 1;
@@ -68,6 +68,6 @@ impl ClientRegistry {
 
 impl Drop for ClientRegistry {
     fn drop(&mut self) {
-        self.workshop.changed.notify_one(); // The task that announces changes ends.
+        self.context.changed.notify_one(); // The task that announces changes ends.
     }
 }

@@ -26,7 +26,7 @@ impl Client {
     pub(super) fn settled(&self, key: Key, uri: String, begins: bool) {
         let mut state = self.state();
         let Some(taken) = state.upstreams.get_mut(&key) else { return };
-        let ended = match (begins, taken.hears.server()) {
+        let ended = match (begins, taken.inbox.server()) {
             (true, Some(server)) if taken.subscribed.len() < MAX_KNOWN => {
                 taken.subscribed.insert(uri, InUse::of(&server, &taken.upstream))
             }

@@ -21,7 +21,7 @@ impl Operate for Gateway {
     }
 
     fn log_level(&self, level: LogLevel) -> Result<(), OrderError> {
-        match &self.0.workshop.settings.log_level {
+        match &self.0.context.settings.log_level {
             Some(set) => {
                 set(level);
                 Ok(())
@@ -35,7 +35,7 @@ impl Operate for Gateway {
     }
 
     fn gateway(&self) -> GatewayReport {
-        let settings = &self.0.workshop.settings;
+        let settings = &self.0.context.settings;
         let clients = self.0.clients.count() as u64;
         GatewayReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -27,12 +27,12 @@ impl Gateway {
     /// Takes this configuration. Servers that it describes as before go on, those that it describes differently or not at all are
     /// drained and ended, new ones are started. One that is described differently starts when nothing is left of what it was.
     pub fn reload(&self, config: Config) -> Changes {
-        let inside = &self.0;
+        let inner = &self.0;
         let mut changes = Changes::default();
-        let before = inside.servers.all();
+        let before = inner.servers.all();
         let mut servers = Vec::with_capacity(config.servers.len());
         let mut started = vec![];
-        let ending: Vec<Arc<Server>> = lock(&inside.leaving).iter().filter_map(Weak::upgrade).collect();
+        let ending: Vec<Arc<Server>> = lock(&inner.leaving).iter().filter_map(Weak::upgrade).collect();
         for described in config.servers {
             let old = before.iter().find(|server| server.config.name == described.name);
             // Where it stands in its file is no part of what it is.
@@ -43,13 +43,13 @@ impl Gateway {
             }
             let list = if old.is_some() { &mut changes.changed } else { &mut changes.added };
             list.push(described.name.clone());
-            let key = Key(inside.keys.fetch_add(1, Ordering::Relaxed));
+            let key = Key(inner.keys.fetch_add(1, Ordering::Relaxed));
             let earlier =
                 before.iter().chain(&ending).filter(|earlier| earlier.config.name == described.name);
             let earlier: Vec<_> = earlier.filter(|earlier| !earlier.is_gone()).cloned().collect();
-            let server = Server::new(key, described, inside.workshop.clone(), !earlier.is_empty());
+            let server = Server::new(key, described, inner.context.clone(), !earlier.is_empty());
             if !earlier.is_empty() {
-                tokio::spawn(succeed(server.clone(), earlier, Arc::downgrade(&inside.clients)));
+                tokio::spawn(succeed(server.clone(), earlier, Arc::downgrade(&inner.clients)));
             }
             started.push(server.clone());
             servers.push(server);
@@ -60,24 +60,24 @@ impl Gateway {
             |old: &&Arc<Server>| servers.iter().any(|server| server.config.name == old.config.name);
         changes.removed =
             gone.iter().filter(|old| !is_named(old)).map(|old| old.config.name.clone()).collect();
-        inside.servers.replace(servers);
+        inner.servers.replace(servers);
         started.iter().for_each(|server| server.start());
         let keys: Vec<Key> = gone.iter().map(|server| server.key).collect();
-        inside.servers.forget_directories(&keys);
+        inner.servers.forget_directories(&keys);
         {
-            let mut leaving = lock(&inside.leaving);
+            let mut leaving = lock(&inner.leaving);
             leaving.retain(|server| server.strong_count() > 0);
             leaving.extend(gone.iter().map(Arc::downgrade));
         }
         for server in gone {
-            let clients = inside.clients.clone();
+            let clients = inner.clients.clone();
             tokio::spawn(async move {
                 server.end(Manner::Planned).await;
                 // Not before: to give up a place is to cancel the calls that it has.
                 clients.all().iter().for_each(|client| client.leave(server.key));
             });
         }
-        inside.workshop.changed.notify_one();
+        inner.context.changed.notify_one();
         changes
     }
 }

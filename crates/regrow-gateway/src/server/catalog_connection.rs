@@ -12,9 +12,9 @@ use tokio::task::JoinHandle;
 use super::{Server, tending};
 use crate::admit::Principal;
 use crate::catalog::{Catalog, Keeper};
-use crate::share::{Heard, SharedSession};
+use crate::context::store_key;
+use crate::share::{ServerObserver, SharedSession};
 use crate::stats::Watcher;
-use crate::workshop::store_key;
 
 /// The connection that keeps the catalog.
 pub(super) struct CatalogConnection {
@@ -62,7 +62,7 @@ impl Server {
         } else if let Some(shared) = state.shared.get(&principal).and_then(Weak::upgrade) {
             return Ok(shared);
         }
-        let shared = SharedSession::build(self.name.clone(), self.builder()?, self.heard());
+        let shared = SharedSession::build(self.name.clone(), self.builder()?, self.observer());
         match principal == Principal::default() {
             true => {
                 state.catalog_connection =
@@ -92,8 +92,8 @@ impl Server {
     }
 
     /// Hears what is no client's alone.
-    pub(super) fn heard(&self) -> Arc<dyn Heard> {
-        Arc::new(Ears(self.me.clone()))
+    pub(super) fn observer(&self) -> Arc<dyn ServerObserver> {
+        Arc::new(Observer(self.me.clone()))
     }
 
     /// The server says that a list has changed, in these words.
@@ -105,9 +105,9 @@ impl Server {
 }
 
 /// What a shared connection hears that is no client's.
-struct Ears(Weak<Server>);
+struct Observer(Weak<Server>);
 
-impl Heard for Ears {
+impl ServerObserver for Observer {
     fn list_changed(&self, method: &str) {
         if let Some(server) = self.0.upgrade() {
             server.list_changed(method);
@@ -128,8 +128,8 @@ async fn follow(server: Weak<Server>, mut catalog: watch::Receiver<Arc<Catalog>>
     while catalog.changed().await.is_ok() {
         let Some(server) = server.upgrade() else { return };
         let now = catalog.borrow_and_update().clone();
-        server.workshop.changed.notify_one();
-        if let Some(store) = &server.workshop.settings.store {
+        server.context.changed.notify_one();
+        if let Some(store) = &server.context.settings.store {
             store.keep(store_key(&server.config), now);
         }
     }

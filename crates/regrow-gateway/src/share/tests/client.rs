@@ -11,7 +11,7 @@ use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::super::{Heard, Share, SharedSession};
+use super::super::{ServerObserver, Share, SharedSession};
 use super::server::Server;
 
 /// Keeps what no client is told.
@@ -21,7 +21,7 @@ pub(super) struct Keeper {
     pub(super) logs: Mutex<Vec<Value>>,
 }
 
-impl Heard for Keeper {
+impl ServerObserver for Keeper {
     fn list_changed(&self, method: &str) {
         self.lists.lock().expect("no panic").push(method.to_owned());
     }

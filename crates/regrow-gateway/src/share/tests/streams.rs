@@ -6,7 +6,7 @@ use regrow::core::Epoch;
 use regrow::{Era, Inbox, Incoming};
 use serde_json::{Value, json};
 
-use super::super::hearing::Ear;
+use super::super::inbox::SharedInbox;
 use super::client::*;
 use super::server::{SUBSCRIPTION, Server};
 
@@ -118,7 +118,7 @@ async fn a_log_message_of_a_call_goes_to_its_client_in_the_modern_era_and_to_the
         let server = Server::new(modern, |_| None);
         let (session, keeper) = shared(&server, era);
         let [one, two] = [Client::of(&session), Client::of(&session)];
-        let ear = Ear(Arc::downgrade(&session));
+        let ear = SharedInbox(Arc::downgrade(&session));
         let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
         // As it comes over HTTP, where the exchange tells whose it is.
         for (client, call) in [(2, Some(raw("1"))), (99, Some(raw("1"))), (0, None)] {

@@ -44,7 +44,7 @@ pub struct Settings {
     pub log_level: Option<Box<dyn Fn(LogLevel) + Send + Sync>>,
 }
 
-pub(crate) struct Workshop {
+pub(crate) struct Context {
     pub(crate) settings: Settings,
     /// A catalog or a server has changed.
     pub(crate) changed: Notify,

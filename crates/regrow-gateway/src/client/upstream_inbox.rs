@@ -14,17 +14,22 @@ use crate::server::{Key, Server};
 /// The number of a server stands above that of its session: so no two sessions of a client have the same.
 const SESSION_BITS: u32 = 40;
 
-/// A client's ear at one server.
-pub(super) struct Hearing {
+/// Takes what one server sends to one client.
+pub(super) struct UpstreamInbox {
     client: Weak<Client>,
     server: Weak<Server>,
     key: Key,
     is_over: AtomicBool,
 }
 
-impl Hearing {
-    pub(super) fn new(client: Weak<Client>, server: &Arc<Server>) -> Hearing {
-        Hearing { client, server: Arc::downgrade(server), key: server.key, is_over: AtomicBool::new(false) }
+impl UpstreamInbox {
+    pub(super) fn new(client: Weak<Client>, server: &Arc<Server>) -> UpstreamInbox {
+        UpstreamInbox {
+            client,
+            server: Arc::downgrade(server),
+            key: server.key,
+            is_over: AtomicBool::new(false),
+        }
     }
 
     /// Whether nothing comes any more: the connection is closed, or the client was too slow for those that it shared it with.
@@ -48,7 +53,7 @@ pub(super) fn split(epoch: Epoch) -> (Key, Epoch) {
     (Key(key), Epoch(epoch.0 & ((1 << SESSION_BITS) - 1)))
 }
 
-impl Inbox for Hearing {
+impl Inbox for UpstreamInbox {
     fn take(&self, incoming: Incoming) -> bool {
         let Some(client) = self.client.upgrade() else { return false };
         if let Kind::Notification { method } = incoming.frame.kind() {

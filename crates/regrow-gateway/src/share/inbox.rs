@@ -12,9 +12,9 @@ use super::SharedSession;
 use super::member::Member;
 
 /// The inbox of a shared connection. It always has room: who does not read must not stop the others, and is dropped.
-pub(super) struct Ear(pub(super) Weak<SharedSession>);
+pub(super) struct SharedInbox(pub(super) Weak<SharedSession>);
 
-impl Inbox for Ear {
+impl Inbox for SharedInbox {
     fn take(&self, incoming: Incoming) -> bool {
         self.0.upgrade().is_some_and(|session| session.hear(incoming))
     }
@@ -42,7 +42,7 @@ impl Inbox for Ear {
     }
 }
 
-impl Ear {
+impl SharedInbox {
     fn members(&self) -> Vec<Arc<Member>> {
         self.0
             .upgrade()
@@ -61,13 +61,13 @@ impl SharedSession {
         }
         match method {
             _ if method.ends_with("/list_changed") => {
-                self.heard.list_changed(method);
+                self.observer.list_changed(method);
                 true
             }
             notification::RESOURCES_UPDATED => self.tell_subscribers(&incoming),
             // In the legacy era the session has one level for all.
             notification::MESSAGE if incoming.call.is_none() || !self.connection.is_modern() => {
-                self.heard.logged(frame);
+                self.observer.logged(frame);
                 self.tell_caller(incoming);
                 true
             }

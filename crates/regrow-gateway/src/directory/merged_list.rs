@@ -16,7 +16,7 @@ pub const PAGE_SIZE: usize = 1000;
 type Place = (usize, usize);
 
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct MergedList {
     /// All items as a JSON array.
     json: Bytes,
     /// Of each item, where its text ends there; and its name, hashed.
@@ -46,8 +46,8 @@ impl fmt::Display for BadCursor {
 
 impl std::error::Error for BadCursor {}
 
-impl Shelf {
-    pub(super) fn of<'a>(named: impl Iterator<Item = (Place, &'a Item, Cow<'a, str>)>) -> Shelf {
+impl MergedList {
+    pub(super) fn of<'a>(named: impl Iterator<Item = (Place, &'a Item, Cow<'a, str>)>) -> MergedList {
         let mut json = "[".to_owned();
         let mut items = vec![];
         let mut places = HashMap::new();
@@ -62,7 +62,7 @@ impl Shelf {
             places.insert(name.into_owned(), place);
         }
         json.push(']');
-        Shelf { revision, json: json.into(), items, places }
+        MergedList { revision, json: json.into(), items, places }
     }
 
     pub(super) fn count(&self) -> usize {
