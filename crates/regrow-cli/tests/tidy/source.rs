@@ -1,0 +1,84 @@
+//! The source files of all crates, and the documents.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One file of a crate's `src`.
+pub(crate) struct Source {
+    /// From the root of the repository.
+    pub(crate) path: String,
+    pub(crate) krate: String,
+    /// Its place in the crate: `["transport", "http"]` for `src/transport/http.rs`.
+    pub(crate) module: Vec<String>,
+    pub(crate) text: String,
+}
+
+impl Source {
+    /// Lines that are neither blank, nor comments, nor of a unit test at the end of the file.
+    pub(crate) fn code_lines(&self) -> usize {
+        let code = self.text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+        code.lines().filter(is_code).count()
+    }
+}
+
+/// Every source file, except those of unit tests.
+pub(crate) fn sources() -> Vec<Source> {
+    let mut found = vec![];
+    for folder in ["crates", "tools"] {
+        for krate in entries(&root().join(folder)) {
+            collect(&krate.join("src"), &krate, &mut found);
+        }
+    }
+    assert!(found.len() > 100, "the sources are where this test looks for them");
+    found
+}
+
+fn collect(folder: &Path, krate: &Path, found: &mut Vec<Source>) {
+    for path in entries(folder) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() && name != "tests" {
+            collect(&path, krate, found);
+        } else if name.ends_with(".rs") && name != "tests.rs" {
+            let inside = path.strip_prefix(krate.join("src")).unwrap().with_extension("");
+            let mut module: Vec<String> =
+                inside.components().map(|part| part.as_os_str().to_str().unwrap().to_owned()).collect();
+            if module == ["lib"] || module == ["main"] {
+                module.clear();
+            }
+            found.push(Source {
+                path: path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned(),
+                krate: krate.file_name().unwrap().to_str().unwrap().to_owned(),
+                module,
+                text: fs::read_to_string(&path).unwrap(),
+            });
+        }
+    }
+}
+
+/// The documents that users read.
+pub(crate) fn documents() -> Vec<String> {
+    let mut found = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned(), "CONTRIBUTING.md".to_owned()];
+    for path in entries(&root().join("docs")) {
+        if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(format!("docs/{}", path.file_name().unwrap().to_str().unwrap()));
+        }
+    }
+    found
+}
+
+pub(crate) fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).canonicalize().unwrap()
+}
+
+/// In order; none if there is no such folder.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return vec![] };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
