@@ -42,9 +42,11 @@ pub(crate) fn run(options: Adopt) -> u8 {
     }
     match file.replace(&plan.text, !options.undo) {
         Ok(backup) => {
-            eprintln!("regrow: {} is changed; restart its host to take effect", file.shown());
+            eprintln!("regrow: {} is changed; restart the host for it to take effect", file.shown());
             if let Some(backup) = backup {
-                eprintln!("regrow: as it was: {backup}; `regrow adopt --undo` takes regrow out again, too");
+                eprintln!(
+                    "regrow: the original is in {backup}; `regrow adopt --undo` also removes regrow again"
+                );
             }
             code
         }

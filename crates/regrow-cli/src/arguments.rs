@@ -24,9 +24,9 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Run a server, or reach a remote one, behind a connection that outlives it
+    /// Run a server, or connect to a remote one, and keep the client's connection alive
     ///
-    /// Put this in front of a server's command in the configuration of any MCP host, or give it the URL of a server.
+    /// Put this in front of a server's command in the configuration of any MCP host, or pass the URL of a server.
     /// Standard input and output carry the protocol, logs go to standard error. SIGHUP asks for a planned restart of the
     /// server, or of the session with it.
     #[command(
@@ -38,16 +38,16 @@ pub(crate) enum Command {
 
     /// Serve all servers of a configuration behind one endpoint
     ///
-    /// Reads the files that hosts have: mcpServers, or servers with inputs. Without a name it takes .mcp.json here, or the
-    /// file of a host that you have, and says which; without any it serves a demo server. The file is read again when it changes and
-    /// on SIGHUP: only what changed is touched.
+    /// Reads the files that hosts have: mcpServers, or servers with inputs. Without a name it reads .mcp.json here, or the
+    /// file of a host that you have, and says which; without any it serves a demo server. The file is reloaded when it changes and
+    /// on SIGHUP; only servers that changed are restarted.
     #[command(after_help = "Examples:\n  regrow serve\n  regrow serve --transport stdio team.json\n  \
                             regrow serve --host 0.0.0.0 --token-env REGROW_TOKEN --tls-cert cert.pem --tls-key key.pem")]
     Serve(Box<Serve>),
 
     /// Connect to every server of a configuration and show which work
     ///
-    /// Reads the files that hosts have: mcpServers, or servers with inputs. Without a name it takes .mcp.json here, or the
+    /// Reads the files that hosts have: mcpServers, or servers with inputs. Without a name it reads .mcp.json here, or the
     /// file of a host that you have, and says which. Exits 1 if a server is broken, 64 if the whole configuration is.
     Check(Check),
 
@@ -59,53 +59,53 @@ pub(crate) enum Command {
 
     /// See what regrow does: a server dies, hangs and is restarted while it is called
     ///
-    /// Takes a quarter of a minute and needs nothing. Exits 1 if a promise was broken, and says which.
+    /// Takes about 15 seconds and needs nothing else. Exits 1 if a promise was broken, and says which.
     Demo(Demo),
 
-    /// Test how a client or a proxy bears servers that misbehave
+    /// Test how a client or a proxy copes with servers that misbehave
     ///
-    /// Plays the faults that servers have, and says which promises the program keeps. See docs/chaos.md.
+    /// Runs scenarios with a misbehaving server, and reports which promises the program keeps. See docs/chaos.md.
     Chaos(crate::chaos::Chaos),
 
-    /// Show where the servers of a running gateway stand
+    /// Show the state of the servers of a running gateway
     ///
-    /// Exits 1 if a server is broken: it failed, and waits or is parked. The gateway is the one that `regrow serve` started.
+    /// Exits 1 if a server is broken: it failed, and waits for a retry or is parked.
     Status(Status),
 
-    /// Put a fresh session in the place of a server's, when its calls have ended
+    /// Restart the session with a server after its calls have ended
     Reconnect(ToServer),
 
-    /// Let a server finish its calls, and stop it until it is woken
+    /// Let a server finish its calls, then stop it until `regrow wake`
     Drain(ToServer),
 
-    /// Stop a server, and refuse calls to it until it is woken
+    /// Stop a server and refuse calls to it until `regrow wake`
     Park(ToServer),
 
-    /// Start a server that was drained, parked, or waits for its next attempt
+    /// Start a server that was drained or parked, or that waits for a retry
     Wake(ToServer),
 
-    /// Forget the faults of a server, so that its whole budget is there again
+    /// Reset the restart budget of a server
     ResetBudget(ToServer),
 
-    /// Show the last things that happened to a server, and the last lines of its stderr
+    /// Show the last events of a server and the last lines of its stderr
     Logs(Logs),
 
-    /// Have the gateway log more or less from now on
+    /// Change the log level of the gateway
     LogLevel(ToLog),
 }
 
 /// Where the gateway is, and how to get in.
 #[derive(Args, Debug)]
 pub(crate) struct Gateway {
-    /// The address of the gateway, such as `regrow serve` printed it [default: the gateway that runs on this machine]
+    /// The address of the gateway, as `regrow serve` prints it [default: the gateway that runs on this machine]
     #[arg(long, value_name = "URL", env = "REGROW_URL")]
     pub(crate) url: Option<String>,
 
-    /// Show the gateway the value of this variable as its token [default: the variable that a gateway on this machine was given]
+    /// Send the value of this variable as the token [default: the variable that a gateway on this machine was given]
     #[arg(long, value_name = "NAME", env = "REGROW_TOKEN_ENV")]
     pub(crate) token_env: Option<String>,
 
-    /// Trust the certificates in this file (PEM), besides those that the system trusts
+    /// Trust the certificates in this file (PEM), in addition to the system's
     #[arg(long, value_name = "FILE", env = "REGROW_CA_FILE")]
     pub(crate) ca_file: Option<PathBuf>,
 }
@@ -119,7 +119,7 @@ pub(crate) struct Status {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Show it again every second, until interrupted
+    /// Refresh every second until interrupted
     #[arg(long)]
     pub(crate) watch: bool,
 
@@ -143,7 +143,7 @@ pub(crate) struct Logs {
     #[arg(value_name = "NAME")]
     pub(crate) server: String,
 
-    /// Go on with what comes, until interrupted
+    /// Follow new lines until interrupted
     #[arg(short, long)]
     pub(crate) follow: bool,
 
@@ -153,7 +153,7 @@ pub(crate) struct Logs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ToLog {
-    /// How much
+    /// The log level
     #[arg(value_enum, value_name = "LEVEL")]
     pub(crate) level: LogLevel,
 
@@ -174,7 +174,7 @@ pub(crate) struct Check {
     #[arg(value_name = "CONFIG")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Another one (repeatable); of servers with the same name, that in the later file counts
+    /// Another one (repeatable); if two files have a server of the same name, the later file wins
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Vec<PathBuf>,
 
@@ -197,39 +197,39 @@ pub(crate) struct Serve {
     #[arg(value_name = "CONFIG")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Another one (repeatable); of servers with the same name, that in the later file counts
+    /// Another one (repeatable); if two files have a server of the same name, the later file wins
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Vec<PathBuf>,
 
-    /// How clients reach us
+    /// How clients connect
     #[arg(long, value_enum, default_value_t = Transport::Http, env = "REGROW_TRANSPORT")]
     pub(crate) transport: Transport,
 
-    /// How a failed tool call is told: as a tool result that a model can read, or as a JSON-RPC error
+    /// How a failed tool call is reported: as a tool result that a model can read, or as a JSON-RPC error
     #[arg(long, value_enum, default_value_t = Errors::Tool, env = "REGROW_ERRORS")]
     pub(crate) errors: Errors,
 
-    /// How long a list waits for servers that have never told what they offer
+    /// How long a list waits for servers whose tools are not known yet
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::duration, env = "REGROW_LIST_WAIT")]
     pub(crate) list_wait: Duration,
 
-    /// How long calls may go on when we are told to end
+    /// How long calls may go on after SIGTERM
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration, env = "REGROW_DRAIN_TIMEOUT")]
     pub(crate) drain_timeout: Duration,
 
-    /// Do not keep what servers offer, and which era they speak, in the user's cache folder
+    /// Do not cache the tools and protocol eras of servers in the user's cache folder
     #[arg(long, env = "REGROW_NO_CACHE")]
     pub(crate) no_cache: bool,
 
-    /// The longest message that is taken from a client
+    /// The largest message that is accepted from a client
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, env = "REGROW_MAX_LINE")]
     pub(crate) max_line: usize,
 
-    /// How much is logged
+    /// The log level
     #[arg(long, value_enum, default_value_t = LogLevel::Info, env = "REGROW_LOG_LEVEL")]
     pub(crate) log_level: LogLevel,
 
-    /// How it is logged
+    /// The log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "REGROW_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,
 
@@ -242,7 +242,7 @@ const HTTP: &str = "Options for clients over HTTP";
 #[derive(Args, Debug)]
 #[command(next_help_heading = HTTP)]
 pub(crate) struct HttpFace {
-    /// The address to listen on. Beyond this machine a token is needed
+    /// The address to listen on. Other than on this machine, a token is required
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", env = "REGROW_HOST")]
     pub(crate) host: IpAddr,
 
@@ -250,19 +250,19 @@ pub(crate) struct HttpFace {
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT, env = "REGROW_PORT")]
     pub(crate) port: u16,
 
-    /// Clients must show the value of this variable as their bearer token (repeatable). Clients with different tokens share no session
+    /// Clients must send the value of this variable as their bearer token (repeatable). Clients with different tokens share no session
     #[arg(long = "token-env", value_name = "NAME", env = "REGROW_TOKEN_ENV", value_delimiter = ',')]
     pub(crate) token_envs: Vec<String>,
 
-    /// A name under which clients reach us, such as mcp.example (repeatable)
+    /// A host name that clients may use, such as mcp.example (repeatable)
     #[arg(long = "allow-host", value_name = "NAME[:PORT]", env = "REGROW_ALLOW_HOST", value_delimiter = ',')]
     pub(crate) hosts: Vec<String>,
 
-    /// A web page that may talk to us, by its scheme and host (repeatable)
+    /// An origin of web pages that may connect, such as https://app.example (repeatable)
     #[arg(long = "allow-origin", value_name = "ORIGIN", env = "REGROW_ALLOW_ORIGIN", value_delimiter = ',')]
     pub(crate) origins: Vec<String>,
 
-    /// Our certificate (PEM), where clients come by https
+    /// The certificate for HTTPS (PEM)
     #[arg(long, value_name = "FILE", env = "REGROW_TLS_CERT", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
 
@@ -270,19 +270,19 @@ pub(crate) struct HttpFace {
     #[arg(long, value_name = "FILE", env = "REGROW_TLS_KEY", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
 
-    /// Speak the older HTTP+SSE at /sse, too
+    /// Also serve the older HTTP+SSE transport at /sse
     #[arg(long, env = "REGROW_SSE")]
     pub(crate) sse: bool,
 
-    /// Let anybody in who can reach the address, without a token
+    /// Accept every client that can reach the address, without a token
     #[arg(long, env = "REGROW_INSECURE")]
     pub(crate) insecure: bool,
 
-    /// After how long a client's session is forgotten that nobody uses
+    /// How long an idle client session is kept
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = units::duration, env = "REGROW_SESSION_IDLE")]
     pub(crate) session_idle: Duration,
 
-    /// More clients at a time are refused
+    /// At most this many clients at a time
     #[arg(long, value_name = "N", default_value_t = 4096, env = "REGROW_MAX_CLIENTS")]
     pub(crate) max_clients: usize,
 }
@@ -312,11 +312,11 @@ pub(crate) struct Wrap {
     #[arg(long, env = "REGROW_NAME")]
     pub(crate) name: Option<String>,
 
-    /// Set a variable in the server's environment; NAME alone copies it from ours (repeatable)
+    /// Set a variable in the server's environment; NAME alone copies it from Regrow's (repeatable)
     #[arg(help_heading = COMMANDS, short = 'e', long = "env", value_name = "NAME[=VALUE]", env = "REGROW_ENV", value_delimiter = None)]
     pub(crate) variables: Vec<String>,
 
-    /// Hand on only a short list of harmless variables and what -e names, rather than our whole environment
+    /// Pass only a short list of harmless variables and those of -e, instead of Regrow's whole environment
     #[arg(help_heading = COMMANDS, long, env = "REGROW_CLEAN_ENV")]
     pub(crate) clean_env: bool,
 
@@ -324,19 +324,19 @@ pub(crate) struct Wrap {
     #[arg(help_heading = COMMANDS, long, value_name = "DIR", env = "REGROW_CWD")]
     pub(crate) cwd: Option<PathBuf>,
 
-    /// How long a call may take; progress starts it anew, up to an hour
+    /// How long a call may take; progress resets the timer, up to an hour
     #[arg(long, value_name = "TIME", default_value = "300s", value_parser = units::limit, env = "REGROW_CALL_TIMEOUT")]
     pub(crate) call_timeout: Limit,
 
-    /// How long the server may take to start and shake hands
+    /// How long the server may take to start and complete the handshake
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::duration, env = "REGROW_CONNECT_TIMEOUT")]
     pub(crate) connect_timeout: Duration,
 
-    /// How long a call that did not run waits through failing attempts, if the server was healthy within the last minute
+    /// How long a call that has not run yet waits while attempts to connect fail, if the server was healthy within the last minute
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::limit_or_off, env = "REGROW_PATIENCE")]
     pub(crate) patience: Limit,
 
-    /// Which calls are sent again when it is unknown whether they ran
+    /// Which calls are retried when it is unknown whether they ran
     #[arg(long, value_enum, default_value_t = Replay::Safe, env = "REGROW_REPLAY")]
     pub(crate) replay: Replay,
 
@@ -344,60 +344,60 @@ pub(crate) struct Wrap {
     #[arg(long = "safe-tool", value_name = "GLOB", env = "REGROW_SAFE_TOOL", value_delimiter = ',')]
     pub(crate) safe_tools: Vec<String>,
 
-    /// How a failed tool call is told: as a tool result that a model can read, or as a JSON-RPC error
+    /// How a failed tool call is reported: as a tool result that a model can read, or as a JSON-RPC error
     #[arg(long, value_enum, default_value_t = Errors::Tool, env = "REGROW_ERRORS")]
     pub(crate) errors: Errors,
 
-    /// Put the first and last lines of the server's stderr into every error, not only into those of a failed start
+    /// Include the first and last lines of the server's stderr in every error, not only after a failed start
     #[arg(help_heading = COMMANDS, long, env = "REGROW_STDERR_IN_ERRORS")]
     pub(crate) stderr_in_errors: bool,
 
-    /// What becomes of the server's stderr: passed on to ours, or only its first and last lines kept
+    /// What to do with the server's stderr: pass it through, or only keep its first and last lines
     #[arg(help_heading = COMMANDS, long, value_enum, default_value_t = Stderr::Pass, env = "REGROW_STDERR")]
     pub(crate) stderr: Stderr,
 
-    /// More faults than N in so many seconds park the server: it is then tried slowly, and whenever a call comes
+    /// More faults than N in this many seconds park the server: Regrow then retries slowly, and on the next call
     #[arg(long, value_name = "N/SECONDS", default_value = "5/180", value_parser = units::budget, env = "REGROW_BUDGET")]
     pub(crate) budget: (u32, Duration),
 
-    /// Ask for a sign of life after this long in which the server said nothing
+    /// Probe the server after it has sent nothing for this long
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::limit, env = "REGROW_IDLE_PROBE")]
     pub(crate) idle_probe: Limit,
 
-    /// During a call, ask for a sign of life after this much silence; replace a server that has answered such a probe before and now
+    /// During a call, probe the server after this much silence; restart a server that has answered such a probe before and now
     /// stays silent for as long again
     #[arg(long, value_name = "TIME", default_value = "none", value_parser = units::limit_or_off, env = "REGROW_HANG_TIMEOUT")]
     pub(crate) hang_timeout: Limit,
 
-    /// The longest message that is handed on
+    /// The largest message that is forwarded
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, env = "REGROW_MAX_LINE")]
     pub(crate) max_line: usize,
 
-    /// Restart the server, as planned, when this file or folder changes (repeatable)
+    /// Restart the server, after its calls, when this file or folder changes (repeatable)
     #[arg(long, value_name = "PATH", env = "REGROW_WATCH", value_delimiter = None)]
     pub(crate) watch: Vec<PathBuf>,
 
-    /// How much is logged
+    /// The log level
     #[arg(long, value_enum, default_value_t = LogLevel::Info, env = "REGROW_LOG_LEVEL")]
     pub(crate) log_level: LogLevel,
 
-    /// How it is logged
+    /// The log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "REGROW_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,
 
     #[command(flatten)]
     pub(crate) remote: Remote,
 
-    /// The address of a remote server: http://... or https://...; env:NAME takes it from a variable, where it holds a secret
+    /// The address of a remote server: http://... or https://...; env:NAME reads it from a variable, if it holds a secret
     #[arg(value_name = "URL", required_unless_present = "command", conflicts_with = "command")]
     pub(crate) url: Option<String>,
 
-    /// The server's command, as you would start it without regrow: everything from the first word that is no option of ours
+    /// The server's command, as you would start it without regrow: everything from the first word that is not an option of `regrow wrap`
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
-const COMMANDS: &str = "Options for servers that are started";
+const COMMANDS: &str = "Options for local servers";
 const REMOTE: &str = "Options for remote servers";
 
 #[derive(Args, Debug)]
@@ -408,7 +408,7 @@ pub(crate) struct Remote {
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", env = "REGROW_HEADER", value_delimiter = None)]
     pub(crate) headers: Vec<String>,
 
-    /// Send the headers in this file, a line each such as "Authorization: Bearer ..."; read again when it changes
+    /// Send the headers in this file, one per line, such as "Authorization: Bearer ..."; reloaded when it changes
     #[arg(long, value_name = "FILE", env = "REGROW_HEADER_FILE")]
     pub(crate) header_file: Option<PathBuf>,
 
@@ -424,11 +424,11 @@ pub(crate) struct Remote {
     #[arg(long, env = "REGROW_NO_CACHE")]
     pub(crate) no_cache: bool,
 
-    /// Trust the certificates in this file (PEM), besides those that the system trusts
+    /// Trust the certificates in this file (PEM), in addition to the system's
     #[arg(long, value_name = "FILE", env = "REGROW_CA_FILE")]
     pub(crate) ca_file: Option<PathBuf>,
 
-    /// Show the server this certificate (PEM)
+    /// Present this client certificate (PEM)
     #[arg(long, value_name = "FILE", env = "REGROW_CLIENT_CERT", requires = "client_key")]
     pub(crate) client_cert: Option<PathBuf>,
 
@@ -436,15 +436,15 @@ pub(crate) struct Remote {
     #[arg(long, value_name = "FILE", env = "REGROW_CLIENT_KEY", requires = "client_cert")]
     pub(crate) client_key: Option<PathBuf>,
 
-    /// How long it may take to reach the server: its name, TCP, TLS
+    /// How long connecting may take: DNS, TCP and TLS
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration, env = "REGROW_REACH_TIMEOUT")]
     pub(crate) reach_timeout: Duration,
 
-    /// How long the server may take to begin an answer
+    /// How long to wait for the start of a response
     #[arg(long, value_name = "TIME", default_value = "none", value_parser = units::limit, env = "REGROW_HEADER_TIMEOUT")]
     pub(crate) header_timeout: Limit,
 
-    /// How long the server may pause within an answer
+    /// How long a response may pause
     #[arg(long, value_name = "TIME", default_value = "none", value_parser = units::limit, env = "REGROW_STREAM_TIMEOUT")]
     pub(crate) stream_timeout: Limit,
 }
@@ -459,7 +459,7 @@ pub(crate) enum Transport {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Era {
-    /// Find out
+    /// Detect it
     Auto,
     /// Up to 2025-11-25
     Legacy,
@@ -473,7 +473,7 @@ pub(crate) enum Replay {
     Never,
     /// Protocol reads, and tools named by --safe-tool
     Safe,
-    /// Also tools that call themselves read-only or idempotent
+    /// Also tools annotated as read-only or idempotent
     Hints,
 }
 
@@ -487,9 +487,9 @@ pub(crate) enum Errors {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stderr {
-    /// Passed on, and its last lines kept
+    /// Pass it through, and keep its last lines
     Pass,
-    /// Its last lines kept
+    /// Only keep its last lines
     Keep,
 }
 
@@ -497,21 +497,21 @@ pub(crate) enum Stderr {
 pub(crate) enum LogLevel {
     /// Nothing
     Off,
-    /// Only what is broken for good
+    /// Only permanent failures
     Error,
     /// Faults
     Warn,
     /// Every change of state
     Info,
-    /// More than that
+    /// Details
     Debug,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// A line for people
+    /// Lines of text
     Text,
-    /// A JSON object on a line
+    /// One JSON object per line
     Json,
 }
 

@@ -47,8 +47,7 @@ fn read(options: &Check) -> Result<Config, Problems> {
         Some(files) => files.read(),
         None => {
             let place = Place { file: ".mcp.json".into(), line: 0, column: 0 };
-            let text =
-                "there is no such file here, and none of a host that we know; write it, or name another";
+            let text = "there is no such file here, and no configuration of a known host; create it, or name another file";
             Err(Problems(vec![Message { place, server: None, field: None, text: text.into() }]))
         }
     }
@@ -154,6 +153,6 @@ fn usage(message: &str) -> u8 {
 }
 
 fn failed(error: &io::Error) -> u8 {
-    eprintln!("regrow: the servers cannot be checked: {error}");
+    eprintln!("regrow: cannot check the servers: {error}");
     WE_FAILED
 }

@@ -62,7 +62,7 @@ fn code(summary: &Summary) -> u8 {
 }
 
 fn failed(error: &io::Error) -> u8 {
-    eprintln!("regrow: the demo cannot be shown: {error}");
+    eprintln!("regrow: cannot run the demo: {error}");
     WE_FAILED
 }
 

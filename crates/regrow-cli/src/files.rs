@@ -19,9 +19,9 @@ impl Files {
             return Some(Files { paths, surroundings });
         }
         let found = discover(&surroundings)?;
-        eprintln!("regrow: taking {}", shown(&found.taken));
+        eprintln!("regrow: using {}", shown(&found.taken));
         for other in &found.others {
-            eprintln!("regrow: not taking {}; name it to take it", shown(other));
+            eprintln!("regrow: not using {}; name it to use it", shown(other));
         }
         Some(Files { paths: vec![found.taken], surroundings })
     }

@@ -8,7 +8,7 @@ use regrow::transport::stdio::Guard;
 pub(crate) fn start() -> io::Result<Guard> {
     let guard = ourselves().and_then(|program| Guard::start(&program, &["guard"]));
     guard.map_err(|error| {
-        let what = "cannot start the guard, which ends servers if we are killed";
+        let what = "cannot start the guard process, which stops servers if regrow is killed";
         io::Error::new(error.kind(), format!("{what}: {error}"))
     })
 }

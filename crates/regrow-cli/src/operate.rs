@@ -52,7 +52,7 @@ pub(crate) fn order(options: &ToServer, order: Order) -> u8 {
     run(async {
         let gateway = Gateway::new(&options.gateway)?;
         gateway.post(&["admin", "servers", &options.server, order.name()], None).await?;
-        eprintln!("regrow: {}: {} was ordered", escape(&options.server), order.name());
+        eprintln!("regrow: {}: {} accepted", escape(&options.server), order.name());
         Ok(DONE)
     })
 }
@@ -87,7 +87,7 @@ pub(crate) fn log_level(options: &ToLog) -> u8 {
     run(async {
         let gateway = Gateway::new(&options.gateway)?;
         gateway.post(&["admin", "log-level"], Some(json!({ "level": level }))).await?;
-        eprintln!("regrow: the gateway logs at this level now");
+        eprintln!("regrow: the log level of the gateway is changed");
         Ok(DONE)
     })
 }

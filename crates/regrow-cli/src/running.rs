@@ -92,7 +92,7 @@ fn check(folder: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(folder)?;
     let is_ours =
         found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
-    if is_ours { Ok(()) } else { Err(io::Error::other(format!("{folder:?} is not only ours"))) }
+    if is_ours { Ok(()) } else { Err(io::Error::other(format!("other users can write to {folder:?}"))) }
 }
 
 fn announce_in(folder: &Path, running: &Running) -> io::Result<Announced> {

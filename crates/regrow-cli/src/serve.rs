@@ -42,7 +42,7 @@ pub(crate) fn run(options: Serve) -> u8 {
 async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level: SetLevel) -> io::Result<u8> {
     if config.servers.is_empty() {
         tracing::warn!(
-            "there are no servers in the configuration; add one, it is read again when it changes"
+            "there are no servers in the configuration; add one: Regrow reloads the file when it changes"
         );
     }
     say_broken(&config);
@@ -193,7 +193,7 @@ impl Overseer {
             }
             Err(problems) => {
                 eprintln!("{problems}");
-                tracing::warn!("the configuration has problems; everything goes on as before");
+                tracing::warn!("the configuration has problems; keeping the previous one");
             }
         }
     }
@@ -203,13 +203,13 @@ impl Overseer {
 fn say_broken(config: &Config) {
     for (server, problems) in config.broken() {
         for problem in &problems.0 {
-            tracing::error!(server = &*server.name, "it is not served: {problem}");
+            tracing::error!(server = &*server.name, "not served: {problem}");
         }
     }
     let (all, broken) = (config.servers.len(), config.broken().count());
     if broken > 0 {
         tracing::warn!(
-            "{broken} of {all} servers in the configuration cannot be served; fix the file, it is read again"
+            "{broken} of {all} servers in the configuration cannot be served; fix the file: Regrow reloads it"
         );
     }
 }
@@ -217,7 +217,7 @@ fn say_broken(config: &Config) {
 fn tell(changes: &Changes) {
     let Changes { added, removed, changed, kept } = changes;
     if added.is_empty() && removed.is_empty() && changed.is_empty() {
-        return tracing::info!("the configuration was read again: nothing has changed");
+        return tracing::info!("configuration reloaded: nothing changed");
     }
     let names = |names: &[String]| {
         names.iter().map(|name| name.escape_debug().to_string()).collect::<Vec<_>>().join(", ")
@@ -225,7 +225,7 @@ fn tell(changes: &Changes) {
     let parts = [("new", added), ("gone", removed), ("changed", changed)];
     let parts = parts.into_iter().filter(|(_, servers)| !servers.is_empty());
     let text: Vec<String> = parts.map(|(what, servers)| format!("{what}: {}", names(servers))).collect();
-    tracing::info!("the configuration was read again: {}; {kept} as before", text.join("; "));
+    tracing::info!("configuration reloaded: {}; {kept} unchanged", text.join("; "));
 }
 
 fn refused(problems: &Problems) -> u8 {
@@ -239,6 +239,6 @@ fn usage(message: &str) -> u8 {
 }
 
 fn failed(error: &io::Error) -> u8 {
-    eprintln!("regrow: the servers cannot be served: {error}");
+    eprintln!("regrow: cannot serve: {error}");
     WE_FAILED
 }

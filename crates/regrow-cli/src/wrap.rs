@@ -71,9 +71,9 @@ async fn wrap(options: Wrap) -> u8 {
 }
 
 async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) -> io::Result<u8> {
-    let mut told_to_end = ToldToEnd::new().map_err(|error| because("cannot listen to signals", error))?;
+    let mut told_to_end = ToldToEnd::new().map_err(|error| because("cannot handle signals", error))?;
     let mut told_to_restart =
-        signal(SignalKind::hangup()).map_err(|error| because("cannot listen to signals", error))?;
+        signal(SignalKind::hangup()).map_err(|error| because("cannot handle signals", error))?;
     let input = client::input().map_err(|error| because("cannot read standard input", error))?;
     let output = client::output().map_err(|error| because("cannot write to standard output", error))?;
     let style = match options.errors {
@@ -97,7 +97,7 @@ async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) 
                 ended = &mut relayed => match ended {
                     Ok(()) => break Manner::ClientLeft,
                     Err(error) => {
-                        tracing::warn!("reading from the client failed: {error}");
+                        tracing::warn!("cannot read from the client: {error}");
                         break Manner::ClientLeft;
                     }
                 },

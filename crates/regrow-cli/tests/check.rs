@@ -94,9 +94,9 @@ fn a_person_sees_which_servers_work_and_why_others_do_not() {
         "{table}"
     );
     assert!(table.contains("  the program \"no-such-program-anywhere\" was not found"), "{table}");
-    assert!(table.contains("handshake within 1 s"), "{table}");
+    assert!(table.contains("handshake timed out after 1 s"), "{table}");
     assert!(!table.contains("s3cr3t") && !said.contains("s3cr3t") && !table.contains('\x1b'));
-    assert!(said.starts_with("regrow: taking ") && said.trim_end().ends_with(".mcp.json"), "{said}");
+    assert!(said.starts_with("regrow: using ") && said.trim_end().ends_with(".mcp.json"), "{said}");
     stage.nothing_left();
 }
 
@@ -325,6 +325,6 @@ fn servers_that_hang_are_given_up_side_by_side() {
     let output = stage.check(&["--timeout", "6s"]).output().unwrap();
     assert!(began.elapsed() < 6 * Duration::from_secs(6), "{:?}", began.elapsed());
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(text(&output.stdout).matches("within 6 s").count(), 6, "{}", text(&output.stdout));
+    assert_eq!(text(&output.stdout).matches("timed out after 6 s").count(), 6, "{}", text(&output.stdout));
     stage.nothing_left();
 }

@@ -16,10 +16,10 @@ const ACTS: [&str; 8] = [
     "2  The server is killed while nothing runs",
     "3  It is killed while a call writes",
     "4  It dies in a call that was declared safe",
-    "5  It is killed, and ten calls come at that moment",
+    "5  It is killed, and ten calls arrive at that moment",
     "6  It hangs: alive, but silent",
-    "7  It is restarted on purpose, under a running call",
-    "8  It ends its session by itself, in good order",
+    "7  It is restarted on purpose, during a call",
+    "8  It exits cleanly on its own",
 ];
 
 #[test]

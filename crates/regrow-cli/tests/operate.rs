@@ -96,7 +96,7 @@ fn orders_reach_their_server_whatever_its_name() {
     for order in ["reconnect", "drain", "park", "wake", "reset-budget"] {
         let (code, out, said) = done(&mut regrow(&[order, "my/files ü", "--url", &url]));
         assert_eq!((code, &*out), (0, ""), "{said}");
-        assert_eq!(said, format!("regrow: my/files ü: {order} was ordered\n"));
+        assert_eq!(said, format!("regrow: my/files ü: {order} accepted\n"));
     }
     assert_eq!(done(&mut regrow(&["log-level", "debug", "--url", &url])).0, 0);
     let expected =
@@ -108,7 +108,7 @@ fn orders_reach_their_server_whatever_its_name() {
 fn an_order_to_nobody_fails_and_says_who_was_meant() {
     let gateway = Gateway::of([ready("github")]);
     let (code, _, said) = done(&mut regrow(&["drain", "gihtub", "--url", &gateway.start()]));
-    assert_eq!((code, &*said), (1, "regrow: there is no server of the name gihtub; did you mean github?\n"));
+    assert_eq!((code, &*said), (1, "regrow: no server is called gihtub; did you mean github?\n"));
     assert!(gateway.orders().is_empty());
 }
 
@@ -159,7 +159,7 @@ fn something_else_that_answers_is_no_gateway() {
     });
     let (code, _, said) = done(&mut regrow(&["status", "--url", &url]));
     assert_eq!(code, 2);
-    assert!(said.contains("is no regrow gateway"), "{said}");
+    assert!(said.contains("is not a regrow gateway"), "{said}");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_gateway_behind_tls_opens_to_who_has_the_token_and_trusts_it() {
 
     let (code, _, said) = trusting(&["status"]);
     assert_eq!(code, 2);
-    assert!(said.contains("wants a token; name the variable that holds it with --token-env"), "{said}");
+    assert!(said.contains("requires a token; name the variable that holds it with --token-env"), "{said}");
     let (code, _, said) = trusting(&["drain", "files", "--token-env", "WRONG"]);
     assert_eq!(code, 2);
     assert!(said.contains("refused the token") && !said.contains("s3cr3t"), "{said}");

@@ -155,7 +155,7 @@ pub enum Notice {
     Retired(Epoch, Fault),
     /// A session is being ended because we want it so.
     Planned(Epoch, Manner),
-    /// A session that we ended did not end in good order; that costs nothing.
+    /// A session that we ended did not end in good order; not counted against the restart budget.
     Untidy(Epoch, Fault),
     /// A fault surfaced after we had decided to end the session; it counts.
     Late(Epoch, Fault),

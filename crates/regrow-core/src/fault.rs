@@ -39,7 +39,7 @@ pub enum Fault {
         reason: String,
     },
     /// The server started but did not answer the handshake.
-    #[error("the server did not answer the handshake within {}", seconds(*.after))]
+    #[error("the handshake timed out after {}", seconds(*.after))]
     HandshakeTimeout {
         /// The limit that passed.
         after: Duration,
@@ -88,19 +88,19 @@ pub enum Fault {
     #[error("the server closed its input but is still running")]
     InputClosed,
     /// The server gave no sign of life when asked for one.
-    #[error("the server gave no sign of life for {}", seconds(*.after))]
+    #[error("the server did not respond for {}", seconds(*.after))]
     Silent {
         /// How long nothing was heard.
         after: Duration,
     },
     /// Reading from or writing to the server failed.
-    #[error("the exchange with the server broke: {reason}")]
+    #[error("the connection to the server broke: {reason}")]
     Broken {
         /// What the operating system says.
         reason: String,
     },
     /// What the operator wrote about the server makes no sense, so it was not even tried.
-    #[error("the configuration of this server has a problem: {reason}")]
+    #[error("invalid configuration of this server: {reason}")]
     Misconfigured {
         /// Where, and what to do.
         reason: String,
@@ -122,7 +122,7 @@ pub enum Fault {
         reason: String,
     },
     /// No secure connection, since one side does not trust the other.
-    #[error("no secure connection to {host:?}: {reason}")]
+    #[error("TLS connection to {host:?} failed: {reason}")]
     Untrusted {
         /// As the operator wrote it.
         host: String,
@@ -130,7 +130,7 @@ pub enum Fault {
         reason: String,
     },
     /// The server wants other credentials than ours, or any.
-    #[error("the server refused our credentials (HTTP {code}); give it valid ones")]
+    #[error("the server refused the credentials (HTTP {code}); provide valid ones")]
     Unauthorized {
         /// The HTTP status.
         code: u16,
@@ -165,7 +165,7 @@ pub enum Fault {
         evidence: Evidence,
     },
     /// The server asks to come back later.
-    #[error("the server answered HTTP {code} and asks to wait for {}", seconds(*.after))]
+    #[error("the server responded with HTTP {code} and asked to retry after {}", seconds(*.after))]
     Deferred {
         /// The HTTP status.
         code: u16,
@@ -173,7 +173,7 @@ pub enum Fault {
         after: Duration,
     },
     /// The server, or something before it, answered with an HTTP status and no message.
-    #[error("the server answered HTTP {code}{said}")]
+    #[error("the server responded with HTTP {code}{said}")]
     Status {
         /// The HTTP status.
         code: u16,
@@ -187,10 +187,10 @@ pub enum Fault {
         how: &'static str,
     },
     /// The answer ended before it was complete.
-    #[error("the server ended its answer before it was complete")]
+    #[error("connection closed before the response was complete")]
     AnswerCut,
-    /// The server stopped in the middle of an answer, or did not begin one.
-    #[error("the server sent nothing for {} in the middle of an answer", seconds(*.after))]
+    /// The server stopped in the middle of a response, or did not begin one.
+    #[error("the server sent nothing for {} in the middle of a response", seconds(*.after))]
     Stalled {
         /// The limit that passed.
         after: Duration,
@@ -595,7 +595,7 @@ mod tests {
         assert_eq!(Fault::Exited { code: 3 }.to_string(), "the server process exited with code 3");
         assert_eq!(Fault::Killed { signal: 64 }.to_string(), "the server process was killed by signal 64");
         let silent = Fault::Silent { after: Duration::from_millis(1500) };
-        assert_eq!(silent.to_string(), "the server gave no sign of life for 1.5 s");
+        assert_eq!(silent.to_string(), "the server did not respond for 1.5 s");
     }
 
     #[test]
@@ -634,11 +634,11 @@ mod tests {
             Row(UnknownHost { host: host.clone(), reason: reason.clone() }, "unknown-host",
                 "the host \"acme\" was not found: refused", PASSES, Doubt, Soon, false),
             Row(Misconfigured { reason: reason.clone() }, "misconfigured",
-                "the configuration of this server has a problem: refused", PARKS, Doubt, Never, false),
+                "invalid configuration of this server: refused", PARKS, Doubt, Never, false),
             Row(Untrusted { host, reason }, "untrusted",
-                "no secure connection to \"acme\": refused", PARKS, Doubt, Never, false),
+                "TLS connection to \"acme\": refused", PARKS, Doubt, Never, false),
             Row(Unauthorized { code: 401 }, "unauthorized",
-                "the server refused our credentials (HTTP 401); give it valid ones", PARKS, Doubt, Never, false),
+                "the server refused the credentials (HTTP 401); provide valid ones", PARKS, Doubt, Never, false),
             Row(Redirected { to: "https://elsewhere".into() }, "redirected",
                 "the server redirects to https://elsewhere; use that address if you trust it", PARKS, Call, Never, false),
             Row(NotMcp { found: "a web page".into() }, "not-mcp",
@@ -652,17 +652,17 @@ mod tests {
             Row(NoSession { code: 404, said: said.clone(), evidence: Evidence::Status }, "session-expired",
                 "the server no longer knows the session", EXPIRES, Session, NextSession, true),
             Row(Deferred { code: 429, after }, "deferred",
-                "the server answered HTTP 429 and asks to wait for 2 s", WAITS, Call, After(after), false),
+                "the server responded with HTTP 429 and asked to retry after 2 s", WAITS, Call, After(after), false),
             Row(Status { code: 404, said }, "status",
-                "the server answered HTTP 404: gone", PASSES, Call, Never, true),
+                "the server responded with HTTP 404: gone", PASSES, Call, Never, true),
             Row(Status { code: 502, said: String::new() }, "status",
-                "the server answered HTTP 502", PASSES, Call, Soon, true),
+                "the server responded with HTTP 502", PASSES, Call, Soon, true),
             Row(Unprocessed { how: "REFUSED_STREAM" }, "unprocessed",
                 "the server declined the request over HTTP/2 (REFUSED_STREAM)", PASSES, Call, Soon, false),
             Row(AnswerCut, "answer-cut",
-                "the server ended its answer before it was complete", PASSES, Doubt, Soon, true),
+                "connection closed before the response was complete", PASSES, Doubt, Soon, true),
             Row(Stalled { after }, "stalled",
-                "the server sent nothing for 2 s in the middle of an answer", PASSES, Doubt, Soon, true),
+                "the server sent nothing for 2 s in the middle of a response", PASSES, Doubt, Soon, true),
         ];
         rows
     }

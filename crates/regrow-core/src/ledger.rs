@@ -63,6 +63,8 @@ pub struct Ended<R> {
     pub epoch: Option<Epoch>,
     /// When it was taken.
     pub taken: Time,
+    /// The time that its deadline allowed.
+    pub timeout: Option<Duration>,
     /// What it was to us.
     pub nature: Nature,
     /// Ours (probe, restoration), not a client's.
@@ -848,6 +850,12 @@ impl<R> Call<R> {
         self.deadline.map(|_| self.limit)
     }
 
+    /// The time that its deadline allows: its timeout, or the limit that no extension goes beyond.
+    fn allowed(&self) -> Option<Duration> {
+        let deadline = self.deadline?;
+        if deadline < self.limit { self.timeout } else { Some(self.limit - self.taken) }
+    }
+
     /// How far it got, on this session and on those before.
     fn delivery(&self) -> Delivery {
         match self.place {
@@ -880,8 +888,8 @@ fn ended<R>(id: CallId, call: Call<R>) -> Ended<R> {
         Place::On(epoch, _) => Some(epoch),
     };
     let (delivery, taken, attempts) = (call.delivery(), call.taken, call.attempts);
-    let (nature, own) = (call.nature, call.own);
-    Ended { id, reply: call.reply, delivery, epoch, taken, nature, own, refused: false, attempts }
+    let (nature, own, timeout) = (call.nature, call.own, call.allowed());
+    Ended { id, reply: call.reply, delivery, epoch, taken, timeout, nature, own, refused: false, attempts }
 }
 
 #[cfg(test)]

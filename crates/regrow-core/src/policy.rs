@@ -42,7 +42,7 @@ pub struct Policy {
     /// During a call, ask for a sign of life after so long in which nothing was read; a server that has answered such a probe
     /// before and now stays silent for as long again is replaced. `None`: never.
     pub hang_timeout: Option<Duration>,
-    /// How long a call that did not run waits through failing attempts, if the server was healthy shortly before.
+    /// How long a call that has not run yet waits while attempts to connect fail, if the server was healthy shortly before.
     /// `None`: it fails with the first of them.
     pub patience: Option<Duration>,
     /// A server whose last session ended no longer ago than this was healthy shortly before.

@@ -521,7 +521,7 @@ fn a_hung_server_is_replaced_within_10_s_after_the_deadline_of_a_call() {
         0.0s idle -> connecting
         1.0s connecting -> ready
         31.0s call 1: timed out, unknown
-        36.0s ready -> closing: the server gave no sign of life for 35 s
+        36.0s ready -> closing: the server did not respond for 35 s
         36.1s closing -> connecting
         37.1s connecting -> ready
         ",
@@ -537,7 +537,7 @@ fn a_hung_server_is_found_by_a_probe_when_nobody_calls() {
         "
         0.0s idle -> connecting
         1.0s connecting -> ready
-        71.0s ready -> closing: the server gave no sign of life for 70 s
+        71.0s ready -> closing: the server did not respond for 70 s
         71.1s closing -> connecting
         72.1s connecting -> ready
         ",
@@ -601,8 +601,8 @@ fn a_silent_server_is_spared_for_other_calls_but_not_for_more_than_60_s() {
         0.0s idle -> connecting
         1.0s connecting -> ready
         10.0s call 1: timed out, unknown
-        75.0s ready -> closing: the server gave no sign of life for 74 s
-        75.0s call 2: failed, unknown: the server gave no sign of life for 74 s
+        75.0s ready -> closing: the server did not respond for 74 s
+        75.0s call 2: failed, unknown: the server did not respond for 74 s
         75.0s closing -> connecting
         76.0s connecting -> ready
         ",
@@ -640,8 +640,8 @@ fn calls_that_a_hung_server_never_read_move_to_the_next_session_once_it_is_gone(
         0.0s idle -> connecting
         1.0s connecting -> ready
         12.0s call 1: timed out, unknown
-        17.25s ready -> closing: the server gave no sign of life for 16.25 s
-        17.35s call 2: failed, unknown: the server gave no sign of life for 16.25 s
+        17.25s ready -> closing: the server did not respond for 16.25 s
+        17.35s call 2: failed, unknown: the server did not respond for 16.25 s
         17.35s closing -> connecting
         18.35s connecting -> ready
         23.35s call 3: answered
@@ -661,10 +661,10 @@ fn calls_on_a_hung_server_that_cannot_be_killed_end_as_unknown_within_200_ms() {
         0.0s idle -> connecting
         1.0s connecting -> ready
         12.0s call 1: timed out, unknown
-        17.25s ready -> closing: the server gave no sign of life for 16.25 s
-        17.45s call 2: failed, unknown: the server gave no sign of life for 16.25 s
-        17.45s call 3: failed, unknown: the server gave no sign of life for 16.25 s
-        17.45s call 4: failed, unknown: the server gave no sign of life for 16.25 s
+        17.25s ready -> closing: the server did not respond for 16.25 s
+        17.45s call 2: failed, unknown: the server did not respond for 16.25 s
+        17.45s call 3: failed, unknown: the server did not respond for 16.25 s
+        17.45s call 4: failed, unknown: the server did not respond for 16.25 s
         19.35s closing -> connecting: abandoned
         20.35s connecting -> ready
         ",
@@ -1208,7 +1208,7 @@ fn a_clients_handshake_that_times_out_ends_the_attempt_that_it_has_come_to() {
         4.0s connecting -> closing: killed by SIGKILL
         4.0s closing -> connecting
         62.0s call 1: timed out, unknown
-        62.0s connecting -> closing: the server did not answer the handshake within 60 s
+        62.0s connecting -> closing: the handshake timed out after 60 s
         62.0s closing -> backoff: 0.25s
         ",
     );
@@ -1230,8 +1230,8 @@ fn a_server_that_never_answers_the_handshake_fails_at_the_limit() {
         world,
         "
         0.0s idle -> connecting
-        60.0s call 1: failed, not-sent: the server did not answer the handshake within 60 s
-        60.0s connecting -> closing: the server did not answer the handshake within 60 s
+        60.0s call 1: failed, not-sent: the handshake timed out after 60 s
+        60.0s connecting -> closing: the handshake timed out after 60 s
         60.0s closing -> connecting
         ",
     );

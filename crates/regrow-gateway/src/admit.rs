@@ -54,8 +54,8 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::NoSuchServer => "there is no server of this name",
-            Refusal::Full => "there are too many clients already",
+            Refusal::NoSuchServer => "no server has this name",
+            Refusal::Full => "too many clients",
             Refusal::Closing => "the gateway is shutting down",
         })
     }

@@ -73,7 +73,7 @@ pub enum PlanError {
 /// How to put every server, or the one of this name, behind `program`, which is the absolute path of ours.
 pub fn adopt(text: &str, program: &str, only: Option<&str>) -> Result<Plan, PlanError> {
     plan(text, only, |entry| match entry.is_ours(program) {
-        true if entry.is_wrapped() => Outcome::Left("it is behind regrow already"),
+        true if entry.is_wrapped() => Outcome::Left("it already runs behind regrow"),
         true => Outcome::Left("it is regrow itself"),
         false if entry.command.is_some() => process::adopt(entry, program),
         false => remote::adopt(entry, program),

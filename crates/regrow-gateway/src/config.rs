@@ -83,7 +83,7 @@ impl Config {
             }
         }
         if let Some(server) = config.servers.get(MAX_SERVERS) {
-            let text = format!("there are more than {MAX_SERVERS} servers; leave some out");
+            let text = format!("there are more than {MAX_SERVERS} servers; remove some");
             problems.push(Message::at(server.place.clone(), text));
         }
         if problems.is_empty() {
@@ -103,7 +103,7 @@ impl Config {
         for entry in entries {
             let mut names = self.servers.iter().map(|server| &server.name).chain(&self.disabled);
             if names.any(|name| *name == entry.name) {
-                let text = "an earlier file has a server of this name, too; this one is taken";
+                let text = "an earlier file has a server of this name, too; this one is used";
                 self.remarks.push(Message::at(entry.place.clone(), text).of_server(&entry.name));
             }
             self.servers.retain(|server| server.name != entry.name);

@@ -32,7 +32,7 @@ pub struct Settings {
     pub connect: Connect,
     /// Where catalogs are kept over starts.
     pub store: Option<Store>,
-    /// How long a list waits for servers that have never told what they offer.
+    /// How long a list waits for servers whose tools are not known yet.
     pub list_wait: Duration,
     /// More clients than this are refused.
     pub max_clients: usize,

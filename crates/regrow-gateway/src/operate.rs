@@ -34,7 +34,7 @@ pub trait Operate: Send + Sync + 'static {
     /// Logs more or less from now on.
     fn log_level(&self, level: LogLevel) -> Result<(), OrderError>;
 
-    /// The last things that happened to a server, a line each; none where there is no server of this name.
+    /// The last things that happened to a server, a line each; none where no server has this name.
     fn logs(&self, server: &str) -> Option<Vec<String>>;
 
     /// Where the gateway itself stands.

@@ -53,13 +53,13 @@ pub fn size(text: &str) -> Result<usize, String> {
     match number.checked_mul(factor) {
         Some(bytes) if bytes >= 1024 => Ok(bytes),
         Some(_) => Err("it must be at least 1KiB".into()),
-        None => Err("that is more than this machine can count".into()),
+        None => Err("it is too large for this machine".into()),
     }
 }
 
 /// `N/SECONDS`: so many in so many seconds.
 pub fn budget(text: &str) -> Result<(u32, Duration), String> {
-    let help = "write how many faults are borne in how many seconds, such as 5/180";
+    let help = "write how many faults are allowed in how many seconds, such as 5/180";
     let (charges, seconds) = text.split_once('/').ok_or(help)?;
     let seconds = seconds.strip_suffix('s').unwrap_or(seconds);
     match (charges.parse(), seconds.parse()) {

@@ -93,7 +93,7 @@ pub fn take<C: ClientSide>(
         Kind::Notification { method: notification::CANCELLED } => {
             let known = frame.request_id().is_some_and(|id| upstream.cancel(&id, &frame));
             if !known {
-                tracing::debug!("the client cancelled what is not running");
+                tracing::debug!("the client cancelled a request that is not running");
             }
         }
         Kind::Notification { .. } => {
@@ -103,7 +103,7 @@ pub fn take<C: ClientSide>(
             Some((epoch, server_id)) => {
                 upstream.hand_over(epoch, &server_id, frame.with_id(&server_id));
             }
-            None => tracing::debug!("the client answered what was not asked"),
+            None => tracing::debug!("the client sent a response to a request that was not made"),
         },
         Kind::Batch => {
             let batch = Batch { sink: to.sink().clone(), responses: Mutex::default() };

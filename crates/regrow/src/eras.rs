@@ -71,7 +71,7 @@ impl EraFile {
         if change(&mut eras)
             && let Err(error) = self.write(&eras)
         {
-            tracing::debug!(path = %self.path.display(), %error, "the era of the server is not remembered");
+            tracing::debug!(path = %self.path.display(), %error, "cannot save the protocol era of the server");
         }
     }
 

@@ -30,6 +30,8 @@ pub struct CallError {
     pub repeatable: bool,
     /// How many attempts to connect have failed while it waited for a session.
     pub attempts: u32,
+    /// The time that the call had, if it had a limit.
+    pub timeout: Option<Duration>,
     /// The tool that was called, if one was.
     pub tool: Option<Arc<str>>,
     /// The first and the last lines of the server's standard error, where the contract lets them out.
@@ -164,6 +166,7 @@ impl CallError {
             outlook: if kind == ErrorKind::Closed { Outlook::Closed } else { Outlook::Serving },
             repeatable: false,
             attempts: 0,
+            timeout: None,
             tool: None,
             stderr: vec![],
         }

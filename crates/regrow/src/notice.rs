@@ -29,41 +29,45 @@ impl Notice {
             Connecting(epoch) if self.remote => format!("connecting (session {epoch})"),
             Connecting(epoch) => format!("starting the server (session {epoch})"),
             Ready(epoch) if self.again && self.remote => {
-                format!("ready (session {epoch}); what the server kept for the old session may be lost")
+                format!("ready (session {epoch}); state that the server kept for the old session may be lost")
             }
             Ready(epoch) if self.again => {
-                format!("ready (session {epoch}); what the old server kept in its memory is lost")
+                format!("ready (session {epoch}); in-memory state of the old server process is lost")
             }
             Ready(epoch) => format!("ready (session {epoch})"),
             Fault(_, fault, 0) => format!("{fault}"),
             Fault(_, fault, 1) => format!("{fault}, with 1 call in flight"),
             Fault(_, fault, calls) => format!("{fault}, with {calls} calls in flight"),
-            Retired(_, fault) => format!("{fault}; that costs nothing"),
+            Retired(_, fault) => format!("{fault}; not counted against the restart budget"),
             Planned(_, manner) => match manner {
-                Manner::Planned => "ending the session as asked".into(),
-                Manner::ClientLeft if self.remote => "the client has left; ending the session".into(),
-                Manner::Told if self.remote => "told to end; ending the session".into(),
-                Manner::ClientLeft => "the client has left; ending the server".into(),
-                Manner::Told => "told to end; ending the server".into(),
+                Manner::Planned => "ending the session as requested".into(),
+                Manner::ClientLeft if self.remote => "the client disconnected; ending the session".into(),
+                Manner::Told if self.remote => "shutting down; ending the session".into(),
+                Manner::ClientLeft => "the client disconnected; stopping the server".into(),
+                Manner::Told => "shutting down; stopping the server".into(),
                 Manner::Failed => "ending the failed session".into(),
             },
-            Untidy(_, fault) => format!("{fault} when it was ended; that costs nothing"),
-            Late(_, fault) => format!("{fault}, just before the planned end"),
-            Doubted(_) if self.remote => "lost touch with the server; asking it for a sign of life".into(),
-            Doubted(_) => "a call got no answer; asking the server for a sign of life".into(),
+            Untidy(_, fault) => {
+                format!("{fault} when it was stopped; not counted against the restart budget")
+            }
+            Late(_, fault) => format!("{fault}, just before it was stopped as planned"),
+            Doubted(_) if self.remote => "the connection has a problem; probing the server".into(),
+            Doubted(_) => "a call timed out; probing the server".into(),
             Backoff(pause) => format!("next attempt in {}", seconds(*pause)),
             Parked(regrow_core::Fault::Parked) => {
                 "parked by an operator; calls fail until it is woken".into()
             }
             Resting if self.remote => "resting; the next call connects again".into(),
             Resting => "resting; the next call starts the server again".into(),
-            BudgetReset => "the budget was reset: past faults are forgotten".into(),
+            BudgetReset => "the restart budget was reset".into(),
             Parked(fault) => match fault.is_permanent() {
-                true => format!("parked: {fault}; trying again will not help until this is mended"),
-                false => "parked: failed too often; trying slowly, and whenever a call comes".into(),
+                true => format!("parked: {fault}; retrying will not help until this is fixed"),
+                false => "parked: too many faults; retrying slowly, and on the next call".into(),
             },
-            Abandoned(epoch) => format!("session {epoch} could not be ended in time; going on without it"),
-            Woke => "the machine seems to have slept; looking before judging".into(),
+            Abandoned(epoch) => {
+                format!("session {epoch} could not be stopped in time; continuing without it")
+            }
+            Woke => "the machine seems to have slept; probing the server first".into(),
             Closed => "closed".into(),
         }
     }
@@ -89,7 +93,7 @@ impl Notices {
             match self.0.recv().await {
                 Ok(notice) => return Some(Arc::unwrap_or_clone(notice)),
                 Err(broadcast::error::RecvError::Lagged(missed)) => {
-                    tracing::warn!(missed, "notices were missed by a slow reader");
+                    tracing::warn!(missed, "a slow reader missed notices");
                 }
                 Err(broadcast::error::RecvError::Closed) => return None,
             }

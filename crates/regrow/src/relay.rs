@@ -119,7 +119,7 @@ pub async fn relay(
     if unanswered > 0 {
         tracing::info!(
             server = &*port.name,
-            "the client has closed its input; {unanswered} requests are not answered yet"
+            "the client closed its input; {unanswered} requests have no response yet"
         );
     }
     // The client cannot answer what servers ask from now on, and its calls must not wait for that.
@@ -180,7 +180,7 @@ fn take_line(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, line: Line) 
                 None => tracing::warn!(
                     server = &*port.name,
                     bytes,
-                    "a line of the client is over the limit and was dropped"
+                    "dropped a line of the client: over the size limit"
                 ),
             }
         }

@@ -1,5 +1,5 @@
 //! The examples in docs/errors.md are what the code says. `UPDATE=1 cargo test -p regrow --test errors_document`
-//! writes them anew.
+//! rewrites them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ fn interrupted() -> CallError {
         outlook: Outlook::Restarting,
         repeatable: false,
         attempts: 0,
+        timeout: None,
         tool: Some("create_issue".into()),
         stderr: vec![],
     }
@@ -45,8 +46,13 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
         outlook: Outlook::NeedsWaking,
         ..unavailable.clone()
     };
-    let timeout =
-        CallError { kind: ErrorKind::Timeout, fault: None, outlook: Outlook::Serving, ..interrupted() };
+    let timeout = CallError {
+        kind: ErrorKind::Timeout,
+        fault: None,
+        timeout: Some(Duration::from_secs(300)),
+        outlook: Outlook::Serving,
+        ..interrupted()
+    };
     let too_large = CallError {
         delivery: Delivery::Answered,
         kind: ErrorKind::TooLarge { bytes: 83_886_080 },

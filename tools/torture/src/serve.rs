@@ -194,6 +194,6 @@ mod tests {
     fn the_log_says_where_it_listens() {
         let address = "127.0.0.1:4711".parse().ok();
         assert_eq!(address_said_by("regrow: serving at http://127.0.0.1:4711/mcp"), address);
-        assert_eq!(address_said_by("regrow: taking .mcp.json"), None);
+        assert_eq!(address_said_by("regrow: using .mcp.json"), None);
     }
 }

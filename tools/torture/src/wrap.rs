@@ -95,8 +95,15 @@ fn answers(stdout: ChildStdout, history: &History) {
 
 /// Whether a line of the log says that the connection is ready, or that it is not.
 fn state_said_by(line: &str) -> Option<bool> {
-    const NOT_READY: [&str; 6] =
-        ["starting the server (", "connecting (", "ending the", "next attempt in", "parked: ", ": closed"];
+    const NOT_READY: [&str; 7] = [
+        "starting the server (",
+        "connecting (",
+        "ending the",
+        "stopping the",
+        "next attempt in",
+        "parked: ",
+        ": closed",
+    ];
     if line.contains("ready (session") {
         return Some(true);
     }

@@ -23,14 +23,13 @@ impl HostFile {
     /// Says what is wrong with a file that cannot be used.
     pub(super) fn read(path: &Path) -> Result<HostFile, String> {
         let shown = path.to_string_lossy().escape_debug().to_string();
-        let wrong =
-            |error: io::Error| format!("{shown}: the file cannot be read: {error}; name one that can");
+        let wrong = |error: io::Error| format!("{shown}: the file cannot be read: {error}; name another one");
         let path = path.canonicalize().map_err(wrong)?;
         if !path.is_file() {
-            return Err(format!("{shown}: this is no file; name the configuration of an MCP host"));
+            return Err(format!("{shown}: this is not a file; name the configuration of an MCP host"));
         }
         let whole = contents(&path).map_err(wrong)?;
-        let whole = String::from_utf8(whole).map_err(|_| format!("{shown}: the file is no UTF-8 text"))?;
+        let whole = String::from_utf8(whole).map_err(|_| format!("{shown}: the file is not UTF-8"))?;
         Ok(HostFile { path, shown, whole })
     }
 
@@ -72,7 +71,7 @@ impl HostFile {
         file.set_permissions(old.permissions())?;
         file.sync_all()?;
         if contents(&self.path)? != self.whole.as_bytes() {
-            return Err(io::Error::other("the file was changed by somebody else meanwhile; try again"));
+            return Err(io::Error::other("the file was changed by another program meanwhile; try again"));
         }
         fs::rename(new, &self.path)
     }
@@ -100,7 +99,7 @@ impl HostFile {
                 }
             }
         }
-        Err(io::Error::other("there are too many copies beside it already; take some away"))
+        Err(io::Error::other("there are too many backup copies next to it; remove some"))
     }
 }
 
@@ -136,7 +135,10 @@ mod tests {
         let file = HostFile::read(&path).unwrap();
         fs::write(&path, "of the host").unwrap();
         let problem = file.replace("ours", true).unwrap_err();
-        assert!(problem.contains("nothing was changed: the file was changed by somebody else"), "{problem}");
+        assert!(
+            problem.contains("nothing was changed: the file was changed by another program"),
+            "{problem}"
+        );
         assert_eq!(fs::read_to_string(&path).unwrap(), "of the host");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
     }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 ///
 /// The one in `PATH`, if that is us: it stays when a package manager puts the next version elsewhere.
 pub(super) fn path() -> Result<String, String> {
-    let ours = std::env::current_exe().map_err(|error| format!("where am I? {error}"))?;
+    let ours =
+        std::env::current_exe().map_err(|error| format!("the path of regrow is not known: {error}"))?;
     let found = std::env::var_os("PATH").and_then(|path| in_path(std::env::split_paths(&path), &ours));
     let path = found.unwrap_or(ours);
-    let text = path.to_str().ok_or("the path of regrow is no Unicode, which a configuration must be")?;
+    let text = path.to_str().ok_or("the path of regrow is not valid Unicode, as a configuration must be")?;
     match path.is_file() {
         true => Ok(text.to_owned()),
         false => Err("regrow was replaced while it ran; start it again".into()),

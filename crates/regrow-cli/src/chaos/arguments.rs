@@ -12,10 +12,10 @@ pub(crate) struct Chaos {
 
 #[derive(Subcommand, Debug)]
 pub(super) enum What {
-    /// Test a client: a command that connects to our server and is driven over a line protocol
+    /// Test a client: a command that connects to the misbehaving server and is driven over a line protocol
     Client(Run),
 
-    /// Test a proxy: a command that stands between us and our server
+    /// Test a proxy: a command that runs between the suite's client and the misbehaving server
     ///
     /// The server is put at the end of the command, or where it says `{}` (the words of the server's command, or its URL),
     /// `{command}` (the same for a shell) or `{url}`.
@@ -27,11 +27,11 @@ pub(super) enum What {
 
 #[derive(Args, Debug)]
 pub(super) struct Run {
-    /// How the program reaches our server
+    /// How the program connects to the misbehaving server
     #[arg(long, value_enum, default_value_t = Over::Stdio)]
     pub(super) transport: Over,
 
-    /// Only this scenario (repeatable), and whether the program works at all
+    /// Run only this scenario (repeatable), after a check that the program works at all
     #[arg(long = "scenario", value_name = "NAME")]
     pub(super) scenarios: Vec<String>,
 
@@ -43,11 +43,11 @@ pub(super) struct Run {
     #[arg(long)]
     pub(super) json: bool,
 
-    /// So many scenarios are played side by side
+    /// How many scenarios run at the same time
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(super) jobs: usize,
 
-    /// All bounds are so many times as long, for a machine that has much else to do
+    /// Multiply all time limits by this, for a busy machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10))]
     pub(super) patience: u32,
 
@@ -75,7 +75,7 @@ pub(super) struct Proxy {
 pub(super) enum Over {
     /// It starts the server
     Stdio,
-    /// It is given the URL of the server
+    /// It gets the URL of the server
     Http,
 }
 

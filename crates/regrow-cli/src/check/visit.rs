@@ -89,9 +89,9 @@ impl Failure {
             Failure::Fault(fault) => fault.to_string(),
             Failure::Answer(text) => text.clone(),
             Failure::Late if was_ready => {
-                format!("it did not list its tools within {limit}; --timeout gives it longer")
+                format!("timed out after {limit}: it did not list its tools; --timeout allows more time")
             }
-            Failure::Late => format!("it was not ready within {limit}; --timeout gives it longer"),
+            Failure::Late => format!("timed out after {limit}: it was not ready; --timeout allows more time"),
             Failure::Stopped => "the check was stopped".into(),
         }
     }
@@ -185,7 +185,7 @@ async fn count_tools(connection: &Connection) -> Result<usize, Failure> {
             return Err(Failure::Answer(format!("it refuses to list its tools: {}", said.escape_debug())));
         };
         let Some(tools) = page["tools"].as_array() else {
-            return Err(Failure::Answer("its answer to tools/list has no list of tools".into()));
+            return Err(Failure::Answer("its response to tools/list has no list of tools".into()));
         };
         count += tools.len();
         cursor = page["nextCursor"].as_str().map(str::to_owned);
@@ -193,7 +193,7 @@ async fn count_tools(connection: &Connection) -> Result<usize, Failure> {
             return Ok(count);
         }
     }
-    Err(Failure::Answer(format!("its list of tools has more than {MAX_PAGES} pages; is there an end to it?")))
+    Err(Failure::Answer(format!("its list of tools has more than {MAX_PAGES} pages; it may never end")))
 }
 
 /// What a server wrote on its standard error, already escaped.

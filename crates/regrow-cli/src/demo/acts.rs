@@ -38,7 +38,7 @@ pub(super) async fn play(show: &mut Show) {
 async fn plain_call(show: &mut Show) {
     show.act("A call").await;
     let answer = show.echo("hello").await;
-    show.promise(answer.is_some(), "it is answered as if there were no regrow", "");
+    show.promise(answer.is_some(), "it gets the same response as without regrow", "");
 }
 
 async fn killed_while_idle(show: &mut Show) {
@@ -47,8 +47,8 @@ async fn killed_while_idle(show: &mut Show) {
     let noticed = show.noticed(&death).await;
     let answer = show.echo("still there?").await;
     let recovered = show.recovered(&death, answer.as_ref()).await;
-    show.promise(noticed.is_some(), "its death is seen without a call", &after(noticed));
-    show.promise(recovered.is_some(), "the next call is answered", &after(recovered));
+    show.promise(noticed.is_some(), "its death is noticed without a call", &after(noticed));
+    show.promise(recovered.is_some(), "the next call succeeds", &after(recovered));
 }
 
 async fn killed_in_a_write(show: &mut Show) {
@@ -63,10 +63,14 @@ async fn killed_in_a_write(show: &mut Show) {
     let recovered = show.recovered(&death, answer.as_ref()).await;
     let truthful = told.is_some_and(|told| !told.from_server && told.text.contains("It may have run"));
     let at_once = told_after.is_some_and(|time| time < AT_ONCE);
-    show.promise(truthful && at_once, "the caller is told at once that it may have run", &after(told_after));
+    show.promise(
+        truthful && at_once,
+        "the caller gets an error at once: it may have run",
+        &after(told_after),
+    );
     let runs = show.stage.journal().runs_with("count", &key);
-    show.promise(runs == 1, "it ran once", ", says the server's journal");
-    show.promise(recovered.is_some(), "the next call is answered", &after(recovered));
+    show.promise(runs == 1, "it ran once", ", by the server's journal");
+    show.promise(recovered.is_some(), "the next call succeeds", &after(recovered));
 }
 
 async fn killed_in_a_safe_call(show: &mut Show) {
@@ -78,13 +82,13 @@ async fn killed_in_a_safe_call(show: &mut Show) {
     let runs = show.stage.journal().runs_with("lookup", "price");
     show.promise(
         recovered.is_some() && runs == 2,
-        "it is sent again, and its caller notices nothing",
+        "it is retried, and its caller notices nothing",
         &after(recovered),
     );
 }
 
 async fn ten_at_once(show: &mut Show) {
-    show.act("It is killed, and ten calls come at that moment").await;
+    show.act("It is killed, and ten calls arrive at that moment").await;
     let starts = show.stage.journal().starts();
     let death = show.kill();
     let (mut first, mut answered, mut told) = (None, 0, 0);
@@ -110,7 +114,7 @@ async fn ten_at_once(show: &mut Show) {
         first = show.echo("and now?").await;
     }
     let recovered = show.recovered(&death, first.as_ref()).await;
-    let how = format!(": {answered} answered, {told} told");
+    let how = format!(": {answered} responses, {told} errors");
     show.promise(answered + told == 10 && runs_fit, "each has one end, and ran at most once", &how);
     let restarts = show.stage.journal().starts() - starts;
     show.promise(restarts == 1, "one restart serves them all", &after(recovered));
@@ -124,17 +128,17 @@ async fn hung(show: &mut Show) {
     let from = show.freeze();
     let told = show.answer(call).await.filter(|told| !told.from_server);
     let told_after = told.as_ref().map(|told| told.at - called);
-    let given_up = show.stage.logged(from, "no sign of life").await;
+    let given_up = show.stage.logged(from, "the server did not respond").await;
     let answer = show.echo("awake again?").await;
     show.restarted(from).await;
     let in_time = told_after.is_some_and(|time| time < CALL_TIMEOUT + TOLERANCE);
-    show.promise(in_time, "the call ends at its deadline (2s)", &after(told_after));
+    show.promise(in_time, "the call times out at its deadline (2s)", &after(told_after));
     let replaced = answer.filter(|_| given_up.is_some()).map(|answer| answer.at - called);
-    show.promise(replaced.is_some(), "without a sign of life, it is replaced", &after(replaced));
+    show.promise(replaced.is_some(), "it is restarted, as it does not respond", &after(replaced));
 }
 
 async fn restarted_as_planned(show: &mut Show) {
-    show.act("It is restarted on purpose, under a running call").await;
+    show.act("It is restarted on purpose, during a call").await;
     let (running, key) = show.write(SHORT);
     show.stage.journal_shows(|journal| journal.runs_with("count", &key) > 0).await;
     let from = show.ask_for_restart();
@@ -154,16 +158,16 @@ async fn restarted_as_planned(show: &mut Show) {
 }
 
 async fn ended_by_itself(show: &mut Show) {
-    show.act("It ends its session by itself, in good order").await;
+    show.act("It exits cleanly on its own").await;
     let from = show.let_server_retire(true);
     let last = show.echo("the last one").await;
-    let told = show.stage.logged(from, "that costs nothing").await;
+    let told = show.stage.logged(from, "not counted against the restart budget").await;
     show.let_server_retire(false);
     let next = show.echo("the next one").await;
     show.restarted(from).await;
     show.promise(
         last.is_some() && told.is_some() && next.is_some() && !show.stage.warned_since(from),
-        "no call is troubled, and no fault is counted",
+        "no call fails, and no fault is counted",
         "",
     );
 }

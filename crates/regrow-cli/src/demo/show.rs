@@ -118,7 +118,7 @@ impl Show {
                 self.teller.say(Voice::Answer, &format!("{} (after {})", answer.text, length(answer.at - at)))
             }
             Some(answer) => self.told(answer),
-            None => self.teller.say(Voice::Broken, "no answer"),
+            None => self.teller.say(Voice::Broken, "no response"),
         }
         answer
     }
@@ -174,7 +174,7 @@ impl Show {
     /// SIGHUP to `regrow wrap`, which asks for a planned restart.
     pub(super) fn ask_for_restart(&mut self) -> usize {
         let from = self.stage.log_length();
-        self.teller.say(Voice::Signal, "SIGHUP to regrow: please restart the server");
+        self.teller.say(Voice::Signal, "SIGHUP to regrow: restart the server");
         self.summary.restarts += 1;
         self.stage.signal_wrap(Signal::HUP);
         from
@@ -185,7 +185,7 @@ impl Show {
         let from = self.stage.log_length();
         let plan = if retires { "exit-after-calls=1" } else { "" };
         if self.stage.journal().set_control(plan).is_err() {
-            self.break_promise("the server is told what to do");
+            self.break_promise("the server takes its plan");
         }
         self.summary.retirements += usize::from(retires);
         from

@@ -70,7 +70,7 @@ impl Summary {
         };
         let deaths = self.kills + self.hangs + self.restarts + self.retirements;
         let ways = format!(
-            "{} killed, {} hung, {} restarted, {} ended in good order",
+            "{} killed, {} hung, {} restarted, {} exited cleanly",
             self.kills, self.hangs, self.restarts, self.retirements
         );
         let orphans = match self.orphans {
@@ -82,17 +82,17 @@ impl Summary {
             row(
                 "calls",
                 self.calls.to_string(),
-                format!("{} answered by the server, {} told what became of them", self.answered, self.told),
+                format!("{} got a response, {} an error that says what happened", self.answered, self.told),
             ),
-            row("lost", self.lost().to_string(), "calls without any answer".into()),
+            row("lost", self.lost().to_string(), "calls without a response or an error".into()),
             row(
                 "ran twice",
                 self.ran_twice.to_string(),
-                format!("of {} calls that write, by the server's own journal", self.writes),
+                format!("of {} calls that write, by the server's journal", self.writes),
             ),
             orphans,
             times("noticed", &self.noticed, "from a kill to its line in the log"),
-            times("recovered", &self.recovered, "from a kill to the next answer"),
+            times("recovered", &self.recovered, "from a kill to the next response"),
         ]
         .concat()
     }

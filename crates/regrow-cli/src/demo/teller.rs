@@ -64,8 +64,8 @@ impl Teller {
     pub(super) fn prologue(&self) {
         self.print(&format!(
             "{}\n\n\
-             We are a client. Between us and our server stands regrow, as it would in your\n\
-             configuration; only the options are made for a short demo:\n\n  \
+             The demo is a client. Its server runs behind regrow, as it would in your\n\
+             configuration; only the options are chosen for a short demo:\n\n  \
              regrow wrap {} \\\n    -- regrow chaos-server\n\n",
             self.paint("1", "regrow demo: what a caller notices when its server dies"),
             OPTIONS.join(" "),
@@ -113,10 +113,10 @@ impl Teller {
             broken.iter().for_each(|promise| self.print(&format!("  {promise}\n")));
         }
         self.print(&format!(
-            "\nNow yours. In the configuration of your MCP host, put `regrow wrap --` in front\n\
-             of a server's command:\n\n  {}\n\n\
-             Options: `regrow wrap --help`. Read on: README.md for the hosts you know, and\n\
-             docs/errors.md for what a caller is told.\n",
+            "\nNow try your own: in the configuration of your MCP host, put `regrow wrap --`\n\
+             in front of a server's command:\n\n  {}\n\n\
+             Options: `regrow wrap --help`. More: README.md for MCP hosts, and docs/errors.md\n\
+             for the errors that a caller gets.\n",
             self.paint("1", "regrow wrap -- your-server its-arguments"),
         ));
     }

@@ -42,15 +42,15 @@ impl fmt::Display for Failure {
             Failure::Usage(why) | Failure::Refused(why) => f.write_str(why),
             Failure::Unreachable { url, reason } => write!(
                 f,
-                "no gateway can be reached at {url}: {reason}; start it with `regrow serve`, or say where it is with --url"
+                "no gateway can be reached at {url}: {reason}; start it with `regrow serve`, or set its address with --url"
             ),
             Failure::NotAGateway { url } => {
-                write!(f, "what answers at {url} is no regrow gateway; say where that is with --url")
+                write!(f, "{url} is not a regrow gateway; set its address with --url")
             }
             Failure::Unauthorized { url, with_token: false } => {
                 write!(
                     f,
-                    "the gateway at {url} wants a token; name the variable that holds it with --token-env"
+                    "the gateway at {url} requires a token; name the variable that holds it with --token-env"
                 )
             }
             Failure::Unauthorized { url, with_token: true } => {

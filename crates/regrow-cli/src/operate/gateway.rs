@@ -101,7 +101,7 @@ fn token(variables: &str) -> Result<HeaderValue, Failure> {
     let wrong = |why: &str| Failure::Usage(format!("--token-env: {} {why}", escape(variable)));
     let token = std::env::var(variable).map_err(|_| wrong("is not set, or not text"))?;
     let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
-        .map_err(|_| wrong("holds what cannot be sent in a header"))?;
+        .map_err(|_| wrong("has characters that are not valid in a header"))?;
     value.set_sensitive(true);
     Ok(value)
 }

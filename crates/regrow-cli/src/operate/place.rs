@@ -37,7 +37,7 @@ fn among(
         }
         several => {
             let lines: String = several.iter().map(line).collect();
-            let text = format!("several gateways run on this machine; say which with --url:\n{lines}");
+            let text = format!("several gateways run on this machine; choose one with --url:\n{lines}");
             Err(Failure::Usage(text.trim_end().to_owned()))
         }
     }
@@ -62,7 +62,7 @@ fn address(text: &str) -> Result<Url, Failure> {
     let mut url = Url::parse(&whole).map_err(|error| wrong(&error.to_string()))?;
     match (url.scheme(), url.username(), url.password()) {
         ("http" | "https", "", None) => {}
-        ("http" | "https", ..) => return Err(wrong("no secret may stand in it; use --token-env")),
+        ("http" | "https", ..) => return Err(wrong("it must not contain a secret; use --token-env")),
         _ => return Err(wrong("it is neither http nor https")),
     }
     url.set_query(None);
@@ -135,7 +135,7 @@ mod tests {
         let named = among(&[running(1, &["B"])], Some("C"), set).unwrap();
         assert_eq!(named.token_env.as_deref(), Some("C"));
         let several = among(&[running(1, &[]), running(2, &[])], None, set).unwrap_err().to_string();
-        let expected = "several gateways run on this machine; say which with --url:\n  \
+        let expected = "several gateways run on this machine; choose one with --url:\n  \
                         --url http://127.0.0.1:1  (process 7, /x/.mcp.json)\n  \
                         --url http://127.0.0.1:2  (process 7, /x/.mcp.json)";
         assert_eq!(several, expected);

@@ -7,7 +7,7 @@ use regrow_gateway::config::{Config, Options, Place, Problems, Process, Reach, S
 /// The demo's server, so that there is something to try; and how to get one's own.
 pub(super) fn config() -> Result<Config, Problems> {
     eprintln!(
-        "regrow: there is no configuration here, and none of a host that we know: serving a demo server.\n\
+        "regrow: no configuration here, and none of a known host: serving a demo server.\n\
          To serve your own, write .mcp.json with {{ \"mcpServers\": {{ \"NAME\": {{ \"command\": \"...\" }} }} }}, \
          or name a file: regrow serve FILE"
     );

@@ -22,9 +22,7 @@ pub(super) async fn bind(options: &Serve) -> Result<Bound, String> {
     let face = &options.http;
     let tokens = face.token_envs.iter().map(|name| match std::env::var(name) {
         Ok(token) if !token.is_empty() => Ok(Secret::new(&token)),
-        _ => {
-            Err(format!("--token-env {name}: there is no such variable, or it is empty; set it to a secret"))
-        }
+        _ => Err(format!("--token-env {name}: the variable is not set or empty; set it to a secret")),
     });
     let usual = Limits::default();
     let limits = Limits {
@@ -71,7 +69,7 @@ pub(super) async fn serve(
     for address in bound.addresses() {
         let scheme = scheme(options);
         tracing::info!("serving at {scheme}://{address}/mcp");
-        tracing::info!("the status is at {scheme}://{address}/status; `regrow status` shows it, too");
+        tracing::info!("status at {scheme}://{address}/status; `regrow status` shows it, too");
     }
     let (stop, stopped) = oneshot::channel();
     let stopped = async { stopped.await.unwrap_or_default() };
@@ -88,15 +86,15 @@ pub(super) async fn serve(
     let serving = tokio::spawn(bound.serve(admit, pages, stopped, gone));
     overseer.oversee(&gateway).await;
 
-    tracing::info!("told to end: no new calls; those in flight may go on for {:?}", options.drain_timeout);
+    tracing::info!("shutting down: no new calls; those in flight have {:?} to finish", options.drain_timeout);
     gateway.close();
     let _ = stop.send(()); // Unless it has ended by itself.
     tokio::select! {
         biased;
         ended = timeout(options.drain_timeout, serving) => if ended.is_err() {
-            tracing::warn!("not all calls have ended in time");
+            tracing::warn!("not all calls ended in time");
         },
-        () = overseer.told_again() => tracing::info!("told again: ending at once"),
+        () = overseer.told_again() => tracing::info!("second signal: stopping at once"),
     }
     gateway.shutdown(Manner::Told, |_, _| {}).await;
     drop(announced);

@@ -27,7 +27,7 @@ pub(super) async fn serve(options: &Serve, gateway: Gateway, mut overseer: Overs
         () = overseer.oversee(&gateway) => Manner::Told,
         relayed = relay(&*guest, &port, client::input()?) => {
             if let Err(error) = relayed {
-                tracing::warn!("reading from the client failed: {error}");
+                tracing::warn!("cannot read from the client: {error}");
             }
             Manner::ClientLeft
         }

@@ -70,7 +70,7 @@ fn environment_of(options: &Wrap) -> Result<environment::Environment, String> {
                 Some(value) => (variable.as_str(), value),
                 None => {
                     return Err(format!(
-                        "-e {variable}: there is no such variable; set it, or write {variable}=VALUE"
+                        "-e {variable}: the variable is not set; set it, or write {variable}=VALUE"
                     ));
                 }
             },

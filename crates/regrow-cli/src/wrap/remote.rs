@@ -21,7 +21,7 @@ impl Remote {
     pub(super) fn read(options: &Wrap, url: &str) -> Result<Remote, String> {
         let remote = &options.remote;
         let url = match url.strip_prefix("env:") {
-            Some(name) => &std::env::var(name).map_err(|_| format!("{url}: there is no such variable"))?,
+            Some(name) => &std::env::var(name).map_err(|_| format!("{url}: the variable is not set"))?,
             None => url,
         };
         let mut http = Http::new(url)

@@ -29,7 +29,7 @@ fn told_to_end_it_lets_calls_finish_then_ends_its_servers_and_says_so() {
             assert!(place.journal(server).wait(PATIENCE, |journal| journal.runs("slow") == 1));
         }
         house.signal(Signal::TERM);
-        house.wait_for_log("told to end");
+        house.wait_for_log("shutting down");
         for call in &mut calls {
             let answer = call.answer();
             assert_eq!(text(&answer), "slow", "{answer}");
@@ -38,7 +38,7 @@ fn told_to_end_it_lets_calls_finish_then_ends_its_servers_and_says_so() {
         assert_eq!(code, Some(0), "{}", house.log().join("\n"));
         house.marked.assert_none_left(Duration::from_secs(5));
         wait_until("the log is read", PATIENCE, || house.log().iter().any(|line| line.contains("0 left")));
-        assert!(position(&house, "told to end") < position(&house, "1 left"));
+        assert!(position(&house, "shutting down") < position(&house, "1 left"));
         assert!(position(&house, "1 left") < position(&house, "0 left"));
         for server in ["one", "two"] {
             assert_eq!(
@@ -61,7 +61,7 @@ fn told_to_end_it_takes_nobody_in_any_more() {
     let mut early = Wire::connect(house.address);
     assert_eq!(early.ask("GET", "/readyz", &[], "").0.status, 200);
     house.signal(Signal::TERM);
-    house.wait_for_log("told to end");
+    house.wait_for_log("shutting down");
     // Who comes is told why, for as long as calls are in flight.
     let (head, body) = Wire::connect(house.address).ask("GET", "/readyz", &[], "");
     assert_eq!(head.status, 503, "{body}");

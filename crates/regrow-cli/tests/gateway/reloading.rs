@@ -23,8 +23,8 @@ fn a_file_that_changes_is_read_again_and_only_what_changed_is_touched() {
     let mut call = guest.begin_call("kept__slow", json!({ "ms": 3000 }));
     // Where a server stands in the file is no part of what it is.
     place.configure([("new", chaos("")), ("changed", chaos("extra-tool=more")), ("kept", chaos(""))]);
-    let line = house.wait_for_log("read again");
-    assert!(line.contains("new: new; gone: gone; changed: changed; 1 as before"), "{line}");
+    let line = house.wait_for_log("reloaded");
+    assert!(line.contains("new: new; gone: gone; changed: changed; 1 unchanged"), "{line}");
     house.wait_for_tools("new");
     house.wait_for_tools("changed");
     assert_gone(&before[1..], PATIENCE);
@@ -59,7 +59,7 @@ fn a_bad_file_changes_nothing_and_is_said() {
     for text in bad {
         let from = house.log().len();
         place.write_config(text);
-        house.wait_for_log_after(from, "everything goes on as before");
+        house.wait_for_log_after(from, "keeping the previous one");
         let said = house.log()[from..].join("\n");
         assert!(said.contains("servers.json"), "the file is named: {said}");
         assert_eq!(guest.call("echo", json!({ "text": "on" })), "on");
@@ -68,7 +68,7 @@ fn a_bad_file_changes_nothing_and_is_said() {
     // Then it is mended.
     let from = house.log().len();
     place.configure([("one", chaos(""))]);
-    house.wait_for_log_after(from, "nothing has changed");
+    house.wait_for_log_after(from, "nothing changed");
     assert_eq!(place.pid("one"), pid);
 }
 
@@ -77,7 +77,7 @@ fn scenario_56_a_server_with_a_broken_entry_is_shown_and_the_others_are_served()
     let unset = || chaos("").variable("TOKEN", "${NOT_SET_ANYWHERE}");
     let place = Place::new([("one", chaos("")), ("broken", unset()), ("two", chaos(""))]);
     let house = place.start();
-    let line = house.wait_for_log("broken: it is not served: ");
+    let line = house.wait_for_log("broken: not served: ");
     assert!(line.contains("servers.json:1:") && line.contains("field \"env.TOKEN\""), "{line}");
     let pids = ["one", "two"].map(|name| {
         house.wait_for_tools(name);
@@ -124,7 +124,7 @@ fn a_hangup_signal_has_the_file_read_again() {
     for _ in 0..2 {
         let from = house.log().len();
         house.signal(Signal::HUP);
-        house.wait_for_log_after(from, "nothing has changed");
+        house.wait_for_log_after(from, "nothing changed");
     }
     assert_eq!(place.pid("one"), pid);
     assert!(is_running(pid));

@@ -127,7 +127,7 @@ fn scenario_43_a_secret_is_in_no_log_error_metric_page_argument_or_file() {
     look_everywhere(&place, &house);
     // Nor is it said while it ends, or by a file that is wrong.
     place.write_config(r#"{ "mcpServers": { "talks": { "command": "x", "env": { "A": ["plain-5ecret-horse"] }, "regrow": { "callTimeout": "soon" } } } }"#);
-    house.wait_for_log("it is not served");
+    house.wait_for_log("not served");
     assert_unseen("the log", &house.log().join("\n"));
     house.end();
     search(&place.path("cache"));

@@ -77,7 +77,7 @@ fn scenario_36_no_tls_where_tls_is_expected() {
         let site = Site::new(era, "");
         let (peer, answer) = told(Setup::remote(&site.url().replace("http:", "https:"), &site.journal), era);
         assert_eq!(fault(&answer)["cause"], "untrusted", "{answer}");
-        assert!(text(&answer).contains("secure connection"), "{answer}");
+        assert!(text(&answer).contains("TLS connection"), "{answer}");
         assert_one_attempt(&site, &peer, 3);
     }
 }

@@ -56,7 +56,7 @@ fn scenario_33_half_open_while_idle_is_noticed_by_a_probe() {
         assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
         proxy.set(Fault::Blackhole);
         // The probe has ten seconds to be answered.
-        peer.client.wait_for_log(0, "no sign of life");
+        peer.client.wait_for_log(0, "the server did not respond");
         let from = peer.client.log().len();
         proxy.set(Fault::None);
         peer.client.wait_for_log(from, "ready (session");

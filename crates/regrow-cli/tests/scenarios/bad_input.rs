@@ -192,7 +192,7 @@ fn what_is_no_message_on_the_servers_stdout_is_said_once_and_the_call_is_answere
     let (text, fault) = client.failing_call("malformed", json!({}));
     assert_eq!(fault["kind"], "malformed");
     assert!(text.contains("a malformed response"), "{text}");
-    assert_eq!(client.logged("what is not a message"), 1, "{:#?}", client.log());
+    assert_eq!(client.logged("that is not a message"), 1, "{:#?}", client.log());
     assert_eq!(client.seen(), Vec::<Value>::new());
     assert_eq!(client.journal.starts(), 1);
 }

@@ -14,7 +14,7 @@ use crate::evidence::{children_of, open_files, processor_time, slack, wait_until
 #[test]
 fn scenario_06_a_crash_loop_is_paced_then_parked_and_a_call_wakes_it() {
     let mut client = Setup::plan("crash-after-handshake").connect();
-    client.wait_for_log(0, "parked: failed too often");
+    client.wait_for_log(0, "parked: too many faults");
     // Five faults are borne; the sixth parks.
     assert_eq!(client.journal.starts(), 6);
     let notices = client.notices();
@@ -46,7 +46,7 @@ fn scenario_06_a_crash_loop_is_paced_then_parked_and_a_call_wakes_it() {
 #[test]
 fn scenario_06_calls_to_a_crash_loop_end_and_start_it_once_a_second_at_most() {
     let mut client = Setup::plan("crash-after-handshake").options(&["--call-timeout", "3s"]).connect();
-    client.wait_for_log(0, "parked: failed too often");
+    client.wait_for_log(0, "parked: too many faults");
     let (starts, began) = (client.journal.starts(), Instant::now());
     let ids: Vec<u64> = (0..20).map(|_| client.begin_call("count", json!({ "key": "a" }))).collect();
     for id in ids {
@@ -108,7 +108,7 @@ fn cannot_run(setup: Setup, cause: &str, said: &[&str]) {
         assert!(text.starts_with("chaos: "), "{text}");
         assert!(said.iter().all(|said| text.contains(said)), "{said:?} in {text}");
         assert!(text.contains("It did not run."), "{text}");
-        assert!(text.contains("Trying again will not help until this is mended"), "{text}");
+        assert!(text.contains("Retrying will not help until this is fixed"), "{text}");
         let fault = fault(&answer);
         assert_eq!(
             (&fault["cause"], &fault["delivery"]),
@@ -167,7 +167,7 @@ fn scenario_08_fifty_handshakes_that_are_never_answered_end_at_their_limit_and_l
     let took = began.elapsed();
     assert!((Duration::from_millis(280)..Duration::from_secs(2) + slack()).contains(&took), "{took:?}");
     assert!(
-        text(&answer).starts_with("chaos: the server did not answer the handshake within 0.3 s"),
+        text(&answer).starts_with("chaos: the handshake timed out after 0.3 s"),
         "{answer}"
     );
     let fault = fault(&answer);

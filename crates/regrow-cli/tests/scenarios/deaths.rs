@@ -37,7 +37,8 @@ fn scenario_02_an_exit_with_code_0_while_idle_is_noticed_without_a_call() {
     let mut client = Setup::plan("").connect();
     assert_eq!(client.call("die", json!({ "key": "a", "when": "after", "how": "exit0" })), "1");
     let answered = Instant::now();
-    let noticed = client.wait_for_log(0, "the server process exited with code 0; that costs nothing");
+    let noticed = client
+        .wait_for_log(0, "the server process exited with code 0; not counted against the restart budget");
     assert!(noticed.saturating_duration_since(answered) < SOON + slack());
     client.wait_for_session(2);
     assert_eq!(client.journal.requests("tools/call"), 1, "nobody had to call for it");
@@ -258,7 +259,7 @@ fn scenario_05_a_call_while_parked_starts_the_server_and_is_sent_once() {
     let mut client = Setup::plan("").options(&["--budget", "0/180"]).connect();
     client.wait_for_session(1);
     client.kill_server();
-    client.wait_for_log(0, "parked: failed too often");
+    client.wait_for_log(0, "parked: too many faults");
     assert_eq!(client.journal.starts(), 1);
     let began = Instant::now();
     assert_eq!(client.call("count", json!({ "key": "a" })), "1");

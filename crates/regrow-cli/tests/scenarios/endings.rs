@@ -265,7 +265,7 @@ fn scenario_21_an_end_is_hastened_when_we_are_told_so() {
     let (mut client, guards) = connected("ignore-eof ignore-term helper-setsid");
     let from = client.log().len();
     kill(client.pid(), Signal::HUP);
-    client.wait_for_log(from, "ending the session as asked"); // That would take seven seconds.
+    client.wait_for_log(from, "ending the session as requested"); // That would take seven seconds.
     kill(client.pid(), Signal::TERM);
     let (code, took) = client.wait_for_exit();
     assert_eq!(code, Some(0));

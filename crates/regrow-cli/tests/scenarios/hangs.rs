@@ -21,17 +21,17 @@ fn scenario_09_a_stopped_server_is_found_out_and_replaced() {
     assert!((Duration::from_millis(2950)..Duration::from_secs(4) + slack()).contains(&took), "{took:?}");
     assert_eq!(
         text,
-        "chaos: the server gave no answer in the time allowed for this call (stop). \
+        "chaos: timed out: no response from the server to this call (stop). \
          It may have run or may still be running; check before repeating it."
     );
     assert_eq!(
         fault,
         json!({ "kind": "timeout", "server": "chaos", "delivery": "unknown", "tool": "stop", "epoch": 1 })
     );
-    client.wait_for_log(0, "a call got no answer; asking the server for a sign of life");
+    client.wait_for_log(0, "a call timed out; probing the server");
     let doubted = Instant::now();
 
-    client.wait_for_log(0, "the server gave no sign of life for");
+    client.wait_for_log(0, "the server did not respond for");
     assert!(doubted.elapsed() < DOUBT + Duration::from_secs(2) + slack(), "{:?}", doubted.elapsed());
     assert_eq!(client.call("echo", json!({ "text": "usable" })), "usable");
     assert!(doubted.elapsed() < Duration::from_secs(10) + slack(), "{:?}", doubted.elapsed());
@@ -124,7 +124,7 @@ fn stop_until_doubted(client: &mut Client) {
     stop(client.server_pid());
     let (_, fault) = client.failing_call("echo", json!({ "text": "?" }));
     assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("timeout"), &json!("unknown")));
-    client.wait_for_log(0, "a call got no answer; asking the server for a sign of life");
+    client.wait_for_log(0, "a call timed out; probing the server");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn scenario_09_calls_that_a_stopped_server_never_read_move_to_the_next_when_it_i
         assert_eq!((is_failure(&answer), text(&answer)), (false, "1".to_owned()), "{key}: {answer}");
         assert_eq!(client.journal.runs_with("count", key), 1);
     }
-    assert_eq!(client.logged("the server gave no sign of life for"), 1);
+    assert_eq!(client.logged("the server did not respond for"), 1);
     // SIGTERM ended it before it read anything: no call ran there.
     assert_eq!((client.journal.requests("tools/call"), client.journal.starts()), (keys.len(), 2));
     client.leave_cleanly();
@@ -192,7 +192,7 @@ fn scenario_10_a_tool_that_is_slower_than_its_deadline_is_cancelled_and_disturbs
     let took = began.elapsed();
     assert!((Duration::from_millis(2950)..Duration::from_secs(4) + slack()).contains(&took), "{took:?}");
     assert!(
-        text.starts_with("chaos: the server gave no answer in the time allowed for this call (slow)."),
+        text.starts_with("chaos: timed out: no response from the server to this call (slow)."),
         "{text}"
     );
     assert!(text.contains("It may have run or may still be running; check before repeating it."), "{text}");
@@ -278,7 +278,7 @@ fn scenario_58_a_server_that_answered_a_probe_during_a_call_and_then_hangs_is_re
     // It stops itself, so it has surely read the call.
     let (text, fault) = client.failing_call("stop", json!({ "key": "a" }));
     assert_eq!((&fault["cause"], &fault["kind"]), (&json!("silent"), &json!("interrupted")), "{fault}");
-    assert!(text.contains("gave no sign of life"), "{text}");
+    assert!(text.contains("did not respond for"), "{text}");
     assert_eq!(client.call("echo", json!({ "text": "usable" })), "usable");
     assert_eq!(client.journal.starts(), 2);
     client.leave_cleanly();

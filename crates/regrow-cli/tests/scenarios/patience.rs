@@ -36,7 +36,7 @@ fn scenario_52_a_call_to_a_server_that_stays_away_fails_and_counts_the_attempts(
     assert_eq!((&fault["cause"], &fault["exitCode"]), (&json!("exited"), &json!(1)), "{fault}");
     let attempts = fault["attempts"].as_u64().unwrap();
     assert!(attempts >= 2 && text.contains(&format!("{attempts} attempts to connect failed")), "{text}");
-    client.wait_for_log(0, "parked: failed too often");
+    client.wait_for_log(0, "parked: too many faults");
     let (_, fault) = client.failing_call("count", json!({ "key": "c" }));
     assert_eq!(fault["attempts"], 1, "a call to a parked server fails with the one attempt that it causes");
     assert_eq!(client.journal.runs("count"), 1);

@@ -59,7 +59,7 @@ fn scenario_13_a_wrapper_that_outlives_its_server_and_holds_its_pipes_is_found_o
     client.wait_for_session(1);
     let shell = wrapper(&client);
     client.kill_server();
-    client.wait_for_log(0, "the server gave no sign of life for");
+    client.wait_for_log(0, "the server did not respond for");
     assert_eq!(client.call("count", json!({ "key": "a" })), "1");
     assert!(!is_running(shell));
     assert_eq!((client.journal.starts(), client.journal.requests("tools/call")), (2, 1));
@@ -174,7 +174,7 @@ fn scenario_14_what_is_not_json_disturbs_nobody() {
         client
             .notices()
             .iter()
-            .filter(|notice| notice.contains("wrote to stdout what is not a message"))
+            .filter(|notice| notice.contains("wrote a line to stdout that is not a message"))
             .count()
     };
     assert_eq!(said(&client), 1, "once, and counted from then on: {:?}", client.notices());
@@ -191,7 +191,7 @@ fn scenario_14_the_caller_of_a_malformed_answer_is_told() {
     assert_eq!(
         text,
         "chaos: the server sent a malformed response to this call (malformed). \
-         It did run; do not repeat it blindly."
+         It ran; do not repeat it blindly."
     );
     assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("malformed"), &json!("answered")));
     assert_eq!(client.call("echo", json!({ "text": "ready" })), "ready");

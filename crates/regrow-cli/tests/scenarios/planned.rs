@@ -25,7 +25,12 @@ fn scenario_19_twenty_planned_restarts_with_noisy_teardown_cost_nothing() {
     assert_eq!(client.journal.starts(), 21);
     assert_eq!(client.journal.runs_with("count", "rounds"), 21);
     assert_eq!(client.logged("warning"), client.logged("not a message"), "{:#?}", client.log());
-    assert_eq!(client.logged("when it was ended; that costs nothing"), 20, "{:#?}", client.log());
+    assert_eq!(
+        client.logged("when it was stopped; not counted against the restart budget"),
+        20,
+        "{:#?}",
+        client.log()
+    );
     assert_eq!(client.logged("parked"), 0);
 }
 

@@ -208,7 +208,10 @@ mod tests {
             file("two", &["two"], "use super::one::{self, One as First};\n"),
         ];
         let cycles = cycles(&between(&sources));
-        assert_eq!(cycles, ["2 files:\n  one takes Two from two\n  two takes One from one\n  two takes one from one"]);
+        assert_eq!(
+            cycles,
+            ["2 files:\n  one takes Two from two\n  two takes One from one\n  two takes one from one"]
+        );
     }
 
     #[test]

@@ -62,7 +62,8 @@ fn has_words(line: &str, words: &str) -> bool {
     line.match_indices(words).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + words.len()..].chars().next();
-        let is_letter = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
+        let is_letter =
+            |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
         !is_letter(before) && (words.ends_with(' ') || !is_letter(after))
     })
 }

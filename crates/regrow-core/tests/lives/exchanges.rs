@@ -159,7 +159,7 @@ fn a_call_that_is_refused_on_two_sessions_has_its_answer_and_the_session_stays()
         2.05s ready -> closing: the server no longer knows the session, free
         2.05s closing -> connecting
         2.15s connecting -> ready
-        2.2s call 2: failed, unknown: the server answered HTTP 404
+        2.2s call 2: failed, unknown: the server responded with HTTP 404
         3.1s call 3: answered
         ",
     );
@@ -216,7 +216,7 @@ fn a_server_that_asks_for_a_pause_at_the_handshake_gets_it_however_many_calls_wa
         world,
         "
         0.0s idle -> connecting
-        0.0s connecting -> closing: the server answered HTTP 429 and asks to wait for 10 s, free
+        0.0s connecting -> closing: the server responded with HTTP 429 and asked to retry after 10 s, free
         0.0s closing -> backoff: 10s
         10.0s backoff -> connecting
         10.1s connecting -> ready
@@ -257,10 +257,10 @@ fn calls_are_told_at_once_when_a_server_asks_for_a_longer_pause_than_they_wait()
         world,
         "
         0.0s idle -> connecting
-        0.0s call 1: failed, not-sent: the server answered HTTP 429 and asks to wait for 90 s
-        0.0s connecting -> closing: the server answered HTTP 429 and asks to wait for 90 s, free
+        0.0s call 1: failed, not-sent: the server responded with HTTP 429 and asked to retry after 90 s
+        0.0s connecting -> closing: the server responded with HTTP 429 and asked to retry after 90 s, free
         0.0s closing -> backoff: 90s
-        1.0s call 2: failed, not-sent: the server answered HTTP 429 and asks to wait for 89 s
+        1.0s call 2: failed, not-sent: the server responded with HTTP 429 and asked to retry after 89 s
         90.0s backoff -> connecting
         90.1s connecting -> ready
         90.2s call 3: answered
@@ -306,8 +306,8 @@ fn refused_credentials_park_without_a_probe_and_new_ones_wake_it() {
         world,
         "
         0.0s idle -> connecting
-        0.0s connecting -> closing: the server refused our credentials (HTTP 401); give it valid ones
-        0.0s closing -> parked: the server refused our credentials (HTTP 401); give it valid ones
+        0.0s connecting -> closing: the server refused the credentials (HTTP 401); provide valid ones
+        0.0s closing -> parked: the server refused the credentials (HTTP 401); provide valid ones
         3000.0s parked -> connecting
         3000.1s connecting -> ready
         ",
@@ -352,9 +352,9 @@ fn a_session_whose_credentials_are_refused_parks() {
         0.0s idle -> connecting
         0.1s connecting -> ready
         0.2s call 1: answered
-        5.0s call 2: failed, not-sent: the server refused our credentials (HTTP 401); give it valid ones
-        5.0s ready -> closing: the server refused our credentials (HTTP 401); give it valid ones
-        5.0s closing -> parked: the server refused our credentials (HTTP 401); give it valid ones
+        5.0s call 2: failed, not-sent: the server refused the credentials (HTTP 401); provide valid ones
+        5.0s ready -> closing: the server refused the credentials (HTTP 401); provide valid ones
+        5.0s closing -> parked: the server refused the credentials (HTTP 401); provide valid ones
         70.0s parked -> connecting
         70.1s connecting -> ready
         ",
@@ -372,8 +372,8 @@ fn a_reset_raises_a_doubt_and_the_answer_to_the_probe_calms_it() {
         "
         0.0s idle -> connecting
         0.1s connecting -> ready
-        2.0s call 1: failed, unknown: the server ended its answer before it was complete
-        2.0s call 2: failed, unknown: the server ended its answer before it was complete
+        2.0s call 1: failed, unknown: connection closed before the response was complete
+        2.0s call 2: failed, unknown: connection closed before the response was complete
         4.25s call 3: answered
         ",
     );
@@ -391,7 +391,7 @@ fn one_502_fails_its_call_alone() {
         "
         0.0s idle -> connecting
         0.1s connecting -> ready
-        2.0s call 1: failed, unknown: the server answered HTTP 502
+        2.0s call 1: failed, unknown: the server responded with HTTP 502
         2.35s call 2: answered
         3.1s call 3: answered
         ",
@@ -430,7 +430,7 @@ fn a_probe_that_fails_spares_a_session_with_older_calls_in_flight() {
 #[test]
 fn a_probe_that_fails_ends_the_session_as_soon_as_its_older_calls_have_ended() {
     let life = full_house().then(4.0, Happening::Cuts(Fault::AnswerCut)).live(&exact());
-    assert!(life.log.contains("4.0s ready -> closing: the server gave no sign"), "{}", life.log);
+    assert!(life.log.contains("4.0s ready -> closing: the server did not respond"), "{}", life.log);
 }
 
 #[test]
@@ -471,7 +471,7 @@ fn a_half_open_connection_is_found_by_a_probe_and_its_calls_end() {
         0.1s connecting -> ready
         0.2s call 1: answered
         50.0s call 2: timed out, unknown
-        55.0s ready -> closing: the server gave no sign of life for 54.8 s
+        55.0s ready -> closing: the server did not respond for 54.8 s
         55.0s closing -> connecting
         55.1s connecting -> ready
         90.0s call 3: answered
@@ -490,8 +490,8 @@ fn a_server_that_is_busy_with_one_call_and_answers_no_probe_meanwhile_is_spared_
         0.0s idle -> connecting
         0.1s connecting -> ready
         0.2s call 1: answered
-        130.2s ready -> closing: the server gave no sign of life for 130 s
-        130.2s call 2: failed, unknown: the server gave no sign of life for 130 s
+        130.2s ready -> closing: the server did not respond for 130 s
+        130.2s call 2: failed, unknown: the server did not respond for 130 s
         130.2s closing -> connecting
         130.3s connecting -> ready
         ",

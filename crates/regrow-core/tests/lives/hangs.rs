@@ -27,8 +27,8 @@ fn a_hung_server_that_answered_a_probe_during_an_earlier_call_is_replaced() {
         0.0s idle -> connecting
         1.0s connecting -> ready
         9.0s call 1: answered
-        35.0s ready -> closing: the server gave no sign of life for 26 s
-        35.0s call 2: failed, unknown: the server gave no sign of life for 26 s
+        35.0s ready -> closing: the server did not respond for 26 s
+        35.0s call 2: failed, unknown: the server did not respond for 26 s
         35.0s closing -> connecting
         36.0s connecting -> ready
         ",

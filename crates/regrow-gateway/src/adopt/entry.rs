@@ -24,7 +24,8 @@ pub(super) struct Args {
 impl Entry {
     /// Says what is wrong with an entry that we should not touch.
     pub(super) fn read(value: Option<CstNode>) -> Result<Entry, String> {
-        let object = value.and_then(|value| value.as_object()).ok_or("it is no object; correct it first")?;
+        let object =
+            value.and_then(|value| value.as_object()).ok_or("it is not an object; correct it first")?;
         let mut seen: Vec<Option<String>> = vec![];
         for property in object.properties() {
             if seen.contains(&property.decoded_name()) {
@@ -34,11 +35,11 @@ impl Entry {
         }
         let mut entry = Entry { object, command: None, args: None };
         if let Some(member) = entry.object.get("command") {
-            let text = text(&member).ok_or("its command is no text; correct it first")?;
+            let text = text(&member).ok_or("its command is not a string; correct it first")?;
             entry.command = Some((member, text));
         }
         if let Some(member) = entry.object.get("args") {
-            let wrong = "its args are no list of texts; correct them first";
+            let wrong = "its args are not a list of strings; correct them first";
             let list = member.array_value().ok_or(wrong)?;
             let texts = list.elements().iter().map(CstNode::as_string_lit).collect::<Option<_>>();
             entry.args = Some(Args { member, list, texts: texts.ok_or(wrong)? });

@@ -10,7 +10,7 @@ pub(super) fn adopt(entry: &Entry, program: &str) -> Outcome {
         return Outcome::Refused("it has no command".into());
     };
     if entry.any(&URLS).is_some() {
-        return Outcome::Refused("it has a command and a URL; keep the one that is meant".into());
+        return Outcome::Refused("it has a command and a URL; keep one of them".into());
     }
     let (old, new) = (command.raw_value(), quoted(program));
     match &entry.args {
@@ -43,7 +43,7 @@ pub(super) fn undo(entry: &Entry) -> Outcome {
     let is_option = texts.get(1).is_some_and(|arg| decoded(arg).starts_with('-'));
     let dashes = texts.iter().position(|arg| is_option && decoded(arg) == "--");
     let Some((old, rest)) = dashes.and_then(|dashes| texts[dashes + 1..].split_first()) else {
-        let text = "there is no server's command after \"--\" in its args; put it back by hand";
+        let text = "its args have no server command after \"--\"; restore it by hand";
         return Outcome::Refused(text.into());
     };
     command.set_raw_value(old.raw_value());

@@ -23,7 +23,7 @@ const SIGN_IN: [&str; 6] =
 const LONGEST_WORD: usize = 20;
 
 const LOGIN: &str = "if your host signs in to it (OAuth), undo this: regrow cannot sign in";
-const BY_HAND: &str = "it was changed since it was put behind regrow; put it back by hand";
+const BY_HAND: &str = "it was changed since it was put behind regrow; restore it by hand";
 
 pub(super) fn adopt(entry: &Entry, program: &str) -> Outcome {
     match put_behind(entry, program) {
@@ -34,9 +34,9 @@ pub(super) fn adopt(entry: &Entry, program: &str) -> Outcome {
 
 fn put_behind(entry: &Entry, program: &str) -> Result<(), &'static str> {
     let url = entry.any(&URLS).ok_or("it has neither a command nor a URL; correct it first")?;
-    let address = text(&url).ok_or("its URL is no text; correct it first")?;
+    let address = text(&url).ok_or("its URL is not a string; correct it first")?;
     if entry.any(&SIGN_IN).is_some() {
-        return Err("its host signs in to it, which regrow cannot; leave it as it is");
+        return Err("its host signs in to it (OAuth), which regrow cannot; leave it as it is");
     }
     if entry.object.get("env").is_some() || entry.args.is_some() {
         return Err("it has a URL, and env or args as well; correct it first");
@@ -102,7 +102,7 @@ enum Headers {
 
 impl Headers {
     fn read(member: &CstObjectProp) -> Result<Headers, &'static str> {
-        let object = member.object_value().ok_or("its headers are no object; correct them first")?;
+        let object = member.object_value().ok_or("its headers are not an object; correct them first")?;
         match &object.properties()[..] {
             [] => Ok(Headers::None(object)),
             [header] => {
@@ -111,12 +111,10 @@ impl Headers {
                 let value = text(header).filter(|_| header.decoded_name().is_some_and(is_name));
                 value
                     .map(|value| Headers::One(header.clone(), value))
-                    .ok_or("its header is no text; correct it first")
+                    .ok_or("its header is not a string; correct it first")
             }
-            _ => Err(
-                "it has several headers, which must not stand among arguments, where others can see them; \
-                      write them into a file, a line each, and use `regrow wrap --header-file FILE URL`",
-            ),
+            _ => Err("it has several headers, which other users could read in the arguments; \
+                      write them to a file, one per line, and use `regrow wrap --header-file FILE URL`"),
         }
     }
 }

@@ -156,12 +156,12 @@ fn what_cannot_be_done_is_refused_with_what_to_do() {
     assert!(!refusal(several).contains("s3cr3t"));
     assert!(refusal(r#"{ "url": "https://h", "oauth": {} }"#).contains("signs in"));
     assert!(refusal(r#"{ "url": "https://h", "type": "ws" }"#).contains("its type"));
-    assert!(refusal(r#"{ "url": "https://h", "command": "x" }"#).contains("keep the one"));
+    assert!(refusal(r#"{ "url": "https://h", "command": "x" }"#).contains("keep one of them"));
     assert!(refusal(r#"{ "url": "https://h", "env": {} }"#).contains("correct it"));
-    assert!(refusal(r#"{ "command": "x", "args": [1] }"#).contains("list of texts"));
+    assert!(refusal(r#"{ "command": "x", "args": [1] }"#).contains("list of strings"));
     assert!(refusal(r#"{ "command": "x", "command": "y" }"#).contains("twice"));
     assert!(refusal("{}").contains("neither"));
-    assert!(refusal("7").contains("no object"));
+    assert!(refusal("7").contains("not an object"));
     assert!(matches!(adopt("{", PROGRAM, None), Err(PlanError::Text { line: 1, .. })));
     assert_eq!(adopt("{}", PROGRAM, None).unwrap_err(), PlanError::NoServers);
     let text = r#"{ "servers": { "one": {}, "two\n": {} } }"#;

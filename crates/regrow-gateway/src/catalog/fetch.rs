@@ -25,7 +25,7 @@ pub(super) async fn fetch(connection: &Connection, list: List, now: SystemTime) 
 }
 
 async fn within<T>(limit: Duration, list: List, work: impl Future<Output = T>) -> Result<T, String> {
-    let took_longer = |_| format!("{} took longer than {} s", list.method(), limit.as_secs());
+    let took_longer = |_| format!("{} timed out after {} s", list.method(), limit.as_secs());
     timeout(limit, work).await.map_err(took_longer)
 }
 
@@ -51,7 +51,7 @@ async fn pages(connection: &Connection, list: List, now: SystemTime) -> Result<L
             }
             Err(_) => {
                 let code = answer.frame().error_code().unwrap_or_default();
-                return Err(format!("the server answered {method} with error {code}"));
+                return Err(format!("the server responded to {method} with error {code}"));
             }
         };
         let page: Page<'_> = serde_json::from_slice(result).ok().ok_or_else(|| unreadable(list))?;
@@ -71,7 +71,7 @@ async fn pages(connection: &Connection, list: List, now: SystemTime) -> Result<L
 }
 
 fn unreadable(list: List) -> String {
-    format!("the server's answer to {} is not a list", list.method())
+    format!("the server's response to {} is not a list", list.method())
 }
 
 #[derive(Deserialize)]

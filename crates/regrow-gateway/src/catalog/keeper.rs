@@ -151,7 +151,7 @@ impl Keeping {
     fn take(&mut self, now: Instant, ended: Result<(Id, Result<Listing, String>), JoinError>) {
         let (id, fetched) = match ended {
             Ok(ended) => ended,
-            Err(error) => (error.id(), Err("reading the list failed inside Regrow".to_owned())),
+            Err(error) => (error.id(), Err("internal error in Regrow while reading the list".to_owned())),
         };
         let list = List::ALL.into_iter().find(|list| self.running[*list as usize] == Some(id));
         let Some(list) = list else { return }; // Nobody asks for it any more.

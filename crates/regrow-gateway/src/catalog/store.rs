@@ -94,7 +94,7 @@ impl Store {
         let is_first = waiting.is_none();
         let catalogs = waiting.get_or_insert_default();
         if catalogs.len() >= MAX_WAITING && !catalogs.contains_key(&key) {
-            tracing::debug!(%key, "too many catalogs wait to be written; this one is not remembered");
+            tracing::debug!(%key, "too many catalogs are waiting to be written; this one is not cached");
             return;
         }
         catalogs.insert(key, catalog);

@@ -21,7 +21,7 @@ impl Client {
         let found =
             self.referred(&params["ref"]).or_else(|| Some((self.only_server()?, params["ref"].clone())));
         let Some((server, reference)) = found else {
-            let text = "Invalid params: nothing here is called so";
+            let text = "Invalid params: unknown name";
             return request.reply.end(answers::refusal(error_code::INVALID_PARAMS, text, None));
         };
         let frame = match reference == params["ref"] {

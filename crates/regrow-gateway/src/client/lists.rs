@@ -53,7 +53,7 @@ impl Client {
             Some(cursor) => directory.page(list, Some(cursor.as_str().unwrap_or_default()), PAGE_SIZE),
         };
         let Ok(page) = page else {
-            let text = "Invalid params: the cursor is of another list; ask for the first page";
+            let text = "Invalid params: the cursor belongs to another list; ask for the first page";
             return request.reply.end(answers::refusal(error_code::INVALID_PARAMS, text, None));
         };
         self.state().known[list as usize] = Some(directory.revision(list));

@@ -104,7 +104,7 @@ impl Client {
             serde_json::from_value(filter["resourceSubscriptions"].clone()).unwrap_or_default();
         let is_full = self.state().streams.open.len() >= MAX_STREAMS;
         if is_full || wanted.len() > MAX_URIS {
-            let text = "too many subscriptions are open already";
+            let text = "too many subscriptions are open";
             return request.reply.end(answers::refusal(-31003, text, None));
         }
         let mut by_server = BTreeMap::new();

@@ -31,13 +31,13 @@ impl Document {
         let read =
             std::fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
         match read {
-            Err(error) => Err(whole(format!("the file cannot be read: {error}; name a file that can"))),
+            Err(error) => Err(whole(format!("the file cannot be read: {error}; name another file"))),
             Ok(length) if length as u64 > MAX_BYTES => {
                 Err(whole(format!("the file is larger than {} MiB; is it a configuration?", MAX_BYTES >> 20)))
             }
             Ok(_) => {
                 let text = String::from_utf8(bytes)
-                    .map_err(|_| whole("the file is no UTF-8 text; save it as UTF-8".into()))?;
+                    .map_err(|_| whole("the file is not UTF-8; save it as UTF-8".into()))?;
                 let text = text.strip_prefix(MARK).map(str::to_owned).unwrap_or(text);
                 let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
                 let lines = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
@@ -88,7 +88,7 @@ pub(crate) fn parse(text: &str) -> Result<Object<'_>, (usize, String)> {
         Ok(parsed) => parsed.value,
         Err(error) => {
             let what = error.kind().to_string();
-            return Err((error.range().start, format!("this is not JSON: {}; mend it here", lowered(&what))));
+            return Err((error.range().start, format!("this is not JSON: {}; fix it here", lowered(&what))));
         }
     };
     match value {

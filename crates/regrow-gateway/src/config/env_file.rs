@@ -16,7 +16,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Secret>, String> {
     let file = std::fs::File::open(path);
     let length = file
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
-        .map_err(|error| format!("the file {shown} cannot be read: {error}; name one that can"))?;
+        .map_err(|error| format!("the file {shown} cannot be read: {error}; name another one"))?;
     if length as u64 > MAX_BYTES {
         return Err(format!("the file {shown} is larger than 1 MiB; name a file of variables"));
     }
@@ -26,7 +26,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Secret>, String> {
             Line::Variable(name, value) => drop(variables.insert(name.to_owned(), Secret::new(value))),
             Line::Nothing => {}
             Line::Wrong => {
-                return Err(format!("line {} of {shown} is not NAME=value; write it so", number + 1));
+                return Err(format!("line {} of {shown} is not NAME=value", number + 1));
             }
         }
     }

@@ -35,7 +35,7 @@ impl Scope<'_> {
                 None => expanded.push_str(reference),
             }
             if expanded.len() > MAX_BYTES {
-                problems.push("it is longer than 1 MiB with its variables filled in; shorten it".into());
+                problems.push("it is longer than 1 MiB after its variables are filled in; shorten it".into());
                 break;
             }
             rest = after;
@@ -63,7 +63,7 @@ impl Scope<'_> {
             }
             ("userHome", "") => match &self.surroundings.home {
                 Some(home) => folder(home),
-                None => Err("${userHome} is unknown; set the variable HOME".into()),
+                None => Err("${userHome} is not known; set the variable HOME".into()),
             },
             ("pathSeparator", "") => Ok("/".into()),
             ("env", _) => self.variable(&rest[rest.len().min(1)..], None),

@@ -57,7 +57,7 @@ impl Inputs {
             Some(value) => Ok(value.to_owned()),
             // A default password would be a secret that everybody knows.
             None => input.default.clone().filter(|_| !input.is_password).ok_or_else(|| {
-                format!("nobody can be asked for ${{input:{shown}}} here; set the variable {variable} to its value")
+                format!("Regrow cannot ask for ${{input:{shown}}}; set the variable {variable} to its value")
             }),
         }
     }

@@ -112,7 +112,7 @@ impl fmt::Display for Problems {
         }
         match self.0.len().saturating_sub(SHOWN) {
             0 => Ok(()),
-            more => write!(f, "\nand {more} more problems; mend these first"),
+            more => write!(f, "\nand {more} more problems; fix these first"),
         }
     }
 }

@@ -146,7 +146,7 @@ pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>, option
     }
     let (certificate, key) = (options.client_cert.is_some(), options.client_key.is_some());
     if certificate != key {
-        let text = "clientCert and clientKey need each other; give both or none";
+        let text = "clientCert and clientKey belong together; set both or none";
         reading.problem(member.at, KEY, text);
     }
 }

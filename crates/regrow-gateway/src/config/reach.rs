@@ -89,7 +89,7 @@ pub(super) fn read(reading: &mut Reading<'_>, entry: &Object<'_>) -> Option<Reac
     }
     match (command, url, kind) {
         (Some(_), Some(url), _) => {
-            reading.problem(url.at, url.name, "it has a \"command\" as well; keep the one that is meant");
+            reading.problem(url.at, url.name, "it has a \"command\" as well; keep one of them");
             None
         }
         (Some(command), None, Some(Kind::Http(_))) => {
@@ -159,7 +159,7 @@ fn process(reading: &mut Reading<'_>, entry: &Object<'_>, command: Member<'_>) -
     let mut removed = vec![];
     for (name, at, value) in pairs(reading, env, "env") {
         if name.is_empty() || name.contains(['=', '\0']) {
-            reading.problem(at, "env", "this is no name for a variable; write letters, digits and _");
+            reading.problem(at, "env", "this is not a valid name of a variable; use letters, digits and _");
         }
         match value {
             Some(value) => drop(variables.insert(name, Secret::new(value))),

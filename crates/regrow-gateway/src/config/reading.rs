@@ -137,7 +137,7 @@ impl<'a> Reading<'a> {
             (Described::Wanted(Some(reach), options), true) => (reach, options),
             (described, is_unexplained) => {
                 if is_unexplained {
-                    let text = "how it is reached cannot be made out; give it a \"command\" or a \"url\"";
+                    let text = "it has no valid \"command\" or \"url\"; give it a \"command\" or a \"url\"";
                     problems.push(Message::at(place.clone(), text).of_server(&name));
                 }
                 let options = match described {
@@ -189,18 +189,14 @@ impl<'a> Reading<'a> {
     /// A text with its references replaced. None if it is none; then a problem was noted.
     pub(super) fn text(&mut self, value: &Value<'_>, field: &str) -> Option<String> {
         let Value::StringLit(text) = value else {
-            self.problem(value.range(), field, "it must be a text; write it in quotes");
+            self.problem(value.range(), field, "it must be a string; write it in quotes");
             return None;
         };
         let scope =
             Scope { surroundings: self.surroundings, workspace: &self.workspace, inputs: &self.inputs };
         match scope.expand(&text.value) {
             Ok(text) if text.contains('\0') => {
-                self.problem(
-                    value.range(),
-                    field,
-                    "it contains a NUL, which no program can be given; take it out",
-                );
+                self.problem(value.range(), field, "it contains a NUL character; remove it");
                 None
             }
             Ok(text) => Some(text),

@@ -93,7 +93,7 @@ pub(super) fn among_servers(reading: &mut Reading<'_>, member: &Member<'_>) -> b
         _ => is_option(member.name) || is_same(KEY, member.name),
     };
     if is_misplaced {
-        let text = "this is no server: options for all servers belong into \"regrow\" at the top level of the file; move it there";
+        let text = "this is not a server: options for all servers belong in \"regrow\" at the top level of the file; move it there";
         reading.problem(member.at, member.name, text);
     }
     is_misplaced
@@ -103,8 +103,8 @@ pub(super) fn among_servers(reading: &mut Reading<'_>, member: &Member<'_>) -> b
 pub(super) fn unknown_option(name: &str, is_of_server: bool) -> String {
     match nearest(name, OPTIONS.iter().map(|option| option.name)) {
         _ if MEMBERS.contains(&name) && name != KEY => match is_of_server {
-            true => format!("this is no option of Regrow; move it out of \"{KEY}\", to beside it"),
-            false => "this is no option of Regrow; it belongs to a server".into(),
+            true => format!("this is not an option of Regrow; move it out of \"{KEY}\", to beside it"),
+            false => "this is not an option of Regrow; it belongs to a server".into(),
         },
         Some(meant) => format!("there is no such option; did you mean \"{}\"?", printable(meant)),
         None => "there is no such option; docs/configuration.md lists all".into(),
@@ -123,7 +123,7 @@ fn misplaced(member: &Member<'_>) -> Option<String> {
     let meant = nearest(member.name, OPTIONS.iter().map(|option| option.name))?;
     let option = OPTIONS.iter().find(|option| option.name == meant)?;
     (option.kind != Kind::Path && options::accepts(option, member.value)).then(|| {
-        format!("did you mean the option \"{meant}\"? It belongs into \"{KEY}\": {{ \"{meant}\": ... }}")
+        format!("did you mean the option \"{meant}\"? It belongs in \"{KEY}\": {{ \"{meant}\": ... }}")
     })
 }
 

@@ -131,7 +131,7 @@ fn an_input_that_only_a_person_could_give_is_refused_with_the_variable_to_set() 
         r#"{ "inputs": [{ "id": "db-pass", "password": true, "default": "s3cr3t" }],
   "servers": { "db": { "command": "db", "env": { "P": "${input:db-pass}" } } } }"#,
     );
-    let expected = ".mcp.json:2:55: server \"db\", field \"env.P\": nobody can be asked for ${input:db-pass} here; \
+    let expected = ".mcp.json:2:55: server \"db\", field \"env.P\": Regrow cannot ask for ${input:db-pass}; \
                     set the variable REGROW_INPUT_DB_PASS to its value";
     assert_eq!(problems, [expected]);
 }
@@ -160,9 +160,9 @@ fn every_problem_is_told_in_one_go_with_place_server_field_and_next_step() {
         r#".mcp.json:4:71: server "one", field "regrow.call_timeout": there is no such option; did you mean "callTimeout"?"#,
         r#".mcp.json:4:100: server "one", field "regrow.era": write one of "auto", "legacy", "modern""#,
         r#".mcp.json:4:41: server "one", field "args[0]": the variable NOT_SET is not set; set it, or give it a default: ${NOT_SET:-...}"#,
-        r#".mcp.json:4:55: server "one", field "args[1]": it must be a text; write it in quotes"#,
+        r#".mcp.json:4:55: server "one", field "args[1]": it must be a string; write it in quotes"#,
         r#".mcp.json:13:5: server "one": this file has a server of this name already; rename one of them"#,
-        r#".mcp.json:5:32: server "two", field "url": it has a "command" as well; keep the one that is meant"#,
+        r#".mcp.json:5:32: server "two", field "url": it has a "command" as well; keep one of them"#,
         r#".mcp.json:6:24: server "three", field "type": it must be one of "stdio", "http" (or "streamable-http") and "sse""#,
         r#".mcp.json:6:38: server "three", field "url": the address of the server must begin with http:// or https://, not ftp:; write it as https://host/path"#,
         r#".mcp.json:7:13: server "four": it has neither a "command" nor a "url"; give it one, or "disabled": true"#,

@@ -40,7 +40,7 @@ pub struct BadCursor;
 
 impl fmt::Display for BadCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this cursor was not given for this list")
+        f.write_str("this cursor does not belong to this list")
     }
 }
 

@@ -245,7 +245,7 @@ fn instructions_stand_under_the_name_of_their_server_and_are_bounded() {
     let long = with(&"x".repeat(16_000));
     let many: Vec<_> = (0..20).map(|_| ("s", long.clone())).collect();
     let text = Directory::of(&many).instructions().unwrap();
-    assert!(text.len() < 66_000 && text.ends_with("are left out.)"));
+    assert!(text.len() < 66_000 && text.ends_with("are omitted.)"));
 }
 
 #[test]

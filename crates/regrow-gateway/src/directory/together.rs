@@ -43,7 +43,7 @@ impl Directory {
             let name = entry.name.escape_debug();
             let part = format!("# {name}\n\n{}\n\n", text.trim());
             if together.len() + part.len() > MAX_INSTRUCTIONS {
-                together.push_str("(The instructions of further servers are left out.)");
+                together.push_str("(Instructions of further servers are omitted.)");
                 break;
             }
             together.push_str(&part);

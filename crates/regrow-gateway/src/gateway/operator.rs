@@ -26,7 +26,7 @@ impl Operate for Gateway {
                 set(level);
                 Ok(())
             }
-            None => Err(OrderError::Impossible("this program has a log of its own".into())),
+            None => Err(OrderError::Impossible("this program does not log through Regrow".into())),
         }
     }
 

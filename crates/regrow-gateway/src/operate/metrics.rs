@@ -27,18 +27,18 @@ pub const METRICS: &[Metric] = &[
     gauge("regrow_uptime_seconds", "How long the gateway has run.", |text, metric, overview| {
         text.sample(metric.name, &[], overview.gateway.uptime.as_secs_f64());
     }),
-    gauge("regrow_clients", "Clients that are there.", |text, metric, overview| {
+    gauge("regrow_clients", "Connected clients.", |text, metric, overview| {
         text.sample(metric.name, &[], overview.gateway.clients);
     }),
-    gauge("regrow_sessions", "Sessions of clients that are kept.", |text, metric, overview| {
+    gauge("regrow_sessions", "Open client sessions.", |text, metric, overview| {
         text.sample(metric.name, &[], overview.gateway.sessions);
     }),
-    gauge("regrow_tasks", "Tasks of the program that have not ended.", |text, metric, overview| {
+    gauge("regrow_tasks", "Running tasks of the program.", |text, metric, overview| {
         text.sample(metric.name, &[], overview.gateway.tasks);
     }),
     gauge(
         "regrow_server_state",
-        "1 for the state that the server is in, else 0.",
+        "1 for the current state of the server, else 0.",
         |text, metric, overview| {
             each(overview, |server| {
                 for state in ServerState::ALL {
@@ -48,16 +48,12 @@ pub const METRICS: &[Metric] = &[
             });
         },
     ),
-    gauge(
-        "regrow_budget_left",
-        "Faults that are still borne before the server parks.",
-        |text, metric, overview| {
-            each(overview, |server| text.of_server(metric.name, server, u64::from(server.budget_left)));
-        },
-    ),
+    gauge("regrow_budget_left", "Faults left before the server parks.", |text, metric, overview| {
+        each(overview, |server| text.of_server(metric.name, server, u64::from(server.budget_left)));
+    }),
     counter(
         "regrow_restarts_total",
-        "Sessions that were started in the place of an earlier one, by the reason why that ended.",
+        "Sessions that replaced an earlier one, by why that ended.",
         |text, metric, overview| {
             each(overview, |server| {
                 for (reason, count) in &server.restarts {
@@ -91,7 +87,7 @@ pub const METRICS: &[Metric] = &[
     ),
     histogram(
         "regrow_call_seconds",
-        "Time from a call to its end; cancelled calls are not among them.",
+        "Time from a call to its end, without cancelled calls.",
         |text, metric, overview| {
             each(overview, |server| text.histogram(metric.name, server, &server.latency_buckets));
         },
@@ -99,46 +95,34 @@ pub const METRICS: &[Metric] = &[
     gauge("regrow_calls_in_flight", "Calls that have not ended yet.", |text, metric, overview| {
         each(overview, |server| text.of_server(metric.name, server, server.in_flight));
     }),
-    gauge(
-        "regrow_queue",
-        "Calls that wait until the server's limits let them go.",
-        |text, metric, overview| {
-            each(overview, |server| text.of_server(metric.name, server, server.queue));
-        },
-    ),
+    gauge("regrow_queue", "Calls that wait because of the server's limits.", |text, metric, overview| {
+        each(overview, |server| text.of_server(metric.name, server, server.queue));
+    }),
     gauge("regrow_private_sessions", "Sessions that belong to one client each.", |text, metric, overview| {
         each(overview, |server| text.of_server(metric.name, server, server.private_sessions));
     }),
-    gauge(
-        "regrow_catalog_stale",
-        "1 where a list may not be what the server has now, else 0.",
-        |text, metric, overview| {
-            each(overview, |server| {
-                for (list, report) in &server.catalog {
-                    let labels = [("server", &*server.name), ("list", &**list)];
-                    text.sample(metric.name, &labels, u64::from(report.stale.is_some()));
-                }
-            });
-        },
-    ),
-    counter(
-        "regrow_oddities_total",
-        "Messages that could not be used, since the connection was made.",
-        |text, metric, overview| {
-            each(overview, |server| {
-                let odd = server.oddities;
-                let kinds = [
-                    ("garbage", odd.garbage),
-                    ("too-long", odd.too_long),
-                    ("stray", odd.stray),
-                    ("undelivered", odd.undelivered),
-                ];
-                for (kind, count) in kinds {
-                    text.sample(metric.name, &[("server", &server.name), ("kind", kind)], count);
-                }
-            });
-        },
-    ),
+    gauge("regrow_catalog_stale", "1 if a list may be out of date, else 0.", |text, metric, overview| {
+        each(overview, |server| {
+            for (list, report) in &server.catalog {
+                let labels = [("server", &*server.name), ("list", &**list)];
+                text.sample(metric.name, &labels, u64::from(report.stale.is_some()));
+            }
+        });
+    }),
+    counter("regrow_oddities_total", "Messages that could not be used.", |text, metric, overview| {
+        each(overview, |server| {
+            let odd = server.oddities;
+            let kinds = [
+                ("garbage", odd.garbage),
+                ("too-long", odd.too_long),
+                ("stray", odd.stray),
+                ("undelivered", odd.undelivered),
+            ];
+            for (kind, count) in kinds {
+                text.sample(metric.name, &[("server", &server.name), ("kind", kind)], count);
+            }
+        });
+    }),
 ];
 
 /// All metrics of this moment.

@@ -59,10 +59,10 @@ pub enum LogLevel {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
     /// There is no server of that name.
-    #[error("there is no server of this name")]
+    #[error("no server has this name")]
     NoSuchServer,
     /// It makes no sense where the server stands now.
-    #[error("this cannot be done now: {0}")]
+    #[error("not possible now: {0}")]
     Impossible(String),
     /// The gateway is ending.
     #[error("the gateway is shutting down")]

@@ -45,7 +45,7 @@ pub fn routes(operate: Arc<dyn Operate>) -> Router {
 async fn only_authorized(request: Request, next: Next) -> Response {
     match is_authorized(request.extensions()) {
         true => next.run(request).await,
-        false => refused(StatusCode::UNAUTHORIZED, "this needs the token of the gateway"),
+        false => refused(StatusCode::UNAUTHORIZED, "the token of the gateway is required"),
     }
 }
 
@@ -81,7 +81,7 @@ async fn front(method: Method, headers: HeaderMap) -> Response {
     }
     refused(
         StatusCode::NOT_FOUND,
-        "there is nothing here; servers are at /mcp and /servers/NAME/mcp, the status is at /status",
+        "not found; servers are at /mcp and /servers/NAME/mcp, the status is at /status",
     )
 }
 

@@ -113,7 +113,7 @@ impl Server {
         }
         let connections = self.connections();
         if connections.is_empty() {
-            return Err(OrderError::Impossible("its client has not come yet".into()));
+            return Err(OrderError::Impossible("its client has not connected yet".into()));
         }
         for connection in connections {
             match order {

@@ -23,7 +23,7 @@ impl SharedSession {
         let Some((calls, waiting)) = self.part_with(member) else { return }; // It is gone already.
         tracing::warn!(
             server = &*self.name,
-            "a client does not read what it is told, and was dropped from the shared session"
+            "dropped a client from the shared session: it does not read its messages"
         );
         interrupt(member, calls);
         for Waiting { request, reply, .. } in waiting {

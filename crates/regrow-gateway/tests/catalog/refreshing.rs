@@ -77,7 +77,7 @@ async fn a_failed_refresh_keeps_the_old_list_says_why_and_is_made_up_for() {
     kept.keeper.changed(List::Tools);
     sleep(secs(2)).await;
     assert_eq!(kept.keys(List::Tools), strings(&["one"]));
-    let problem = "the server answered tools/list with error -32603";
+    let problem = "the server responded to tools/list with error -32603";
     assert_eq!(kept.now().stale(List::Tools), Some(problem), "without the server's words");
     fake.offers(&["two"]);
     sleep(secs(61)).await;

@@ -23,11 +23,11 @@ async fn an_order_that_cannot_be_followed_says_why() {
     let fake = Fake::with([ready("github")]);
     let unknown = fake.post("/admin/servers/gitbub/drain").await;
     assert_eq!(unknown.code, StatusCode::NOT_FOUND);
-    assert_eq!(unknown.json()["error"], "there is no server of the name gitbub; did you mean github?");
+    assert_eq!(unknown.json()["error"], "no server is called gitbub; did you mean github?");
     let far = fake.post("/admin/servers/%1b%5B2J/drain").await;
-    assert_eq!(far.json()["error"], "there is no server of the name \\u{1b}[2J");
+    assert_eq!(far.json()["error"], "no server is called \\u{1b}[2J");
     let wrong = fake.post("/admin/servers/github/reconect").await;
-    assert_eq!(wrong.json()["error"], "there is no such order: reconect; did you mean reconnect?");
+    assert_eq!(wrong.json()["error"], "unknown command: reconect; did you mean reconnect?");
     fake.set(|inner| inner.refusal = Some(OrderError::Impossible("it is not running".into())));
     let refused = fake.post("/admin/servers/github/drain").await;
     assert_eq!(refused.code, StatusCode::CONFLICT);

@@ -66,7 +66,7 @@ async fn one_server_can_be_asked_for() {
         assert_eq!(fake.get(path).await.code.as_u16(), code, "{path}");
     }
     let error = fake.get("/readyz?server=gihtub").await.json();
-    assert_eq!(error["error"], "there is no server of the name gihtub; did you mean github?");
+    assert_eq!(error["error"], "no server is called gihtub; did you mean github?");
 }
 
 #[tokio::test]

@@ -109,7 +109,10 @@ impl Held {
             self.bytes = bytes;
             self.notes.push_back((self.last, notification.clone()));
         } else {
-            tracing::warn!(server, "dropped a notification of the client: too many wait for the server");
+            tracing::warn!(
+                server,
+                "dropped a notification of the client: too many are waiting for the server"
+            );
         }
         fits
     }

@@ -25,13 +25,11 @@ impl QuestionRefusal {
         let (code, text) = match self {
             QuestionRefusal::Unattributed => (
                 ErrorKind::NotBridged(Gap::Question).code(),
-                "the client can only be asked during a call, and it is not clear during which: \
+                "the client can only be asked during a call, and it is not clear which: \
                  none is running, or several are",
             ),
             QuestionRefusal::Unable => (error_code::METHOD_NOT_FOUND, "Method not found"),
-            QuestionRefusal::TooMany => {
-                (ErrorKind::Overloaded.code(), "too many requests are unanswered already")
-            }
+            QuestionRefusal::TooMany => (ErrorKind::Overloaded.code(), "too many requests are pending"),
         };
         frame::error(Some(id), code, text, None)
     }

@@ -93,14 +93,18 @@ async fn retell(shared: &Shared, epoch: Epoch) {
                 && answer.is_error()
             {
                 let server = &*shared.settings.name;
-                tracing::warn!(server, method, "the restarted server refused what the client had set before");
+                tracing::warn!(
+                    server,
+                    method,
+                    "the restarted server refused to restore what the client had set"
+                );
             }
         }
         acknowledged(shared, epoch, streams).await;
     };
     if within(RETOLD, confirmed).await.is_none() {
         let server = &*shared.settings.name;
-        tracing::warn!(server, "the restarted server did not confirm all that the client had set before");
+        tracing::warn!(server, "the restarted server did not confirm in time what the client had set");
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn forward(shared: &Shared, notification: &Frame) -> bool {
         let method = notification.method().unwrap_or_default().escape_debug();
         tracing::warn!(
             server,
-            "dropped {method} of the client: no session can take it (further ones are only counted)"
+            "dropped {method} of the client: no session to send it to (further ones are only counted)"
         );
     }
     taken

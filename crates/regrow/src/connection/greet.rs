@@ -347,8 +347,12 @@ fn check(shared: &Shared, before: &Agreed, now: &Agreed) -> Greeted {
 fn refused(shared: &Shared, answer: &Frame) -> Fault {
     let error: Value =
         answer.error().and_then(|error| serde_json::from_slice(error).ok()).unwrap_or_default();
-    let said: String =
-        error["message"].as_str().unwrap_or("an answer that is none").chars().take(300).collect();
+    let said: String = error["message"]
+        .as_str()
+        .unwrap_or("a response without a result or an error")
+        .chars()
+        .take(300)
+        .collect();
     Fault::HandshakeRefused {
         code: answer.error_code().unwrap_or_default(),
         message: shared.settings.mask.apply(&escape(&said)),

@@ -126,12 +126,9 @@ impl Messages {
         let line = match auto_reply {
             AutoReply::Pong => frame::response(id, b"{}"),
             AutoReply::UnknownMethod => frame::method_not_found(id),
-            AutoReply::TooMany => frame::error(
-                Some(id),
-                error_code::SERVER_ERROR,
-                "too many requests are unanswered already",
-                None,
-            ),
+            AutoReply::TooMany => {
+                frame::error(Some(id), error_code::SERVER_ERROR, "too many requests are pending", None)
+            }
         };
         self.shared.post(Some(self.epoch), line);
     }
@@ -145,7 +142,9 @@ impl Messages {
             return;
         };
         if id != Some(RawId::from(call.0)) {
-            self.log_once("the server writes the ids of its responses in another form (2.0 or \"2\" for 2); Regrow accepts it");
+            self.log_once(
+                "the server changes the form of response ids (2.0 or \"2\" for 2); Regrow accepts it",
+            );
         }
         let method = pending.request.method().unwrap_or_default();
         let mut answer = None;
@@ -183,7 +182,7 @@ impl Messages {
         }
         if !remembered {
             let server = &*self.shared.settings.name;
-            tracing::warn!(server, "too many subscriptions: one will not outlive a restart of the server");
+            tracing::warn!(server, "too many subscriptions: this one will not be restored after a restart");
         }
     }
 
@@ -301,9 +300,9 @@ impl Messages {
         }
         self.log_once(match kind {
             ErrorKind::TooLarge { .. } => {
-                "a line of the server is over the limit and was dropped (further ones are only counted)"
+                "dropped a line of the server: over the size limit (further ones are only counted)"
             }
-            _ => "the server wrote to stdout what is not a message (further ones are only counted)",
+            _ => "the server wrote a line to stdout that is not a message (further ones are only counted)",
         });
         let calls: BTreeSet<CallId> = ids.iter().filter_map(call_id).collect();
         // Of several, it answers one; nobody knows which.
@@ -334,7 +333,7 @@ fn owner(call: &Pending) -> Option<Owner> {
 
 /// What ends a session if a message of its server made us panic.
 pub(crate) fn panicked() -> Fault {
-    Fault::Broken { reason: "handling one of its messages failed inside Regrow".into() }
+    Fault::Broken { reason: "internal error in Regrow while handling one of its messages".into() }
 }
 
 /// Our ids are plain numbers. Some servers write them back as text or as floats, and every client accepts that.

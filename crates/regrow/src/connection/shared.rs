@@ -239,7 +239,8 @@ impl Shared {
         }
         let error = self.error(&call.reply, kind.into(), call.delivery, call.epoch, fault, outlook);
         let repeatable = call.nature != Nature::Effect;
-        let error = CallError { repeatable, attempts: call.attempts, stderr, ..error };
+        let (attempts, timeout) = (call.attempts, call.timeout);
+        let error = CallError { repeatable, attempts, timeout, stderr, ..error };
         shielded(|| call.reply.reply.end(Outcome::Failed(error)));
     }
 

@@ -50,12 +50,15 @@ impl CallError {
             }
             (ErrorKind::Unavailable, None) => say("there is no session".into(), " for this call"),
             (ErrorKind::Timeout, Some(fault @ Fault::HandshakeTimeout { .. })) => say(fault.to_string(), ""),
-            (ErrorKind::Timeout, Some(fault)) => say(fault.to_string(), "; the time for this call is over"),
+            (ErrorKind::Timeout, Some(fault)) => say(fault.to_string(), "; this call timed out"),
+            (ErrorKind::Timeout, None) if self.delivery == Delivery::NotSent => {
+                say(self.timed_out(), " before this call could be sent")
+            }
             (ErrorKind::Timeout, None) => {
-                say("the server gave no answer in the time".into(), " allowed for this call")
+                say(self.timed_out() + ": no response from the server", " to this call")
             }
             (ErrorKind::Overloaded, _) => {
-                say("too many calls are pending already".into(), ", so this call was refused")
+                say("too many calls are pending".into(), ", so this call was refused")
             }
             (ErrorKind::TooManySessions { limit }, _) => {
                 let sessions = if limit == 1 { "session" } else { "sessions" };
@@ -69,19 +72,24 @@ impl CallError {
                 " and was dropped: it belonged to this call",
             ),
             (ErrorKind::Malformed, _) => say("the server sent a malformed response".into(), " to this call"),
-            (ErrorKind::Refused, Some(fault)) => say(fault.to_string(), " instead of answering this call"),
+            (ErrorKind::Refused, Some(fault)) => say(fault.to_string(), "; this call failed"),
             (ErrorKind::Refused, None) => say("the server refused".into(), " this call"),
             (ErrorKind::Closed, _) if self.retry_after().is_some() => {
                 say("Regrow is shutting down".into(), ", so this call was refused")
             }
             (ErrorKind::Closed, _) => {
-                say("the connection was closed".into(), " before this call was answered")
+                say("the connection was closed".into(), " before this call got a response")
             }
             (ErrorKind::NotBridged(gap), _) => {
                 let (what, call) = gap.happened();
                 say(what.into(), call)
             }
         }
+    }
+
+    fn timed_out(&self) -> String {
+        let after = self.timeout.map(|timeout| format!(" after {}", seconds(timeout)));
+        format!("timed out{}", after.unwrap_or_default())
     }
 
     fn may_have_run(&self) -> &'static str {
@@ -95,7 +103,7 @@ impl CallError {
                 "It may have run or may still be running; check before repeating it."
             }
             (Delivery::Unknown, _) => "It may have run; check before repeating it.",
-            (Delivery::Answered, _) => "It did run; do not repeat it blindly.",
+            (Delivery::Answered, _) => "It ran; do not repeat it blindly.",
         }
     }
 
@@ -106,16 +114,13 @@ impl CallError {
         match self.outlook {
             Outlook::Serving | Outlook::Deferred(_) => None,
             Outlook::Restarting => Some("The connection is already restarting.".into()),
-            Outlook::Parked(wait) if wait.is_zero() => Some(
-                "The server has failed too often to be restarted at once; the next call tries again.".into(),
-            ),
-            Outlook::Parked(wait) => Some(format!(
-                "The server has failed too often to be restarted at once; a call in {} tries again.",
-                seconds(wait)
-            )),
-            Outlook::NeedsMending(_) => {
-                Some("Trying again will not help until this is mended; then just call again.".into())
+            Outlook::Parked(wait) if wait.is_zero() => {
+                Some("The server failed too often and is parked; the next call retries.".into())
             }
+            Outlook::Parked(wait) => {
+                Some(format!("The server failed too often and is parked; calls retry in {}.", seconds(wait)))
+            }
+            Outlook::NeedsMending(_) => Some("Retrying will not help until this is fixed.".into()),
             Outlook::NeedsWaking => Some("Calls fail until an operator wakes it.".into()),
             Outlook::Closed => None,
         }
@@ -127,24 +132,22 @@ impl Gap {
     fn happened(self) -> (&'static str, &'static str) {
         match self {
             Gap::Tasks => (
-                "the server speaks another era of the protocol than the client, and tasks are not the same in both",
+                "client and server use different protocol eras, and tasks cannot be translated between them",
                 "; call without a task",
             ),
             Gap::StaleAnswer => (
-                "the question that this call answers is not open any more",
+                "the question that this call answers is no longer open",
                 "; to be asked again, call without inputResponses and requestState",
             ),
             Gap::Question => {
-                ("the server asked for input that the client has not said it can give", " during this call")
+                ("the server asked for input that the client does not support", " during this call")
             }
             Gap::RefusedAnswer => {
-                ("the client did not give the input that the server asked for", " during this call")
+                ("the client did not provide the input that the server asked for", " during this call")
             }
-            Gap::EndlessQuestions => {
-                ("the server asked for input again and again and came to no end", " during this call")
-            }
+            Gap::EndlessQuestions => ("the server kept asking for input", " during this call"),
             Gap::Subscription => (
-                "the server does not tell when this resource changes",
+                "the server does not announce changes to this resource",
                 ", so it cannot be subscribed to; read it again instead",
             ),
         }
@@ -170,6 +173,7 @@ mod tests {
             outlook: Outlook::Restarting,
             repeatable: false,
             attempts: 0,
+            timeout: None,
             tool: Some("create_issue".into()),
             stderr: vec![],
         }
@@ -202,8 +206,29 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "github: the server did not answer the handshake within 60 s. This call can safely be repeated. \
+            "github: the handshake timed out after 60 s. This call can safely be repeated. \
              The connection is already restarting."
+        );
+    }
+
+    #[test]
+    fn a_timeout_says_after_how_long() {
+        let error = CallError {
+            kind: ErrorKind::Timeout,
+            fault: None,
+            timeout: Some(Duration::from_secs(6)),
+            outlook: Outlook::Serving,
+            ..killed()
+        };
+        assert_eq!(
+            error.to_string(),
+            "github: timed out after 6 s: no response from the server to this call (create_issue). \
+             It may have run or may still be running; check before repeating it."
+        );
+        let waited = CallError { delivery: Delivery::NotSent, ..error };
+        assert_eq!(
+            waited.to_string(),
+            "github: timed out after 6 s before this call could be sent (create_issue). It did not run."
         );
     }
 

@@ -132,7 +132,7 @@ pub enum SetupError {
         reason: String,
     },
     /// A variable of the environment that is not there.
-    #[error("the environment has no variable {name:?}")]
+    #[error("the environment variable {name:?} is not set")]
     NoVariable {
         /// Its name.
         name: String,
@@ -152,7 +152,7 @@ pub enum SetupError {
         reason: String,
     },
     /// TLS could not be set up.
-    #[error("no secure connections can be made: {reason}")]
+    #[error("TLS cannot be set up: {reason}")]
     Tls {
         /// What is wrong.
         reason: String,

@@ -125,10 +125,10 @@ async fn no_pause_is_told_where_a_waiting_call_allows_of_none() {
          0.0s ready (session 1)
          2.0s the server process was killed by SIGKILL, with 1 call in flight
          2.0s starting the server (session 2)
-         2.0s ready (session 2); what the old server kept in its memory is lost
+         2.0s ready (session 2); in-memory state of the old server process is lost
          4.0s the server process was killed by SIGKILL, with 1 call in flight
          4.0s starting the server (session 3)
-         4.0s ready (session 3); what the old server kept in its memory is lost",
+         4.0s ready (session 3); in-memory state of the old server process is lost",
     );
 }
 
@@ -468,7 +468,7 @@ async fn closed_output_and_closed_input_of_a_living_server_are_its_end() {
     life.check(
         "0.1s the server closed its output but is still running
          0.1s starting the server (session 2)
-         0.1s ready (session 2); what the old server kept in its memory is lost",
+         0.1s ready (session 2); in-memory state of the old server process is lost",
     );
 }
 

@@ -48,7 +48,7 @@ async fn a_legacy_server_that_refuses_the_question_is_started_afresh() {
     assert_eq!(server.told(2), [&HANDSHAKE[..], &["tools/call"]].concat());
     life.check(
         "0.0s starting the server (session 1)
-         0.0s the server speaks the other protocol era; that costs nothing
+         0.0s the server speaks the other protocol era; not counted against the restart budget
          0.0s next attempt in 0.02 s
          0.0s starting the server (session 2)
          0.0s ready (session 2)",

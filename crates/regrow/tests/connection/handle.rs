@@ -29,8 +29,8 @@ async fn the_first_call_starts_the_server_and_a_life_can_be_told() {
          0.0s ready (session 1)
          2.0s the server process was killed by SIGKILL
          2.0s starting the server (session 2)
-         2.0s ready (session 2); what the old server kept in its memory is lost
-         2.0s ending the session as asked
+         2.0s ready (session 2); in-memory state of the old server process is lost
+         2.0s ending the session as requested
          2.0s closed",
     );
     assert_eq!(server.most_alive(), 1);
@@ -301,11 +301,11 @@ async fn a_reconnect_lets_calls_finish_and_holds_new_ones() {
     assert_eq!(said(&running.await.unwrap().unwrap()), "old");
     assert_eq!(said(&held.await.unwrap().unwrap()), "new");
     life.check(
-        "3.0s ending the session as asked
+        "3.0s ending the session as requested
          3.0s starting the server (session 2)
-         3.0s ready (session 2); what the old server kept in its memory is lost",
+         3.0s ready (session 2); in-memory state of the old server process is lost",
     );
-    assert_eq!(connection.status().borrow().budget_left, 5, "that costs nothing");
+    assert_eq!(connection.status().borrow().budget_left, 5, "not counted against the restart budget");
 }
 
 #[tokio::test(start_paused = true)]
@@ -358,7 +358,9 @@ async fn close_says_what_it_had_to_do() {
         let closed = connection.close().await;
         assert_eq!(before.elapsed().as_secs(), seconds);
         settle().await;
-        let said = life.text().contains("killed by SIGKILL when it was ended; that costs nothing");
+        let said = life
+            .text()
+            .contains("killed by SIGKILL when it was stopped; not counted against the restart budget");
         assert_eq!(said, stubborn == Stubborn::IgnoresTerm, "{}", life.text());
         assert_eq!(closed, CloseReport { ended: Some(ended), helpers: 2, abandoned: false });
         assert_eq!(server.alive(), 0);

@@ -93,25 +93,25 @@ async fn a_crash_loop_is_told_in_one_line_per_change() {
     life.check(
         "0.1s the server process exited with code 1
          0.1s starting the server (session 2)
-         0.1s ready (session 2); what the old server kept in its memory is lost
+         0.1s ready (session 2); in-memory state of the old server process is lost
          0.2s the server process exited with code 1
          0.2s next attempt in 0.25 s
          0.5s starting the server (session 3)
-         0.5s ready (session 3); what the old server kept in its memory is lost
+         0.5s ready (session 3); in-memory state of the old server process is lost
          0.6s the server process exited with code 1
          0.6s next attempt in 0.5 s
          1.1s starting the server (session 4)
-         1.1s ready (session 4); what the old server kept in its memory is lost
+         1.1s ready (session 4); in-memory state of the old server process is lost
          1.1s the server process exited with code 1
          1.1s next attempt in 1 s
          2.1s starting the server (session 5)
-         2.1s ready (session 5); what the old server kept in its memory is lost
+         2.1s ready (session 5); in-memory state of the old server process is lost
          2.2s the server process exited with code 1
          2.2s next attempt in 2 s
          4.2s starting the server (session 6)
-         4.2s ready (session 6); what the old server kept in its memory is lost
+         4.2s ready (session 6); in-memory state of the old server process is lost
          4.3s the server process exited with code 1
-         4.3s parked: failed too often; trying slowly, and whenever a call comes",
+         4.3s parked: too many faults; retrying slowly, and on the next call",
     );
 }
 
@@ -149,9 +149,9 @@ async fn an_idle_server_is_probed_and_a_silent_one_replaced_but_never_one_that_r
     let life = Life::of(&connection);
     sleep(secs(3600)).await;
     life.check(
-        "70.0s the server gave no sign of life for 70 s
+        "70.0s the server did not respond for 70 s
          70.0s starting the server (session 2)
-         70.0s ready (session 2); what the old server kept in its memory is lost",
+         70.0s ready (session 2); in-memory state of the old server process is lost",
     );
     assert!((55..=61).contains(&server.heard_of("ping").len()), "{}", server.heard_of("ping").len());
 
@@ -183,10 +183,10 @@ async fn a_hung_server_is_replaced_after_a_call_timed_out() {
     assert_eq!(error.kind, ErrorKind::Timeout);
     until(&connection, |status| status.sessions == 2).await;
     life.check(
-        "10.0s a call got no answer; asking the server for a sign of life
-         15.0s the server gave no sign of life for 15 s
+        "10.0s a call timed out; probing the server
+         15.0s the server did not respond for 15 s
          15.1s starting the server (session 2)
-         15.1s ready (session 2); what the old server kept in its memory is lost",
+         15.1s ready (session 2); in-memory state of the old server process is lost",
     );
     work(&connection, json!({})).await.unwrap();
 }

@@ -66,10 +66,10 @@ async fn a_resting_connection_runs_no_server_and_starts_it_with_the_next_call_as
     let told = server.told(2);
     assert_eq!(told, ["initialize", "notifications/initialized", "logging/setLevel", "tools/call"]);
     life.check(
-        "600.0s ending the session as asked
+        "600.0s ending the session as requested
          600.0s resting; the next call starts the server again
          22200.0s starting the server (session 2)
-         22200.0s ready (session 2); what the old server kept in its memory is lost",
+         22200.0s ready (session 2); in-memory state of the old server process is lost",
     );
 }
 
@@ -195,7 +195,7 @@ async fn what_an_operator_parks_finishes_its_calls_and_then_fails_every_call_at_
     assert_eq!((status.budget_left, status.pending), (5, 0));
     assert_eq!(status.last_fault.as_deref(), Some(&Fault::Killed { signal: 9 }), "that is not forgotten");
     life.check(
-        "3.0s ending the session as asked
+        "3.0s ending the session as requested
          3.0s parked by an operator; calls fail until it is woken",
     );
 }
@@ -353,7 +353,7 @@ async fn a_reset_budget_is_whole_again_and_what_was_parked_for_it_is_tried_at_on
     assert_eq!(connection.status().borrow().budget_left, 5);
     assert_eq!(server.starts().len(), starts + 1);
     let text = life.text();
-    assert!(text.contains("the budget was reset: past faults are forgotten"), "{text}");
+    assert!(text.contains("the restart budget was reset"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

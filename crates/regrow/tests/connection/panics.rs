@@ -37,7 +37,7 @@ async fn a_reply_that_panics_at_its_answer_ends_one_session() {
     submit(&connection, json!({}));
     until(&connection, |status| status.sessions == 2).await;
     let fault = connection.status().borrow().last_fault.clone().unwrap();
-    assert!(fault.to_string().contains("failed inside Regrow"), "{fault}");
+    assert!(fault.to_string().contains("internal error in Regrow"), "{fault}");
     work(&connection, json!({})).await.unwrap();
 }
 

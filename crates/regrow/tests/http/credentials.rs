@@ -249,7 +249,7 @@ fn a_file_that_is_no_file_of_headers_is_named() {
     assert!(HeaderFile::new(&path).unwrap_err().to_string().contains("No such file"));
     assert_eq!(
         BearerEnv::new("REGROW_NO_SUCH_VARIABLE").unwrap_err().to_string(),
-        "the environment has no variable \"REGROW_NO_SUCH_VARIABLE\""
+        "the environment variable \"REGROW_NO_SUCH_VARIABLE\" is not set"
     );
 }
 
@@ -307,5 +307,5 @@ async fn a_server_that_repeats_a_secret_does_not_make_us_tell_it() {
     let link = open(&http(&url).credential(Arc::new(headers))).await;
     link.greet().await;
     let fault = link.carry(CALL).await.fault();
-    assert_eq!(fault.to_string(), "the server answered HTTP 502: no *** for /mcp?***");
+    assert_eq!(fault.to_string(), "the server responded with HTTP 502: no *** for /mcp?***");
 }

@@ -80,8 +80,8 @@ async fn what_is_not_http_is_told() {
 #[tokio::test]
 async fn what_breaks_off_or_is_garbled_is_told() {
     let cut = [
-        ("", "before it answered"),
-        ("HTTP/1.1 200 OK\r\nContent-", "before it answered"),
+        ("", "before the server responded"),
+        ("HTTP/1.1 200 OK\r\nContent-", "before the server responded"),
         ("Transfer-Encoding: chunked\r\n\r\n5\r\n: o", "AnswerCut"),
         ("Transfer-Encoding: chunked\r\n\r\nfive\r\n", "chunk size"),
     ];

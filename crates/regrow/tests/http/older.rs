@@ -117,7 +117,7 @@ async fn an_address_elsewhere_is_refused() {
     });
     let fault = open(&http(&server.url())).await.carry(INITIALIZE).await.fault();
     let expected =
-        format!("a stream of events that sends messages elsewhere, to http://{}/messages", other.address);
+        format!("an event stream that points to another origin, http://{}/messages", other.address);
     assert_eq!(fault, Fault::NotMcp { found: expected });
     assert_eq!(other.requests().len(), 0);
 }

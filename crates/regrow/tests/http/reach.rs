@@ -40,7 +40,7 @@ async fn no_connection_in_time() {
     let link = open(&Http::new(&format!("http://{address}/mcp")).unwrap().client(client)).await;
     let carried = link.carry(CALL).await;
     let Fault::Unreachable { reason, .. } = carried.fault() else { panic!("{}", carried.fault()) };
-    assert_eq!(reason, "no connection within 0.3 s");
+    assert_eq!(reason, "connection timed out after 0.3 s");
     assert_eq!(carried.ear.sent(), 0);
 }
 

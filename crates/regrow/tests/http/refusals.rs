@@ -20,11 +20,17 @@ const JSON: &str = "Content-Type: application/json\r\n";
 #[tokio::test]
 async fn a_status_is_told_with_what_was_said() {
     let carried = answered(502, "Content-Type: text/plain\r\n", "no \u{1b}[31mupstream\n today").await;
-    assert_eq!(carried.fault().to_string(), "the server answered HTTP 502: no \\u{1b}[31mupstream today");
+    assert_eq!(
+        carried.fault().to_string(),
+        "the server responded with HTTP 502: no \\u{1b}[31mupstream today"
+    );
     let carried = answered(500, "Content-Type: text/html\r\n", "<html>secret stack</html>").await;
-    assert_eq!(carried.fault().to_string(), "the server answered HTTP 500");
+    assert_eq!(carried.fault().to_string(), "the server responded with HTTP 500");
     let carried = answered(404, JSON, r#"{"detail":"nothing here"}"#).await;
-    assert_eq!(carried.fault().to_string(), r#"the server answered HTTP 404: {"detail":"nothing here"}"#);
+    assert_eq!(
+        carried.fault().to_string(),
+        r#"the server responded with HTTP 404: {"detail":"nothing here"}"#
+    );
     let carried = answered(503, "", "").await;
     assert_eq!(carried.fault(), Fault::Status { code: 503, said: String::new() });
 }
@@ -90,18 +96,18 @@ async fn what_is_no_answer_is_said_by_what_it_is() {
     let page = answered(200, "Content-Type: text/html; charset=utf-8\r\n", "<html>").await;
     assert_eq!(found(page), "an HTML page (HTTP 200)");
     assert_eq!(found(answered(200, "Content-Type: text/plain\r\n", "hi").await), "text/plain (HTTP 200)");
-    assert_eq!(found(answered(200, JSON, "hello").await), "an answer that is not JSON, from byte 1 on");
+    assert_eq!(found(answered(200, JSON, "hello").await), "a response that is not JSON, from byte 1 on");
     assert_eq!(
         found(answered(200, JSON, r#"{"ok":true}"#).await),
-        "an answer that is not a JSON-RPC message: it has no method, result or error"
+        "a response that is not a JSON-RPC message: it has no method, result or error"
     );
     assert_eq!(
         found(answered(200, JSON, r#"{"jsonrpc":"2.0","id":8,"result":{}}"#).await),
-        "a message that does not answer the request"
+        "a message that is not the response to the request"
     );
     let packed =
         answered(200, "Content-Type: application/json\r\nContent-Encoding: gzip\r\n", "\u{1f}x").await;
-    assert_eq!(found(packed), "an answer packed with gzip, which nobody asked for");
+    assert_eq!(found(packed), "a response encoded with gzip, which was not requested");
     assert_eq!(answered(200, JSON, "").await.fault(), Fault::AnswerCut);
     assert_eq!(answered(200, JSON, r#"{"jsonrpc":"2.0","id":7,"resu"#).await.fault(), Fault::AnswerCut);
     let no_type = answered(200, "", ANSWER).await;

@@ -153,12 +153,12 @@ async fn a_server_may_ask_who_we_are() {
 
     // Without a certificate, or with that of a stranger, the server does not listen.
     let reason = untrusted(secure(&server, trusting()).await.carry(CALL).await.fault());
-    assert_eq!(reason, "the server refused us (CertificateRequired)");
+    assert_eq!(reason, "the server refused the TLS handshake (CertificateRequired)");
     let (certificate, key) = authority.sign("eve");
     let (certificate, key) = (clients.write("eve.pem", &certificate), clients.write("eve.key", &key));
     let link = secure(&server, trusting().certificate(certificate, key)).await;
     let reason = untrusted(link.carry(CALL).await.fault());
-    assert!(reason.starts_with("the server refused us"), "{reason}");
+    assert!(reason.starts_with("the server refused the TLS handshake"), "{reason}");
     assert_eq!(server.requests().len(), 1);
 }
 

@@ -447,8 +447,8 @@ async fn a_call_that_is_only_accepted_by_a_server_without_a_stream_fails_at_once
     assert_eq!(error.data()["dev.regrow/fault"]["httpStatus"], 202);
     assert_eq!(
         error.to_string(),
-        "fake: the server answered HTTP 202 without a stream to send the response on \
-         instead of answering this call (work). It may have run; check before repeating it."
+        "fake: the server responded with HTTP 202 without a stream to send the response on; \
+         this call failed (work). It may have run; check before repeating it."
     );
     assert_eq!(server.count("tools/call"), 1);
     work(&connection, json!({})).await.unwrap();

@@ -275,18 +275,18 @@ async fn a_life_over_the_network_can_be_told() {
     settle().await;
     life.check(
         "0.0s connecting (session 1)
-         0.0s the server speaks the other protocol era; that costs nothing
+         0.0s the server speaks the other protocol era; not counted against the restart budget
          0.0s next attempt in 0.02 s
          0.0s connecting (session 2)
          0.0s ready (session 2)
-         1.0s lost touch with the server; asking it for a sign of life
+         1.0s the connection has a problem; probing the server
          1.0s fake:80 cannot be reached: connection refused
          1.0s connecting (session 3)
          1.0s fake:80 cannot be reached: connection refused
          1.0s next attempt in 0.25 s
          1.3s connecting (session 4)
-         1.3s ready (session 4); what the server kept for the old session may be lost
-         1.3s ending the session as asked
+         1.3s ready (session 4); state that the server kept for the old session may be lost
+         1.3s ending the session as requested
          1.3s closed",
     );
 }

@@ -230,7 +230,7 @@ async fn an_inbox_that_panics_ends_sessions_and_no_connection() {
         sleep(secs(1)).await;
         if place == "take" {
             let fault = connection.status().borrow().last_fault.clone().unwrap();
-            assert!(fault.to_string().contains("failed inside Regrow"), "{fault}");
+            assert!(fault.to_string().contains("internal error in Regrow"), "{fault}");
         }
         bomb.1.store(place == "over", Ordering::Relaxed);
         until(&connection, Status::is_ready).await;
@@ -264,7 +264,7 @@ async fn a_reply_that_panics_at_its_answer_ends_one_session() {
     submit(&connection, json!({}));
     until(&connection, |status| status.sessions == 2).await;
     let fault = connection.status().borrow().last_fault.clone().unwrap();
-    assert!(fault.to_string().contains("failed inside Regrow"), "{fault}");
+    assert!(fault.to_string().contains("internal error in Regrow"), "{fault}");
     work(&connection, json!({})).await.unwrap();
 }
 

@@ -73,9 +73,9 @@ fn of(event: &Event) -> Option<&'static str> {
             match () {
                 () if says("parked") => "parked",
                 () if says("next attempt") => "backoff",
-                () if says("costs nothing") => "retired",
-                () if says("ending the session as asked") => "planned",
-                () if says("sign of life") => "doubted",
+                () if says("not counted") => "retired",
+                () if says("ending the session as requested") => "planned",
+                () if says("probing the server") && !says("slept") => "doubted",
                 () if says("slept") => "slept",
                 () => return None,
             }

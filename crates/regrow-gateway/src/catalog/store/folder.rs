@@ -36,14 +36,14 @@ impl Folder {
         (&file).take(if is_ours { MAX_BYTES } else { 0 }).read_to_end(&mut bytes).ok()?;
         if let Err(error) = file.set_modified(now) {
             // It is then removed after 90 days although it is used, and written anew.
-            tracing::debug!(path = %self.path.display(), %error, "a kept catalog could not be marked as used");
+            tracing::debug!(path = %self.path.display(), %error, "a cached catalog could not be marked as used");
         }
         Some(bytes)
     }
 
     pub(super) fn write(&self, key: StoreKey, bytes: &[u8]) {
         if let Err(error) = self.replace(key, bytes) {
-            tracing::debug!(path = %self.path.display(), %error, "the catalog of a server is not remembered");
+            tracing::debug!(path = %self.path.display(), %error, "cannot cache the catalog of a server");
         }
     }
 

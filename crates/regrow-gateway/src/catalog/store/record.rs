@@ -13,7 +13,7 @@ use super::super::{Catalog, MAX_INSTRUCTIONS};
 
 /// Files of another are not understood.
 const VERSION: u32 = 1;
-const RECALLED: &str = "kept from an earlier run; the server was not asked yet";
+const RECALLED: &str = "cached from an earlier run; the server was not asked yet";
 
 #[derive(Serialize, Deserialize)]
 struct Record<'a> {

@@ -92,7 +92,7 @@ impl Setting<'_> {
             Setting::Value(Value::Array(list)) => list.elements.iter().map(text).collect(),
             _ => None,
         };
-        list.ok_or_else(|| "write a list of texts, such as [\"get_*\"]".into())
+        list.ok_or_else(|| "write a list of strings, such as [\"get_*\"]".into())
     }
 
     pub(super) fn path(&self) -> Meaning<Option<PathBuf>> {

@@ -21,8 +21,8 @@ use super::token::Tokens;
 pub enum BindError {
     /// The operator's mistake: everybody could use it.
     #[error(
-        "{address} can be reached from other machines, and no token protects it: set a token, listen on 127.0.0.1, or say that \
-         this is meant (insecure)"
+        "{address} can be reached from other machines, and no token protects it: set a token, listen on 127.0.0.1, or allow \
+         this with --insecure"
     )]
     Unprotected {
         /// Where it would have listened.
@@ -52,7 +52,7 @@ pub enum BindError {
         problem: String,
     },
     /// Somebody else has the address, or it is not of this machine.
-    #[error("{address} cannot be listened on: {error}")]
+    #[error("cannot listen on {address}: {error}")]
     Address {
         /// Which.
         address: SocketAddr,

@@ -33,11 +33,11 @@ pub(super) async fn read(headers: &HeaderMap, mut body: Body, limits: &Limits) -
             tokio::spawn(linger(body));
             Err(Refusal::too_large(limits.body))
         }
-        Some(Err(Failure::Broken)) => Err(Refusal::bad("the body broke off")),
+        Some(Err(Failure::Broken)) => Err(Refusal::bad("the body is incomplete")),
         None => Err(Refusal::new(
             StatusCode::REQUEST_TIMEOUT,
             error_code::INVALID_REQUEST,
-            "the body did not arrive in time",
+            "timed out while reading the body",
         )),
     }
 }
@@ -75,7 +75,7 @@ async fn linger(mut body: Body) {
     let _ = timeout(LINGER, rest).await;
 }
 
-/// The next piece, or nothing instead of it if the body broke off.
+/// The next piece, or nothing instead of it if the body is incomplete.
 async fn next(body: &mut Body) -> Option<Option<Bytes>> {
     let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
     // Trailers say nothing to us.

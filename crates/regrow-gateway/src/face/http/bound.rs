@@ -139,7 +139,7 @@ impl Door {
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut self.short, true) {
-                        tracing::warn!(%error, "no connection can be taken now; it is tried on");
+                        tracing::warn!(%error, "cannot accept connections now; retrying");
                     }
                     sleep(PAUSE).await; // Most likely too many files are open; asking at once again would only spin.
                 }

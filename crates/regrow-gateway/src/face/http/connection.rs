@@ -42,7 +42,7 @@ pub(super) async fn serve(
         }
         Ok(Ok(stream)) => speak_http1(stream, router, limits, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-        Err(_) => tracing::debug!("a TLS handshake did not end in time"),
+        Err(_) => tracing::debug!("a TLS handshake timed out"),
     }
 }
 
@@ -91,7 +91,7 @@ async fn speak_http2(
     tokio::select! {
         biased;
         () = finish(connection, watcher) => {}
-        () = silent => tracing::debug!("a client connected and asked nothing"),
+        () = silent => tracing::debug!("a client connected and sent no request"),
     }
 }
 

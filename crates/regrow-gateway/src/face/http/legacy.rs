@@ -31,7 +31,7 @@ pub(super) async fn post(
 ) -> Result<Response, Refusal> {
     let opens = opens_session(&frame);
     let visit = match session_id(headers) {
-        Some(_) if opens => return Err(Refusal::bad("this session is initialized already").to(&frame)),
+        Some(_) if opens => return Err(Refusal::bad("this session is already initialized").to(&frame)),
         Some(id) => face.sessions.find(id, &caller).map_err(|refusal| face.reason(refusal).to(&frame))?,
         None if opens => face.sessions.begin(face, caller).map_err(|refusal| refusal.to(&frame))?,
         None => return Err(Refusal::bad("Mcp-Session-Id is missing; initialize first").to(&frame)),
@@ -77,7 +77,7 @@ pub(super) fn get(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Res
         Some(last) => {
             let found = last.to_str().ok().and_then(|last| resumed(&visit.session, last));
             let (stream, last) =
-                found.ok_or_else(|| Refusal::bad("Last-Event-ID names no stream that is kept here"))?;
+                found.ok_or_else(|| Refusal::bad("Last-Event-ID names an unknown stream"))?;
             (stream, Some(last + 1))
         }
     };
@@ -122,7 +122,7 @@ fn listen(
         Refusal::new(
             StatusCode::CONFLICT,
             error_code::INVALID_REQUEST,
-            "this stream is listened to already; one at a time",
+            "this stream already has a reader; only one at a time",
         )
     };
     Ok(events.ok_or_else(taken)?.resumable(primed))

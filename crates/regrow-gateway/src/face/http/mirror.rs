@@ -29,7 +29,7 @@ fn same(headers: &HeaderMap, header: &str, wanted: &str) -> Result<(), Refusal> 
         (None, _) => Err(mismatch(header, "is missing")),
         (Some(value), None) if decoded(header, value)? == wanted => Ok(()),
         (Some(_), None) => Err(mismatch(header, "differs from the body")),
-        (Some(_), Some(_)) => Err(mismatch(header, "is said twice")),
+        (Some(_), Some(_)) => Err(mismatch(header, "is given twice")),
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn arguments_agree(
         let name = header.as_str();
         let mut sent = headers.get_all(header).iter();
         match (value.filter(|value| !value.is_null()), sent.next(), sent.next()) {
-            (_, Some(_), Some(_)) => return Err(mismatch(name, "is said twice")),
+            (_, Some(_), Some(_)) => return Err(mismatch(name, "is given twice")),
             (Some(value), Some(text), None) if says(value, &decoded(name, text)?) => {}
             (_, Some(_), None) => return Err(mismatch(name, "differs from the body")),
             (Some(value), None, _) if MirroredArguments::text(value).is_some() => {
@@ -98,7 +98,8 @@ fn says(value: &Value, text: &str) -> bool {
 
 /// The value that a header carries.
 fn decoded<'a>(header: &str, value: &'a HeaderValue) -> Result<Cow<'a, str>, Refusal> {
-    let text = value.to_str().map_err(|_| mismatch(header, "has characters that no header may have"))?;
+    let text =
+        value.to_str().map_err(|_| mismatch(header, "has characters that are not valid in a header"))?;
     header::decode(text).ok_or_else(|| mismatch(header, "is not Base64 of a text"))
 }
 

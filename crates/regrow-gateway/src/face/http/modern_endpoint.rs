@@ -155,7 +155,7 @@ impl CallInbox for Call {
         if self.stream.unread() > self.endpoint.limits.unread {
             // One that does not read must not hold up the others.
             self.endpoint.census.refuse();
-            tracing::warn!("a client that does not read its response was cut off");
+            tracing::warn!("closed the connection of a client that does not read its response");
             self.stream.close();
             let (endpoint, number) = (self.endpoint.clone(), self.number);
             self.endpoint.runtime.spawn(async move { endpoint.give_up(number, "the client does not read") });

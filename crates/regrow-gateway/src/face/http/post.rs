@@ -53,7 +53,7 @@ pub(super) fn version(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
         (Some(_), Some(_)) => Err(Refusal::new(
             StatusCode::BAD_REQUEST,
             error_code::HEADER_MISMATCH,
-            "MCP-Protocol-Version is said twice",
+            "MCP-Protocol-Version is given twice",
         )),
     }
 }

@@ -60,19 +60,23 @@ impl Refusal {
         let refusal = Refusal::new(
             StatusCode::METHOD_NOT_ALLOWED,
             error_code::INVALID_REQUEST,
-            format!("this method is not served here; try {allow}"),
+            format!("method not allowed; use {allow}"),
         );
         Refusal { header: Some((ALLOW, allow)), ..refusal }
     }
 
     pub(super) fn too_large(most: usize) -> Refusal {
         let code = ErrorKind::TooLarge { bytes: 0 }.code();
-        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, code, format!("a body may have {most} bytes at most"))
+        Refusal::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            code,
+            format!("the body is over the limit of {most} bytes"),
+        )
     }
 
     pub(super) fn unauthorized(stranger: Stranger) -> Refusal {
         let (message, challenge) = match stranger {
-            Stranger::Silent => ("a bearer token is needed", "Bearer"),
+            Stranger::Silent => ("a bearer token is required", "Bearer"),
             Stranger::Wrong => ("this token is not accepted", "Bearer error=\"invalid_token\""),
         };
         let refusal = Refusal::new(StatusCode::UNAUTHORIZED, error_code::INVALID_REQUEST, message);
@@ -85,7 +89,7 @@ impl Refusal {
     }
 
     pub(super) fn closing() -> Refusal {
-        Refusal::later(ErrorKind::Closed, "the gateway is shutting down; connect again when it has restarted")
+        Refusal::later(ErrorKind::Closed, "the gateway is shutting down; reconnect after its restart")
     }
 
     fn later(kind: ErrorKind, message: &str) -> Refusal {

@@ -95,6 +95,7 @@ fn refused(scope: &Scope, kind: ErrorKind, outlook: Outlook) -> CallError {
         outlook,
         repeatable: true,
         attempts: 0,
+        timeout: None,
         tool: None,
         stderr: vec![],
     }

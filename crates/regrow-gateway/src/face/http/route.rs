@@ -80,7 +80,7 @@ async fn messages(
 }
 
 async fn nowhere() -> Refusal {
-    Refusal::not_found("there is nothing here; servers are at /mcp and /servers/NAME/mcp")
+    Refusal::not_found("not found; servers are at /mcp and /servers/NAME/mcp")
 }
 
 fn caller(server: Server, principal: Principal, is_older: bool) -> Caller {

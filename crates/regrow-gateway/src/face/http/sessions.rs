@@ -38,10 +38,7 @@ impl Sessions {
         if face.is_closing() {
             return Err(Refusal::closing());
         }
-        let counted = face
-            .census
-            .open(self.most)
-            .ok_or_else(|| Refusal::full("there are too many sessions already"))?;
+        let counted = face.census.open(self.most).ok_or_else(|| Refusal::full("too many sessions"))?;
         let Caller { scope, principal, is_older } = caller;
         let identity = Identity { id: fresh_id()?, scope, principal, is_older };
         let registry = Arc::downgrade(&self.registry);
@@ -97,6 +94,6 @@ impl Sessions {
 
 fn fresh_id() -> Result<String, Refusal> {
     let mut bytes = [0; ID];
-    getrandom::fill(&mut bytes).map_err(|_| Refusal::full("no session id can be made now"))?;
+    getrandom::fill(&mut bytes).map_err(|_| Refusal::full("cannot create a session id now"))?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }

@@ -24,7 +24,7 @@ pub(super) async fn shield(request: Request, next: Next) -> Response {
                 Refusal::new(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     error_code::INTERNAL_ERROR,
-                    "handling this request failed inside Regrow",
+                    "internal error in Regrow while handling this request",
                 )
                 .into_response(),
             ),

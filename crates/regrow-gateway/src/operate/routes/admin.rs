@@ -19,11 +19,11 @@ pub(super) async fn order(
     let Some(order) = Order::named(&name) else {
         let near = nearest(&name, Order::ALL.map(Order::name));
         let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-        return refused(StatusCode::NOT_FOUND, &format!("there is no such order: {name}{hint}"));
+        return refused(StatusCode::NOT_FOUND, &format!("unknown command: {name}{hint}"));
     };
     match operate.order(&server, order) {
         Ok(()) => {
-            tracing::info!(server = &*server, "{} was ordered", order.name());
+            tracing::info!(server = &*server, "{}: accepted", order.name());
             // It is begun, not done.
             say(StatusCode::ACCEPTED, json!({ "server": server, "order": order.name() }))
         }

@@ -28,7 +28,7 @@ pub(super) fn refused(code: StatusCode, why: &str) -> Response {
 pub(super) fn no_such_server(servers: &[ServerReport], name: &str) -> Response {
     let near = nearest(name, servers.iter().map(|server| &*server.name));
     let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-    refused(StatusCode::NOT_FOUND, &format!("there is no server of the name {name}{hint}"))
+    refused(StatusCode::NOT_FOUND, &format!("no server is called {name}{hint}"))
 }
 
 pub(super) fn text(text: impl Into<String>) -> Response {

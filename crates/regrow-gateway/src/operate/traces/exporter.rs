@@ -118,7 +118,7 @@ async fn send(client: reqwest::Client, request: Request<Bytes>) -> Result<Respon
     while let Some(chunk) = answer.chunk().await? {
         body.extend_from_slice(&chunk);
         if body.len() > LONGEST_ANSWER {
-            return Err("the collector's answer is too long".into());
+            return Err("the response of the collector is too large".into());
         }
     }
     let mut response = Response::new(Bytes::from(body));

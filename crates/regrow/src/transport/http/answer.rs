@@ -49,7 +49,7 @@ async fn json(link: &HttpLink, errand: &Errand, response: Response) -> Result<Re
         return Ok(Receipt::Done);
     }
     whole.as_ref().map_or(Ok(()), check)?;
-    Err(Fault::NotMcp { found: "a message that does not answer the request".into() })
+    Err(Fault::NotMcp { found: "a message that is not the response to the request".into() })
 }
 
 /// The whole body, or what is known of one that is too long.
@@ -84,6 +84,6 @@ fn check(body: &Bytes) -> Result<(), Fault> {
     }
     match serde_json::from_slice::<serde::de::IgnoredAny>(body) {
         Err(error) if error.is_eof() => Err(Fault::AnswerCut),
-        _ => Err(Fault::NotMcp { found: format!("an answer that is {error}") }),
+        _ => Err(Fault::NotMcp { found: format!("a response that is {error}") }),
     }
 }

@@ -166,7 +166,7 @@ impl ClientBuilder {
             // What reqwest says of it would quote the address, and that may hold a password.
             Proxy::At(url) => builder.proxy(
                 reqwest::Proxy::all(url)
-                    .map_err(|_| SetupError::Proxy { reason: "it is not a URL of a proxy".into() })?,
+                    .map_err(|_| SetupError::Proxy { reason: "it is not the URL of a proxy".into() })?,
             ),
         };
         let inner =

@@ -55,7 +55,7 @@ pub(super) fn spoken(value: &str) -> impl Iterator<Item = String> + use<> {
 /// A header whose value is kept out of `Debug`.
 pub(super) fn secret_header(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), SetupError> {
     let wrong = |reason: &str| SetupError::Header { name: name.to_owned(), reason: reason.to_owned() };
-    let key = HeaderName::try_from(name).map_err(|_| wrong("it is not a header's name"))?;
+    let key = HeaderName::try_from(name).map_err(|_| wrong("it is not a valid header name"))?;
     let mut value = HeaderValue::from_bytes(value).map_err(|_| wrong("its value has control characters"))?;
     value.set_sensitive(true);
     Ok((key, value))

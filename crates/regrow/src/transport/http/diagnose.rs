@@ -63,11 +63,11 @@ pub(super) fn unreachable(reason: String, url: &Url, client: &HttpClient) -> Fau
 }
 
 pub(super) fn late(client: &HttpClient) -> String {
-    format!("no connection within {}", seconds(client.connect))
+    format!("connection timed out after {}", seconds(client.connect))
 }
 
 pub(super) fn closed_early() -> Fault {
-    Fault::Broken { reason: "the server closed the connection before it answered".into() }
+    Fault::Broken { reason: "connection closed before the server responded".into() }
 }
 
 fn not_http(reason: &dyn Display) -> Fault {
@@ -85,7 +85,10 @@ pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url) -> Fault {
         && is_refusal(*alert)
     {
         // In TLS 1.3 a server judges our certificate after we have begun to talk, but before it listens.
-        return Fault::Untrusted { host: host(url), reason: format!("the server refused us ({alert:?})") };
+        return Fault::Untrusted {
+            host: host(url),
+            reason: format!("the server refused the TLS handshake ({alert:?})"),
+        };
     }
     if let Some(how) = find::<h2::Error>(error).and_then(unprocessed).filter(|_| at == At::Start) {
         return Fault::Unprocessed { how };

@@ -51,7 +51,7 @@ impl HeaderFile {
                 held.headers = headers;
                 held.stamp = stamp;
             }
-            Err(error) => tracing::warn!(%error, "the credentials stay as they were"),
+            Err(error) => tracing::warn!(%error, "keeping the previous credentials"),
         }
     }
 

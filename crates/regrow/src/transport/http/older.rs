@@ -53,10 +53,10 @@ impl Older {
         };
         let from = link.url();
         let endpoint = from.join(&text).map_err(|_| Fault::NotMcp {
-            found: "a stream of events that names no valid address for messages".into(),
+            found: "an event stream without a valid address for messages".into(),
         })?;
         if !same_origin(&from, &endpoint) {
-            let found = format!("a stream of events that sends messages elsewhere, to {}", Masked(&endpoint));
+            let found = format!("an event stream that points to another origin, {}", Masked(&endpoint));
             return Err(Fault::NotMcp { found });
         }
         Ok(Some(Older { endpoint, handler, stream }))

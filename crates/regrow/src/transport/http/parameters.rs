@@ -58,7 +58,7 @@ impl Parameters {
         let mut barred = HashSet::new();
         for (at, tool) in list.tools.into_iter().enumerate() {
             let Some(mirrored) = MirroredArguments::of(&tool.schema) else {
-                tracing::warn!(tool = tool.name, "left out of the list: its x-mcp-header breaks the rules");
+                tracing::warn!(tool = tool.name, "left out of the list: invalid x-mcp-header");
                 self.tools.remove(&tool.name);
                 barred.insert(at);
                 continue;

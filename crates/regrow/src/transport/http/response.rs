@@ -70,7 +70,7 @@ impl Response {
         if let Some(encoding) =
             text(CONTENT_ENCODING).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
         {
-            let found = format!("an answer packed with {}, which nobody asked for", escape(&encoding));
+            let found = format!("a response encoded with {}, which was not requested", escape(&encoding));
             return Err(Fault::NotMcp { found });
         }
         let Some(full) = text(CONTENT_TYPE) else { return Ok(Content::Unsaid) };

@@ -96,12 +96,12 @@ impl Guard {
         }
         match launch(&self.program, &self.args) {
             Ok((pipe, child)) => {
-                tracing::warn!("the guard process had died; it was started again");
+                tracing::warn!("the guard process died and was restarted");
                 post.pipe = Arc::new(pipe);
                 post.child = Some(child);
             }
             Err(error) => {
-                tracing::warn!(%error, "the guard process has died and cannot be started again for now");
+                tracing::warn!(%error, "the guard process died and cannot be restarted for now");
                 return;
             }
         }

@@ -34,7 +34,7 @@ fn write_all(lines: Receiver<String>) {
         let left_out = LEFT_OUT.swap(0, Ordering::Relaxed);
         if left_out > 0 {
             let count =
-                format!("[regrow] {left_out} lines of servers left out, as nobody read them in time\n");
+                format!("[regrow] left out {left_out} lines of servers: stderr was not read in time\n");
             write(count.as_bytes());
         }
     }
