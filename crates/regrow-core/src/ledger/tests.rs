@@ -1,6 +1,7 @@
 //! The ledger's promises, one by one.
 
 use super::*;
+use crate::{Evidence, Fault, Patience};
 use Nature::{Discovery, Effect, Greeting, Read, Stream};
 
 const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
@@ -1038,4 +1039,27 @@ fn a_call_is_as_old_to_its_session_as_its_last_send() {
         Some(pause_ended),
         "it is no excuse for silence to what was asked before"
     );
+}
+
+#[test]
+fn a_call_that_times_out_says_how_long_it_had() {
+    let mut ledger = open();
+    call(&mut ledger, Effect, "plain");
+    assert_eq!(ledger.expire(at(60))[0].timeout, MINUTE);
+
+    let extended = call(&mut ledger, Effect, "extended");
+    ledger.extend(at(50), extended);
+    assert_eq!(ledger.expire(at(110))[0].timeout, MINUTE, "since its last progress");
+
+    let endless = call(&mut ledger, Effect, "endless");
+    ledger.extend(at(3590), endless);
+    assert_eq!(ledger.expire(at(3600))[0].timeout, Some(Duration::from_secs(3600)), "the limit of all calls");
+
+    let waited = Duration::from_secs(60);
+    ledger.admit(at(0), waited, Effect, MINUTE, 1, "late").expect("there is room");
+    assert_eq!(ledger.expire(at(0))[0].timeout, MINUTE, "it waited elsewhere");
+
+    ledger.admit(at(0), AT_ONCE, Effect, None, 1, "patient").expect("there is room");
+    assert_eq!(ledger.settle(at(1), Epoch(1), ALL, true), [], "it was not sent, and waits");
+    assert_eq!(ledger.fail_waiting(&Fault::Exited { code: 1 })[0].timeout, None);
 }

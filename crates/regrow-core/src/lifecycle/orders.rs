@@ -67,9 +67,8 @@ impl Lifecycle {
 
     /// Past faults are forgotten. Where they alone are why it is parked, it need not be any longer.
     pub(super) fn reset_budget(&mut self, now: Time) -> Vec<Effect> {
-        self.budget.forget();
+        self.accounts.forget();
         self.backoff.start_over();
-        self.free_in_a_row = 0;
         self.probes = None;
         self.parked = None;
         let mut effects = vec![Effect::Notice(Notice::BudgetReset)];

@@ -40,8 +40,8 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a charge per event",
-        "lifecycle.rs",
-        "if charged && !self.is_charged() {",
+        "lifecycle/accounts.rs",
+        "if charged && self.charged != Some(epoch) {",
         "if charged {",
         "orders",
         "P4",
@@ -56,7 +56,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "an unsafe call is replayed",
-        "ledger.rs",
+        "ledger/call.rs",
         "Nature::Effect => false,",
         "Nature::Effect => true,",
         "calls",
@@ -64,7 +64,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a safe call is replayed without a limit",
-        "ledger.rs",
+        "ledger/call.rs",
         "_ if self.written >= policy.max_sends => false, // Whatever became of them.",
         "",
         "one call",
@@ -72,7 +72,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "what may have run is said to be not sent",
-        "ledger.rs",
+        "ledger/call.rs",
         "Place::Waiting | Place::Paused(..) => delivery_after(self.sends),",
         "Place::Waiting | Place::Paused(..) => delivery_after(self.sends.saturating_sub(1)),",
         "calls",
@@ -88,7 +88,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "abandoned too soon",
-        "lifecycle.rs",
+        "lifecycle/ending.rs",
         "let deadline = now + ladder + self.policy.abandon_after;",
         "let deadline = now + ladder;",
         "ends",
@@ -102,18 +102,25 @@ const MUTANTS: [Mutant; 56] = [
         "one call",
         "P4",
     ),
-    mutant("mixed noise is not charged", "lifecycle.rs", "if !verdict.charged {", "if true {", "ends", "P4"),
+    mutant(
+        "mixed noise is not charged",
+        "lifecycle/ending.rs",
+        "if !verdict.charged {",
+        "if true {",
+        "ends",
+        "P4",
+    ),
     mutant(
         "the budget is reset when a session is ready",
-        "lifecycle.rs",
+        "lifecycle/attempts.rs",
         "self.probes = None;",
-        "self.probes = None; self.budget = Budget::new(self.policy.budget);",
+        "self.probes = None; self.accounts.forget();",
         "ends",
         "P4",
     ),
     mutant(
         "over budget it goes on trying",
-        "lifecycle.rs",
+        "lifecycle/attempts.rs",
         "if remedy != Remedy::AtOnce && deferral.is_none() && self.has_spent(now) =>",
         "if false =>",
         "ends",
@@ -121,7 +128,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a call hurries a parked connection",
-        "lifecycle.rs",
+        "lifecycle/attempts.rs",
         "*probe_at = Some(floor);",
         "*probe_at = Some(now);",
         "one call",
@@ -137,7 +144,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a call is dropped without an end",
-        "ledger.rs",
+        "ledger/loss.rs",
         "over.push(Ended { delivery, refused, ..ended(id, call) });",
         "drop((call.reply, delivery, refused, id));",
         "calls",
@@ -145,7 +152,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a call that may move is forgotten",
-        "ledger.rs",
+        "ledger/loss.rs",
         "self.waiting.insert(call.arrival, id);\n            } else if",
         "} else if",
         "calls",
@@ -153,7 +160,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "no floor between attempts",
-        "lifecycle.rs",
+        "lifecycle/attempts.rs",
         "self.pause(now, start.max(floor), fault)",
         "self.pause(now, start, fault)",
         "orders",
@@ -161,7 +168,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a waiting call is kept when closed",
-        "ledger.rs",
+        "ledger/loss.rs",
         "self.fail_where(|call| for_good || call.nature != Nature::Stream)",
         "self.fail_where(|call| call.nature != Nature::Stream)",
         "relay",
@@ -169,7 +176,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "streams are counted as calls",
-        "ledger.rs",
+        "ledger/queries.rs",
         "!call.own && call.nature != Nature::Stream && wanted(call))",
         "!call.own && wanted(call))",
         "relay",
@@ -193,7 +200,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "an unsafe call whose exchange failed is sent again",
-        "ledger.rs",
+        "ledger/loss.rs",
         "let may_move = !self.closed && !refused_again && call.may_move(clock, !may_repeat, &self.policy);",
         "let may_move = !self.closed && !refused_again;",
         "exchange",
@@ -201,7 +208,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a paused call is kept when closed",
-        "ledger.rs",
+        "ledger/loss.rs",
         "let waits = |call: &Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));",
         "let waits = |call: &Call<R>| matches!(call.place, Place::Waiting);",
         "exchange",
@@ -217,7 +224,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a forgotten session gets more calls",
-        "ledger.rs",
+        "ledger/loss.rs",
         "if fault.reach() == Reach::Session && self.live == Some(epoch) {",
         "if false {",
         "exchanges",
@@ -233,7 +240,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a call loses its exchange with a forgotten session",
-        "lifecycle.rs",
+        "lifecycle/ending.rs",
         "Reach::Session => Effect::Retire(self.epoch, fault),",
         "Reach::Session => Effect::Settle(self.epoch, fault),",
         "refused",
@@ -241,7 +248,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a call on a forgotten session outlives the connection",
-        "lifecycle.rs",
+        "lifecycle/ending.rs",
         "Effect::EndAll(Fault::Closed),",
         "",
         "refused",
@@ -265,7 +272,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a call shortens a pause that the server asked for",
-        "lifecycle.rs",
+        "lifecycle/attempts.rs",
         "if self.is_deferred(now) {",
         "if false {",
         "deferred",
@@ -273,7 +280,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a program shortens a pause that the server asked for",
-        "lifecycle.rs",
+        "lifecycle/attempts.rs",
         "Orderer::Program if self.is_deferred(now) => return vec![],",
         "Orderer::Program if false => return vec![],",
         "deferred",
@@ -281,7 +288,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "over budget, a pause that the server asked for is not kept",
-        "lifecycle.rs",
+        "lifecycle/attempts.rs",
         "if remedy != Remedy::AtOnce && deferral.is_none() && self.has_spent(now) =>",
         "if remedy != Remedy::AtOnce && self.has_spent(now) =>",
         "deferred",
@@ -289,7 +296,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a pause that the server asked for is a free end",
-        "lifecycle.rs",
+        "lifecycle/accounts.rs",
         "Remedy::Retry | Remedy::Park => self.free_in_a_row, // Its pause bounds it.",
         "Remedy::Retry | Remedy::Park => self.free_in_a_row.saturating_add(1),",
         "deferred",
@@ -297,7 +304,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a pause that the server asked for is charged after free ends",
-        "lifecycle.rs",
+        "lifecycle/accounts.rs",
         "if at_once && (leads_nowhere || exits_again) {",
         "if leads_nowhere || exits_again {",
         "deferred",
@@ -377,16 +384,23 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a call fails with the first attempt that fails",
-        "ledger.rs",
+        "ledger/loss.rs",
         "Patience::All => true,",
         "Patience::All => false,",
         "patience",
         "P2",
     ),
-    mutant("patience never ends", "ledger.rs", "&& now < call.waits_since + longest", "", "patience", "P8"),
+    mutant(
+        "patience never ends",
+        "ledger/loss.rs",
+        "&& now < call.waits_since + longest",
+        "",
+        "patience",
+        "P8",
+    ),
     mutant(
         "a call that may have run is patient",
-        "ledger.rs",
+        "ledger/loss.rs",
         "may_wait && did_not_run &&",
         "may_wait &&",
         "patience",
@@ -394,7 +408,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "calls to a parked server are patient",
-        "ledger.rs",
+        "ledger/loss.rs",
         "Patience::TakenBefore(parked) => call.taken < parked,",
         "Patience::TakenBefore(_) => true,",
         "patience",
@@ -402,7 +416,7 @@ const MUTANTS: [Mutant; 56] = [
     ),
     mutant(
         "a server that was never healthy gets patience",
-        "lifecycle.rs",
+        "lifecycle/accounts.rs",
         "_ if !healthy || !soon => Patience::None,",
         "_ if !soon => Patience::None,",
         "patience",
