@@ -190,7 +190,7 @@ impl Shared {
         self.open.fetch_add(1, Ordering::SeqCst);
         let shared = Arc::clone(self);
         let link = spawn(move || {
-            Link::new(&shared, client).run();
+            pump::run(&Link::new(&shared, client));
             shared.open.fetch_sub(1, Ordering::SeqCst);
         });
         if link.is_err() {

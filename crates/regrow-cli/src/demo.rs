@@ -33,7 +33,7 @@ async fn demo(options: Demo) -> io::Result<u8> {
     } else {
         Teller::new(io::stdout(), io::stdout().is_terminal())
     });
-    teller.prologue();
+    teller.prologue(&stage::OPTIONS);
     let mut show = Show::new(Stage::start(teller.clone())?, teller.clone());
     let wrap_ended = show.stage.watch_end();
     let left_early = tokio::select! {

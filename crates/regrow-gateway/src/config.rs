@@ -5,6 +5,7 @@
 
 mod discovery;
 pub(crate) mod document;
+mod entries;
 mod env_file;
 mod expansion;
 mod inputs;
@@ -99,7 +100,7 @@ impl Config {
     }
 
     fn add(&mut self, document: &Document, surroundings: &Surroundings, problems: &mut Vec<Message>) {
-        let entries = Reading::new(document, surroundings, problems, &mut self.remarks).entries();
+        let entries = entries::read(Reading::new(document, surroundings, problems, &mut self.remarks));
         for entry in entries {
             let mut names = self.servers.iter().map(|server| &server.name).chain(&self.disabled);
             if names.any(|name| *name == entry.name) {
@@ -119,7 +120,7 @@ impl Config {
 /// Whether a file has any server in it, or cannot be read, which its reader should be told.
 fn has_servers(path: &Path) -> bool {
     match Document::open(path) {
-        Ok(document) => document.root().map_or(true, |root| reading::has_servers(&root)),
+        Ok(document) => document.root().map_or(true, |root| entries::has_servers(&root)),
         Err(_) => true,
     }
 }

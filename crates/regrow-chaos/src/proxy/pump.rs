@@ -1,35 +1,83 @@
-//! One way of a connection: what the fault does to each piece.
+//! Carries the bytes of a connection: a pump for each way, which asks before every piece what is wrong.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::link::{Link, is_later};
+use super::link::{Link, PIECE};
 use super::{Fault, GLANCE};
+use crate::port::{is_readable, reset_at_close};
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// Carries bytes until both sides have said all, or the fault ends it.
+pub(super) fn run(link: &Link<'_>) {
+    // An error is the end of a connection, which is all that we can do about it.
+    let _ = carry(link);
+    if link.resets.load(Ordering::SeqCst) {
+        reset_at_close(&link.client);
+    }
+}
+
+fn carry(link: &Link<'_>) -> io::Result<()> {
+    prepare(&link.client)?;
+    if !link.wait_for_a_way()? {
+        return Ok(());
+    }
+    let server = TcpStream::connect_timeout(&link.shared.target, CONNECT_LIMIT).inspect_err(|_| {
+        link.resets.store(true, Ordering::SeqCst);
+    })?;
+    prepare(&server)?;
+    thread::scope(|scope| {
+        let back = thread::Builder::new().stack_size(128 * 1024);
+        let back =
+            back.spawn_scoped(scope, || Pump::new(link, &link.client, Way::ToClient).carry_from(&server))?;
+        Pump::new(link, &server, Way::ToServer).carry_from(&link.client);
+        // A pump does not panic, and if it did the link would be over as well.
+        let _ = back.join();
+        Ok(())
+    })
+    .inspect(|()| {
+        if link.resets.load(Ordering::SeqCst) {
+            reset_at_close(&server);
+        }
+    })
+}
+
+/// Nobody waits long for a socket, so that a change of the fault is noticed.
+fn prepare(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+    socket.set_write_timeout(Some(Duration::from_millis(20)))
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
 
 /// Which way a pump works.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+enum Way {
     ToServer,
     ToClient,
 }
 
 /// What becomes of a pump after a piece.
-pub(super) enum Next {
+enum Next {
     Go,
     Wait,
     End,
 }
 
 /// What one way of a connection knows.
-pub(super) struct Pump<'a> {
-    pub(super) link: &'a Link<'a>,
-    pub(super) to: &'a TcpStream,
-    pub(super) way: Way,
+struct Pump<'a> {
+    link: &'a Link<'a>,
+    to: &'a TcpStream,
+    way: Way,
     /// Read, and not yet passed on.
-    pub(super) waiting: Vec<u8>,
+    waiting: Vec<u8>,
     /// How many bytes were passed since the fault was set.
     passed: u64,
     change: u64,
@@ -37,12 +85,41 @@ pub(super) struct Pump<'a> {
 }
 
 impl<'a> Pump<'a> {
-    pub(super) fn new(link: &'a Link<'a>, to: &'a TcpStream, way: Way) -> Self {
+    fn new(link: &'a Link<'a>, to: &'a TcpStream, way: Way) -> Self {
         Self { link, to, way, waiting: vec![], passed: 0, change: 0, shut: false }
     }
 
+    fn carry_from(&mut self, from: &TcpStream) {
+        let mut piece = [0; PIECE];
+        while !self.link.is_over() {
+            if self.waiting.is_empty() {
+                if *self.link.shared.fault() == Fault::Stall {
+                    thread::sleep(GLANCE);
+                    continue;
+                }
+                self.look();
+                if !is_readable(from, GLANCE) {
+                    continue;
+                }
+                match { from }.read(&mut piece) {
+                    Ok(0) => return self.link.end_of(self.to),
+                    Ok(count) => self.waiting.extend_from_slice(&piece[..count]),
+                    Err(error) if is_later(&error) => {}
+                    Err(_) => self.link.reset(),
+                }
+                continue; // What is wrong may have changed meanwhile.
+            }
+            match self.pass() {
+                Ok(Next::Go) => self.waiting.clear(),
+                Ok(Next::Wait) => thread::sleep(GLANCE),
+                Ok(Next::End) => self.link.end(),
+                Err(_) => self.link.reset(),
+            }
+        }
+    }
+
     /// Does what the fault demands without a byte to pass.
-    pub(super) fn look(&mut self) {
+    fn look(&mut self) {
         let change = self.link.shared.change.load(Ordering::SeqCst);
         if change != self.change {
             (self.change, self.passed) = (change, 0);
@@ -55,7 +132,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    pub(super) fn pass(&mut self) -> io::Result<Next> {
+    fn pass(&mut self) -> io::Result<Next> {
         self.look();
         let fault = self.link.shared.fault().clone();
         if self.link.lost.load(Ordering::SeqCst) || self.shut {

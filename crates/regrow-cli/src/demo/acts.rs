@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::show::Show;
 use super::stage::CALL_TIMEOUT;
-use super::teller::length;
+use super::summary::length;
 
 /// A call is judged from outside, by the clock of a process that may itself be kept waiting: a machine that compiles
 /// beside us has been seen to stall for half a second.

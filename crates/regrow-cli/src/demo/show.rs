@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep_until, timeout};
 
 use super::stage::{Answer, PATIENCE, Stage};
-use super::summary::Summary;
-use super::teller::{Teller, Voice, length};
+use super::summary::{Summary, length};
+use super::teller::{Teller, Voice};
 
 /// A server that dies again within a second is restarted once a second. Each act shows one death, so they are kept apart.
 const APART: Duration = Duration::from_millis(1050);

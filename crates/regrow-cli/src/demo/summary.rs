@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::teller::length;
-
 /// The numbers of one demo. None is a constant: each is counted or timed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Summary {
@@ -129,6 +127,15 @@ impl Summary {
     }
 }
 
+/// A length of time with as many digits as matter.
+pub(super) fn length(time: Duration) -> String {
+    match time.as_secs_f64() * 1000.0 {
+        millis if millis < 9.95 => format!("{millis:.1} ms"),
+        millis if millis < 999.5 => format!("{millis:.0} ms"),
+        millis => format!("{:.2} s", millis / 1000.0),
+    }
+}
+
 /// The one in the middle; of two in the middle the later.
 fn median(times: &[Duration]) -> Option<Duration> {
     let mut sorted = times.to_vec();
@@ -159,5 +166,11 @@ mod tests {
         let times = [4, 1, 3, 2].map(Duration::from_millis);
         assert_eq!(median(&times), Some(Duration::from_millis(3)));
         assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn lengths_have_the_digits_that_matter() {
+        let lengths = [0.000_64, 0.0123, 0.9996, 7.104].map(|time| length(Duration::from_secs_f64(time)));
+        assert_eq!(lengths, ["0.6 ms", "12 ms", "1.00 s", "7.10 s"]);
     }
 }

@@ -2,11 +2,10 @@
 
 use std::io::{ErrorKind, Write};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::watch;
 
-use super::stage::OPTIONS;
 use super::summary::Summary;
 
 const WIDTH: usize = 80;
@@ -61,14 +60,14 @@ impl Teller {
         }
     }
 
-    pub(super) fn prologue(&self) {
+    pub(super) fn prologue(&self, options: &[&str]) {
         self.print(&format!(
             "{}\n\n\
              The demo is a client. Its server runs behind regrow, as it would in your\n\
              configuration; only the options are chosen for a short demo:\n\n  \
              regrow wrap {} \\\n    -- regrow chaos-server\n\n",
             self.paint("1", "regrow demo: what a caller notices when its server dies"),
-            OPTIONS.join(" "),
+            options.join(" "),
         ));
     }
 
@@ -144,15 +143,6 @@ impl Teller {
     }
 }
 
-/// A length of time with as many digits as matter.
-pub(super) fn length(time: Duration) -> String {
-    match time.as_secs_f64() * 1000.0 {
-        millis if millis < 9.95 => format!("{millis:.1} ms"),
-        millis if millis < 999.5 => format!("{millis:.0} ms"),
-        millis => format!("{:.2} s", millis / 1000.0),
-    }
-}
-
 /// The text in lines of at most so many characters, broken between words.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -179,11 +169,5 @@ mod tests {
         assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
         assert_eq!(wrapped("", 7), [""]);
         assert_eq!(wrapped("unbreakable a", 4), ["unbreakable", "a"]);
-    }
-
-    #[test]
-    fn lengths_have_the_digits_that_matter() {
-        let lengths = [0.000_64, 0.0123, 0.9996, 7.104].map(|time| length(Duration::from_secs_f64(time)));
-        assert_eq!(lengths, ["0.6 ms", "12 ms", "1.00 s", "7.10 s"]);
     }
 }

@@ -5,7 +5,12 @@ use std::path::Path;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstStringLit};
 use regrow::Mask;
 
-use super::remote;
+/// The variable that says what an adopted entry was: the name of its URL, its type where it had one, and whether it had headers.
+pub(super) const ADOPTED: &str = "REGROW_ADOPTED";
+/// The members that may hold the URL of a remote server.
+pub(super) const URLS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
+/// A longer part of a path may be a key.
+const LONGEST_WORD: usize = 20;
 
 /// A server's entry.
 pub(super) struct Entry {
@@ -71,17 +76,26 @@ impl Entry {
         self.command.as_ref().is_some_and(|(_, command)| Path::new(&decoded(command)).is_absolute())
     }
 
+    /// Whether one member follows another with nothing but a comma between them.
+    pub(super) fn follows(&self, before: &CstObjectProp, after: &CstObjectProp) -> bool {
+        let children = self.object.children();
+        let between = children.get(before.child_index() + 1..after.child_index());
+        between.is_some_and(|nodes| {
+            nodes.iter().all(|node| node.is_whitespace() || node.is_newline() || node.is_comma())
+        })
+    }
+
     /// Hides what should not be shown: variables, headers, some URLs, and what follows an option that sounds secret.
     pub(super) fn hide_secrets(&self) {
         let objects = ["env", "headers"].into_iter().filter_map(|name| self.object.object_value(name));
         for property in objects.flat_map(|object| object.properties()) {
-            if property.decoded_name().is_none_or(|name| name != remote::ADOPTED) {
+            if property.decoded_name().is_none_or(|name| name != ADOPTED) {
                 property.set_value(CstInputValue::String("***".into()));
             }
         }
-        let url = self.any(&remote::URLS).and_then(|url| text(&url));
+        let url = self.any(&URLS).and_then(|url| text(&url));
         let mut secrets: Vec<CstStringLit> =
-            url.into_iter().filter(|url| remote::may_be_secret(&decoded(url))).collect();
+            url.into_iter().filter(|url| may_be_secret(&decoded(url))).collect();
         let args = self.args.as_ref().map_or(&[][..], |args| &args.texts);
         for (number, arg) in args.iter().enumerate() {
             let words = decoded(arg);
@@ -97,6 +111,13 @@ impl Entry {
         }
         secrets.iter().for_each(|secret| secret.set_raw_value("\"***\"".into()));
     }
+}
+
+/// Whether the URL must not be seen by everybody: it has a user, a query, something to be filled in, or a long part
+/// that may be a key.
+pub(super) fn may_be_secret(url: &str) -> bool {
+    let long = url.split(['/', ':', '.', '-', '_']).any(|word| word.chars().count() > LONGEST_WORD);
+    long || url.contains(['@', '?', '#']) || url.contains("${")
 }
 
 /// The text that a member is.

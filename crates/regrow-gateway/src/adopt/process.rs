@@ -1,8 +1,7 @@
 //! A server that its host starts: `command args` becomes `regrow wrap -- command args`.
 
 use super::Outcome;
-use super::entry::{Entry, decoded};
-use super::remote::{URLS, follows};
+use super::entry::{Entry, URLS, decoded};
 use super::tree::{quoted, separator, splice};
 
 pub(super) fn adopt(entry: &Entry, program: &str) -> Outcome {
@@ -51,7 +50,7 @@ pub(super) fn undo(entry: &Entry) -> Outcome {
     let was_absent = rest.is_empty() && list.starts_with("[ \"") && list.ends_with("\" ]");
     match rest.first() {
         Some(next) => splice(args.list.clone(), first..next.child_index(), ""),
-        None if was_absent && follows(entry, member, &args.member) => {
+        None if was_absent && entry.follows(member, &args.member) => {
             splice(entry.object.clone(), member.child_index() + 1..args.member.child_index() + 1, "");
         }
         None => splice(args.list.clone(), first..old.child_index() + 1, ""),

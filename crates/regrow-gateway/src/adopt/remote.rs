@@ -4,23 +4,18 @@
 use jsonc_parser::cst::{CstNode, CstObject, CstObjectProp, CstStringLit};
 
 use super::Outcome;
-use super::entry::{Entry, decoded, text};
+use super::entry::{ADOPTED, Entry, URLS, decoded, may_be_secret, text};
 use super::tree::{quoted, separator, splice};
 
-/// Says what the entry was: the name of its URL, its type where it had one, and whether it had headers.
-pub(super) const ADOPTED: &str = "REGROW_ADOPTED";
 /// Holds the URL where that may be secret.
 const URL: &str = "REGROW_ADOPTED_URL";
 /// What `regrow wrap` takes a header from.
 const HEADER: &str = "REGROW_HEADER";
 
-pub(super) const URLS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 const TYPES: [&str; 5] = ["http", "streamable-http", "streamableHttp", "streamable_http", "sse"];
 /// How hosts say that they sign in to a server themselves.
 const SIGN_IN: [&str; 6] =
     ["oauth", "auth", "authorization", "authorization_token", "headersHelper", "authProviderType"];
-/// A longer part of a path may be a key.
-const LONGEST_WORD: usize = 20;
 
 const LOGIN: &str = "if your host signs in to it (OAuth), undo this: regrow cannot sign in";
 const BY_HAND: &str = "it was changed since it was put behind regrow; restore it by hand";
@@ -119,13 +114,6 @@ impl Headers {
     }
 }
 
-/// Whether the URL must not be seen by everybody: it has a user, a query, something to be filled in, or a long part
-/// that may be a key.
-pub(super) fn may_be_secret(url: &str) -> bool {
-    let long = url.split(['/', ':', '.', '-', '_']).any(|word| word.chars().count() > LONGEST_WORD);
-    long || url.contains(['@', '?', '#']) || url.contains("${")
-}
-
 /// Whether this entry was a remote server.
 pub(super) fn is_adopted(entry: &Entry) -> bool {
     entry.object.object_value("env").is_some_and(|env| env.get(ADOPTED).is_some())
@@ -155,8 +143,8 @@ fn take_out(entry: &Entry) -> Option<()> {
     };
     let ours = 1 + usize::from(hidden.is_some());
     let is_whole = URLS.contains(&key)
-        && follows(entry, command, &args.member)
-        && (had_headers || follows(entry, &args.member, &env));
+        && entry.follows(command, &args.member)
+        && (had_headers || entry.follows(&args.member, &env));
     let all = variables.properties();
     if !is_whole || all.len() > ours + usize::from(had_headers) {
         return None;
@@ -196,15 +184,6 @@ fn take_out(entry: &Entry) -> Option<()> {
     }
     splice(entry.object.clone(), command.child_index()..last.child_index() + 1, &restored);
     Some(())
-}
-
-/// Whether one member follows another with nothing but a comma between them.
-pub(super) fn follows(entry: &Entry, before: &CstObjectProp, after: &CstObjectProp) -> bool {
-    let children = entry.object.children();
-    let between = children.get(before.child_index() + 1..after.child_index());
-    between.is_some_and(|nodes| {
-        nodes.iter().all(|node| node.is_whitespace() || node.is_newline() || node.is_comma())
-    })
 }
 
 /// What stands between the name of a member and its value.

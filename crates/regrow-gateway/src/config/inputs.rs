@@ -2,12 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jsonc_parser::ast::Value;
-use jsonc_parser::common::Ranged;
-
-use super::members::{self, Member};
 use super::message::printable;
-use super::reading::Reading;
 use super::surroundings::Surroundings;
 
 /// The inputs that a file declares.
@@ -20,28 +15,8 @@ struct Input {
 }
 
 impl Inputs {
-    pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>) -> Inputs {
-        let mut inputs = Inputs::default();
-        let Some(member) = member else { return inputs };
-        let Value::Array(list) = member.value else {
-            reading.problem(member.value.range(), "inputs", "it must be a list; write [ ] around the inputs");
-            return inputs;
-        };
-        for value in &list.elements {
-            let object = value.as_object();
-            let [id, password, default] = match object {
-                Some(object) => members::known(reading, object, ["id", "password", "default"]),
-                None => [None; 3],
-            };
-            let Some(id) = id.and_then(|id| id.value.as_string_lit()) else {
-                reading.problem(value.range(), "inputs", "an input needs an \"id\"; give it one");
-                continue;
-            };
-            let is_password = password.is_some_and(|it| it.value.as_boolean_lit().is_some_and(|it| it.value));
-            let default = default.and_then(|it| it.value.as_string_lit()).map(|it| it.value.to_string());
-            inputs.0.insert(id.value.to_string(), Input { is_password, default });
-        }
-        inputs
+    pub(super) fn declare(&mut self, id: String, is_password: bool, default: Option<String>) {
+        self.0.insert(id, Input { is_password, default });
     }
 
     /// What the environment holds for this input, or its default.

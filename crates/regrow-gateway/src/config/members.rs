@@ -1,9 +1,31 @@
-//! The members of an object that we know, each at most once.
+//! The members that we know, and how they are found in an object: each at most once.
 
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::{Range, Ranged};
 
 use super::reading::Reading;
+
+/// The members that hold servers.
+pub(super) const SECTIONS: [&str; 2] = ["mcpServers", "servers"];
+/// The member that holds our own options.
+pub(super) const KEY: &str = "regrow";
+/// The members of a server's entry.
+pub(super) const OF_SERVER: [&str; 14] = [
+    "command",
+    "args",
+    "env",
+    "envFile",
+    "cwd",
+    "url",
+    "serverUrl",
+    "httpUrl",
+    "headers",
+    "type",
+    "transport",
+    "disabled",
+    "enabled",
+    KEY,
+];
 
 /// A member: its name as it is written, where that stands, and its value.
 #[derive(Clone, Copy)]

@@ -8,18 +8,16 @@ use jsonc_parser::common::Ranged;
 use regrow::core::{Policy, Replay};
 use regrow_protocol::version::Era;
 
-use super::members::{self, Member};
+use super::members::{self, KEY, Member, OF_SERVER};
+use super::message::printable;
+use super::names::nearest;
 use super::reading::Reading;
-use super::strays::unknown_option;
 
 mod setting;
 mod table;
 
 use setting::Setting;
 pub use table::{Described, Kind, OPTIONS};
-
-/// The member that holds them.
-pub(super) const KEY: &str = "regrow";
 
 /// What we do for a server, beyond how it is reached. `docs/configuration.md` tells of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +146,18 @@ pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>, option
     if certificate != key {
         let text = "clientCert and clientKey belong together; set both or none";
         reading.problem(member.at, KEY, text);
+    }
+}
+
+/// What is to be said about an option that does not exist.
+fn unknown_option(name: &str, is_of_server: bool) -> String {
+    match nearest(name, OPTIONS.iter().map(|option| option.name)) {
+        _ if OF_SERVER.contains(&name) && name != KEY => match is_of_server {
+            true => format!("this is not an option of Regrow; move it out of \"{KEY}\", to beside it"),
+            false => "this is not an option of Regrow; it belongs to a server".into(),
+        },
+        Some(meant) => format!("there is no such option; did you mean \"{}\"?", printable(meant)),
+        None => "there is no such option; docs/configuration.md lists all".into(),
     }
 }
 

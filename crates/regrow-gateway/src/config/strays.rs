@@ -5,32 +5,14 @@
 
 use jsonc_parser::ast::{Object, Value};
 
-use super::members::{self, Member};
-use super::message::printable;
+use super::members::{self, KEY, Member, OF_SERVER, SECTIONS};
 use super::names::{is_same, nearest};
-use super::options::{self, Described, KEY, Kind, OPTIONS};
-use super::reading::{Reading, SECTIONS};
+use super::options::{self, Described, Kind, OPTIONS};
+use super::reading::Reading;
 
-/// What we know in the entry of a server.
-pub(super) const MEMBERS: [&str; 14] = [
-    "command",
-    "args",
-    "env",
-    "envFile",
-    "cwd",
-    "url",
-    "serverUrl",
-    "httpUrl",
-    "headers",
-    "type",
-    "transport",
-    "disabled",
-    "enabled",
-    KEY,
-];
 /// Those that say how a server is reached.
 const REACHES: [&str; 4] = ["command", "url", "serverUrl", "httpUrl"];
-/// Other words for them, as some hosts and people have them.
+/// Other words for members, as some hosts and people have them.
 const OTHER_WORDS: [(&str, &str); 10] = [
     ("cmd", "command"),
     ("arguments", "args"),
@@ -48,7 +30,7 @@ const OTHER_WORDS: [(&str, &str); 10] = [
 pub(super) fn in_server(reading: &mut Reading<'_>, entry: &Object<'_>) -> bool {
     let has = |names: &[&str]| members::all(entry).any(|member| names.contains(&member.name));
     let mut reach_is_told = false;
-    for member in members::all(entry).filter(|member| !MEMBERS.contains(&member.name)) {
+    for member in members::all(entry).filter(|member| !OF_SERVER.contains(&member.name)) {
         if let Some(problem) = misplaced(&member) {
             reading.problem(member.at, member.name, problem);
         } else if let Some(meant) = meant(member.name).filter(|meant| !has(&[meant])) {
@@ -99,18 +81,6 @@ pub(super) fn among_servers(reading: &mut Reading<'_>, member: &Member<'_>) -> b
     is_misplaced
 }
 
-/// What is to be said about an option that does not exist.
-pub(super) fn unknown_option(name: &str, is_of_server: bool) -> String {
-    match nearest(name, OPTIONS.iter().map(|option| option.name)) {
-        _ if MEMBERS.contains(&name) && name != KEY => match is_of_server {
-            true => format!("this is not an option of Regrow; move it out of \"{KEY}\", to beside it"),
-            false => "this is not an option of Regrow; it belongs to a server".into(),
-        },
-        Some(meant) => format!("there is no such option; did you mean \"{}\"?", printable(meant)),
-        None => "there is no such option; docs/configuration.md lists all".into(),
-    }
-}
-
 /// What is to be said where a member is an option of ours, or holds them.
 fn misplaced(member: &Member<'_>) -> Option<String> {
     if let Some(option) = OPTIONS.iter().find(|option| is_same(option.name, member.name)) {
@@ -148,5 +118,5 @@ fn may_be(option: &Described, value: &Value<'_>) -> bool {
 
 fn meant(name: &str) -> Option<&'static str> {
     let other_word = OTHER_WORDS.iter().find(|(word, _)| is_same(word, name)).map(|(_, meant)| *meant);
-    other_word.or_else(|| nearest(name, MEMBERS))
+    other_word.or_else(|| nearest(name, OF_SERVER))
 }

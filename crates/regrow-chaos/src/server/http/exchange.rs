@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use super::faults::{Fate, Shape, expiry, fate};
-use super::response::{Plain, Response};
+use super::faults::{Fate, expiry, fate};
+use super::response::{Plain, Response, Shape};
 use super::sessions::Session;
 use super::{Http, Stream, has_left, rules};
 use crate::incoming::Incoming;

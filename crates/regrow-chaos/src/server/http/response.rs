@@ -5,7 +5,48 @@ use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use super::faults::Shape;
+use crate::plan::Orders;
+
+/// How a response is written.
+#[derive(Clone, Default)]
+pub(super) struct Shape {
+    pub(super) sse: bool,
+    pub(super) event_ids: bool,
+    pub(super) prime: bool,
+    pub(super) retry: Option<u64>,
+    pub(super) cut: Option<u64>,
+    pub(super) finish: Option<u64>,
+    pub(super) cut_body: Option<u64>,
+    pub(super) drip_head: Option<Duration>,
+    pub(super) drip_body: Option<Duration>,
+    pub(super) bomb: Option<u64>,
+    pub(super) endless: Option<u64>,
+    pub(super) answer_id: Option<u64>,
+    pub(super) drop_answer: bool,
+}
+
+impl Shape {
+    /// As the plan says, with the faults that are meant for this request.
+    pub(super) fn new(orders: &Orders, struck: bool) -> Self {
+        let number = |name| orders.number(name).filter(|_| struck);
+        let time = |name| orders.time(name).filter(|_| struck);
+        Self {
+            sse: orders.text("answer") == Some("sse"),
+            event_ids: orders.has("event-ids"),
+            prime: orders.has("prime"),
+            retry: orders.number("retry"),
+            cut: number("cut"),
+            finish: number("finish"),
+            cut_body: number("cut-body"),
+            drip_head: time("drip-head"),
+            drip_body: time("drip-body"),
+            bomb: number("bomb"),
+            endless: number("endless"),
+            answer_id: number("answer-id"),
+            drop_answer: orders.has("drop-answer") && struck,
+        }
+    }
+}
 
 /// The way back to the client for one request.
 pub(super) struct Response {

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 
-use super::faults::Shape;
 use super::gzip;
-use super::response::{Plain, Response};
+use super::response::{Plain, Response, Shape};
 use crate::server::lock;
 
 /// How many events are kept for a client that comes back for them.
