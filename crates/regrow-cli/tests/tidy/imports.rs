@@ -18,7 +18,8 @@ pub(crate) struct Import {
 pub(crate) fn map(architecture: &str) -> BTreeMap<String, BTreeSet<String>> {
     let lines = architecture.lines().filter_map(|line| line.strip_prefix("    ")?.split_once(": "));
     let mut map = BTreeMap::new();
-    for (krate, may) in lines.filter(|(krate, _)| krate.starts_with("regrow")) {
+    let is_name = |name: &str| name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
+    for (krate, may) in lines.filter(|(krate, _)| is_name(krate)) {
         let may = may.split([',', ' ']).filter(|name| name.starts_with("regrow")).map(str::to_owned);
         map.insert(krate.to_owned(), may.collect());
     }
