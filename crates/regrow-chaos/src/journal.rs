@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Reads the journal of the servers that share one `CHAOS_DIR`; each question reads the file anew.
+/// Reads the journal of the servers that share one `CHAOS_DIR`; each question reads the file again.
 #[derive(Clone, Debug)]
 pub struct Journal {
     dir: PathBuf,

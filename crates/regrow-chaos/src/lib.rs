@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `CHAOS` | the plan: items separated by commas or white space |
 //! | `CHAOS_DIR` | the folder of `journal` (evidence) and `control` (a later plan, read again at the start and for each request) |
-//! | `CHAOS_LIFE` | the longest life of a process, default `300s`; nothing lives for ever |
+//! | `CHAOS_LIFE` | the longest life of a process, default `300s`; nothing lives forever |
 //!
 //! # Plan items
 //!
@@ -41,7 +41,7 @@
 //! | `exit-after-calls` (`=1`) | exits 0 when so many tool calls are answered |
 //! | `no-ping`, `invalid-ping`, `silent-ping` | `ping` gets -32601, -32600, or no answer |
 //! | `tools=a\|b`, `drop-tool=a`, `extra-tool` (`=extra`) | offers only these tools, not that one, one more (repeatable) |
-//! | `announce` (`=0s`) | says `tools/list_changed` by itself so long after `notifications/initialized`, though nothing changed |
+//! | `announce` (`=0s`) | says `tools/list_changed` on its own so long after `notifications/initialized`, though nothing changed |
 //! | `page` (`=10`) | `tools/list` in pages of so many |
 //! | `ignore-eof`, `ignore-term` | lives on after the end of stdin, after SIGTERM (its helpers too) |
 //! | `finish-on-eof` | answers the calls in flight before it exits; without it, exits 0 at once |
@@ -76,16 +76,16 @@
 //! | `foreign-endpoint=PORT` | the `endpoint` event of HTTP+SSE names this port |
 //!
 //! The following strike requests; on their own all but notifications, GET, DELETE and OPTIONS. `on=tools/call|GET` names those that
-//! they strike (`on=tools/call#pay`: calls of one tool), `skip=2` lets the first two of these pass, `times=3` strikes three; counted anew after each change of the plan.
+//! they strike (`on=tools/call#pay`: calls of one tool), `skip=2` lets the first two of these pass, `times=3` strikes three; counting restarts with each change of the plan.
 //!
 //! | item (default value) | what happens |
 //! |---|---|
 //! | `status` (`=503`) | this status, and the request is not looked at; `body=` `text`, `rpc` (a JSON-RPC error with its id), `rpc-null`, `json`, `html`, `empty` |
-//! | `retry-after`, `retry-after-date` (`=1`) | with that status: come back in so many seconds, as a number or as a date |
+//! | `retry-after`, `retry-after-date` (`=1`) | with that status: retry after this many seconds, as a number or as a date |
 //! | `redirect` (`=same`) | 307 to `/moved`, or to the port that is named; what comes to `/moved` is served |
 //! | `swallow` | is read and never answered |
 //! | `drop-request`, `drop-answer` | the connection is closed before it runs, or after it without a byte |
-//! | `cut`, `finish` (`=0`) | a stream is cut, or ended in good order, after so many events; it goes on where it is resumed |
+//! | `cut`, `finish` (`=0`) | a stream is cut, or ended cleanly, after so many events; it goes on where it is resumed |
 //! | `cut-body` (`=10`) | the connection is closed after so many bytes of the body |
 //! | `drip-head`, `drip-body` (`=100ms`) | head or body byte by byte, with this pause after each |
 //! | `bomb` (`=1GB`) | a gzip body that unpacks to so much, 159 times its size |

@@ -27,7 +27,7 @@ pub(crate) fn bind_any() -> io::Result<TcpListener> {
     Err(io::ErrorKind::AddrInUse.into())
 }
 
-/// Listens on this port. The standard library sets `SO_REUSEADDR`, so connections of before are no hindrance.
+/// Listens on this port. The standard library sets `SO_REUSEADDR`, so earlier connections do not get in the way.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address)
 }

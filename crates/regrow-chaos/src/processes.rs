@@ -65,7 +65,7 @@ pub fn command_line(pid: u32) -> Vec<String> {
     String::from_utf8_lossy(&line).trim_end_matches('\0').split('\0').map(str::to_owned).collect()
 }
 
-/// Signals a process that descends from us. It may have ended by itself.
+/// Signals a process that descends from us. It may have ended on its own.
 pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, signal);

@@ -44,7 +44,7 @@ pub enum Fault {
     HalfClose,
     /// Nothing is forwarded, and nothing lost: it goes on when the fault is over.
     Stall,
-    /// After so many bytes from the server a connection is closed in good order.
+    /// After so many bytes from the server a connection is closed cleanly.
     Truncate(u64),
     /// The server's bytes come one by one, with this pause after each.
     Drip(Duration),

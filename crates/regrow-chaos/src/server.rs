@@ -237,7 +237,7 @@ impl Server {
         self.end("half-line-and-die", Death::Exit(1))
     }
 
-    /// The plan for this life as it stands now; the control file is read anew.
+    /// The plan for this life as it stands now; the control file is read again.
     fn orders(&self) -> Orders {
         let control = self.dir.as_ref().and_then(|dir| fs::read_to_string(dir.join("control")).ok());
         match Plan::parse(control.as_deref().unwrap_or_default()) {

@@ -76,7 +76,7 @@ pub struct Setup {
     pub near: Option<String>,
     /// The command of the misbehaving server, to which `--http ADDRESS` can be added.
     pub server: Vec<String>,
-    /// So many scenarios are played side by side.
+    /// How many scenarios are played side by side.
     pub jobs: usize,
     /// What the program is called in the report.
     pub name: String,

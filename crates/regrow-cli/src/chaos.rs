@@ -20,7 +20,7 @@ use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
 use crate::table::{print, wants_colour};
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
 
-/// How often what is under test is ended again, once we were told to end.
+/// How often what is under test is ended again, after a signal.
 const STOP_EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(options: Chaos) -> u8 {

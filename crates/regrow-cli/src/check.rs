@@ -21,7 +21,7 @@ use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, guard};
 use finding::{Finding, State};
 use progress::Progress;
 
-/// So many servers start at the same time: enough to be fast, few enough not to be what makes them slow.
+/// How many servers start at the same time: enough to be fast, few enough not to slow each other down.
 const SIDE_BY_SIDE: usize = 8;
 
 pub(crate) fn run(options: Check) -> u8 {

@@ -1,9 +1,9 @@
-//! One line on a terminal that is written anew. Nothing is shown where nobody watches.
+//! One line on a terminal that is rewritten. Nothing is shown where nobody watches.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-/// How often it is written anew when nothing happens, so that time is seen to pass.
+/// How often it is rewritten when nothing happens, so that time is seen to pass.
 pub(crate) const TICK: Duration = Duration::from_millis(200);
 /// It fits on every terminal.
 pub(crate) const WIDTH: usize = 78;

@@ -40,7 +40,7 @@ pub(crate) struct Announced {
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        // Whoever finds it without a lock removes it, too.
+        // Any process that finds it without a lock removes it, too.
         let _ = std::fs::remove_file(&self.path);
     }
 }

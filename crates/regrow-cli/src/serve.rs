@@ -160,7 +160,7 @@ impl Overseer {
         })
     }
 
-    /// Takes other configurations as they come, until we are told to end.
+    /// Takes other configurations as they come, until the first signal.
     async fn oversee(&mut self, gateway: &Gateway) {
         loop {
             tokio::select! {
@@ -174,7 +174,7 @@ impl Overseer {
         }
     }
 
-    /// Resolves when we are told to end once more.
+    /// Resolves with the next signal.
     async fn told_again(&mut self) {
         tokio::select! {
             biased;

@@ -30,7 +30,7 @@ impl Budget {
         self.charges.clear();
     }
 
-    /// How many more faults are borne before the connection parks.
+    /// Faults left before the connection parks.
     pub fn left(&self, now: Time) -> u32 {
         self.policy.charges.saturating_sub(self.spent(now))
     }

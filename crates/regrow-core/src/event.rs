@@ -16,9 +16,9 @@ pub enum Event {
     Begun(Epoch, Step),
     /// The attempt became a session.
     Connected(Epoch),
-    /// The attempt or session ended by itself, for this reason. Never sent for an epoch that was told to hang up.
+    /// The attempt or session ended on its own, for this reason. Never sent for an epoch that was told to hang up.
     Lost(Epoch, Fault),
-    /// Nothing is left of the epoch. How its process ended, where that was not in good order.
+    /// Nothing is left of the epoch. How its process ended, where that was not cleanly.
     Gone(Epoch, Option<Fault>),
     /// The last call in flight of a draining session ended.
     Drained(Epoch),
@@ -28,11 +28,11 @@ pub enum Event {
     Cancelled(Epoch, Time),
     /// A call's exchange ended in a way that makes us doubt the server.
     Doubted(Epoch),
-    /// Asking for a sign of life failed, for this reason.
+    /// A probe failed, for this reason.
     ProbeFailed(Epoch, Fault),
     /// The server answered the probe that it was sent at this time.
     ProbeAnswered(Epoch, Time),
-    /// The server does not know the probe (but answered, which is a sign of life).
+    /// The server does not know the probe (but answered, so it lives).
     ProbeRefused(Epoch),
     /// Somebody wants a fresh session.
     Reconnect(Orderer),
@@ -110,7 +110,7 @@ pub enum Patience {
 pub enum Effect {
     /// Start an attempt.
     Connect(Epoch),
-    /// Ask the server for a sign of life.
+    /// Probe the server.
     Probe(Epoch),
     /// Let no new call go to this session.
     Hold(Epoch),
@@ -151,15 +151,15 @@ pub enum Notice {
     Ready(Epoch),
     /// A session or attempt ended in a fault, with so many calls in flight.
     Fault(Epoch, Fault, usize),
-    /// A session was ended by the server in good order, and costs nothing.
+    /// A session was ended cleanly by the server, which is not counted against the restart budget.
     Retired(Epoch, Fault),
     /// A session is being ended because we want it so.
     Planned(Epoch, Manner),
-    /// A session that we ended did not end in good order; not counted against the restart budget.
+    /// A session that we ended did not end cleanly; that is not counted against the restart budget.
     Untidy(Epoch, Fault),
     /// A fault surfaced after we had decided to end the session; it counts.
     Late(Epoch, Fault),
-    /// The server is asked for a sign of life because a call got no answer.
+    /// The server is probed because a call timed out, or its connection has a problem.
     Doubted(Epoch),
     /// The next attempt starts after a pause.
     Backoff(Duration),

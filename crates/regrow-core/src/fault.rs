@@ -69,7 +69,7 @@ pub enum Fault {
         /// The capability's name in the handshake.
         name: String,
     },
-    /// The process ended by itself.
+    /// The process ended on its own.
     #[error("the server process exited with code {code}")]
     Exited {
         /// Its exit code.
@@ -87,7 +87,7 @@ pub enum Fault {
     /// The process lives but has closed its standard input.
     #[error("the server closed its input but is still running")]
     InputClosed,
-    /// The server gave no sign of life when asked for one.
+    /// The server did not answer a probe.
     #[error("the server did not respond for {}", seconds(*.after))]
     Silent {
         /// How long nothing was heard.
@@ -147,7 +147,7 @@ pub enum Fault {
         /// What was found there.
         found: String,
     },
-    /// The server no longer knows the session. That is the end of the session, in good order.
+    /// The server no longer knows the session. That is a clean end of the session.
     #[error("the server no longer knows the session")]
     SessionExpired {
         /// Whether the request that told us may have run all the same.
@@ -264,7 +264,7 @@ impl Fault {
             (Class::Orderly | Class::Death, Discovering) => (AtOnce, false),
             (Class::Orderly, Proven) => (AtOnce, false),
             (Class::Orderly, Greeting | Busy | Unproven) => (Retry, true),
-            // What else is in flight learns the same, each call by itself.
+            // What else is in flight learns the same, each call on its own.
             (Class::Expired, Busy | Proven) => (AtOnce, false),
             (Class::Expired, Discovering | Greeting | Unproven) => (Retry, true),
             (Class::Deferred, _) => (Retry, false),
@@ -491,7 +491,7 @@ pub enum Again {
 pub enum Reach {
     /// Its call alone. The server lives.
     Call,
-    /// Its call, and perhaps the server: it is asked for a sign of life.
+    /// Its call, and perhaps the server: it is probed.
     Doubt,
     /// The whole session, which is over.
     Session,
@@ -504,7 +504,7 @@ enum Class {
     Permanent,
     /// The server answered, in the other era.
     OtherEra,
-    /// The server ended in good order.
+    /// The server ended cleanly.
     Orderly,
     /// The process died.
     Death,

@@ -21,7 +21,7 @@ pub(crate) use loss::MissedCall;
 pub enum Admission {
     /// To the live session.
     Send(Epoch, CallId),
-    /// It waits for the next session; or its time was over before it came here, and it waits to be told so.
+    /// It waits for the next session; or its time was over before it came here, and it waits for its error.
     Wait(CallId),
 }
 

@@ -36,7 +36,7 @@ pub struct Lifecycle {
     probes: Option<u32>,
     /// Whether calls have made the next attempt come sooner.
     demanded: bool,
-    /// The newest epoch in which something was mended: a permanent fault of it may be one of before.
+    /// The newest epoch in which something was fixed: a permanent fault of it may be from before that.
     mended: Option<Epoch>,
     /// How the first start went so far; none once a session has been ready.
     first: Option<FirstStart>,
@@ -78,7 +78,7 @@ impl Lifecycle {
         self.epoch
     }
 
-    /// How many more faults are borne before the connection parks.
+    /// Faults left before the connection parks.
     pub fn budget_left(&self, now: Time) -> u32 {
         self.accounts.left(now)
     }
@@ -115,7 +115,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether the connection will park, or has, rather than start the next attempt by itself.
+    /// Whether the connection will park, or has, rather than start the next attempt on its own.
     pub fn parks(&self, now: Time) -> bool {
         match &self.state {
             State::Parked { .. } => true,
@@ -304,7 +304,7 @@ impl Lifecycle {
         effects
     }
 
-    /// Whether our own timer is so late that the machine must have slept. Whoever wakes first tells.
+    /// Whether our own timer is so late that the machine must have slept. The first timer that fires reports it.
     fn notice_sleep(&mut self, now: Time) -> bool {
         let slept = self.deadline().is_some_and(|deadline| now - deadline >= self.policy.clock_jump);
         if slept {
@@ -313,7 +313,7 @@ impl Lifecycle {
         slept
     }
 
-    /// What slept with the machine gets its time anew.
+    /// What slept with the machine gets its full time again.
     fn extend(&mut self, later: Time) -> Vec<Effect> {
         match &mut self.state {
             State::Connecting { deadline, .. } => *deadline = Some(later),

@@ -33,7 +33,7 @@ pub enum ToolSafety {
 }
 
 impl Nature {
-    /// Whether a client shakes hands with it.
+    /// Whether it is a client's handshake.
     pub fn is_handshake(self) -> bool {
         matches!(self, Nature::Greeting | Nature::Discovery)
     }

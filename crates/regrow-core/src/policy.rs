@@ -21,13 +21,13 @@ pub struct Policy {
     pub discover_timeout: Duration,
     /// How long a server that has never been ready is tried before its client is told why it does not start.
     pub first_start: FirstStartPolicy,
-    /// How long a call may take; progress starts it anew. `None`: as long as it likes.
+    /// How long a call may take; progress resets the timer. `None`: no limit.
     pub call_timeout: Option<Duration>,
     /// How long a call may take in all, whatever progress it reports or a person is asked.
     pub call_limit: Duration,
     /// How long calls may go on when a session is to be replaced.
     pub drain_timeout: Duration,
-    /// Ask for a sign of life after so long in which nothing was read. `None`: never.
+    /// Probe the server after this long without a message. `None`: never.
     pub idle_probe: Option<Duration>,
     /// How long a server may take to answer a probe.
     pub probe_timeout: Duration,
@@ -39,7 +39,7 @@ pub struct Policy {
     pub doubt_patience: Duration,
     /// Whether to probe while calls are in flight. Not on stdio: busy is not dead.
     pub probe_while_busy: bool,
-    /// During a call, ask for a sign of life after so long in which nothing was read; a server that has answered such a probe
+    /// During a call, probe the server after this long without a message; a server that has answered such a probe
     /// before and now stays silent for as long again is replaced. `None`: never.
     pub hang_timeout: Option<Duration>,
     /// How long a call that has not run yet waits while attempts to connect fail, if the server was healthy shortly before.
@@ -149,10 +149,10 @@ pub struct FirstStartPolicy {
     pub unreachable_for: Duration,
 }
 
-/// How many faults are borne.
+/// How many faults are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BudgetPolicy {
-    /// So many within the window are borne; one more parks.
+    /// This many within the window are allowed; one more parks.
     pub charges: u32,
     /// The sliding window.
     pub window: Duration,
@@ -189,7 +189,7 @@ pub enum Manner {
     Planned,
     /// Our client has left: it writes no more and waits for nothing, or does not read.
     ClientLeft,
-    /// We were told to end.
+    /// Regrow is shutting down.
     Told,
     /// The session has failed and calls are waiting.
     Failed,

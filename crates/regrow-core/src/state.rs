@@ -78,7 +78,7 @@ pub enum Watch {
         /// When to look whether something was read.
         look_at: Option<Time>,
     },
-    /// Asked for a sign of life.
+    /// Probed.
     Probed {
         /// When it was asked.
         since: Time,
@@ -105,7 +105,7 @@ pub enum Watch {
     },
     /// Silent, but spared for calls inside their deadlines.
     Spared {
-        /// When it was asked for a sign of life.
+        /// When it was probed.
         since: Time,
         /// When to look again.
         look_at: Time,

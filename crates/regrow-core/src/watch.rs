@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) enum Sign {
     /// Nothing to do until the next look.
     Wait(Watch),
-    /// Ask it for a sign of life.
+    /// Probe it.
     Ask(Watch),
     /// It gave none, and no call is a reason to wait for one.
     Silent,

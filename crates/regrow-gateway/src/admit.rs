@@ -26,7 +26,7 @@ impl<G: Upstream + Send + Sync + 'static> ClientHandle for G {}
 
 /// Lets clients in.
 pub trait Admit: Send + Sync + 'static {
-    /// A client comes. Everything that servers tell it by themselves goes into its inbox, with the call it belongs to where that is
+    /// A client comes. Everything that servers tell it on their own goes into its inbox, with the call it belongs to where that is
     /// known; [`regrow::Incoming::epoch`] is unique among all servers.
     fn admit(
         &self,

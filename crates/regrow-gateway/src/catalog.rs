@@ -96,7 +96,7 @@ impl Catalog {
         self.stale[list as usize] = Some(reason.into());
     }
 
-    /// The server was greeted anew. Lists that it no longer has go.
+    /// There is a new session. Lists that the server no longer has are dropped.
     pub(crate) fn greet(&mut self, welcome: &Welcome) {
         let said: Value = serde_json::from_slice(&welcome.result).unwrap_or_default();
         let member = |name: &str| said.get(name).filter(|value| !value.is_null()).cloned();

@@ -53,7 +53,7 @@ pub(crate) struct Client {
 
 #[derive(Default)]
 struct State {
-    /// How it greeted: its `initialize`, or `server/discover` in the name of whoever sent its first modern request.
+    /// How it greeted: its `initialize`, or `server/discover` in the name of the sender of its first modern request.
     greeting: Option<Frame>,
     /// It has said that it is ready to be told things.
     is_ready: bool,

@@ -1,6 +1,6 @@
 //! What several servers offer together, and what each thing is called there.
 //!
-//! A [`Directory`] is built anew from the servers' catalogs whenever one of them changes, and never changes itself.
+//! A [`Directory`] is rebuilt from the servers' catalogs whenever one of them changes, and never changes itself.
 //!
 //! **Names.** With one server everything is called what it is called there. With several, tools and prompts are called
 //! `server__tool`, of letters, digits, `_` and `-`, at most 64 long; other characters become `_`. What is too long is cut and ends in a

@@ -57,7 +57,7 @@ pub fn size(text: &str) -> Result<usize, String> {
     }
 }
 
-/// `N/SECONDS`: so many in so many seconds.
+/// `N/SECONDS`: N in this many seconds.
 pub fn budget(text: &str) -> Result<(u32, Duration), String> {
     let help = "write how many faults are allowed in how many seconds, such as 5/180";
     let (charges, seconds) = text.split_once('/').ok_or(help)?;

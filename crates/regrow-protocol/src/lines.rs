@@ -12,7 +12,7 @@ use crate::frame::{Salvage, Salvaged};
 pub struct LineReader {
     max_line: usize,
     buffer: BytesMut,
-    /// So many bytes at the start of the buffer hold no newline.
+    /// This many bytes at the start of the buffer hold no newline.
     scanned: usize,
     /// The line at the start of the buffer began before it, and is over the cap.
     discarding: Option<Discarded>,

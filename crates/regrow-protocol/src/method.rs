@@ -2,7 +2,7 @@
 
 /// The handshake of the legacy era.
 pub const INITIALIZE: &str = "initialize";
-/// Asks for a sign of life; legacy era.
+/// Probes the other side; legacy era.
 pub const PING: &str = "ping";
 /// Asks what the server is and can do; modern era.
 pub const SERVER_DISCOVER: &str = "server/discover";

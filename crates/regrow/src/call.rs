@@ -60,7 +60,7 @@ impl Reply for oneshot::Sender<Outcome> {
     }
 }
 
-/// Runs code of whoever uses the connection. If that panics, the owner must live on: the panic was reported already.
+/// Runs code of the connection's user. If it panics, the owner must go on: the panic was already reported.
 pub(crate) fn shielded(run: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(run));
 }

@@ -243,7 +243,7 @@ impl Connection {
         posted
     }
 
-    /// What the server sends by itself. Only the first caller gets it, and only where no other inbox was given.
+    /// What the server sends on its own. Only the first caller gets it, and only where no other inbox was given.
     ///
     /// `ping` is answered for the program. As long as nobody has called this, other requests of the server are refused.
     pub fn incoming(&self) -> Option<IncomingMessages> {

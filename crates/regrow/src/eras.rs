@@ -55,7 +55,7 @@ impl EraFile {
         let era = if modern { "modern" } else { "legacy" };
         self.change(|eras| {
             if eras.len() >= MAX_SERVERS {
-                eras.clear(); // They are found out anew as they are needed.
+                eras.clear(); // They are detected again when they are needed.
             }
             eras.insert(fingerprint(server), era.to_owned()).as_deref() != Some(era)
         });

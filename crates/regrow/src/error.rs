@@ -64,7 +64,7 @@ pub enum ErrorKind {
     Malformed,
     /// The connection was closed.
     Closed,
-    /// An HTTP status came in place of an answer.
+    /// An HTTP status came instead of a response.
     Refused,
     /// Client and server speak different eras of the protocol, and this has no counterpart in the other one.
     NotBridged(Gap),

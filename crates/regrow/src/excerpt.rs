@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// What a server wrote on standard error, to whoever keeps an excerpt of it.
+/// What a server wrote on standard error, for those who keep an excerpt of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said<'a> {
     /// A line, masked and escaped.

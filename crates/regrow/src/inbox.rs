@@ -1,4 +1,4 @@
-//! Where the messages go that a server sends by itself.
+//! Where the messages go that a server sends on its own.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -48,7 +48,7 @@ pub enum AutoReply {
     TooMany,
 }
 
-/// Takes what a server sends by itself, in the order in which it was sent. Nothing here may block.
+/// Takes what a server sends on its own, in the order in which it was sent. Nothing here may block.
 pub trait Inbox: Send + Sync + 'static {
     /// A message. Says whether it was taken; what was not is counted.
     fn take(&self, incoming: Incoming) -> bool;
@@ -151,7 +151,7 @@ impl Inbox for Queue {
     }
 }
 
-/// What a server sends by itself.
+/// What a server sends on its own.
 pub struct IncomingMessages {
     receiver: mpsc::Receiver<Box<Incoming>>,
     received: Arc<Notify>,

@@ -47,7 +47,7 @@
 //! ```
 //!
 //! - [`Connection::status`] is where it stands, [`Connection::notices`] what happens to it.
-//! - [`Connection::incoming`] is what the server sends by itself; [`Connection::respond`] answers its requests.
+//! - [`Connection::incoming`] is what the server sends on its own; [`Connection::respond`] answers its requests.
 //! - [`Connection::reconnect`] puts a fresh session in the place of this one, [`Connection::drain`] lets calls finish
 //!   and closes, [`Connection::close`] closes. A connection whose last handle is dropped closes, too.
 //! - A dropped request is cancelled.

@@ -110,7 +110,7 @@ pub struct Status {
     pub epoch: Epoch,
     /// Why the last session or attempt failed, if one ever did. Orders of an operator leave it as it is.
     pub last_fault: Option<Arc<Fault>>,
-    /// How many faults are still borne before it parks.
+    /// Faults left before it parks.
     pub budget_left: u32,
     /// How many calls are pending.
     pub pending: usize,

@@ -106,7 +106,7 @@ pub async fn relay(
         let read = std::pin::pin!(read(upstream, port, input));
         let gone = std::pin::pin!(port.relayed());
         tokio::select! {
-            biased; // One who writes and writes, and reads nothing, must not be served for ever.
+            biased; // A client that keeps writing and never reads must not be served forever.
             () = gone => return Ok(()),
             read = read => read,
         }

@@ -36,7 +36,7 @@ pub trait Transport: Send + Sync + 'static {
         false
     }
 
-    /// Resolves when something has changed that may mend a permanent fault, such as a credential. Asked anew each time.
+    /// Resolves when something has changed that may fix a permanent fault, such as a credential. Asked again each time.
     fn mended(&self) -> BoxFuture<()> {
         Box::pin(std::future::pending())
     }
@@ -89,17 +89,17 @@ pub trait Exchanges: Send + Sync + 'static {
         handler: Arc<dyn ExchangeHandler>,
     ) -> BoxFuture<Result<Receipt, Fault>>;
 
-    /// After the handshake: what a server says by itself, outside of every exchange. Stays with it, through drops of the
+    /// After the handshake: what a server says on its own, outside of every exchange. Stays with it, through drops of the
     /// stream, for as long as that works, and resolves when it does not.
     fn listen(self: Arc<Self>, handler: Arc<dyn ExchangeHandler>) -> BoxFuture<ListenEnd> {
-        let _ = handler; // Nothing comes by itself by default.
+        let _ = handler; // Nothing comes on its own by default.
         Box::pin(std::future::pending())
     }
 
     /// The server has forgotten the session, as a refusal showed: it needs no farewell.
     fn forgotten(&self) {}
 
-    /// Asks for a sign of life below the protocol: any answer at all.
+    /// Probes the server below the protocol: any answer will do.
     fn check_reachable(self: Arc<Self>) -> BoxFuture<Result<(), Fault>>;
 }
 
@@ -201,7 +201,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// How the leader ended, unless that was in good order: by itself with code 0, or of being asked by SIGTERM.
+    /// How the leader ended, unless cleanly: on its own with code 0, or after SIGTERM.
     pub fn disorder(&self) -> Option<&Fault> {
         self.fault.as_ref().filter(|fault| match fault {
             Fault::Exited { code } => *code != 0 && !self.termed,

@@ -55,7 +55,7 @@ pub(crate) enum Told {
     Wrong,
     /// The server's own error.
     Refused,
-    /// Regrow's word in place of an answer.
+    /// An error of Regrow instead of a response.
     Fault {
         /// What happened to the call.
         kind: Box<str>,

@@ -38,7 +38,7 @@ pub enum Promise {
     Unharmed,
     /// What it says about its own state is true.
     Status,
-    /// It ends when its client leaves or it is told to, and in good order.
+    /// It ends cleanly when its client leaves or on a signal.
     EndsClean,
 }
 
@@ -55,7 +55,7 @@ pub(crate) const PROMISES: [(Promise, &str); 12] = [
     (Promise::Flat, "memory, open files, threads and tasks do not grow"),
     (Promise::Unharmed, "a server that nothing is done to answers every call"),
     (Promise::Status, "what it says about its state is true"),
-    (Promise::EndsClean, "it ends in good order when its client leaves or it is told to"),
+    (Promise::EndsClean, "it ends cleanly when its client leaves or on a signal"),
 ];
 
 /// A broken promise.

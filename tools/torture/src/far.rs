@@ -92,8 +92,8 @@ impl Far {
         found
     }
 
-    /// Does it, for as long as the step says where it is mended by hand. Returns from when on recovery is measured: from
-    /// the blow, or from its end where it was mended by hand.
+    /// Does it, for as long as the step says where it is undone by hand. Returns from when on recovery is measured: from
+    /// the blow, or from its end where it was undone by hand.
     pub(crate) fn strike(&mut self, step: &Step, hand: &Hand) -> io::Result<Instant> {
         let began = Instant::now();
         match self.site {

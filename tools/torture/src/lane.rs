@@ -30,7 +30,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(4);
 pub(crate) const TIDY_LIMIT: Duration = Duration::from_secs(10);
 /// How often we ask whether it serves again.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// So many of these questions are open at a time.
+/// At most this many of these questions are open at a time.
 const MOST_QUESTIONS: usize = 50;
 /// No more broken promises are seen in the cycles of one lane; more would only repeat them.
 const MOST_BROKEN: usize = 50;
@@ -117,7 +117,7 @@ impl<'a> Lane<'a> {
         self.serves_again(Instant::now()); // So that there is somebody to hit. Whether it does is seen after the first blow.
         for step in plan {
             if self.hand.face.program().has_ended() {
-                self.breaks(Promise::Recovers, "the program under torture ended by itself".into());
+                self.breaks(Promise::Recovers, "the program under torture ended on its own".into());
                 return Ok(());
             }
             if self.hand.history.is_nearly_full() || !self.shared.take_cycle() || !self.cycle(&step)? {

@@ -78,7 +78,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// A connection that does not answer for so many seconds after a fault has not recovered
+    /// A connection that does not answer for this many seconds after a fault has not recovered
     #[arg(long, value_name = "SECONDS", default_value_t = 45)]
     pub patience: u64,
 }
@@ -118,7 +118,7 @@ pub(crate) struct Cycle {
     pub(crate) next: Habit,
     /// When, since the run began.
     pub(crate) at: Duration,
-    /// How long until a call was answered again: from the blow, or from its end where it was mended by hand.
+    /// How long until a call was answered again: from the blow, or from its end where it was undone by hand.
     pub(crate) recovery: Option<Duration>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     /// SIGKILL, and once more as soon as the next server has begun.
     KillTwice,
     Segv,
-    /// The server exits by itself during a call.
+    /// The server exits on its own during a call.
     Exit,
     /// SIGSTOP, and SIGCONT later.
     Pause,
@@ -84,11 +84,11 @@ pub(crate) struct Step {
     pub(crate) kind: Kind,
     /// How the server after it lives.
     pub(crate) habit: Habit,
-    /// How long it lasts, where it is mended by hand.
+    /// How long it lasts, where it is undone by hand.
     pub(crate) hold: Duration,
     /// A quiet time before it.
     pub(crate) pause: Duration,
-    /// So many calls at once just before it.
+    /// This many calls at once just before it.
     pub(crate) burst: u64,
     /// What else has to be chosen.
     pub(crate) chance: u64,

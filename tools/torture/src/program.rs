@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use regrow_chaos::processes;
 use rustix::process::Signal;
 
-/// So many of its last lines are kept, and of each so much.
+/// How many of its last lines are kept, and how much of each.
 const LOG_LINES: usize = 4000;
 const LOG_WIDTH: usize = 400;
 const GLANCE: Duration = Duration::from_millis(2);
@@ -99,7 +99,7 @@ fn follow(stderr: ChildStderr, log: &Mutex<VecDeque<String>>, mut hear: impl FnM
     }
 }
 
-/// Ends what may have ended by itself, which is as well.
+/// Ends what may have ended on its own, which is as well.
 fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();

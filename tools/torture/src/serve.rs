@@ -21,7 +21,7 @@ use regrow_chaos::fetch::{Request, Response, fetch};
 
 /// No exchange lasts longer.
 const LONGEST: Duration = Duration::from_secs(60);
-/// So long calls may go on when it is told to end.
+/// How long calls may go on after SIGTERM.
 const DRAIN: &str = "3s";
 
 /// A gateway that listens.

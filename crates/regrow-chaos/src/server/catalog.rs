@@ -80,7 +80,7 @@ const TOOLS: &[(&str, Safety, &str, &str)] = &[
         "uri:string",
         "Says that a resource has changed, if subscribed; returns how often it said so.",
     ),
-    ("unlisten", Acts, "", "Ends all listen streams in good order; returns how many."),
+    ("unlisten", Acts, "", "Ends all listen streams cleanly; returns how many."),
 ];
 
 impl Server {

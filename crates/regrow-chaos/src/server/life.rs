@@ -1,4 +1,4 @@
-//! The process itself: how it ends, whom it leaves behind, and that nothing of it lives for ever.
+//! The process itself: how it ends, whom it leaves behind, and that nothing of it lives forever.
 
 use std::env;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Where messages go: standard output behind one lock, an HTTP response, or whoever listens over HTTP.
+//! Where messages go: standard output behind one lock, an HTTP response, or those who listen over HTTP.
 
 use std::fs::{File, OpenOptions};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};

@@ -141,7 +141,7 @@ impl Server {
         Reply::Silence
     }
 
-    /// Ends all streams in good order; says how many there were.
+    /// Ends all streams cleanly; says how many there were.
     pub(super) fn end_streams(self: &Arc<Self>) -> usize {
         let streams = std::mem::take(&mut *lock(&self.listens));
         for stream in &streams {
@@ -150,14 +150,14 @@ impl Server {
         streams.len()
     }
 
-    /// Says that the list of tools has changed, to whoever the era lets us say it.
+    /// Says that the list of tools has changed, to those that the era allows.
     pub(super) fn say_tools_changed(&self, modern: bool) {
         self.publish(modern, "notifications/tools/list_changed", &json!({}), |wanted| {
             wanted["toolsListChanged"] == true
         });
     }
 
-    /// Says that a resource has changed, to whoever subscribed to it. Says how often it was said.
+    /// Says that a resource has changed, to its subscribers. Returns how often it was said.
     pub(super) fn say_resource_changed(&self, modern: bool, uri: &str) -> usize {
         if !modern && !lock(&self.subscriptions).contains(uri) {
             return 0;

@@ -120,7 +120,7 @@ impl Server {
         }
     }
 
-    /// Returns when the helper is in place, so that whoever sees our first answer can count on it.
+    /// Returns when the helper is in place, so that it is there when our first answer is seen.
     fn start_helper(&self, own_session: bool, holds_pipes: bool) {
         let pid = match life::start_helper(own_session, holds_pipes) {
             Ok(pid) => pid,

@@ -16,7 +16,7 @@ use crate::processes::{Stat, all, command_line, marked, signal, variable};
 
 /// A longer line is cut there, and is then no JSON.
 const LONGEST_LINE: u64 = 16 << 20;
-/// So many lines wait to be looked at; then the program waits for us.
+/// At most this many lines wait to be looked at; then the program waits for us.
 const LINES: usize = 4096;
 /// So much of what it says on standard error is kept.
 const STDERR_LINES: usize = 20;
@@ -129,7 +129,7 @@ impl Process {
     /// Writes a line. One that reads nothing is no reason for us to wait.
     pub(super) fn write(&mut self, line: String) {
         if let Some(stdin) = &self.stdin {
-            let _ = stdin.try_send(line); // Whoever does not take it gives no answer, which is what is judged.
+            let _ = stdin.try_send(line); // A program that does not take it does not answer, which is what is judged.
         }
     }
 
@@ -152,7 +152,7 @@ impl Process {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits for it to end by itself.
+    /// Waits for it to end on its own.
     pub(super) fn exit_within(&mut self, limit: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + limit;
         loop {

@@ -103,7 +103,7 @@ pub(super) static ALL: &[(Scenario, Story)] = &[
         "ignore-eof ignore-term helper=free",
         endings::stubborn,
     ),
-    scenario("retires", "19", "exits 0 by itself after every two calls", PIPES, "", deaths::retires),
+    scenario("retires", "19", "exits 0 on its own after every two calls", PIPES, "", deaths::retires),
     scenario("tool-errors", "20", "tools that fail, ten times", BOTH, "", pipes::tool_errors),
     scenario("changed-tools", "22", "offers another tool after a restart", BOTH, "", deaths::changed_tools),
     scenario("slow-start", "24", "4 s before its first byte", PIPES, "slow-start=4s", hangs::slow_start),

@@ -61,7 +61,7 @@ impl Site {
     /// Ends it with SIGKILL; it is dead on return.
     pub(super) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It may have ended by itself, which is as well.
+            // It may have ended on its own, which is as well.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,4 +1,4 @@
-//! Where a scenario is played: one program under test, one misbehaving server, and what was found out so far.
+//! Where a scenario is played: one program under test, one misbehaving server, and the findings so far.
 
 mod evidence;
 pub(super) mod judge;

@@ -35,7 +35,7 @@ fn waits(stage: &mut Stage<'_>, ticket: Ticket) {
 const AT_ONCE: Duration = Duration::from_secs(5);
 /// After a plain death, calls succeed again in this time.
 const SOON: Duration = Duration::from_secs(10);
-/// The same after a server that hung, which has to be found out first.
+/// The same after a server that hung, which has to be detected first.
 const LATER: Duration = Duration::from_secs(30);
 /// Evidence that must come at once on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ pub enum Group {
     Notices,
     /// Every request ends in time.
     Answers,
-    /// The connection works again by itself.
+    /// The connection works again on its own.
     Recovers,
     /// Nothing is executed twice.
     NeverTwice,

@@ -1,4 +1,4 @@
-//! Where the check stands, in one line on a terminal that is written anew as servers are done.
+//! Where the check stands, in one line on a terminal that is rewritten as servers are done.
 
 use std::time::{Duration, Instant};
 

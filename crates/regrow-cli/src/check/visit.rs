@@ -1,4 +1,4 @@
-//! A visit to one server: start it, shake hands, count its tools, end it.
+//! A visit to one server: start it, complete the handshake, count its tools, stop it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -84,7 +84,7 @@ impl Show {
         (call, key)
     }
 
-    /// So many such calls at once, which take no time.
+    /// This many such calls at once, which take no time.
     pub(super) fn writes(&mut self, count: usize) -> Vec<(Call, String)> {
         self.teller.say(Voice::Call, &format!("count, {count} times at once"));
         let call = |_| {
@@ -123,7 +123,7 @@ impl Show {
         answer
     }
 
-    /// Shows what a caller is told in place of an answer.
+    /// Shows what a caller is told instead of a response.
     pub(super) fn told(&self, answer: &Answer) {
         self.teller.say(Voice::Told, &answer.text);
     }
@@ -180,7 +180,7 @@ impl Show {
         from
     }
 
-    /// From now on, the server exits in good order after its next answer; or it does not.
+    /// From now on, the server exits cleanly after its next answer; or it does not.
     pub(super) fn let_server_retire(&mut self, retires: bool) -> usize {
         let from = self.stage.log_length();
         let plan = if retires { "exit-after-calls=1" } else { "" };

@@ -230,6 +230,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn send_signal(pid: u32, signal: Signal) -> Instant {
     let at = Instant::now();
-    processes::signal(pid, signal); // What is gone by itself shows in what follows.
+    processes::signal(pid, signal); // What is gone on its own shows in what follows.
     at
 }

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 /// The numbers of one demo. None is a constant: each is counted or timed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Summary {
-    /// How often the server was killed, by us or by its own hand.
+    /// How often the server was killed, by us or during its own call.
     pub(super) kills: usize,
     /// How often it hung.
     pub(super) hangs: usize,
     /// How often it was restarted as planned.
     pub(super) restarts: usize,
-    /// How often it ended in good order by itself.
+    /// How often it ended cleanly on its own.
     pub(super) retirements: usize,
     /// How many calls were made.
     pub(super) calls: usize,

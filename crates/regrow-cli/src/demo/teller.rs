@@ -24,7 +24,7 @@ pub(super) struct Teller {
 pub(super) enum Voice {
     Call,
     Answer,
-    /// What the caller is told in place of an answer.
+    /// What the caller is told instead of a response.
     Told,
     Signal,
     Regrow,

@@ -88,7 +88,7 @@ pub(super) async fn serve(
 
     tracing::info!("shutting down: no new calls; those in flight have {:?} to finish", options.drain_timeout);
     gateway.close();
-    let _ = stop.send(()); // Unless it has ended by itself.
+    let _ = stop.send(()); // Unless it has ended on its own.
     tokio::select! {
         biased;
         ended = timeout(options.drain_timeout, serving) => if ended.is_err() {

@@ -99,7 +99,7 @@ fn scenario_22_a_client_that_never_listed_is_told_nothing() {
 fn scenario_22_a_server_that_announces_changes_at_each_start_does_not_disturb() {
     for plan in ["announce", "announce=5ms", "announce=100ms"] {
         let mut client = Setup::plan(plan).connect();
-        client.wait_for(CHANGED); // In the first life it is handed on as it is.
+        client.wait_for(CHANGED); // In the first life it is forwarded as it is.
         client.request("tools/list", json!({}));
         for restarts in 1..=2 {
             kill_server(&mut client);

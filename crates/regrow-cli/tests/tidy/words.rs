@@ -3,7 +3,7 @@
 use crate::source::Source;
 
 /// What is not written, and what is written instead.
-const BANNED: [(&str, &str); 24] = [
+const BANNED: [(&str, &str); 33] = [
     ("for ever", "forever"),
     ("anew", "again"),
     ("in good order", "cleanly"),
@@ -23,11 +23,20 @@ const BANNED: [(&str, &str); 24] = [
     ("So many ", "At most N"),
     ("is found out", "is detected"),
     ("found out:", "detected:"),
-    ("out of order", "broken"),
+    ("is out of order", "is broken"),
     ("costs nothing", "is not counted"),
     ("what is wanted", "what is requested"),
     ("takes the place of", "replaces"),
     ("of no use", "useless, not valid"),
+    ("Whoever", "the caller, the client ..."),
+    ("sign of life", "probe, response"),
+    ("signs of life", "keep-alives"),
+    ("shake hands", "complete the handshake"),
+    ("shakes hands", "completes the handshake"),
+    ("so many seconds", "this many seconds"),
+    ("of before", "from before, out of date"),
+    ("keep the one that is meant", "keep one of them"),
+    ("told to end", "shutting down"),
 ];
 
 /// In string literals, which end up in errors, logs and help.

@@ -596,7 +596,7 @@ fn no_stopped_clock_keeps_a_call_beyond_its_limit() {
     ledger.admit(at(3000), AT_ONCE, Effect, MINUTE, 1, "b").expect("there is room");
     assert_eq!(ledger.deadline(), Some(at(3600)));
     assert_eq!(fates(&ledger.expire(at(3600))), [("a", Delivery::NotSent)]);
-    assert_eq!(ledger.deadline(), Some(at(3650)), "then the clock goes on by itself");
+    assert_eq!(ledger.deadline(), Some(at(3650)), "then the clock goes on on its own");
     assert_eq!(ledger.expire(at(3650)), []);
     assert_eq!(ledger.deadline(), Some(at(3710)), "the minute of b began to count");
 }

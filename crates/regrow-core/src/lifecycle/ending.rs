@@ -53,7 +53,7 @@ impl Lifecycle {
     }
 
     /// A fault that happened before our hangup reached the session, but was told after. It counts, even when
-    /// the session seemed to have ended in good order.
+    /// the session seemed to have ended cleanly.
     pub(super) fn lost_while_closing(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
         let verdict = fault.verdict(self.phase(pulse));
         if !verdict.charged {

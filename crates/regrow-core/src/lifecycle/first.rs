@@ -11,7 +11,7 @@ pub(super) struct FirstStart {
     began: Option<Time>,
     /// Whether an attempt has failed.
     has_failed: bool,
-    /// How many starts failed by themselves, rather than for want of a network.
+    /// How many starts failed on their own, rather than for want of a network.
     failed: u8,
 }
 

@@ -12,7 +12,7 @@ pub enum Output<R> {
     Step(Box<Transition>),
     /// Start an attempt.
     Connect(Epoch),
-    /// Ask the server for a sign of life.
+    /// Probe the server.
     Probe(Epoch),
     /// End the session or attempt, at this pace. No new call goes to it.
     Hangup(Epoch, Manner, Ladder),
@@ -73,7 +73,7 @@ pub enum FailureKind {
     Overloaded,
     /// The connection was closed.
     Closed,
-    /// An HTTP status came in place of a response.
+    /// An HTTP status came instead of a response.
     Refused,
 }
 

@@ -23,7 +23,7 @@ enum Phase {
     Rest,
     Due(Instant),
     Running {
-        /// Something changed meanwhile: what comes may be of before.
+        /// Something changed meanwhile: what comes may be out of date.
         again: bool,
     },
 }

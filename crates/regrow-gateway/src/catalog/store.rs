@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::Catalog;
 use folder::Folder;
 
-/// So many catalogs may wait to be written.
+/// At most this many catalogs wait to be written.
 const MAX_WAITING: usize = 1000;
 
 /// A folder with a file for each server, named by a hash.

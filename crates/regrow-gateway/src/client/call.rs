@@ -82,7 +82,7 @@ impl Reply for Call {
     fn end(self: Box<Self>, outcome: Outcome) {
         let Call { request, server, client, then, span, timer, in_use, permit } = *self;
         let client = client.upgrade();
-        // Before the client is told: whoever has the answer finds the call counted, and can ask for its task.
+        // Before the client is told: a client that has the answer finds the call counted, and can ask for its task.
         if let Some(timer) = timer {
             let ending = Ending::of(&outcome);
             timer.end(ending);

@@ -30,7 +30,7 @@ impl Client {
             state.greeting = Some(request.frame.clone());
             std::mem::take(&mut state.upstreams)
         };
-        drop(upstreams); // Whoever greets again begins anew.
+        drop(upstreams); // A client that greets again starts over.
         self.when_known(move |client| {
             let params: Value = parsed(request.frame.params());
             let asked = params["protocolVersion"].as_str().filter(|asked| version::LEGACY.contains(asked));

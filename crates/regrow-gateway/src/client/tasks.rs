@@ -11,7 +11,7 @@ use super::greeting::parsed;
 use crate::answers;
 use crate::server::Key;
 
-/// So many of a client's tasks are remembered, the newest.
+/// At most this many of a client's tasks are remembered, the newest.
 const MAX_TASKS: usize = 1024;
 
 /// At which server the tasks of a client run.

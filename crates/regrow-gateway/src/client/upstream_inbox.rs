@@ -1,4 +1,4 @@
-//! What one server tells one client by itself.
+//! What one server tells one client on its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

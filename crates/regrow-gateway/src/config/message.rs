@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-/// So many problems are shown; the rest is counted.
+/// At most this many problems are shown; the rest is counted.
 const SHOWN: usize = 50;
 
 /// Where something stands in a file. Lines and columns count from one; 0 is the file as a whole.

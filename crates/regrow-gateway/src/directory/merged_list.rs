@@ -95,7 +95,7 @@ impl MergedList {
         Ok(Page { items: [b"[", text, b"]"].concat().into(), next })
     }
 
-    /// Where to go on. If the list has changed meanwhile, its reader is told so and reads it again; until then it goes on behind
+    /// Where to go on. If the list has changed meanwhile, its reader gets an error and reads it again; until then it goes on behind
     /// the same item, or at the same place where that is gone. To refuse would make lists fail while servers start.
     fn after(&self, cursor: Cursor) -> usize {
         let is_last = |position: usize| self.items.get(position).is_some_and(|item| item.1 == cursor.last);

@@ -1,6 +1,6 @@
 //! Whether a URI may come from a template (RFC 6570), told in bounded time.
 
-/// So many steps may go into one server's templates; then none matches.
+/// At most this many steps may go into one server's templates; then none matches.
 const STEPS: u32 = 1_000_000;
 /// Longer URIs match none,
 const MAX_URI: usize = 4096;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Arrival, Gate, Limits};
 
-/// The way to one server. `K` is how whoever waits is known.
+/// The way to one server. `K` identifies a waiting call.
 pub struct Limiter<K> {
     /// None where nothing ever has to wait.
     inner: Option<Arc<Inner<K>>>,
@@ -207,14 +207,14 @@ impl<K: Send + 'static> Exit for Inner<K> {
     fn leave(&self) {
         let mut state = self.state();
         state.gate.leave();
-        // Let in by the task: whoever ends a call may hold locks of its own, and one end may cause many.
+        // Let in by the task: the code that ends a call may hold locks of its own, and one end may cause many.
         if state.is_watched {
             self.changed.notify_one();
         }
     }
 }
 
-/// Code of whoever waits. If it panics, the others must not wait for ever: the panic was reported already.
+/// Runs code of a waiting caller. If it panics, the others must not wait forever: the panic was already reported.
 fn tell(then: Then, end: Result<Permit, Turned>) {
     let _ = catch_unwind(AssertUnwindSafe(|| then(end)));
 }

@@ -17,7 +17,7 @@ pub struct Changes {
     pub added: Vec<String>,
     /// They are gone.
     pub removed: Vec<String>,
-    /// They are described differently, and start anew.
+    /// Their description has changed, and they are restarted.
     pub changed: Vec<String>,
     /// They go on as if nothing had happened.
     pub kept: usize,

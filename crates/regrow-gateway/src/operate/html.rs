@@ -12,7 +12,7 @@ table{border-collapse:collapse}th,td{padding:.2em .9em .2em 0;text-align:left;ve
 td.number,th.number{text-align:right}.ready{color:#2a8a3a}.bad{color:#c5332b}.quiet{opacity:.65}\
 pre{margin:.2em 0 .8em;white-space:pre-wrap}";
 
-/// The whole page. It loads itself anew every five seconds.
+/// The whole page. It reloads every five seconds.
 pub(super) fn page(overview: &Overview) -> String {
     let mut page = String::new();
     write(&mut page, overview).expect("a string takes everything");

@@ -69,7 +69,7 @@ pub struct ServerReport {
     /// Its process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// How many faults are still borne before it parks.
+    /// Faults left before it parks.
     pub budget_left: u32,
     /// Why the last session or attempt failed, if one ever did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,7 +163,7 @@ pub struct FaultReport {
     pub http_status: Option<u16>,
 }
 
-/// So many calls ended in this way.
+/// How many calls ended in this way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CallReport {

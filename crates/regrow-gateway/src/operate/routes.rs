@@ -1,6 +1,6 @@
 //! What an operator sees and orders, over HTTP.
 //!
-//! Whoever mounts these routes guards them: who may ask, and from where. [`Authorized`] tells what was found out.
+//! The code that mounts these routes guards them: who may ask, and from where. [`Authorized`] carries the result.
 
 mod admin;
 mod answer;
@@ -74,7 +74,7 @@ async fn readyz(State(operate): Operator, RawQuery(query): RawQuery, request: Re
     }
 }
 
-/// Leads a browser to the status. A client that has forgotten the path is told so.
+/// Leads a browser to the status. A client that has forgotten the path gets an error.
 async fn front(method: Method, headers: HeaderMap) -> Response {
     if [Method::GET, Method::HEAD].contains(&method) && is_browser(&headers) {
         return elsewhere("status");

@@ -1,4 +1,4 @@
-//! What the server sends by itself, and whom of the clients it concerns.
+//! What the server sends on its own, and whom of the clients it concerns.
 
 use std::sync::{Arc, Weak};
 

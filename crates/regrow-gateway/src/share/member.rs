@@ -10,7 +10,7 @@ use regrow_protocol::frame::{Frame, RawId};
 
 /// So much is told to a client that has no room any more, before it is dropped: it may just be reading a large answer.
 const MAX_BEHIND: usize = 16 << 20;
-/// So many of its requests may wait for what is settled for all.
+/// At most this many of its requests wait for what is settled for all.
 const MAX_WAITING: usize = 1024;
 
 /// A request that waits for what is settled for all clients together.
@@ -38,7 +38,7 @@ struct State {
     is_over: bool,
 }
 
-/// Whoever takes it out answers it, so it ends once.
+/// The task that takes it out answers it, so it ends once.
 pub(super) struct Waiting {
     /// As the client knows it.
     id: RawId,

@@ -11,7 +11,7 @@ pub(super) struct Setting<V, W> {
     asked: Option<(V, Vec<W>)>,
     /// Who waits for what is asked next.
     later: Vec<W>,
-    /// The last question failed. It is not put again by itself: who is not there would be asked in a circle.
+    /// The last question failed. It is not repeated automatically: an absent server would be asked in a loop.
     failed: bool,
 }
 
@@ -48,7 +48,7 @@ impl<V: Copy + PartialEq, W> Setting<V, W> {
         Some((asked, waited))
     }
 
-    /// Looks at what is wanted now, after an answer.
+    /// Compares what clients want with what the server has, after an answer.
     pub(super) fn next(&mut self, wanted: Option<V>) -> Next<V, W> {
         if self.asked.is_some() {
             return Next { ask: None, settled: vec![] }; // Looked at again when it has answered.
@@ -125,7 +125,7 @@ mod tests {
         let mut setting = Setting::default();
         setting.want(Some(1), Some("a"));
         assert_eq!(setting.answered(false), Some((1, vec!["a"])));
-        assert_eq!(setting.next(Some(1)), settled(&[]), "not by itself");
+        assert_eq!(setting.next(Some(1)), settled(&[]), "not on its own");
         assert_eq!(setting.want(Some(1), None), settled(&[]), "nor if nobody waits for it");
         assert_eq!(setting.want(Some(1), Some("b")), ask(1));
         assert_eq!(Setting::<u32, ()>::default().answered(true), None);

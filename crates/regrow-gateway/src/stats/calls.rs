@@ -14,7 +14,7 @@ pub struct Ending {
     delivery: Delivery,
 }
 
-/// So many calls ended in this way.
+/// How many calls ended in this way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallCount {
     /// What happened: `answered`, `tool-error`, `rpc-error`, `cancelled`, or the kind of a failure.

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use humantime::format_rfc3339_millis;
 use regrow::{Excerpt, Said};
 
-/// So many notices are kept, and so many of what the server says, on standard error or as log messages: if it says much, that
+/// How many notices are kept, and how many lines of the server, on standard error or as log messages: if it says much, that
 /// drives no notice out.
 const NOTICES: usize = 200;
 const SAID: usize = 100;

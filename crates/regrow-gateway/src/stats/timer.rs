@@ -21,7 +21,7 @@ impl CallTimer {
         CallTimer { stats, began: Instant::now(), has_ended: false }
     }
 
-    /// The call ended like this. Call it before the client gets the answer: then whoever has the answer finds the call counted.
+    /// The call ended like this. Call it before the client gets the answer: then a client that has the answer finds the call counted.
     pub fn end(mut self, ending: Ending) {
         self.has_ended = true;
         self.stats.latency.record(self.began.elapsed());

@@ -124,7 +124,7 @@ impl Cut {
     }
 }
 
-/// Digits only; more than fit are as good as for ever.
+/// Digits only; more than fit count as forever.
 fn milliseconds(value: &str) -> Option<Duration> {
     let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| Duration::from_millis(value.parse().unwrap_or(u64::MAX)))

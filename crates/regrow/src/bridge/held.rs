@@ -36,7 +36,7 @@ pub(super) struct Held {
 enum Patience {
     /// A handshake waits on for as long as it may take: a client that is refused there gives up its server.
     Waits,
-    /// Everything else is told so.
+    /// Everything else gets an error.
     Fails,
 }
 
@@ -75,7 +75,7 @@ enum Next {
 enum Taken {
     /// It waits for a question that is open.
     Waits,
-    /// It waits, and the server must be asked, in the name of whoever sent this.
+    /// It waits, and the server must be asked, in the name of its sender.
     Asks(Frame, Patience),
     /// There was no room.
     Refused(Request),
@@ -168,7 +168,7 @@ impl Bridge {
         }
     }
 
-    /// Has the connection greet the server, in the name of whoever sent this.
+    /// Has the connection greet the server, in the name of its sender.
     fn ask(&self, first: &Frame, patience: Patience) {
         // A legacy client says who it is in its greeting alone.
         if first.method() == Some(method::INITIALIZE) || hello::speaks(first) == Speaks::Modern {

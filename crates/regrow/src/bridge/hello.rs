@@ -19,12 +19,12 @@ pub(super) fn speaks(request: &Frame) -> Speaks {
     }
 }
 
-/// A legacy client may ask for a sign of life before it says who it is.
+/// A legacy client may send a ping before it says who it is.
 pub(super) fn is_early_ping(request: &Frame) -> bool {
     request.method() == Some(method::PING) && speaks(request) == Speaks::Legacy
 }
 
-/// Keeps in mind which era the client lives in. One that tries the modern one first and then shakes hands is a
+/// Keeps in mind which era the client lives in. One that tries the modern one first and then sends a handshake is a
 /// legacy client.
 pub(super) fn note(state: &mut State, request: &Frame) {
     let greets = request.method() == Some(method::INITIALIZE);

@@ -78,7 +78,7 @@ impl Listening {
         self.last
     }
 
-    /// Sees to it that a stream tells of what is wanted. One is opened at a time.
+    /// Opens a stream for what is subscribed to. One is opened at a time.
     pub(super) fn renew(&mut self) -> Todo {
         let mut todo = Todo::default();
         if self.opening.is_some() {

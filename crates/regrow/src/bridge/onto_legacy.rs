@@ -76,7 +76,7 @@ impl Bridge {
         self.pass(Request::new(words::request(&id, method, params), id, reply));
     }
 
-    /// What a legacy server sends by itself, for a modern client.
+    /// What a legacy server sends on its own, for a modern client.
     pub(super) fn take_from_legacy(&self, incoming: Incoming) -> bool {
         let frame = &incoming.frame;
         match frame.kind() {

@@ -77,7 +77,7 @@ impl Bridge {
         }
     }
 
-    /// What a modern server sends by itself, for a legacy client.
+    /// What a modern server sends on its own, for a legacy client.
     pub(super) fn take_from_modern(&self, incoming: Incoming) -> bool {
         let frame = &incoming.frame;
         let (Kind::Notification { method }, Some(id)) = (frame.kind(), frame.subscription_id()) else {

@@ -18,7 +18,7 @@ use crate::error::{CallError, ErrorKind, Gap};
 
 /// A stream has no deadline, but who subscribes has.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(30);
-/// A server that ends a stream in good order is not asked for the next one at once.
+/// A server that ends a stream cleanly is not asked for the next one at once.
 const REOPENED_AFTER: Duration = Duration::from_secs(5);
 
 impl Bridge {

@@ -121,7 +121,7 @@ impl Builder {
         self
     }
 
-    /// Relays for a client that greets the server itself. What the server sends by itself goes to this inbox.
+    /// Relays for a client that greets the server itself. What the server sends on its own goes to this inbox.
     pub fn relay_to(mut self, inbox: Arc<dyn Inbox>) -> Builder {
         self.inbox = Some(inbox);
         self.greets = false;

@@ -17,7 +17,7 @@ use super::shared::Shared;
 use crate::call::Outcome;
 use crate::inbox::Incoming;
 
-/// Changes may have been missed while nothing was heard of what the server says by itself.
+/// Changes may have been missed while nothing was heard of what the server says on its own.
 pub(crate) async fn catch_up(shared: Arc<Shared>, epoch: Epoch) {
     let seen = shared.lock().memory.seen().clone();
     if !seen.is_empty() && keep_changes_back(&shared, epoch) {
@@ -99,7 +99,7 @@ impl Comparison {
         unread
     }
 
-    /// The client may have listed again by itself.
+    /// The client may have listed again on its own.
     fn catch_up(&mut self, list: List) {
         let seen = self.shared.lock().memory.seen().get(&list).cloned();
         if let Some(seen) = seen

@@ -169,7 +169,7 @@ impl EraKnowledge {
         Some(hello)
     }
 
-    /// What was found out is wrong: the server is asked again. A guess is taken back by itself.
+    /// The detected era is wrong: the server is asked again. A guess is dropped without asking.
     pub(crate) fn ask_again(&mut self, hello: Hello) {
         if !self.is_guess() {
             self.guess = Guess::Over;

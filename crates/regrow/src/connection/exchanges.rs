@@ -37,7 +37,7 @@ pub(crate) struct ExchangeSet {
     pub(crate) ended: Arc<Notify>,
     /// Whether the server still knows the session is being asked; becomes the answer.
     pub(crate) asking: Option<watch::Receiver<Option<bool>>>,
-    /// Whether what is heard is a sign of life of the server that we have: not once it has forgotten the session.
+    /// Whether what is heard shows that the server of this session lives: not once it has forgotten the session.
     pub(crate) counts: Arc<AtomicBool>,
 }
 

@@ -63,7 +63,7 @@ fn likely_era(shared: &Shared, hello: &Hello) -> Era {
     recalled.unwrap_or_default()
 }
 
-/// A guess may be wrong: then we ask. What was found out is remembered.
+/// A guess may be wrong: then we ask. The detected era is remembered.
 fn look_again(shared: &Shared, greeted: Greeted) -> Greeted {
     use Fault::{HandshakeRefused, NotMcp, Status, WrongEra};
     let mut state = shared.lock();
@@ -92,7 +92,7 @@ fn look_again(shared: &Shared, greeted: Greeted) -> Greeted {
     greeted.map_err(|fault| fault.map(not_mcp))
 }
 
-/// A refusal in place of a handshake: whoever answers there does not speak the protocol.
+/// A refusal instead of a handshake: the server does not speak the protocol.
 fn not_mcp(fault: Fault) -> Fault {
     match fault {
         Fault::Status { code: code @ ..500, said } => Fault::NotMcp { found: format!("HTTP {code}{said}") },
@@ -124,7 +124,7 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
                     Some(_) => refused(shared, &answer),
                 }));
             };
-            // In that revision there is no handshake: whoever agrees to it means its own era.
+            // In that revision there is no handshake: a server that agrees to it means its own era.
             if now.version == MODERN && agreed.is_none() && become_modern(shared, &params) {
                 return Err(Some(Fault::WrongEra));
             }
@@ -141,7 +141,7 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
         }
         Greeting::Modern { meta } => {
             let answer = discover(shared, epoch, &enveloped(&meta)).await?;
-            // Any answer is a sign of life; a server that no longer speaks the client's version is of no use.
+            // Any answer shows that it lives; a server that no longer speaks the client's version is useless.
             let changed = Fault::VersionChanged { was: MODERN.into(), is: "another revision".into() };
             match answer.error_code() {
                 // Not a word of the modern era.
@@ -174,7 +174,7 @@ async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Greeted {
     shared.lock().memory.era.greeting = Greeting::Asked(hello.clone());
     shared.notify(Event::Begun(epoch, Step::Discovering));
     let era = match ask_twice(shared, epoch, &enveloped(&meta)).await {
-        // Whoever knows only the legacy era need not know what a message of the other is.
+        // A server that knows only the legacy era need not know what a message of the other is.
         Some(Err(Some(Fault::Status { code: ..500, .. }))) => Greeting::legacy(&hello),
         Some(Err(fault)) => {
             // A process that dies of the question tells its era. An exchange that fails tells nothing.

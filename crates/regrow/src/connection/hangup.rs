@@ -11,7 +11,7 @@ use super::events::OwnerEvent;
 use super::exchanges::ExchangeSet;
 use super::shared::Shared;
 
-/// What the helpers of a stubborn server get to end by themselves.
+/// What the helpers of a stubborn server get to end on their own.
 const MOMENT: Duration = Duration::from_millis(100);
 /// How long the reader of an ended process may take to read what is left.
 const READER_ENDS: Duration = Duration::from_secs(1);

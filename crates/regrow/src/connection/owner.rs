@@ -252,10 +252,10 @@ impl Owner {
     }
 }
 
-/// Who says that it is mended again and again is heard once in so long.
+/// Repeated reports that it is fixed are heard once in this time.
 const MENDED_AGAIN: Duration = Duration::from_secs(1);
 
-/// Tells when something has changed that may mend a permanent fault.
+/// Tells when something has changed that may fix a permanent fault.
 async fn mending(shared: Arc<Shared>, transport: Arc<dyn Transport>) {
     loop {
         transport.mended().await;

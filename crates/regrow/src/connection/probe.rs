@@ -1,4 +1,4 @@
-//! Asking a server for a sign of life.
+//! Probes a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::within::within;
 /// A server that does not answer the question may still show life below the protocol.
 const CHECK_AFTER: Duration = Duration::from_secs(2);
 
-/// How an attempt to get a sign of life ended.
+/// How a probe ended.
 enum ProbeResult {
     Answer,
     Refusal,
@@ -28,7 +28,7 @@ enum ProbeResult {
     Fault(Fault),
 }
 
-/// Asks the server for a sign of life. Whatever it answers is one; the reader has heard it. `now`: when this was decided.
+/// Probes the server. Any answer will do; the reader has heard it. `now`: when this was decided.
 pub(crate) async fn probe(shared: Arc<Shared>, epoch: Epoch, now: Time) {
     let exchanges = shared.lock().exchanges(epoch).map(|set| set.exchanges.clone());
     let asked = ask(&shared, epoch);

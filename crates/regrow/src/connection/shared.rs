@@ -262,7 +262,7 @@ impl Shared {
         };
         match carried.await {
             Ok(Err(fault)) => Err(fault),
-            Ok(Ok(_)) | Err(_) => Ok(()), // Or the session is gone, and whoever ended it tells why.
+            Ok(Ok(_)) | Err(_) => Ok(()), // Or the session is gone, and its end is reported with the reason.
         }
     }
 

@@ -84,7 +84,7 @@ pub struct Http {
     older: Arc<AtomicBool>,
 }
 
-/// What is borne of a server at most. A call's own deadline stands above all of these.
+/// Limits for a server. A call's own deadline takes precedence over all of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

@@ -142,7 +142,7 @@ impl Transport for Echo {
     }
 }
 
-/// A process that never ends by itself.
+/// A process that never ends on its own.
 struct Lasting;
 
 impl Process for Lasting {

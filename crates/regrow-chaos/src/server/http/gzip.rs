@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// How much is handed on at once.
+/// How much is written at once.
 const PIECE: usize = 16 * 1024;
 /// The longest run that one code of the format stands for.
 const LONGEST_RUN: u64 = 258;

@@ -40,7 +40,7 @@ impl Server {
                 if let Some(session) = session {
                     session.listen_on(Some(Arc::clone(&stream)));
                 }
-                stream.begin(); // Whoever sees this misses nothing from now on.
+                stream.begin(); // A client that sees this misses nothing from now on.
                 (stream, 0)
             }
         };

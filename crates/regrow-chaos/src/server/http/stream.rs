@@ -121,7 +121,7 @@ impl Stream {
         });
     }
 
-    /// Ends it in good order, without an answer.
+    /// Ends it cleanly, without an answer.
     pub(in crate::server) fn give_up(&self) {
         if self.endless {
             return;

@@ -99,7 +99,7 @@ impl Driver for Lines {
         }
     }
 
-    /// The client was told the deadline, and gives up by itself.
+    /// The client was told the deadline, and gives up on its own.
     fn give_up(&mut self, _ticket: Ticket) {}
 
     fn leave(&mut self) {

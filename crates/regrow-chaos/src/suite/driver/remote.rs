@@ -184,7 +184,7 @@ impl Driver for Remote {
         self.post(None, json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
     }
 
-    /// A server is told to end by a signal.
+    /// A server is ended by a signal.
     fn leave(&mut self) {
         self.process.close_input();
         signal(self.process.pid(), Signal::TERM);

@@ -8,7 +8,7 @@ use crate::suite::verdict::{Group, Verdict};
 
 /// From the end of our part to the end of the program, and of all that it started.
 pub(super) const LEAVE: Duration = Duration::from_secs(10);
-/// What the program left has so long to go by itself.
+/// What the program left has so long to go on its own.
 const REST: Duration = Duration::from_secs(3);
 
 impl Stage<'_> {

@@ -141,7 +141,7 @@ impl Stage<'_> {
         self.find(Group::NeverTwice, "a call that was made once ran at most once", verdict);
     }
 
-    /// Notices: the program knows by itself that its server is gone.
+    /// Notices: the program knows on its own that its server is gone.
     pub(in crate::suite) fn notices(&mut self) {
         let mut last = String::new();
         let noticed = self.wait(NOTICE, |stage| {
@@ -154,7 +154,7 @@ impl Stage<'_> {
         let verdict = match (noticed, &*last) {
             (true, _) => Verdict::Pass,
             (false, "unknown") => {
-                Verdict::NotApplicable("it shows no status, and did nothing by itself".into())
+                Verdict::NotApplicable("it shows no status, and did nothing on its own".into())
             }
             (false, "") => Verdict::Fail("it gave no status".into()),
             (false, _) => Verdict::Fail(format!(

@@ -104,7 +104,7 @@ pub(crate) fn tool_errors(stage: &mut Stage<'_>) -> Step {
     let sessions = stage.journal.requests("initialize");
     stage.recovers(SOON);
     let again = stage.new_lives() > 0 || stage.journal.requests("initialize") > sessions;
-    let verdict = Verdict::of(!again, || "the connection was made anew".to_owned());
+    let verdict = Verdict::of(!again, || "the connection was replaced".to_owned());
     stage.find(Group::Recovers, "a tool's failure costs no connection", verdict);
     Ok(())
 }

@@ -35,7 +35,7 @@ impl Folder {
         let mut bytes = vec![];
         (&file).take(if is_ours { MAX_BYTES } else { 0 }).read_to_end(&mut bytes).ok()?;
         if let Err(error) = file.set_modified(now) {
-            // It is then removed after 90 days although it is used, and written anew.
+            // It is then removed after 90 days although it is used, and written again.
             tracing::debug!(path = %self.path.display(), %error, "a cached catalog could not be marked as used");
         }
         Some(bytes)

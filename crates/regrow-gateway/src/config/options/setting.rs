@@ -38,7 +38,7 @@ impl Setting<'_> {
         units::size(self.text().ok_or("write it in quotes with a unit, such as \"64MiB\"")?)
     }
 
-    /// So many in so many seconds.
+    /// This many in this many seconds.
     pub(super) fn pace(&self) -> Meaning<(u32, Duration)> {
         units::budget(self.text().ok_or("write how many in how many seconds in quotes, such as \"5/180\"")?)
     }

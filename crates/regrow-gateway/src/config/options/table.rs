@@ -27,7 +27,7 @@ pub enum Kind {
     Limit,
     /// `"64MiB"`.
     Size,
-    /// `"5/180"`: so many in so many seconds.
+    /// `"5/180"`: this many in this many seconds.
     Pace,
     /// The same, or `"none"`.
     PaceOrNone,

@@ -59,7 +59,7 @@ impl Bound {
     }
 
     /// Serves until `shutdown` resolves, and then as long as answers need, within their limit. Nobody is left without an answer
-    /// before `gone` resolves, which is polled when the answers are there: until then whoever comes is told that this is the end.
+    /// before `gone` resolves, which is polled when the answers are there: until then new requests are refused.
     ///
     /// `more` are the operator's pages: the same guards stand before them, and `/livez` and `/readyz` need no token.
     pub async fn serve(

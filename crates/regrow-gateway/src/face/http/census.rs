@@ -1,4 +1,4 @@
-//! How many of what there are on the HTTP face, for whoever watches it.
+//! How many of each thing there are on the HTTP face, for the metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! What the operator decides about the HTTP face, and what is borne of clients at most.
+//! What the operator decides about the HTTP face, and the limits for clients.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::config::Secret;
 pub struct Options {
     /// Where it listens.
     pub addresses: Vec<SocketAddr>,
-    /// The bearer tokens that are accepted: whoever knows the one at index n is [`Principal`](crate::admit::Principal) n. Without any,
+    /// The bearer tokens that are accepted: a client with the one at index n is [`Principal`](crate::admit::Principal) n. Without any,
     /// everybody is principal 0.
     pub tokens: Vec<Secret>,
     /// Whether it may listen beyond loopback without a token.
@@ -28,7 +28,7 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// How failed tool calls are told.
     pub style: ErrorStyle,
-    /// What is borne of clients.
+    /// The limits for clients.
     pub limits: Limits,
 }
 
@@ -41,7 +41,7 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
-/// What is borne of clients at most. Whatever is over is refused and told so.
+/// The limits for clients. What is over them is refused with an error.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections at a time.
@@ -68,7 +68,7 @@ pub struct Limits {
     pub hold: Duration,
     /// The same of a modern one, whose errors have a status of their own: a stream cannot have it any more.
     pub modern_hold: Duration,
-    /// Between signs of life on a silent stream.
+    /// Between keep-alives on a silent stream.
     pub beat: Duration,
     /// After how long a legacy session that nobody uses is forgotten.
     pub session_idle: Duration,

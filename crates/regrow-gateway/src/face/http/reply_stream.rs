@@ -241,7 +241,7 @@ impl ReplyStream {
         number < self.state().next
     }
 
-    /// After every change: within bounds, counted, and whoever listens is told.
+    /// After every change: within bounds, counted, and listeners are woken.
     fn settle(&self, state: &mut State) {
         state.forget_read(self.keep);
         let counted = if state.listener.is_some() {

@@ -21,7 +21,7 @@ impl Room {
         self.unread.load(Relaxed) <= self.most
     }
 
-    /// Whether whoever writes goes on although there is no room: from here on notifications are refused.
+    /// Whether the writer goes on although there is no room: from here on notifications are refused.
     pub(super) fn is_overrun(&self) -> bool {
         self.unread.load(Relaxed) / 2 > self.most
     }

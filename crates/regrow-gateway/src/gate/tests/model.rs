@@ -77,7 +77,7 @@ fn the_gate_does_what_a_naive_model_does() {
         for ticket in 0..200 {
             let context = format!("seed {seed}, step {ticket}, {limits:?}");
             if let Some(next) = gate.next_due() {
-                // Nothing happens by itself before the gate says so, and something does then.
+                // Nothing happens on its own before the gate says so, and something does then.
                 let idle = at(next.as_millis().saturating_sub(1).max(now));
                 if idle < next {
                     assert!(gate.expire(idle).is_empty() && gate.due(idle).is_empty(), "{context}");

@@ -47,7 +47,7 @@ impl Access {
     /// The server refused this. Resolves when there is something else to show, or with false if there is not.
     pub(super) async fn renew(&self, refused: &Shown, code: u16, challenges: Vec<HeaderValue>) -> bool {
         if self.credential.headers() != refused.headers {
-            return true; // Somebody was faster, or it changed by itself.
+            return true; // Somebody was faster, or it changed on its own.
         }
         let mut ended = {
             let mut renewal = lock(&self.renewal);
@@ -67,7 +67,7 @@ impl Access {
         ended && self.credential.headers() != refused.headers
     }
 
-    /// In a task of its own: whoever began it may leave, and the others wait for it.
+    /// In a task of its own: the one that began it may leave, and the others wait for it.
     fn start(&self, rejected: Rejected) -> watch::Receiver<bool> {
         let (ended, running) = watch::channel(false);
         let credential = self.credential.clone();

@@ -41,7 +41,7 @@ async fn json(link: &HttpLink, errand: &Errand, response: Response) -> Result<Re
         Line::Whole(bytes) => Some(bytes.clone()),
         Line::TooLong { .. } => None,
     };
-    // A long one is read only once, by whoever waits for it; what was wrong is found out if it was none.
+    // A long one is read only once, by its receiver; what is wrong is diagnosed if it is no message.
     if let Some(bytes) = whole.as_ref().filter(|bytes| bytes.len() <= LOOK_INTO) {
         check(bytes)?;
     }

@@ -22,7 +22,7 @@ pub trait Credential: Send + Sync + 'static {
         Box::pin(std::future::ready(false))
     }
 
-    /// Resolves when it has changed by itself since this was called.
+    /// Resolves when it has changed on its own since this was called.
     fn changed(&self) -> BoxFuture<()> {
         Box::pin(std::future::pending())
     }

@@ -29,7 +29,7 @@ pub(super) struct Errand {
     pub(super) mirrored: bool,
 }
 
-/// Longer messages are handed on unread: what we look for stands in short ones.
+/// Longer messages are forwarded unread: what we look for is in short ones.
 pub(super) const LOOK_INTO: usize = 1 << 20;
 
 impl Errand {
@@ -58,7 +58,7 @@ impl Errand {
         if bytes.len() > LOOK_INTO && !self.is(method::INITIALIZE) && !self.is(method::TOOLS_LIST) {
             return Ok(self.handler.take(line));
         }
-        // What cannot be read is handed on as it is: whoever reads it for good says so.
+        // What cannot be read is forwarded as it is: its final reader reports the problem.
         let Ok(frame) = Frame::parse(bytes.clone()) else { return Ok(self.handler.take(line)) };
         let Kind::Response { id } = frame.kind() else { return Ok(self.handler.take(line)) };
         // An error without an id, in the answer to a request, is meant for that.
@@ -75,8 +75,8 @@ impl Errand {
         Ok(self.handler.take(if unaddressed { Line::Whole(self.addressed(&frame)) } else { line }))
     }
 
-    /// Takes note of what an answer tells about the server. Before it is handed on: the next message may follow at once.
-    /// Gives another result where this is not to be handed on as it is.
+    /// Takes note of what an answer tells about the server. Before it is forwarded: the next message may follow at once.
+    /// Gives another result where this must not be forwarded as it is.
     fn learn(&self, link: &HttpLink, response: &Frame) -> Option<Vec<u8>> {
         #[derive(Deserialize)]
         struct Initialized {

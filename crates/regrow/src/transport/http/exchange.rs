@@ -177,7 +177,7 @@ impl HttpLink {
             let id = self.session_id();
             errand.in_session = id.is_some();
             outgoing = outgoing.with(SESSION_ID, id).with(PROTOCOL_VERSION, self.version());
-            // The question for what the server says by itself follows on the same connection. On one that the server must first
+            // The question for what the server says on its own follows on the same connection. On one that the server must first
             // take on it would be overtaken by the next call, and what that makes the server say would be said to nobody.
             outgoing.dedicated = errand.message.method() == Some(notification::INITIALIZED);
         }

@@ -39,7 +39,7 @@ struct Known {
     url: Url,
     session: Session,
     version: Option<HeaderValue>,
-    /// How far we heard what it said by itself.
+    /// How far we heard what it said on its own.
     heard: Bookmark,
 }
 
@@ -92,7 +92,7 @@ impl HttpLink {
         }
     }
 
-    /// Whether hands were shaken, so that the server may say something by itself.
+    /// Whether the handshake is complete, so that the server may say something on its own.
     pub(super) fn has_session(&self) -> bool {
         matches!(self.known().session, Session::Open { .. })
     }

@@ -1,4 +1,4 @@
-//! What a server says by itself: a stream that is opened after the handshake, and again whenever it ends.
+//! What a server says on its own: a stream that is opened after the handshake, and again whenever it ends.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// has no such stream.
 pub(super) async fn listen(link: &HttpLink, handler: &Arc<dyn ExchangeHandler>) -> Option<Fault> {
     if !link.has_session() {
-        return std::future::pending().await; // Without a session nothing comes by itself.
+        return std::future::pending().await; // Without a session nothing comes on its own.
     }
     let mut bookmark = link.heard();
     let mut short = 0;

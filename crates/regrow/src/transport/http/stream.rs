@@ -62,7 +62,7 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
     }
 }
 
-/// Asks for the stream of what the server says by itself, or for the rest of one.
+/// Asks for the stream of what the server says on its own, or for the rest of one.
 pub(super) async fn open(link: &HttpLink, last: Option<HeaderValue>) -> Result<Reply, Fault> {
     let outgoing = Outgoing::get(link.url())
         .with(SESSION_ID, link.session_id())

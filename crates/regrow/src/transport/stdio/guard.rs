@@ -39,7 +39,7 @@ struct Post {
 impl Guard {
     /// Starts the guard: `program` with `args` must do nothing but call [`guard_main`](super::guard_main).
     ///
-    /// It takes about a millisecond, and is started again by itself if it should die.
+    /// It takes about a millisecond, and is started again on its own if it should die.
     pub fn start(program: &Path, args: &[&str]) -> io::Result<Guard> {
         let args: Vec<OsString> = args.iter().map(Into::into).collect();
         let (pipe, child) = launch(program, &args)?;

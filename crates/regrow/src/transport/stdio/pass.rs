@@ -1,4 +1,4 @@
-//! Passes lines of servers on to our own standard error, without ever waiting for whoever reads it.
+//! Passes lines of servers on to our own standard error, without ever waiting for its reader.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-/// So many lines wait to be written; more are left out.
+/// At most this many lines wait to be written; more are left out.
 const QUEUE: usize = 256;
 
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);

@@ -66,7 +66,7 @@ impl Server {
         let work = ending::end(self.group.clone(), self.exit.clone(), due);
         self.runtime.spawn(async move {
             let ended = work.await;
-            drop(attendant); // A helper may hold stderr open for ever; nobody listens to it from here on.
+            drop(attendant); // A helper may hold stderr open forever; nobody listens to it from here on.
             result.send_replace(Some(ended));
         });
         Phase::Ending { times, ended }

@@ -31,7 +31,7 @@ pub(super) fn before_server(command: &mut Command, tell: Option<(Arc<OwnedFd>, R
             let record = Record { pid: rustix::process::getpid().as_raw_nonzero().get(), ..*record };
             // SAFETY: no handler is installed; std has set this signal to its default just before.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-            // A guard that cannot be told now is found out by our parent, which tells it as well.
+            // If the guard cannot be told now, our parent notices, and tells it as well.
             let _ = rustix::io::write(pipe, &record.to_bytes());
             // SAFETY: as above.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
@@ -42,7 +42,7 @@ pub(super) fn before_server(command: &mut Command, tell: Option<(Arc<OwnedFd>, R
     unsafe { command.pre_exec(step) };
 }
 
-/// Takes the guard out of our session and makes it deaf to the signals that end us: it ends after us, by itself.
+/// Takes the guard out of our session and makes it deaf to the signals that end us: it ends after us, on its own.
 pub(super) fn before_guard(command: &mut Command) {
     let step = || {
         rustix::process::setsid()?;

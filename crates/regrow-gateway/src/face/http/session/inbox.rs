@@ -1,4 +1,4 @@
-//! Where the messages go that servers send a legacy client by themselves.
+//! Where the messages go that servers send a legacy client on their own.
 
 use std::sync::Arc;
 
