@@ -36,7 +36,7 @@ pub(crate) fn output() -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
     })
 }
 
-/// Says what we wait for where a person sits at a terminal: hosts start this command, people seldom do.
+/// Prints what we wait for where a person sits at a terminal: hosts start this command, people seldom do.
 pub(crate) fn say_what_is_awaited() {
     if io::stdin().is_terminal() {
         eprintln!(

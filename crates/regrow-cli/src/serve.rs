@@ -199,7 +199,7 @@ impl Overseer {
     }
 }
 
-/// Says which servers cannot be served, and what to do about it. The others are served.
+/// Logs which servers cannot be served, and what to do about it. The others are served.
 fn say_broken(config: &Config) {
     for (server, problems) in config.broken() {
         for problem in &problems.0 {

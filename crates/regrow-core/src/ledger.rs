@@ -162,7 +162,7 @@ impl<R> Ledger<R> {
         id
     }
 
-    /// New calls go to this session; those that wait leave by [`Ledger::dispatch`]. Says whether it takes calls: not if it was
+    /// New calls go to this session; those that wait leave by [`Ledger::dispatch`]. Returns whether it takes calls: not if it was
     /// told to hang up meanwhile.
     pub fn open(&mut self, epoch: Epoch) -> bool {
         let opens = epoch > self.held && !self.closed;
@@ -179,7 +179,7 @@ impl<R> Ledger<R> {
         self.resume(|_, _, asked| asked == Asked::No);
     }
 
-    /// Calls whose pause is over wait for their turn. Says whether there were any.
+    /// Calls whose pause is over wait for their turn. Returns whether there were any.
     pub(crate) fn end_pauses(&mut self, now: Time) -> bool {
         self.resume(|call, until, _| {
             let over = until <= now;
@@ -259,7 +259,7 @@ impl<R> Ledger<R> {
         }
     }
 
-    /// The server answered. Gives the caller, if this very session owes it an answer (P7). `good`: with a result.
+    /// The server answered. Returns the caller, if this very session owes it an answer (P7). `good`: with a result.
     pub fn answer(&mut self, epoch: Epoch, id: CallId, good: bool) -> Option<R> {
         let call = self.calls.get(&id)?;
         if !matches!(call.place, Place::On(on, _) if on == epoch) {

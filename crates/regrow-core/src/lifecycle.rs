@@ -128,7 +128,7 @@ impl Lifecycle {
         }
     }
 
-    /// Takes in what happened; says what must be done.
+    /// Takes in what happened; returns what must be done.
     pub fn step(&mut self, now: Time, event: Event, pulse: Pulse) -> Vec<Effect> {
         if event.epoch().is_some_and(|epoch| epoch != self.epoch) {
             return vec![]; // News of a session that we have left.

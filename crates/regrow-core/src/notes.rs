@@ -62,7 +62,7 @@ impl<N> Default for Notes<N> {
 }
 
 impl<N: Clone> Notes<N> {
-    /// Keeps a notification for the next session. Says whether there was room.
+    /// Keeps a notification for the next session. Returns whether there was room.
     pub fn hold(&mut self, policy: &Policy, arrival: u64, bytes: usize, note: N) -> bool {
         let fits = self.held.len() < policy.max_calls
             && self.bytes.saturating_add(bytes) <= policy.max_pending_bytes;

@@ -110,7 +110,7 @@ impl<R> Supervisor<R> {
         matches!(self.lifecycle.state(), State::Draining { .. }) && in_flight() == 0
     }
 
-    /// The owner goes to sleep. Gives when it must wake.
+    /// The owner goes to sleep. Returns when it must wake.
     pub fn sleep(&mut self, now: Time) -> Option<Time> {
         let deadline = self.deadline();
         self.awaited = deadline.map(|deadline| deadline.max(now));

@@ -82,7 +82,7 @@ impl Watch {
         }
     }
 
-    /// The probe sent at `asked` was answered. Says whether that proves that the server answers while it is busy: the answer must be
+    /// The probe sent at `asked` was answered. Returns whether that proves that the server answers while it is busy: the answer must be
     /// the first thing that was read since. After the answer to a call, a server that works on one thing at a time answers, too.
     pub(crate) fn proves_answers_when_busy(self, asked: Time, pulse: Pulse) -> bool {
         match self {

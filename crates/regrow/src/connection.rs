@@ -193,7 +193,7 @@ impl Connection {
         self.shared.cancel(is_it, Some(notification))
     }
 
-    /// Ends all calls of one client, as [`Connection::cancel_for`] does. Gives the request of each and who waits for it, oldest first.
+    /// Ends all calls of one client, as [`Connection::cancel_for`] does. Returns the request of each and who waits for it, oldest first.
     pub fn cancel_all(&self, client: u64, notification: &Frame) -> Vec<(Frame, Box<dyn Reply>)> {
         let ended = self.shared.cancel_all(|pending| pending.is_of(client), Some(notification));
         ended.into_iter().map(|call| (call.request, call.reply)).collect()
@@ -209,19 +209,19 @@ impl Connection {
         }
     }
 
-    /// Sends a notification. Says whether there was a session to send it to; a later one is not told.
+    /// Sends a notification. Returns whether there was a session to send it to; a later one is not told.
     pub fn notify(&self, method: &str, params: Option<Value>) -> bool {
         let params = params.map(|params| params.to_string());
         self.shared.post(None, frame::notification(method, params.as_ref().map(|p| p.as_bytes())))
     }
 
     /// Hands on a notification of a client that the program relays for. Without a session it waits for the next one, in its place
-    /// among the client's requests, unless it means something only to the session that is gone. Says whether it was taken.
+    /// among the client's requests, unless it means something only to the session that is gone. Returns whether it was taken.
     pub fn forward(&self, notification: &Frame) -> bool {
         forward(&self.shared, notification)
     }
 
-    /// Answers a request of the server (see [`Connection::incoming`]) with this result. Says whether its session still
+    /// Answers a request of the server (see [`Connection::incoming`]) with this result. Returns whether its session still
     /// lives; a later one must not get the answer.
     pub fn respond(&self, request: &Incoming, result: &Value) -> bool {
         let Some(id) = request.frame.id() else { return false };
@@ -275,7 +275,7 @@ impl Connection {
         said.map(|said| said.map(|line| self.masked(line)).lines()).unwrap_or_default()
     }
 
-    /// Says who greets from now on, where we greet the server ourselves. Later sessions than the first keep to who greeted that.
+    /// Sets who greets from now on, where we greet the server ourselves. Later sessions than the first keep to who greeted that.
     pub fn greet_as(&self, hello: Hello) {
         self.shared.lock().memory.era.greet_as(hello);
     }

@@ -50,7 +50,7 @@ pub enum AutoReply {
 
 /// Takes what a server sends on its own, in the order in which it was sent. Nothing here may block.
 pub trait Inbox: Send + Sync + 'static {
-    /// A message. Says whether it was taken; what was not is counted.
+    /// A message. Returns whether it was taken; what was not is counted.
     fn take(&self, incoming: Incoming) -> bool;
 
     /// A call of this client was answered, in so many bytes.

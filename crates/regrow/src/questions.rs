@@ -61,14 +61,14 @@ impl Questions {
         self.open.len() >= MAX_OPEN
     }
 
-    /// A server asks, in this session, by this id and with this method. Gives the id that the client knows it by.
+    /// A server asks, in this session, by this id and with this method. Returns the id that the client knows it by.
     pub fn ask(&mut self, epoch: Epoch, id: RawId, method: &str) -> RawId {
         self.last += 1;
         self.open.insert(self.last, Question { epoch, id, otherwise: Otherwise::of(method) });
         RawId::from(self.last)
     }
 
-    /// The client answered. Gives the session and the id of what it was asked, if it was.
+    /// The client answered. Returns the session and the id of what it was asked, if it was.
     pub fn answer(&mut self, ours: &RawId) -> Option<(Epoch, RawId)> {
         self.open.remove(&ours.as_number()?).map(|question| (question.epoch, question.id))
     }
@@ -84,7 +84,7 @@ impl Questions {
         .collect()
     }
 
-    /// The server does not want to know any more. Gives the id that the client knows it by.
+    /// The server does not want to know any more. Returns the id that the client knows it by.
     pub fn withdraw(&mut self, epoch: Epoch, id: &RawId) -> Option<RawId> {
         let is_it = |question: &Question| question.epoch == epoch && question.id == *id;
         let ours = self.open.iter().find(|(_, question)| is_it(question)).map(|(&ours, _)| ours)?;
@@ -92,7 +92,7 @@ impl Questions {
         Some(RawId::from(ours))
     }
 
-    /// The session is lost. Gives what the client need not answer any more, oldest first.
+    /// The session is lost. Returns what the client need not answer any more, oldest first.
     pub fn lose(&mut self, epoch: Epoch) -> Vec<RawId> {
         let over = self.open.extract_if(.., |_, asked| asked.epoch == epoch);
         over.map(|(ours, _)| RawId::from(ours)).collect()

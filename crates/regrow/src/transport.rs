@@ -137,7 +137,7 @@ pub trait ExchangeHandler: Send + Sync {
     /// Something came from the server, if only a byte.
     fn heard(&self);
 
-    /// A message of the server. Says whether the request on this exchange is answered now (or nobody waits for it).
+    /// A message of the server. Returns whether the request on this exchange is answered now (or nobody waits for it).
     fn take(&self, message: Line) -> bool;
 
     /// Resolves when the server may be read on: the client takes what it sends. Ask after each message.

@@ -51,7 +51,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> Writer<S, K> {
     }
 
     /// Adds a line. If the pump is not at work, writes it here and now as far as the stream takes it, without a hop to
-    /// another task; says whether the pump must be woken for the rest. `begun` hears which lines begin where.
+    /// another task; returns whether the pump must be woken for the rest. `begun` hears which lines begin where.
     pub(crate) fn push(&mut self, key: K, line: Bytes, begun: impl FnMut(K, u64)) -> io::Result<bool> {
         self.queued += line.len();
         self.queue.push_back((key, line, false));

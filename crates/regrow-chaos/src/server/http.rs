@@ -178,7 +178,7 @@ fn is_asked_within(socket: &TcpStream, limit: Duration) -> bool {
     false
 }
 
-/// Waits for a moment; says whether the client has closed the connection by then.
+/// Waits for a moment; returns whether the client has closed the connection by then.
 fn has_left(socket: &TcpStream) -> bool {
     let mut polled = [PollFd::new(socket, PollFlags::IN)];
     let moment = Timespec { tv_sec: 0, tv_nsec: GLANCE.subsec_nanos().into() };

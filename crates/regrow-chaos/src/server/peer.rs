@@ -141,7 +141,7 @@ impl Server {
         Reply::Silence
     }
 
-    /// Ends all streams cleanly; says how many there were.
+    /// Ends all streams cleanly; returns how many there were.
     pub(super) fn end_streams(self: &Arc<Self>) -> usize {
         let streams = std::mem::take(&mut *lock(&self.listens));
         for stream in &streams {

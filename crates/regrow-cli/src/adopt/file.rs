@@ -20,7 +20,7 @@ pub(super) struct HostFile {
 }
 
 impl HostFile {
-    /// Says what is wrong with a file that cannot be used.
+    /// The error says what is wrong with a file that cannot be used.
     pub(super) fn read(path: &Path) -> Result<HostFile, String> {
         let shown = path.to_string_lossy().escape_debug().to_string();
         let wrong = |error: io::Error| format!("{shown}: the file cannot be read: {error}; name another one");

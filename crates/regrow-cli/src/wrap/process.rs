@@ -19,7 +19,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Says what is wrong with the command line.
+    /// The error says what is wrong with the command line.
     pub(super) fn read(options: &Wrap) -> Result<Process, String> {
         Ok(Process { command: options.command.clone(), environment: environment_of(options)? })
     }

@@ -17,7 +17,7 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Says what is wrong with the command line, without quoting what may be secret.
+    /// The error says what is wrong with the command line, without quoting what may be secret.
     pub(super) fn read(options: &Wrap, url: &str) -> Result<Remote, String> {
         let remote = &options.remote;
         let url = match url.strip_prefix("env:") {

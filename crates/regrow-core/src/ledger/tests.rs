@@ -24,7 +24,7 @@ fn open() -> Ledger<&'static str> {
     ledger
 }
 
-/// Makes a call at 0 s with a minute's time; gives its id.
+/// Makes a call at 0 s with a minute's time; returns its id.
 fn call(ledger: &mut Ledger<&'static str>, nature: Nature, name: &'static str) -> CallId {
     match ledger.admit(at(0), AT_ONCE, nature, MINUTE, 1, name).expect("there is room") {
         Admission::Send(_, id) | Admission::Wait(id) => id,

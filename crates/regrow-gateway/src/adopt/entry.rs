@@ -27,7 +27,7 @@ pub(super) struct Args {
 }
 
 impl Entry {
-    /// Says what is wrong with an entry that we should not touch.
+    /// The error says what is wrong with an entry that we should not touch.
     pub(super) fn read(value: Option<CstNode>) -> Result<Entry, String> {
         let object =
             value.and_then(|value| value.as_object()).ok_or("it is not an object; correct it first")?;

@@ -29,7 +29,7 @@ impl WaitingCalls {
         self.calls.len() >= MAX_WAITING
     }
 
-    /// Gives the number of the call here.
+    /// Returns the number of the call here.
     fn insert(&mut self, call: Call) -> u64 {
         self.last += 1;
         self.calls.insert(self.last, call);

@@ -162,7 +162,7 @@ impl Client {
         told.map(|told| self.take(told));
     }
 
-    /// A server tells something for a part of a stream. Says whether anybody hears it.
+    /// A server tells something for a part of a stream. Returns whether anybody hears it.
     pub(super) fn tell_stream(&self, part_id: &RawId, notification: &Frame) -> bool {
         let method = notification.method().unwrap_or_default();
         let opens = method == notification::SUBSCRIPTIONS_ACKNOWLEDGED;
@@ -199,7 +199,7 @@ impl Client {
         }
     }
 
-    /// The client does not want to hear any more. Says whether it was a stream.
+    /// The client does not want to hear any more. Returns whether it was a stream.
     pub(super) fn end_stream(&self, id: &RawId) -> bool {
         let mut state = self.state();
         let Some(at) = state.streams.open.iter().rposition(|stream| stream.id == *id) else { return false };

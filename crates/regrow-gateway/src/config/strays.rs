@@ -26,7 +26,7 @@ const OTHER_WORDS: [(&str, &str); 10] = [
     ("workingDir", "cwd"),
 ];
 
-/// Looks through the entry of a server. Says whether how it is reached was found under a wrong name.
+/// Looks through the entry of a server. Returns whether how it is reached was found under a wrong name.
 pub(super) fn in_server(reading: &mut Reading<'_>, entry: &Object<'_>) -> bool {
     let has = |names: &[&str]| members::all(entry).any(|member| names.contains(&member.name));
     let mut reach_is_told = false;

@@ -123,7 +123,7 @@ impl<K: Send + 'static> Limiter<K> {
         }
     }
 
-    /// The newest of those that wait and are meant by this does not want to go any more, and is told nothing. Says whether there was one.
+    /// The newest of those that wait and are meant by this does not want to go any more, and is told nothing. Returns whether there was one.
     pub fn withdraw_newest(&self, is_it: impl Fn(&K) -> bool) -> bool {
         let Some(inner) = &self.inner else { return false };
         let withdrawn = inner.state().gate.withdraw_newest(|ticket| is_it(&ticket.key));
@@ -131,7 +131,7 @@ impl<K: Send + 'static> Limiter<K> {
         withdrawn.is_some()
     }
 
-    /// The same with all of them. Says how many there were.
+    /// The same with all of them. Returns how many there were.
     pub fn withdraw(&self, is_one: impl Fn(&K) -> bool) -> usize {
         let Some(inner) = &self.inner else { return 0 };
         let withdrawn = inner.state().gate.withdraw(|ticket| is_one(&ticket.key));

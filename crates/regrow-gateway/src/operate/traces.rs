@@ -25,7 +25,7 @@ impl Traces {
         Traces::default()
     }
 
-    /// Begins the span of a call to this server. Gives the request as the server must get it, with this span as its parent.
+    /// Begins the span of a call to this server. Returns the request as the server must get it, with this span as its parent.
     pub fn begin(&self, server: &str, request: Frame) -> (Frame, CallSpan) {
         #[cfg(feature = "otel")]
         if let Some(exporter) = &self.exporter {

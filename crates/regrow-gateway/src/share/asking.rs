@@ -62,7 +62,7 @@ impl SharedSession {
         }
     }
 
-    /// A client gave up what waits here. Says whether there was such a request. A subscription that it does not wait for, it does not have.
+    /// A client gave up what waits here. Returns whether there was such a request. A subscription that it does not wait for, it does not have.
     pub(super) fn cancel_setting(&self, member: &Arc<Member>, id: &RawId) -> bool {
         let Some(Waiting { request, .. }) = member.forget_waiting(id) else { return false };
         if let Some(uri) = request.uri().filter(|_| request.method() == Some(method::RESOURCES_SUBSCRIBE)) {

@@ -52,7 +52,7 @@ impl SharedInbox {
 }
 
 impl SharedSession {
-    /// A message of the server. Says whether somebody took it.
+    /// A message of the server. Returns whether somebody took it.
     fn hear(&self, incoming: Incoming) -> bool {
         let frame = &incoming.frame;
         let Kind::Notification { method } = frame.kind() else { return false };

@@ -37,7 +37,7 @@ impl SharedSession {
         interrupt(member, self.connection.cancel_all(member.share, &notification()));
     }
 
-    /// Ends all that the client has here. Gives its calls, which the server was told to stop, and what waits here; none if that was
+    /// Ends all that the client has here. Returns its calls, which the server was told to stop, and what waits here; none if that was
     /// done before.
     fn part_with(&self, member: &Arc<Member>) -> Option<(Calls, Vec<Waiting>)> {
         let waiting = member.close()?;

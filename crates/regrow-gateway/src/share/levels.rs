@@ -32,7 +32,7 @@ impl Levels {
         self.setting.want(self.most_verbose(), None)
     }
 
-    /// The server has answered. Gives who has waited for it.
+    /// The server has answered. Returns who has waited for it.
     pub(super) fn answered(&mut self, confirmed: bool) -> Vec<Waiter> {
         let waited = self.setting.answered(confirmed).map(|(_, waited)| waited).unwrap_or_default();
         if !confirmed {

@@ -74,7 +74,7 @@ impl Member {
         Some(Waiter { share: self.share, number })
     }
 
-    /// What a request waited for is settled, unless it was given up before. Says whether the client keeps up.
+    /// What a request waited for is settled, unless it was given up before. Returns whether the client keeps up.
     pub(super) fn settled(&self, number: u64, outcome: Outcome) -> bool {
         let Some(waiting) = self.state().waiting.remove(&number) else { return true };
         let bytes = match &outcome {
@@ -85,7 +85,7 @@ impl Member {
         self.keeps_up(bytes)
     }
 
-    /// The newest request of this id that waits here was given up. Gives it.
+    /// The newest request of this id that waits here was given up. Returns it.
     pub(super) fn forget_waiting(&self, id: &RawId) -> Option<Waiting> {
         let mut state = self.state();
         let number =
@@ -93,7 +93,7 @@ impl Member {
         state.waiting.remove(&number)
     }
 
-    /// Takes no calls any more. Gives those that wait here; none if it was closed before.
+    /// Takes no calls any more. Returns those that wait here; none if it was closed before.
     pub(super) fn close(&self) -> Option<Vec<Waiting>> {
         let mut state = self.state();
         let was_over = std::mem::replace(&mut state.is_over, true);
@@ -104,7 +104,7 @@ impl Member {
         self.state().is_over
     }
 
-    /// Tells the client something. Says whether it was taken, and whether the client keeps up.
+    /// Tells the client something. Returns whether it was taken, and whether the client keeps up.
     pub(super) fn tell(&self, incoming: Incoming) -> (bool, bool) {
         let Some(inbox) = self.inbox.upgrade() else { return (false, true) }; // It is leaving.
         let bytes = incoming.frame.bytes().len();

@@ -40,7 +40,7 @@ impl<V: Copy + PartialEq, W> Setting<V, W> {
         self.next(wanted)
     }
 
-    /// The server has answered what it was asked, or could not be asked. Gives what that was, and who has waited for it.
+    /// The server has answered what it was asked, or could not be asked. Returns what that was, and who has waited for it.
     pub(super) fn answered(&mut self, confirmed: bool) -> Option<(V, Vec<W>)> {
         let (asked, waited) = self.asked.take()?;
         self.told = confirmed.then_some(asked);

@@ -65,14 +65,14 @@ impl Subscriptions {
         next
     }
 
-    /// A share leaves. Gives of which resources the server must be asked not to tell any more.
+    /// A share leaves. Returns of which resources the server must be asked not to tell any more.
     pub(super) fn leave(&mut self, share: u64) -> Vec<String> {
         let mut unwanted = self.of_share.remove(&share).unwrap_or_default();
         unwanted.retain(|uri| self.unsubscribe(uri, share, None).ask.is_some());
         unwanted.into_iter().collect()
     }
 
-    /// The server has answered what it was asked about this resource. Gives who has waited for it.
+    /// The server has answered what it was asked about this resource. Returns who has waited for it.
     pub(super) fn answered(&mut self, uri: &str, confirmed: bool) -> Vec<Waiter> {
         let Some(resource) = self.resources.get_mut(uri) else { return vec![] };
         let Some((asked, waited)) = resource.setting.answered(confirmed) else { return vec![] };

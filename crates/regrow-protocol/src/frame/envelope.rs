@@ -195,7 +195,7 @@ trait Members {
         map: &mut M,
     ) -> Result<Option<Span>, M::Error>;
 
-    /// There is a member that is not remembered. Says whether it is dropped.
+    /// There is a member that is not remembered. Returns whether it is dropped.
     fn drops_unknown(&mut self) -> bool {
         false
     }

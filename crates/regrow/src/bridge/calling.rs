@@ -117,7 +117,7 @@ impl Bridge {
         }
     }
 
-    /// The client gave up a call. Says whether it was one of these.
+    /// The client gave up a call. Returns whether it was one of these.
     pub(super) fn cancel_call(&self, id: &RawId, notification: &Frame) -> bool {
         let mut state = self.state();
         // One that it was sent away from need not go on either.

@@ -144,7 +144,7 @@ impl Calls {
         }
     }
 
-    /// Sends the client of this call away to answer. Gives whom to tell, and what.
+    /// Sends the client of this call away to answer. Returns whom to tell, and what.
     pub(super) fn send_away(&mut self, number: u64, me: &Weak<Bridge>) -> Option<(Box<dyn Reply>, Outcome)> {
         let state = unguessable();
         let call = self.open.get_mut(&number)?;

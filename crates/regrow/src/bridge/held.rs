@@ -101,7 +101,7 @@ impl Held {
         Taken::Asks(frame, patience)
     }
 
-    /// A notification waits for its turn. Says whether there was room.
+    /// A notification waits for its turn. Returns whether there was room.
     pub(super) fn take_note(&mut self, notification: &Frame, server: &str) -> bool {
         let bytes = self.bytes + notification.bytes().len();
         let fits = self.notes.len() < MAX_HELD && bytes <= MAX_HELD_BYTES;
@@ -129,7 +129,7 @@ impl Held {
         self.remove(0).map(Next::Request)
     }
 
-    /// The newest request of this id is not wanted any more. Says whether there was one.
+    /// The newest request of this id is not wanted any more. Returns whether there was one.
     pub(super) fn cancel(&mut self, id: &RawId) -> bool {
         self.give_up(|waiting| waiting.request.id == *id).is_some()
     }

@@ -96,7 +96,7 @@ impl Bridge {
         true
     }
 
-    /// The server does not want to know any more. Says whether it had asked.
+    /// The server does not want to know any more. Returns whether it had asked.
     pub(super) fn withdraw_question(&self, epoch: Epoch, id: &RawId) -> bool {
         let mut state = self.state();
         let is_it = |question: &Question| question.epoch == epoch && question.id == *id;

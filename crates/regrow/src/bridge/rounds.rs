@@ -117,7 +117,7 @@ impl Bridge {
         }
     }
 
-    /// The client answered a request of ours. Says whether anybody waits for that.
+    /// The client answered a request of ours. Returns whether anybody waits for that.
     pub(super) fn answered(&self, id: &RawId, answer: Bytes) -> bool {
         let Ok(answer) = Frame::parse(answer) else { return false };
         let mut state = self.state();
@@ -169,7 +169,7 @@ impl Bridge {
         }
     }
 
-    /// The client gave up the call. Says whether it waited here.
+    /// The client gave up the call. Returns whether it waited here.
     pub(super) fn cancel_round(&self, id: &RawId) -> bool {
         let round = self.take_round(|round| round.call.id == *id);
         round.map(|round| self.retract(&round)).is_some()

@@ -136,7 +136,7 @@ impl Bridge {
         }
     }
 
-    /// The client gave up a stream. Says whether it was one of these.
+    /// The client gave up a stream. Returns whether it was one of these.
     pub(super) fn cancel_stream(&self, id: &RawId) -> bool {
         let mut state = self.state();
         let streams = &mut state.streams;

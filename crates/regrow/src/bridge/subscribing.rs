@@ -133,7 +133,7 @@ impl Bridge {
         }
     }
 
-    /// The client gave up its subscription before it was confirmed. Says whether it waited here.
+    /// The client gave up its subscription before it was confirmed. Returns whether it waited here.
     pub(super) fn cancel_subscribing(&self, id: &RawId) -> bool {
         self.state().listening.give_up(|waiting| waiting.id == *id).is_some()
     }

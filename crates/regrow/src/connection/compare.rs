@@ -74,7 +74,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Tells of those of these lists that are not what the client knows. Gives those that could not be read, by the
+    /// Tells of those of these lists that are not what the client knows. Returns those that could not be read, by the
     /// notification that tells of their change.
     async fn look(&mut self, wanted: impl Fn(List) -> bool) -> BTreeSet<&'static str> {
         let mut changed = BTreeSet::new();

@@ -162,7 +162,7 @@ impl EraKnowledge {
         matches!(self.guess, Guess::Tried(_))
     }
 
-    /// The guess was wrong: the server is asked. Gives who greets.
+    /// The guess was wrong: the server is asked. Returns who greets.
     pub(crate) fn take_back_guess(&mut self) -> Option<Hello> {
         let Guess::Tried(hello) = std::mem::replace(&mut self.guess, Guess::Over) else { return None };
         self.greeting = Greeting::Unknown(hello.clone());
@@ -195,7 +195,7 @@ impl EraKnowledge {
         }
     }
 
-    /// The server has shaken hands as a legacy one. Gives who greets, if that is to be verified.
+    /// The server completed the handshake as a legacy one. Returns who greets, if that is to be verified.
     pub(crate) fn take_assumed(&mut self) -> Option<Hello> {
         match std::mem::replace(&mut self.assumed, Assumed::No) {
             Assumed::Legacy { hello, was_silent: true, .. } => Some(hello),

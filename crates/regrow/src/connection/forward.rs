@@ -7,7 +7,7 @@ use super::era::Greeting;
 use super::shared::Shared;
 use super::state::ConnectionState;
 
-/// Hands on a notification of a client. Says whether it reached the server, or will.
+/// Hands on a notification of a client. Returns whether it reached the server, or will.
 pub(crate) fn forward(shared: &Shared, notification: &Frame) -> bool {
     let line = notification.to_line();
     let mut state = shared.lock();

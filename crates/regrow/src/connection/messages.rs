@@ -209,7 +209,7 @@ impl Messages {
         }
     }
 
-    /// Over pipes a server may end a stream by cancelling the request that opened it. Says whether it did.
+    /// Over pipes a server may end a stream by cancelling the request that opened it. Returns whether it did.
     fn ends_stream(&self, id: &RawId) -> bool {
         let Some(id) = call_id(id) else { return false };
         let is_stream = |stream: &Pending| stream.request.method() == Some(method::SUBSCRIPTIONS_LISTEN);

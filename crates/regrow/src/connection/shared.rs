@@ -155,7 +155,7 @@ impl Shared {
         }
     }
 
-    /// Hands a call of the ledger to the session. Gives it back with its answer where we know that ourselves: to be told when the
+    /// Hands a call of the ledger to the session. Returns it with its answer where we know that ourselves: to be told when the
     /// state is free again.
     #[must_use]
     fn send(&self, state: &mut ConnectionState, epoch: Epoch, id: CallId) -> Option<(Pending, Frame)> {
@@ -291,7 +291,7 @@ impl Shared {
         end
     }
 
-    /// The server answered. Gives who waits, if this very session owes an answer.
+    /// The server answered. Returns who waits, if this very session owes an answer.
     pub(crate) fn answer(&self, epoch: Epoch, id: CallId, good: bool) -> Option<Pending> {
         let mut state = self.lock();
         let pending = state.supervisor.ledger.answer(epoch, id, good)?;
@@ -302,7 +302,7 @@ impl Shared {
         Some(pending)
     }
 
-    /// Sends a line that wants no answer to this session, or to whichever is live. Says whether it could.
+    /// Sends a line that wants no answer to this session, or to whichever is live. Returns whether it could.
     pub(crate) fn post(&self, epoch: Option<Epoch>, line: Bytes) -> bool {
         self.post_on(&mut self.lock(), epoch, line)
     }

@@ -86,7 +86,7 @@ impl Port {
         port
     }
 
-    /// Gives the client this long to take what is left, and ends. Says whether it took all.
+    /// Gives the client this long to take what is left, and ends. Returns whether it took all.
     pub async fn finish(&self, limit: Duration) -> bool {
         let pump = self.out().pump.take();
         if let Some(pump) = pump {

@@ -39,7 +39,7 @@ fn a_gauge_must_be_one_for_one_state() {
     assert_eq!(gauge(&line("ready", 1), "b"), "no state");
 }
 
-/// Says what it is given for each path, until the test is over.
+/// Answers with what it is given for each path, until the test is over.
 fn say(pages: &'static [(&'static str, &'static str)]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

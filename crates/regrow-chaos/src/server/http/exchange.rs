@@ -56,7 +56,7 @@ impl Exchange<'_> {
 }
 
 impl Server {
-    /// Answers one HTTP request. Says whether the connection is good for another.
+    /// Answers one HTTP request. Returns whether the connection is good for another.
     pub(super) fn exchange(
         self: &Arc<Self>,
         http: &Http,
@@ -194,7 +194,7 @@ impl Server {
         }))
     }
 
-    /// Stays until the response is over or the client has left. Says whether the connection is good for another request.
+    /// Stays until the response is over or the client has left. Returns whether the connection is good for another request.
     pub(super) fn watch(
         &self,
         exchange: &Exchange<'_>,

@@ -76,7 +76,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Forgets a session. Says whether there was one.
+    /// Forgets a session. Returns whether there was one.
     pub(super) fn end(&self, id: &str) -> bool {
         let mut known = lock(&self.known);
         let Some(at) = known.iter().position(|session| session.id == id) else { return false };

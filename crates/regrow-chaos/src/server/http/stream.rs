@@ -143,7 +143,7 @@ impl Stream {
         lock(&self.state).cut();
     }
 
-    /// The client has left that connection; what still comes is kept for its return. Says whether it was there till now.
+    /// The client has left that connection; what still comes is kept for its return. Returns whether it was there till now.
     pub(super) fn detach(&self, attached: u64) -> bool {
         let mut state = lock(&self.state);
         let was_there = state.attached == attached && !state.over && state.response.is_some();

@@ -81,7 +81,7 @@ impl Stage<'_> {
         answer
     }
 
-    /// Answers: the task succeeds in time. Says whether it did.
+    /// Answers: the task succeeds in time. Returns whether it did.
     pub(in crate::suite) fn succeeds(
         &mut self,
         group: Group,

@@ -71,7 +71,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Of a face that listens at `ours`, and is known by the names in `allowed`. Gives what is no name among them.
+    /// Of a face that listens at `ours`, and is known by the names in `allowed`. The error is the first that is not a valid name.
     pub(super) fn new(ours: Vec<SocketAddr>, allowed: &[String], secure: bool) -> Result<Hosts, String> {
         let read = |text: &String| Authority::parse(text).ok_or_else(|| text.clone());
         let allowed = allowed.iter().map(read).collect::<Result<_, _>>()?;
@@ -116,7 +116,7 @@ pub(super) enum Standing {
 }
 
 impl Origins {
-    /// Gives what is no origin among them.
+    /// The error is the first that is not a valid origin.
     pub(super) fn new(allowed: &[String]) -> Result<Origins, String> {
         let read = |text: &String| Origin::parse(text).ok_or_else(|| text.clone());
         Ok(Origins { allowed: allowed.iter().map(read).collect::<Result<_, _>>()? })

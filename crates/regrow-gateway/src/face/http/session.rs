@@ -144,7 +144,7 @@ impl Session {
         Some(Ticket { session: self.clone(), stream: stream.clone(), _counted: counted })
     }
 
-    /// The client answered. Gives the session of the server, and the server's own id of its question.
+    /// The client answered. Returns the session of the server, and the server's own id of its question.
     pub(super) fn answered(&self, id: &RawId) -> Option<(Epoch, RawId)> {
         let asked = self.state().questions.answer(id);
         if asked.is_none() {

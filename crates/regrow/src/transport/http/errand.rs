@@ -52,7 +52,7 @@ impl Errand {
         limit.filter(|_| !waits)
     }
 
-    /// Hands on what the server says. Says whether the request is answered now.
+    /// Hands on what the server says. Returns whether the request is answered now.
     pub(super) fn hand_on(&self, link: &HttpLink, line: Line) -> Result<bool, Fault> {
         let Line::Whole(bytes) = &line else { return Ok(self.handler.take(line)) };
         if bytes.len() > LOOK_INTO && !self.is(method::INITIALIZE) && !self.is(method::TOOLS_LIST) {
@@ -76,7 +76,7 @@ impl Errand {
     }
 
     /// Takes note of what an answer tells about the server. Before it is forwarded: the next message may follow at once.
-    /// Gives another result where this must not be forwarded as it is.
+    /// Returns another result where this must not be forwarded as it is.
     fn learn(&self, link: &HttpLink, response: &Frame) -> Option<Vec<u8>> {
         #[derive(Deserialize)]
         struct Initialized {
@@ -91,7 +91,7 @@ impl Errand {
         if self.modern && self.is(method::TOOLS_LIST) { link.parameters().learn(result) } else { None }
     }
 
-    /// Some servers say it inside a good answer. Gives what they say.
+    /// Some servers say it inside a good answer. Returns what they say.
     fn tells_of_expiry(&self, response: &Frame) -> Option<String> {
         if !self.in_session || response.error_code() != Some(error_code::INTERNAL_ERROR) {
             return None;

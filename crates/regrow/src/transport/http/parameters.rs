@@ -48,7 +48,7 @@ struct Tool {
 }
 
 impl Parameters {
-    /// Takes note of the tools in the result of a list. Gives the result without those whose marks break the rules, where there are
+    /// Takes note of the tools in the result of a list. Returns the result without those whose marks break the rules, where there are
     /// such: the specification wants that nobody uses them.
     pub(super) fn learn(&mut self, result: &[u8]) -> Option<Vec<u8>> {
         if result.len() > MAX_LIST {
