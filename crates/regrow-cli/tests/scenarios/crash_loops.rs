@@ -166,10 +166,7 @@ fn scenario_08_fifty_handshakes_that_are_never_answered_end_at_their_limit_and_l
     let answer = client.request("initialize", hello());
     let took = began.elapsed();
     assert!((Duration::from_millis(280)..Duration::from_secs(2) + slack()).contains(&took), "{took:?}");
-    assert!(
-        text(&answer).starts_with("chaos: the handshake timed out after 0.3 s"),
-        "{answer}"
-    );
+    assert!(text(&answer).starts_with("chaos: the handshake timed out after 0.3 s"), "{answer}");
     let fault = fault(&answer);
     assert_eq!((&fault["cause"], &fault["delivery"]), (&json!("handshake-timeout"), &json!("unknown")));
 

@@ -82,7 +82,7 @@ impl Gateway {
     }
 }
 
-/// Lets a server start when nothing is left of those that it takes the place of.
+/// Lets a server start when nothing is left of those that it replaces.
 async fn succeed(server: Arc<Server>, earlier: Vec<Arc<Server>>, clients: Weak<ClientRegistry>) {
     for earlier in &earlier {
         earlier.gone().await;

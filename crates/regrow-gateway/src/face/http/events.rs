@@ -1,4 +1,4 @@
-//! A stream as a response: events, and comments as signs of life while there are none.
+//! A stream as a response: events, and comments as keep-alives while there are none.
 
 use std::convert::Infallible;
 use std::future::poll_fn;

@@ -84,7 +84,7 @@ impl Response {
         })
     }
 
-    /// Reads on to the end for a moment: only then can the connection be used again. The pool takes its own back by itself.
+    /// Reads on to the end for a moment: only then can the connection be used again. The pool does that on its own.
     pub(super) async fn rest(mut self) -> Option<Dedicated> {
         let mut left = LINGER_BYTES;
         let read = async {
