@@ -636,7 +636,7 @@ mod tests {
             Row(Misconfigured { reason: reason.clone() }, "misconfigured",
                 "invalid configuration of this server: refused", PARKS, Doubt, Never, false),
             Row(Untrusted { host, reason }, "untrusted",
-                "TLS connection to \"acme\": refused", PARKS, Doubt, Never, false),
+                "TLS connection to \"acme\" failed: refused", PARKS, Doubt, Never, false),
             Row(Unauthorized { code: 401 }, "unauthorized",
                 "the server refused the credentials (HTTP 401); provide valid ones", PARKS, Doubt, Never, false),
             Row(Redirected { to: "https://elsewhere".into() }, "redirected",

@@ -49,7 +49,7 @@ impl Otherwise {
             Otherwise::Pong => frame::response(id, b"{}"),
             Otherwise::Cancel => frame::response(id, br#"{"action":"cancel"}"#),
             Otherwise::Refuse => {
-                frame::error(Some(id), ErrorKind::Closed.code(), "the client has closed its input", None)
+                frame::error(Some(id), ErrorKind::Closed.code(), "the client closed its input", None)
             }
         }
     }

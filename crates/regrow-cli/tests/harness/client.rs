@@ -510,7 +510,7 @@ impl Client {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        self.wait_for_log(0, "the client has closed its input");
+        self.wait_for_log(0, "the client closed its input");
         kill(self.pid(), Signal::TERM);
         let (code, _) = self.wait_for_exit();
         (code, began.elapsed())

@@ -182,7 +182,7 @@ fn scenario_47_sigterm_ends_the_wait_for_a_call_that_hangs() {
         client.begin_call("hang", json!({ "key": "k" }));
         assert!(client.journal.wait(PATIENCE, |journal| journal.runs_with("hang", "k") == 1));
         client.close_input();
-        client.wait_for_log(0, "the client has closed its input");
+        client.wait_for_log(0, "the client closed its input");
         kill(client.pid(), signal);
         let (code, _) = client.wait_for_exit();
         assert_eq!(code, Some(1), "a call was not answered");

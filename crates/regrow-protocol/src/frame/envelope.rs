@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -393,7 +393,7 @@ impl<'de, T: Members> Visitor<'de> for Object<'_, T> {
 #[derive(Default)]
 struct Others<'de> {
     few: Vec<Cow<'de, str>>,
-    many: HashSet<Cow<'de, str>>,
+    many: BTreeSet<Cow<'de, str>>,
 }
 
 impl<'de> Others<'de> {
