@@ -258,7 +258,7 @@ pub(crate) struct HttpFace {
     #[arg(long = "allow-host", value_name = "NAME[:PORT]", env = "REGROW_ALLOW_HOST", value_delimiter = ',')]
     pub(crate) hosts: Vec<String>,
 
-    /// An origin of web pages that may connect, such as https://app.example (repeatable)
+    /// An origin of web pages that may connect, with scheme and port (repeatable)
     #[arg(long = "allow-origin", value_name = "ORIGIN", env = "REGROW_ALLOW_ORIGIN", value_delimiter = ',')]
     pub(crate) origins: Vec<String>,
 

@@ -280,8 +280,8 @@ impl<R> Ledger<R> {
         self.remove(id).map(|call| ended(id, call))
     }
 
-    /// What it means that this session refused a request with [`Fault::NoSession`]; none: a message that wants no answer. To be
-    /// asked before `miss`, which takes [`Fault::as_answer`] where that is the ruling.
+    /// What it means that this session refused a request with [`Fault::NoSession`](crate::Fault::NoSession); none: a message that wants no answer. To be
+    /// asked before `miss`, which takes [`Fault::as_answer`](crate::Fault::as_answer) where that is the ruling.
     pub fn rule(&mut self, epoch: Epoch, id: Option<CallId>) -> Ruling {
         let call = id.and_then(|id| self.calls.get(&id));
         match call {

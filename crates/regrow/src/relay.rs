@@ -119,7 +119,7 @@ pub async fn relay(
     if unanswered > 0 {
         tracing::info!(
             server = &*port.name,
-            "the client closed its input; {unanswered} requests have no response yet"
+            "the client closed its input; unanswered requests: {unanswered}"
         );
     }
     // The client cannot answer what servers ask from now on, and its calls must not wait for that.

@@ -21,7 +21,7 @@ fn scenario_09_a_stopped_server_is_found_out_and_replaced() {
     assert!((Duration::from_millis(2950)..Duration::from_secs(4) + slack()).contains(&took), "{took:?}");
     assert_eq!(
         text,
-        "chaos: timed out: no response from the server to this call (stop). \
+        "chaos: timed out after 3 s: no response from the server to this call (stop). \
          It may have run or may still be running; check before repeating it."
     );
     assert_eq!(
@@ -191,7 +191,10 @@ fn scenario_10_a_tool_that_is_slower_than_its_deadline_is_cancelled_and_disturbs
     let (text, fault) = client.failure(slow);
     let took = began.elapsed();
     assert!((Duration::from_millis(2950)..Duration::from_secs(4) + slack()).contains(&took), "{took:?}");
-    assert!(text.starts_with("chaos: timed out: no response from the server to this call (slow)."), "{text}");
+    assert!(
+        text.starts_with("chaos: timed out after 3 s: no response from the server to this call (slow)."),
+        "{text}"
+    );
     assert!(text.contains("It may have run or may still be running; check before repeating it."), "{text}");
     assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("timeout"), &json!("unknown")));
     assert!(

@@ -129,7 +129,7 @@ impl Builder {
     }
 
     /// Like [`Builder::relay_to`], but we greet the server ourselves, in its own era. A client's `initialize` or
-    /// `server/discover` is then answered with the server's [`Welcome`], once there is a session.
+    /// `server/discover` is then answered with the server's [`Welcome`](crate::Welcome), once there is a session.
     pub fn bridge_to(mut self, inbox: Arc<dyn Inbox>) -> Builder {
         self.inbox = Some(inbox);
         self.greets = true;
