@@ -31,7 +31,7 @@ async fn an_order_that_cannot_be_followed_says_why() {
     fake.set(|inner| inner.refusal = Some(OrderError::Impossible("it is not running".into())));
     let refused = fake.post("/admin/servers/github/drain").await;
     assert_eq!(refused.code, StatusCode::CONFLICT);
-    assert_eq!(refused.json()["error"], "this cannot be done now: it is not running");
+    assert_eq!(refused.json()["error"], "not possible now: it is not running");
     fake.set(|inner| inner.refusal = Some(OrderError::Closing));
     assert_eq!(fake.post("/admin/servers/github/drain").await.code, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(fake.get("/admin/servers/github/drain").await.code, StatusCode::METHOD_NOT_ALLOWED);
