@@ -166,6 +166,27 @@ fn scenario_47_a_server_that_dies_after_the_end_of_input_leaves_no_call_without_
 }
 
 #[test]
+fn scenario_52_the_usual_smoke_test_tells_at_once_why_a_server_does_not_start() {
+    let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned();
+    let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#.to_owned();
+    let folder = Folder::new(&[hello(), initialized, list, String::new()]);
+    let server = r#"sh -c 'echo x >> starts; echo "TOKEN missing" >&2; exit 1'"#;
+    let code = folder.run(&format!(r#""$REGROW" wrap --name=smoke -- {server} <calls >told"#), "");
+    assert_eq!(code, Some(1));
+    assert_eq!(fs::read_to_string(folder.path("starts")).unwrap().lines().count(), 3);
+    let told = folder.responses("told");
+    assert_eq!(told.len(), 2, "{told:?}");
+    for answer in told {
+        let fault = &answer["error"]["data"]["dev.regrow/fault"];
+        assert_eq!(
+            (&fault["exitCode"], &fault["stderr"]),
+            (&json!(1), &json!(["TOKEN missing"])),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
 fn scenario_47_what_the_server_asks_when_nobody_can_answer_does_not_keep_the_call() {
     for kind in ["elicitation", "sampling"] {
         let folder = Folder::new(&[hello(), call(1, "ask", json!({ "kind": kind }))]);

@@ -164,15 +164,23 @@ impl<R> Ledger<R> {
         handshakes_wait: bool,
         patience: Patience,
     ) -> Vec<Ended<R>> {
-        let waits = |call: &&mut Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
-        for call in self.calls.values_mut().filter(waits) {
+        let waits = |call: &Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
+        for call in self.calls.values_mut().filter(|call| waits(call)) {
             call.attempts = call.attempts.saturating_add(1);
         }
         let for_good = self.closed || fault.is_permanent();
         let longest = self.policy.patience.unwrap_or_default();
+        // A client that writes on behind its handshake wants its calls to wait with that.
+        let clock = self.deadlines.clock(now);
+        let greets = |call: &Call<R>| {
+            call.nature == Nature::Greeting
+                && waits(call)
+                && call.deadline.is_none_or(|deadline| deadline > clock)
+        };
+        let with_handshake = handshakes_wait && self.calls.values().any(greets);
         self.fail_where(|call| {
             let may_wait = match patience {
-                _ if call.nature == Nature::Stream => return for_good,
+                _ if call.nature == Nature::Stream || with_handshake => return for_good,
                 _ if call.nature == Nature::Greeting && handshakes_wait => return for_good,
                 Patience::None => false,
                 Patience::TakenBefore(parked) => call.taken < parked,

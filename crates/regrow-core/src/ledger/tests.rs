@@ -325,9 +325,11 @@ fn when_an_attempt_fails_handshakes_and_streams_go_on_waiting_unless_it_is_for_g
     call(&mut ledger, Greeting, "again");
     call(&mut ledger, Effect, "c");
     let over = ledger.fail_attempt(at(1), &Fault::Exited { code: 1 }, true, Patience::None);
-    assert_eq!(fates(&over), [("c", Delivery::NotSent)], "a first start that goes on");
+    assert_eq!(fates(&over), [], "a first start that goes on, and what was sent behind the handshake");
+    let over = ledger.clone().fail_attempt(at(1), &Fault::Exited { code: 1 }, false, Patience::None);
+    assert_eq!(fates(&over).len(), 3, "it is over");
     ledger.cancel(ledger.find(|name| *name == "again").expect("it waits"));
-    assert_eq!(ledger.fail_waiting(&Fault::NotFound { program: "x".into() }).len(), 2);
+    assert_eq!(ledger.fail_waiting(&Fault::NotFound { program: "x".into() }).len(), 3);
     assert!(ledger.is_empty());
     closed.close();
     assert_eq!(closed.fail_waiting(&Fault::Closed).len(), 2);

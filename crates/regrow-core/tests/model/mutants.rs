@@ -29,7 +29,15 @@ const fn mutant(
     Mutant { bug, file, line, becomes, scope, breaks }
 }
 
-const MUTANTS: [Mutant; 56] = [
+const MUTANTS: [Mutant; 57] = [
+    mutant(
+        "a call behind a handshake fails with the first attempt",
+        "ledger/loss.rs",
+        "let with_handshake = handshakes_wait && self.calls.values().any(greets);",
+        "let with_handshake = false && self.calls.values().any(greets);",
+        "relay",
+        "P2",
+    ),
     mutant(
         "no epoch check",
         "lifecycle.rs",

@@ -3,7 +3,7 @@
 
 use crate::owner::Judged;
 use crate::scope::{HORIZON, Scope};
-use crate::world::{Caller, End, World};
+use crate::world::{Call, Caller, End, World};
 use regrow_core::{
     CallId, Epoch, Event, Evidence, Fault, Intent, Nature, Notice, Orderer, Policy, State, Step, Time,
     Transition, Watch,
@@ -346,19 +346,25 @@ fn waits_on(world: &World, scope: &Scope, caller: Caller, fault: &Fault) -> bool
     let before_it_parked = truth.parked.is_none_or(|parked| call.taken < parked);
     let left = policy.patience.is_some_and(|patience| world.now < call.waits_since + patience);
     let patient = call.runs == 0 && healthy && soon && before_it_parked && left;
+    let greets = (0..truth.calls.len()).any(|caller| {
+        let Call { nature, ends_by, .. } = truth.calls[caller];
+        nature == Nature::Greeting && world.is_waiting(caller) && ends_by.is_none_or(|at| at > world.now)
+    });
     let goes_on = truth.first.may_wait(world.now, fault, policy);
     match call.nature {
         Nature::Stream => true,
         Nature::Greeting => goes_on || patient,
-        _ => patient,
+        _ => goes_on && greets || patient, // A client that writes on behind its handshake waits with that.
     }
 }
 
 /// P2: a call that no session ever had does not fail with an attempt, as long as it has patience.
 pub(crate) fn judge_patience(world: &mut World, scope: &Scope, caller: Caller, fault: Option<&Fault>) {
     let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Closed | Fault::Parked)) else { return };
-    let never_sent = world.truth.calls[caller].sends == 0;
-    let patient = never_sent && waits_on(world, scope, caller, fault);
+    let call = &world.truth.calls[caller];
+    // Only a handshake waits as long as a server that is busy asks for.
+    let too_long = matches!(fault, Fault::Deferred { .. }) && call.nature != Nature::Greeting;
+    let patient = call.sends == 0 && !too_long && waits_on(world, scope, caller, fault);
     require(world, Property::P2, !patient, "a call fails though it has patience left");
 }
 

@@ -197,8 +197,8 @@ pub(crate) fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
     }
 }
 
-/// P8: calls that wait for an attempt fail with it, except streams, a handshake while the first start goes on, and calls that
-/// have patience left.
+/// P8: calls that wait for an attempt fail with it, except streams, a handshake and what waits with it while the first start goes on,
+/// and calls that have patience left.
 pub(crate) fn p8_calls_fail_with_the_attempt_they_waited_for(walk: &mut Walk, fault: &Fault) {
     let may_wait = walk.first.may_wait(walk.now, fault, &walk.policy);
     let is_open = |truth: &Truth| truth.ended.is_none() && truth.nature == Nature::Greeting;
@@ -209,7 +209,7 @@ pub(crate) fn p8_calls_fail_with_the_attempt_they_waited_for(walk: &mut Walk, fa
         _ => None,
     });
     let patient = |truth: &Truth| {
-        let goes_on = truth.nature == Nature::Greeting && may_wait;
+        let goes_on = waits && may_wait;
         let did_not_run = truth.runs == 0;
         truth.own
             || truth.nature == Nature::Stream

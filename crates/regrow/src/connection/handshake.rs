@@ -10,8 +10,17 @@ use super::era::EraKnowledge;
 pub(crate) struct ClientHandshake {
     /// It has not greeted yet, and its requests tell how far its handshake is.
     open: bool,
+    /// Its greeting that has no response yet.
+    greeting: Option<Greeting>,
     /// Which capabilities it has used: a bit each.
     used: u8,
+}
+
+/// A greeting on its way.
+struct Greeting {
+    on: Epoch,
+    /// Whether other requests followed it: the client does not wait for the response.
+    followed: bool,
 }
 
 /// Methods, and the capability that a client relies on when it uses them.
@@ -25,7 +34,7 @@ const CAPABILITIES: [(&str, &str); 5] = [
 
 impl ClientHandshake {
     pub(crate) fn new(by_client: bool) -> ClientHandshake {
-        ClientHandshake { open: by_client, used: 0 }
+        ClientHandshake { open: by_client, greeting: None, used: 0 }
     }
 
     /// Whether the client has still to greet.
@@ -47,31 +56,43 @@ impl ClientHandshake {
         CAPABILITIES.iter().enumerate().find(is_used).map(|(_, (_, name))| *name)
     }
 
-    /// The client's first requests tell how far its handshake is.
+    /// The client's first requests tell how far its handshake is. What it sends behind its greeting tells nothing: the server may not
+    /// even have read that.
     pub(crate) fn sent(&mut self, epoch: Epoch, request: &Frame, era: &mut EraKnowledge) -> Option<Event> {
-        match request.method()? {
-            method::INITIALIZE => Some(Event::Begun(epoch, Step::Greeting)),
-            method::SERVER_DISCOVER => Some(Event::Begun(epoch, Step::Discovering)),
-            method::PING => None,
+        let step = match request.method()? {
+            method::INITIALIZE => Step::Greeting,
+            method::SERVER_DISCOVER => Step::Discovering,
+            method::PING => return None,
             _ => {
                 if request.protocol_version().is_some() {
                     era.observe_modern(request.meta());
                     self.open = false;
+                } else if let Some(greeting) = self.greeting.as_mut().filter(|greeting| greeting.on == epoch)
+                {
+                    greeting.followed = true;
+                    return None;
                 }
-                Some(Event::Connected(epoch))
+                return Some(Event::Connected(epoch));
             }
-        }
+        };
+        self.greeting = Some(Greeting { on: epoch, followed: false });
+        Some(Event::Begun(epoch, step))
     }
 
     /// A request was answered. If it was the client's handshake, what that means for the session.
     pub(crate) fn answered(&mut self, epoch: Epoch, method: &str, accepted: bool) -> Option<Event> {
-        match method::is_handshake(method) {
-            true if accepted => {
-                self.open = false;
-                Some(Event::Connected(epoch))
-            }
-            true if self.open => Some(Event::Opened(epoch)), // The client decides what to ask next.
-            _ => None,
+        if !method::is_handshake(method) {
+            return None;
+        }
+        let greeting = self.greeting.take_if(|greeting| greeting.on == epoch);
+        if accepted {
+            self.open = false;
+            return Some(Event::Connected(epoch));
+        }
+        match self.open {
+            true if greeting.is_some_and(|greeting| greeting.followed) => Some(Event::Connected(epoch)),
+            true => Some(Event::Opened(epoch)), // The client decides what to ask next.
+            false => None,
         }
     }
 }

@@ -91,6 +91,42 @@ async fn it_reaches_the_next_server_in_the_same_order_if_the_first_dies_of_the_h
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_exits_without_reading_is_never_ready_and_reported_to_all_that_was_written() {
+    let exits = Plan::default().dies_after(millis(50), Fault::Exited { code: 1 });
+    let server = Server::always(Plan { start_delay: secs(9), stderr: vec!["TOKEN missing".into()], ..exits });
+    let mut client = Client::of(&server, policy());
+    let was_ready = tokio::spawn({
+        let connection = client.connection.clone();
+        async move { until(&connection, Status::is_ready).await }
+    });
+    client.write(&[initialize(), note("initialized"), list()]).await;
+    let answers = [client.next().await, client.next().await];
+    for answer in &answers {
+        let fault = &answer["error"]["data"]["dev.regrow/fault"];
+        assert_eq!(
+            (&fault["cause"], &fault["stderr"]),
+            (&json!("exited"), &json!(["TOKEN missing"])),
+            "{answer}"
+        );
+    }
+    assert_eq!(server.starts().len(), 3);
+    assert!(!was_ready.is_finished(), "a handshake without a response is no session");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_follows_a_refused_handshake_is_answered() {
+    let server = Server::always(Plan::default().on("initialize", |message| {
+        vec![Act::Say(crate::server::refusal(&message["id"], -32000, "no licence"))]
+    }));
+    let mut client = Client::of(&server, policy());
+    client.write(&[initialize(), note("initialized"), list()]).await;
+    let answers = [client.next().await, client.next().await];
+    assert_eq!(answers[0]["error"]["code"], -32000, "{answers:?}");
+    assert!(answers[1]["result"].is_object(), "{answers:?}");
+    assert!(client.connection.status().borrow().is_ready());
+}
+
+#[tokio::test(start_paused = true)]
 async fn during_a_restart_what_means_something_to_the_next_session_waits_for_it_and_the_rest_is_counted() {
     let server = Server::new(|start| Plan {
         strict: true,
