@@ -122,6 +122,11 @@ impl<R> Call<R> {
         }
     }
 
+    /// Whether it waits for a session, or for its pause to end.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.place, Place::Waiting | Place::Paused(..))
+    }
+
     /// No session has it any more. Only patience asks since when.
     pub(super) fn wait_from(&mut self, now: Time, policy: &Policy) {
         if policy.patience.is_some() {

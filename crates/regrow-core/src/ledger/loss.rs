@@ -164,8 +164,7 @@ impl<R> Ledger<R> {
         handshakes_wait: bool,
         patience: Patience,
     ) -> Vec<Ended<R>> {
-        let waits = |call: &Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
-        for call in self.calls.values_mut().filter(|call| waits(call)) {
+        for call in self.calls.values_mut().filter(|call| call.waits()) {
             call.attempts = call.attempts.saturating_add(1);
         }
         let for_good = self.closed || fault.is_permanent();
@@ -174,7 +173,7 @@ impl<R> Ledger<R> {
         let clock = self.deadlines.clock(now);
         let greets = |call: &Call<R>| {
             call.nature == Nature::Greeting
-                && waits(call)
+                && call.waits()
                 && call.deadline.is_none_or(|deadline| deadline > clock)
         };
         let with_handshake = handshakes_wait && self.calls.values().any(greets);
@@ -192,8 +191,7 @@ impl<R> Ledger<R> {
     }
 
     fn fail_where(&mut self, fails: impl Fn(&Call<R>) -> bool) -> Vec<Ended<R>> {
-        let waits = |call: &Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));
-        let failing = self.calls.iter().filter(|(_, call)| waits(call) && fails(call));
+        let failing = self.calls.iter().filter(|(_, call)| call.waits() && fails(call));
         let ids: Vec<CallId> = failing.map(|(&id, _)| id).collect();
         ids.into_iter().filter_map(|id| self.cancel(id)).collect()
     }

@@ -216,9 +216,9 @@ const MUTANTS: [Mutant; 57] = [
     ),
     mutant(
         "a paused call is kept when closed",
-        "ledger/loss.rs",
-        "let waits = |call: &Call<R>| matches!(call.place, Place::Waiting | Place::Paused(..));",
-        "let waits = |call: &Call<R>| matches!(call.place, Place::Waiting);",
+        "ledger/call.rs",
+        "matches!(self.place, Place::Waiting | Place::Paused(..))",
+        "matches!(self.place, Place::Waiting)",
         "exchange",
         "P2 P6",
     ),
