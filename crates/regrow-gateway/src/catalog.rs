@@ -1,20 +1,20 @@
 //! What one server offers, as it last said.
 //!
 //! - A [`Catalog`] is what is known of a server; it never changes, a newer one takes its place.
-//! - A [`Keeper`] keeps it fresh over a connection.
+//! - A [`CatalogRefresher`] keeps it fresh over a connection.
 //! - A [`Store`] keeps it on disk, so that clients are answered before slow servers have started.
 
 mod fetch;
 mod item;
-mod keeper;
 mod listing;
+mod refresher;
 mod round;
 mod store;
 mod wanted;
 
 use std::sync::Arc;
 
-use regrow::Welcome;
+use regrow::HandshakeResult;
 use regrow_protocol::frame::Frame;
 use regrow_protocol::list::List;
 use regrow_protocol::meta;
@@ -22,8 +22,8 @@ use regrow_protocol::version::Era;
 use serde_json::Value;
 
 pub use item::Item;
-pub use keeper::Keeper;
 pub use listing::{Cut, Listing};
+pub use refresher::CatalogRefresher;
 pub use store::{Store, StoreKey};
 
 /// Longer instructions of a server are cut.
@@ -97,7 +97,7 @@ impl Catalog {
     }
 
     /// There is a new session. Lists that the server no longer has are dropped.
-    pub(crate) fn greet(&mut self, welcome: &Welcome) {
+    pub(crate) fn greet(&mut self, welcome: &HandshakeResult) {
         let said: Value = serde_json::from_slice(&welcome.result).unwrap_or_default();
         let member = |name: &str| said.get(name).filter(|value| !value.is_null()).cloned();
         self.era = if welcome.modern { Era::Modern } else { Era::Legacy };
@@ -125,7 +125,7 @@ pub(crate) mod made_up {
     /// What a server offers that was greeted with this, and has these items.
     pub(crate) fn catalog(welcome: &Value, lists: &[(List, &[&str])]) -> Arc<Catalog> {
         let mut catalog = Catalog::default();
-        catalog.greet(&Welcome { modern: false, result: welcome.to_string().into() });
+        catalog.greet(&HandshakeResult { modern: false, result: welcome.to_string().into() });
         for (list, items) in lists {
             let items: Vec<&serde_json::value::RawValue> =
                 items.iter().map(|item| serde_json::from_str(item).expect("it is JSON")).collect();
@@ -141,8 +141,8 @@ pub(crate) mod made_up {
 mod tests {
     use super::*;
 
-    fn welcome(modern: bool, result: &str) -> Welcome {
-        Welcome { modern, result: bytes::Bytes::copy_from_slice(result.as_bytes()) }
+    fn welcome(modern: bool, result: &str) -> HandshakeResult {
+        HandshakeResult { modern, result: bytes::Bytes::copy_from_slice(result.as_bytes()) }
     }
 
     #[test]

@@ -28,7 +28,7 @@ use crate::directory::Directory;
 use crate::server::{InUse, Key, Server};
 use crate::servers::ServerRegistry;
 use crate::upstream::UpstreamSession;
-use call::Then;
+use call::OnEnd;
 use calls::WaitingCalls;
 use streams::Streams;
 use tasks::Tasks;
@@ -61,7 +61,7 @@ struct State {
     level: Option<Frame>,
     /// The revisions of the lists that it was last given, or told to look at.
     known: [Option<u64>; 4],
-    upstreams: BTreeMap<Key, Taken>,
+    upstreams: BTreeMap<Key, AtServer>,
     waiting: WaitingCalls,
     streams: Streams,
     tasks: Tasks,
@@ -70,7 +70,7 @@ struct State {
 }
 
 /// A client's upstream session at one server, and its inbox there.
-struct Taken {
+struct AtServer {
     upstream: Arc<UpstreamSession>,
     inbox: Arc<UpstreamInbox>,
     /// The resources that it is subscribed to there.
@@ -136,7 +136,7 @@ impl Client {
         let upstream = Arc::new(server.upstream(self.principal, self.needs(), inbox.clone())?);
         let (greeting, is_ready, level, over) = {
             let mut state = self.state();
-            let taken = Taken { upstream: upstream.clone(), inbox, subscribed: HashMap::new() };
+            let taken = AtServer { upstream: upstream.clone(), inbox, subscribed: HashMap::new() };
             let over = state.upstreams.insert(server.key, taken);
             (state.greeting.clone(), state.is_ready, state.level.clone(), over)
         };
@@ -189,7 +189,7 @@ impl Upstream for Client {
             method::LOGGING_SET_LEVEL => self.set_level(request),
             method::SUBSCRIPTIONS_LISTEN => self.listen(request),
             method::TOOLS_CALL | method::PROMPTS_GET => match self.by_name(&request.frame) {
-                Some((server, frame)) => self.call(&server, Request { frame, ..request }, Then::Nothing),
+                Some((server, frame)) => self.call(&server, Request { frame, ..request }, OnEnd::Nothing),
                 None => request.reply.end(calls::unknown_name(&request.frame)),
             },
             method::RESOURCES_READ => self.read(request),
@@ -198,7 +198,7 @@ impl Upstream for Client {
             method if method::is_about_tasks(method) => self.task(request),
             method if List::by_method(method).is_some() => self.list(request),
             _ => match self.only_server() {
-                Some(server) => self.call(&server, request, Then::Nothing),
+                Some(server) => self.call(&server, request, OnEnd::Nothing),
                 None => request.reply.end(answers::unknown_method()),
             },
         }

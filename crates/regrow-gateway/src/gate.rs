@@ -15,7 +15,7 @@ use regrow::core::Time;
 
 use crate::config::Options;
 use bucket::Bucket;
-pub use limiter::{Limiter, Permit, Turned};
+pub use limiter::{Limiter, Permit, Rejected};
 
 /// What a server is spared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

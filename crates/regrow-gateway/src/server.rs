@@ -1,8 +1,8 @@
 //! One server behind the gateway: its connections, its catalog, and what is let through to it.
 
 mod catalog_connection;
+mod maintenance;
 mod report;
-mod tending;
 mod turns;
 
 use std::collections::BTreeMap;

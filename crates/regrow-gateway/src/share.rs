@@ -20,7 +20,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow::core::Epoch;
-use regrow::{Builder, Connection, ErrorKind, FarSide, Hello, Inbox, Outcome, Request, Upstream, Welcome};
+use regrow::{
+    Builder, ClientParams, Connection, ErrorKind, HandshakeResult, Inbox, Outcome, Request, ServerSide,
+    Upstream,
+};
 use regrow_protocol::frame::{Frame, RawId};
 use regrow_protocol::{method, notification};
 use serde_json::json;
@@ -65,7 +68,7 @@ impl SharedSession {
         builder: Builder,
         observer: Arc<dyn ServerObserver>,
     ) -> Arc<SharedSession> {
-        let hello = Hello {
+        let hello = ClientParams {
             client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
             capabilities: json!({}),
             legacy_version: None,
@@ -161,10 +164,10 @@ impl Upstream for Share {
     }
 }
 
-impl FarSide for Share {
-    fn greet_as(&self, _: Hello) {} // The gateway greets, for all of them.
+impl ServerSide for Share {
+    fn greet_as(&self, _: ClientParams) {} // The gateway greets, for all of them.
 
-    fn welcome(&self) -> Option<Welcome> {
+    fn welcome(&self) -> Option<HandshakeResult> {
         self.session.connection.welcome()
     }
 

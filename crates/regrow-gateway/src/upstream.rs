@@ -40,7 +40,7 @@ impl UpstreamSession {
     ) -> UpstreamSession {
         let (bridge, inbox) = ServerInbox::new(name, client, Some(observer));
         let connection = builder.bridge_to(inbox.clone()).build();
-        bridge.lead_to(connection.far_side());
+        bridge.lead_to(connection.server_side());
         UpstreamSession { route: Route::Own(connection), bridge, usage: Arc::default(), _inbox: inbox }
     }
 

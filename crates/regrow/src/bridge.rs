@@ -33,7 +33,7 @@ use crate::connection::{Builder, Connection};
 use crate::error::{CallError, ErrorKind, Gap};
 use crate::inbox::{AutoReply, Inbox, Incoming};
 use crate::transport::BoxFuture;
-use crate::upstream::{FarSide, Upstream, Welcome};
+use crate::upstream::{HandshakeResult, ServerSide, Upstream};
 use calls::Calls;
 use held::Held;
 use listening::Listening;
@@ -56,7 +56,7 @@ pub struct Bridge {
     /// Where everything goes that the client is told, such as its [`Port`](crate::Port).
     client: Arc<dyn Inbox>,
     /// Set once, by who makes the bridge. It does not hold a connection open, which may hold us.
-    far: OnceLock<Arc<dyn FarSide>>,
+    far: OnceLock<Arc<dyn ServerSide>>,
     /// Set when the server's era is known and nothing waits here any more, under the lock of the state.
     server: OnceLock<Speaks>,
     /// Whether a legacy client is told of changed lists of a modern server.
@@ -87,7 +87,7 @@ impl Bridge {
     pub fn build(builder: Builder, client: Arc<dyn Inbox>) -> (Arc<Bridge>, Connection) {
         let bridge = Bridge::towards(builder.name().clone(), client, true);
         let connection = builder.bridge_to(bridge.clone()).build();
-        bridge.lead_to(connection.far_side());
+        bridge.lead_to(connection.server_side());
         (bridge, connection)
     }
 
@@ -97,7 +97,7 @@ impl Bridge {
     }
 
     /// Where the bridge leads to, once. What the server sends goes into the bridge; the far side must not hold it.
-    pub fn lead_to(&self, far: Arc<dyn FarSide>) {
+    pub fn lead_to(&self, far: Arc<dyn ServerSide>) {
         let is_first = self.far.set(far).is_ok();
         debug_assert!(is_first, "a bridge leads to one place");
     }
@@ -119,7 +119,7 @@ impl Bridge {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn far(&self) -> &dyn FarSide {
+    fn far(&self) -> &dyn ServerSide {
         &**self.far.get().expect("set where the bridge is made, before anybody has it")
     }
 
@@ -137,7 +137,7 @@ impl Bridge {
 
     /// What the server said of itself when it was first greeted.
     fn about(&self) -> Arc<About> {
-        let read = |said: Option<Welcome>| {
+        let read = |said: Option<HandshakeResult>| {
             let result = said.map(|said| said.result).unwrap_or_default();
             Arc::new(About::read(&result, &self.name))
         };

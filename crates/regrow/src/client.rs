@@ -134,16 +134,16 @@ pub enum ErrorStyle {
 }
 
 /// What is needed to answer a request of a client.
-pub struct Asked {
+pub struct ResponseFormat {
     id: RawId,
     wants_tool_result: bool,
     modern: bool,
 }
 
-impl Asked {
+impl ResponseFormat {
     /// Of a request with this id.
-    pub fn of(request: &Frame, id: RawId) -> Asked {
-        Asked {
+    pub fn of(request: &Frame, id: RawId) -> ResponseFormat {
+        ResponseFormat {
             id,
             wants_tool_result: request.method() == Some(method::TOOLS_CALL) && !request.has_task(),
             modern: request.protocol_version().is_some(),

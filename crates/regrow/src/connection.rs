@@ -37,7 +37,7 @@ use crate::error::{CallError, ErrorKind};
 use crate::inbox::{Incoming, IncomingMessages, Queue};
 use crate::notice::{Notice, Notices, Status};
 use crate::transport::Transport;
-use crate::upstream::{FarSide, Hello, Upstream, Welcome};
+use crate::upstream::{ClientParams, HandshakeResult, ServerSide, Upstream};
 use crate::watch;
 use forward::forward;
 use shared::Shared;
@@ -118,7 +118,7 @@ impl Connection {
     }
 
     /// What a [bridge](crate::Bridge) leads to. It does not hold the connection open.
-    pub fn far_side(&self) -> Arc<dyn FarSide> {
+    pub fn server_side(&self) -> Arc<dyn ServerSide> {
         let name = self.shared.settings.name.clone();
         Arc::new(WeakConnection { name, handle: Arc::downgrade(&self.handle) })
     }
@@ -276,12 +276,12 @@ impl Connection {
     }
 
     /// Sets who greets from now on, where we greet the server ourselves. Later sessions than the first keep to who greeted that.
-    pub fn greet_as(&self, hello: Hello) {
+    pub fn greet_as(&self, hello: ClientParams) {
         self.shared.lock().memory.era.greet_as(hello);
     }
 
     /// What the server said when we last greeted it ourselves.
-    pub fn welcome(&self) -> Option<Welcome> {
+    pub fn welcome(&self) -> Option<HandshakeResult> {
         self.shared.lock().memory.era.welcome.clone()
     }
 

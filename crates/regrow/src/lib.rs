@@ -83,7 +83,7 @@ mod writer;
 
 pub use bridge::Bridge;
 pub use call::{Outcome, Reply, Request};
-pub use client::{Asked, ErrorStyle};
+pub use client::{ErrorStyle, ResponseFormat};
 pub use connection::{Answer, Builder, CloseReport, Connection};
 pub use eras::{EraFile, cache_folder};
 pub use error::{CallError, ErrorKind, Gap};
@@ -97,5 +97,5 @@ pub use regrow_protocol as protocol;
 pub use regrow_protocol::version::Era;
 pub use relay::{Port, relay};
 pub use transport::MAX_LINE;
-pub use upstream::{FarSide, Hello, Upstream, Welcome};
+pub use upstream::{ClientParams, HandshakeResult, ServerSide, Upstream};
 pub use within::within;

@@ -13,7 +13,7 @@ use regrow_protocol::lines::{Line, LineReader};
 use tokio::io::AsyncRead;
 
 use crate::call::{Outcome, Reply};
-use crate::client::{self, Asked, ClientSide, ResponseSink, ResponseTo, unreadable};
+use crate::client::{self, ClientSide, ResponseFormat, ResponseSink, ResponseTo, unreadable};
 use crate::error::{CallError, ErrorKind};
 use crate::lines::read_line;
 use crate::upstream::Upstream;
@@ -22,7 +22,7 @@ pub use port::Port;
 
 /// Answers one request of the client, alone or as a member of its batch.
 struct ToClient {
-    asked: Asked,
+    asked: ResponseFormat,
     to: ResponseTo<Arc<Port>>,
     /// Dropped last: when it is, the response is in the output. None for a stream, which nobody waits for.
     open: Option<Open>,
@@ -82,7 +82,7 @@ impl ClientSide for Port {
     type Sink = Arc<Port>;
 
     fn begin(&self, request: &Frame, id: &RawId, to: ResponseTo<Arc<Port>>) -> Option<Box<dyn Reply>> {
-        let asked = Asked::of(request, id.clone());
+        let asked = ResponseFormat::of(request, id.clone());
         let method = request.method().unwrap_or_default();
         let is_stream = Nature::of(method, ToolSafety::Unknown, Replay::Never) == Nature::Stream;
         let open = (!is_stream).then(|| Open::new(to.sink()));

@@ -25,12 +25,12 @@ pub trait Upstream {
 }
 
 /// What a [bridge](crate::Bridge) leads to: a [connection](crate::Connection), or one client's share of one.
-pub trait FarSide: Upstream + Send + Sync {
+pub trait ServerSide: Upstream + Send + Sync {
     /// Sets who greets the server, if it is not greeted yet.
-    fn greet_as(&self, hello: Hello);
+    fn greet_as(&self, hello: ClientParams);
 
     /// What the server said when it was last greeted.
-    fn welcome(&self) -> Option<Welcome>;
+    fn welcome(&self) -> Option<HandshakeResult>;
 
     /// Whether the server was found to be modern.
     fn is_modern(&self) -> bool;
@@ -41,7 +41,7 @@ pub trait FarSide: Upstream + Send + Sync {
 
 /// Who greets, where Regrow itself is the client.
 #[derive(Clone, Debug)]
-pub struct Hello {
+pub struct ClientParams {
     /// `clientInfo`.
     pub client_info: Value,
     /// The client's `capabilities`.
@@ -52,7 +52,7 @@ pub struct Hello {
 
 /// What a server said when we greeted it.
 #[derive(Clone, Debug)]
-pub struct Welcome {
+pub struct HandshakeResult {
     /// Whether it speaks the modern era.
     pub modern: bool,
     /// Its result of `initialize`, or of `server/discover`; raw.

@@ -21,7 +21,7 @@ pub(super) struct Call {
     pub(super) request: Request,
     pub(super) server: Arc<Server>,
     client: Weak<Client>,
-    pub(super) then: Then,
+    pub(super) then: OnEnd,
     span: CallSpan,
     /// Runs as soon as the call has a place at its server.
     timer: Option<CallTimer>,
@@ -30,7 +30,7 @@ pub(super) struct Call {
 }
 
 /// What the end of a call means to the gateway, besides the answer.
-pub(super) enum Then {
+pub(super) enum OnEnd {
     Nothing,
     /// The client is subscribed to this resource, or no longer.
     Subscribed {
@@ -45,7 +45,7 @@ pub(super) enum Then {
 }
 
 impl Call {
-    pub(super) fn new(client: &Client, server: Arc<Server>, request: Request, then: Then) -> Call {
+    pub(super) fn new(client: &Client, server: Arc<Server>, request: Request, then: OnEnd) -> Call {
         let client = client.me.clone();
         let (span, timer, in_use, permit) = (CallSpan::default(), None, None, None);
         Call { request, server, client, then, span, timer, in_use, permit }
@@ -95,11 +95,11 @@ impl Reply for Call {
         }
         let is_done = matches!(&outcome, Outcome::Answered(answer) if !answer.is_error());
         match (then, client) {
-            (Then::Subscribed { uri, begins }, Some(client)) if is_done || !begins => {
+            (OnEnd::Subscribed { uri, begins }, Some(client)) if is_done || !begins => {
                 client.settled(server.key, uri, begins);
                 request.reply.end(outcome);
             }
-            (Then::AskNext { request: frame, left }, Some(client)) if !is_done && !left.is_empty() => {
+            (OnEnd::AskNext { request: frame, left }, Some(client)) if !is_done && !left.is_empty() => {
                 client.read_at(left, Request { frame, ..request });
             }
             _ => request.reply.end(outcome),

@@ -10,7 +10,7 @@ use regrow_protocol::{error_code, method};
 use tokio::time::timeout;
 
 use super::Client;
-use super::call::{Call, Then};
+use super::call::{Call, OnEnd};
 use crate::answers::{self, raw_text};
 use crate::server::Server;
 
@@ -46,7 +46,7 @@ impl WaitingCalls {
 
 impl Client {
     /// A request for this server, as it is.
-    pub(super) fn call(&self, server: &Arc<Server>, request: Request, then: Then) {
+    pub(super) fn call(&self, server: &Arc<Server>, request: Request, then: OnEnd) {
         let call = Call::new(self, server.clone(), request, then);
         if server.waits() {
             return self.call_later(call);
@@ -145,7 +145,7 @@ impl Client {
     pub(super) fn read_at(&self, mut left: VecDeque<(Arc<Server>, String)>, request: Request) {
         let Some((server, uri)) = left.pop_front() else { return };
         let frame = with_uri(&request.frame, &uri);
-        let then = Then::AskNext { request: request.frame, left };
+        let then = OnEnd::AskNext { request: request.frame, left };
         self.call(&server, Request { frame, ..request }, then);
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Client;
-use super::call::Then;
+use super::call::OnEnd;
 use super::greeting::parsed;
 use crate::answers;
 use crate::server::Server;
@@ -38,7 +38,7 @@ impl Client {
                 Frame::built(frame::request(&request.id, method::COMPLETION_COMPLETE, Some(&params)))
             }
         };
-        self.call(&server, Request { frame, ..request }, Then::Nothing);
+        self.call(&server, Request { frame, ..request }, OnEnd::Nothing);
     }
 
     /// The server that a reference means, and the reference as that server knows it.

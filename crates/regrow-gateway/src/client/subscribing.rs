@@ -4,7 +4,7 @@ use regrow::Request;
 use regrow_protocol::method;
 
 use super::Client;
-use super::call::Then;
+use super::call::OnEnd;
 use super::calls::{unknown_resource, with_uri};
 use crate::server::{InUse, Key};
 
@@ -19,7 +19,7 @@ impl Client {
         };
         let begins = request.frame.method() == Some(method::RESOURCES_SUBSCRIBE);
         let frame = with_uri(&request.frame, &uri);
-        self.call(&server, Request { frame, ..request }, Then::Subscribed { uri, begins });
+        self.call(&server, Request { frame, ..request }, OnEnd::Subscribed { uri, begins });
     }
 
     /// The server has confirmed that it tells the client of this resource, or was asked not to any more.

@@ -6,7 +6,7 @@ use regrow::Request;
 use regrow_protocol::error_code;
 
 use super::Client;
-use super::call::Then;
+use super::call::OnEnd;
 use super::greeting::parsed;
 use crate::answers;
 use crate::server::Key;
@@ -40,7 +40,7 @@ impl Client {
         let key = params["taskId"].as_str().and_then(|task| self.state().tasks.places.get(task).copied());
         let server = key.and_then(|key| self.servers.get(key)).or_else(|| self.only_server());
         match server {
-            Some(server) => self.call(&server, request, Then::Nothing),
+            Some(server) => self.call(&server, request, OnEnd::Nothing),
             None if params["taskId"].is_string() => {
                 request.reply.end(answers::refusal(
                     error_code::INVALID_PARAMS,

@@ -6,9 +6,9 @@
 mod bind;
 mod body;
 mod bound;
-mod census;
 mod connection;
 mod events;
+mod face_stats;
 pub(crate) mod fuzzing;
 mod guard;
 mod legacy;
@@ -23,13 +23,13 @@ mod post;
 mod refusal;
 mod replies;
 mod reply_stream;
-mod room;
 mod route;
 mod session;
 mod sessions;
 mod shield;
 mod tls;
 mod token;
+mod unread_limit;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,7 @@ use crate::admit::Admit;
 
 pub use bind::{BindError, bind};
 pub use bound::{Bound, Parting};
-pub use census::{Census, Counts};
+pub use face_stats::{Counts, FaceStats};
 pub use options::{Limits, Options, Tls};
 
 use modern_endpoints::ModernEndpoints;
@@ -54,19 +54,24 @@ struct Face {
     limits: Limits,
     sessions: Sessions,
     endpoints: ModernEndpoints,
-    census: Arc<Census>,
+    face_stats: Arc<FaceStats>,
     closing: AtomicBool,
 }
 
 impl Face {
-    fn new(admit: Arc<dyn Admit>, style: ErrorStyle, limits: Limits, census: Arc<Census>) -> Arc<Face> {
+    fn new(
+        admit: Arc<dyn Admit>,
+        style: ErrorStyle,
+        limits: Limits,
+        face_stats: Arc<FaceStats>,
+    ) -> Arc<Face> {
         Arc::new(Face {
             admit,
             style,
             sessions: Sessions::new(limits.sessions),
             endpoints: ModernEndpoints::default(),
             limits,
-            census,
+            face_stats,
             closing: AtomicBool::new(false),
         })
     }

@@ -26,21 +26,21 @@ struct Inner<K> {
 }
 
 struct State<K> {
-    gate: Gate<Ticket<K>>,
+    gate: Gate<Waiter<K>>,
     /// The task runs.
     is_watched: bool,
 }
 
-struct Ticket<K> {
+struct Waiter<K> {
     key: K,
-    then: Then,
+    then: OnTurn,
 }
 
-type Then = Box<dyn FnOnce(Result<Permit, Turned>) + Send>;
+type OnTurn = Box<dyn FnOnce(Result<Permit, Rejected>) + Send>;
 
 /// Why a call was not let through. It has not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turned {
+pub enum Rejected {
     /// Too many wait already.
     Full,
     /// It has waited for as long as it could.
@@ -49,12 +49,12 @@ pub enum Turned {
     Closed,
 }
 
-impl From<Turned> for ErrorKind {
-    fn from(turned: Turned) -> ErrorKind {
+impl From<Rejected> for ErrorKind {
+    fn from(turned: Rejected) -> ErrorKind {
         match turned {
-            Turned::Full => ErrorKind::Overloaded,
-            Turned::Late => ErrorKind::Timeout,
-            Turned::Closed => ErrorKind::Closed,
+            Rejected::Full => ErrorKind::Overloaded,
+            Rejected::Late => ErrorKind::Timeout,
+            Rejected::Closed => ErrorKind::Closed,
         }
     }
 }
@@ -98,12 +98,12 @@ impl<K: Send + 'static> Limiter<K> {
         &self,
         key: K,
         within: Option<Duration>,
-        then: impl FnOnce(Result<Permit, Turned>) + Send + 'static,
+        then: impl FnOnce(Result<Permit, Rejected>) + Send + 'static,
     ) {
         let Some(inner) = &self.inner else { return then(Ok(Permit(None))) };
         let mut state = inner.state();
         let now = inner.now();
-        let ticket = Ticket { key, then: Box::new(then) };
+        let ticket = Waiter { key, then: Box::new(then) };
         let arrival = state.gate.arrive(now, within.map(|within| now + within), ticket);
         match arrival {
             Arrival::Go(ticket) => {
@@ -112,7 +112,7 @@ impl<K: Send + 'static> Limiter<K> {
             }
             Arrival::Full(ticket) => {
                 drop(state);
-                (ticket.then)(Err(Turned::Full));
+                (ticket.then)(Err(Rejected::Full));
             }
             Arrival::Wait if state.is_watched => inner.changed.notify_one(),
             Arrival::Wait => {
@@ -155,7 +155,7 @@ impl<K> Drop for Limiter<K> {
         let Some(inner) = &self.inner else { return };
         let left = inner.state().gate.withdraw(|_| true);
         inner.changed.notify_one();
-        left.into_iter().for_each(|ticket| tell(ticket.then, Err(Turned::Closed)));
+        left.into_iter().for_each(|ticket| tell(ticket.then, Err(Rejected::Closed)));
     }
 }
 
@@ -185,7 +185,7 @@ impl<K: Send + 'static> Inner<K> {
                 state.is_watched = state.gate.waiting() > 0;
                 (late, due, state.is_watched.then(|| state.gate.next_due()))
             };
-            late.into_iter().for_each(|ticket| tell(ticket.then, Err(Turned::Late)));
+            late.into_iter().for_each(|ticket| tell(ticket.then, Err(Rejected::Late)));
             due.into_iter().for_each(|ticket| tell(ticket.then, Ok(self.permit())));
             let Some(next) = next else { return };
             // One that lies beyond all clocks is as good as none.
@@ -215,6 +215,6 @@ impl<K: Send + 'static> Exit for Inner<K> {
 }
 
 /// Runs code of a waiting caller. If it panics, the others must not wait forever: the panic was already reported.
-fn tell(then: Then, end: Result<Permit, Turned>) {
+fn tell(then: OnTurn, end: Result<Permit, Rejected>) {
     let _ = catch_unwind(AssertUnwindSafe(|| then(end)));
 }

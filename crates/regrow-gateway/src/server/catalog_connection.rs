@@ -9,9 +9,9 @@ use regrow_protocol::list::List;
 use regrow_protocol::text::escape;
 use tokio::task::JoinHandle;
 
-use super::{Server, tending};
+use super::{Server, maintenance};
 use crate::admit::Principal;
-use crate::catalog::{Catalog, Keeper};
+use crate::catalog::{Catalog, CatalogRefresher};
 use crate::context::store_key;
 use crate::share::{ServerObserver, SharedSession};
 use crate::stats::Watcher;
@@ -21,7 +21,7 @@ pub(super) struct CatalogConnection {
     pub(super) connection: Connection,
     /// None where it is the one client's own.
     pub(super) shared: Option<Arc<SharedSession>>,
-    keeper: Keeper,
+    keeper: CatalogRefresher,
     pub(super) watcher: Watcher,
     /// Who looks after it, until it is replaced.
     _tasks: Vec<Task>,
@@ -82,10 +82,10 @@ impl Server {
         connection: Connection,
         shared: Option<Arc<SharedSession>>,
     ) -> CatalogConnection {
-        let keeper = Keeper::start(connection.clone(), self.catalog.clone());
+        let keeper = CatalogRefresher::start(connection.clone(), self.catalog.clone());
         let tasks = vec![
             Task(tokio::spawn(follow(self.me.clone(), self.catalog.subscribe()))),
-            Task(tokio::spawn(tending::tend(self.me.clone(), connection.clone()))),
+            Task(tokio::spawn(maintenance::tend(self.me.clone(), connection.clone()))),
         ];
         let watcher = Watcher::start(self.stats.clone(), &connection);
         CatalogConnection { connection, shared, keeper, watcher, _tasks: tasks }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use regrow::core::{Epoch, Fault, Ladder, Policy};
 use regrow::transport::{BoxFuture, Ended, Link, Pipes, Process, Transport};
 use regrow::{Connection, Era, Status};
-use regrow_gateway::catalog::{Catalog, Item, Keeper};
+use regrow_gateway::catalog::{Catalog, CatalogRefresher, Item};
 use regrow_protocol::list::List;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
@@ -187,7 +187,7 @@ impl Process for Fake {
 pub struct Kept {
     pub connection: Connection,
     pub catalog: Arc<regrow::watch::Sender<Arc<Catalog>>>,
-    pub keeper: Keeper,
+    pub keeper: CatalogRefresher,
 }
 
 impl Kept {
@@ -195,7 +195,7 @@ impl Kept {
     pub fn new(fake: &Fake, era: Era) -> Kept {
         let connection = connection(fake, era);
         let catalog = Arc::new(regrow::watch::Sender::new(Arc::new(Catalog::default())));
-        let keeper = Keeper::start(connection.clone(), catalog.clone());
+        let keeper = CatalogRefresher::start(connection.clone(), catalog.clone());
         Kept { connection, catalog, keeper }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regrow::Era;
 use regrow::core::Orderer;
-use regrow_gateway::catalog::Keeper;
+use regrow_gateway::catalog::CatalogRefresher;
 use regrow_protocol::list::List;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -215,7 +215,11 @@ async fn the_next_keeper_confirms_what_the_last_one_knew() {
     first.close().await;
     fake.offers(&["two"]);
     let second = connection(&fake, Era::Legacy);
-    let kept = Kept { keeper: Keeper::start(second.clone(), catalog.clone()), connection: second, catalog };
+    let kept = Kept {
+        keeper: CatalogRefresher::start(second.clone(), catalog.clone()),
+        connection: second,
+        catalog,
+    };
     assert_eq!(kept.keys(List::Tools), strings(&["one"]), "known at once");
     kept.start().await;
     assert_eq!(kept.keys(List::Tools), strings(&["two"]));
@@ -229,7 +233,11 @@ async fn a_list_that_the_server_no_longer_has_goes() {
     first.close().await;
     fake.world().capabilities = json!({});
     let second = connection(&fake, Era::Legacy);
-    let kept = Kept { keeper: Keeper::start(second.clone(), catalog.clone()), connection: second, catalog };
+    let kept = Kept {
+        keeper: CatalogRefresher::start(second.clone(), catalog.clone()),
+        connection: second,
+        catalog,
+    };
     kept.start().await;
     assert_eq!((kept.keys(List::Tools), fake.count("tools/list")), (None, 1));
 }

@@ -27,7 +27,7 @@ async fn a_session_begins_with_initialize_under_an_id_that_nobody_guesses() {
         assert!(ids.insert(id));
     }
     assert_eq!(world.house.admitted(), 100, "one guest for each");
-    assert_eq!(world.census.counts().sessions, 100);
+    assert_eq!(world.face_stats.counts().sessions, 100);
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn notifications_and_answers_are_accepted_and_handed_on() {
 
     let answer = json!({ "jsonrpc": "2.0", "id": 12, "result": {} }).to_string();
     assert_eq!(wire.ask("POST", "/mcp", &with(&session), &answer).await.0.status, 202);
-    assert_eq!(world.census.counts().strays, 1, "nobody had asked: dropped and counted");
+    assert_eq!(world.face_stats.counts().strays, 1, "nobody had asked: dropped and counted");
 }
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn a_cancelled_call_gets_no_answer_and_its_stream_ends() {
     let cancelled = notification("notifications/cancelled", json!({ "requestId": 1 })).to_string();
     world.wire().await.ask("POST", "/mcp", &with(&session), &cancelled).await;
     assert_eq!(wire.event().await, None);
-    assert_eq!(world.census.counts().calls, 0);
+    assert_eq!(world.face_stats.counts().calls, 0);
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn a_question_goes_to_the_stream_of_its_call_and_the_answer_to_the_server(
     let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "text": "yes" } }).to_string();
     for expected in [0, 1] {
         assert_eq!(world.wire().await.ask("POST", "/mcp", &with(&session), &answer).await.0.status, 202);
-        assert_eq!(world.census.counts().strays, expected, "a second answer is dropped");
+        assert_eq!(world.face_stats.counts().strays, expected, "a second answer is dropped");
     }
     let seen = loop {
         if let Seen::Answer(seen) = world.house.next().await {
@@ -250,7 +250,7 @@ async fn what_belongs_to_no_call_goes_to_who_listens_else_to_the_newest_call_els
     let nobodys =
         notification("notifications/progress", json!({ "progressToken": "nobody's", "progress": 1 }));
     assert!(!guest.say(None, &nobodys));
-    assert_eq!(world.census.counts().strays, 1);
+    assert_eq!(world.face_stats.counts().strays, 1);
 }
 
 #[tokio::test]
@@ -326,7 +326,7 @@ async fn deleting_a_session_cancels_its_calls_and_ends_its_streams() {
         let body = if method == "POST" { call(2, "echo") } else { String::new() };
         assert_eq!(world.wire().await.ask(method, "/mcp", &with(&session), &body).await.0.status, 404);
     }
-    let counts = world.census.counts();
+    let counts = world.face_stats.counts();
     assert_eq!((counts.sessions, counts.calls), (0, 0));
 }
 
@@ -362,5 +362,5 @@ async fn a_handshake_that_fails_leaves_no_session() {
     assert_eq!((head.status, head.header("mcp-session-id")), (200, None));
     assert_eq!(value(&body)["error"]["code"], -32602);
     world.house.left().await;
-    assert_eq!(world.census.counts().sessions, 0);
+    assert_eq!(world.face_stats.counts().sessions, 0);
 }

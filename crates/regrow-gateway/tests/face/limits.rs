@@ -94,7 +94,7 @@ async fn connections_over_the_cap_are_turned_away_and_served_again_when_others_l
     }
     assert_eq!(idle[0].ask("GET", "/livez", &[], "").await.0.status, 200, "who is there is served");
     drop(idle);
-    while world.census.counts().connections > 0 {
+    while world.face_stats.counts().connections > 0 {
         tokio::task::yield_now().await;
     }
     assert_eq!(world.wire().await.ask("GET", "/livez", &[], "").await.0.status, 200);
@@ -123,8 +123,8 @@ async fn ten_thousand_pending_calls_are_refused_politely() {
     let mut wire = world.wire().await;
     wire.send("POST", "/mcp", &[("Mcp-Session-Id", &session)], &format!("[{}]", batch.join(","))).await;
     assert!(wire.head().await.is_stream());
-    assert_eq!(world.census.counts().calls, 1024);
-    assert_eq!(world.census.counts().refused, 10_000 - 1024);
+    assert_eq!(world.face_stats.counts().calls, 1024);
+    assert_eq!(world.face_stats.counts().refused, 10_000 - 1024);
     let (_, body) =
         world.wire().await.ask("POST", "/mcp", &[("Mcp-Session-Id", &session)], &call("more", "slow")).await;
     let answer = value(&body);

@@ -224,7 +224,7 @@ async fn what_belongs_to_no_request_is_dropped_and_counted() {
     }
     assert!(!guest.say(None, &notification("notifications/cancelled", json!({ "requestId": 1 }))));
     assert!(!guest.say(Some(&RawId::from(99)), &notification("notifications/message", json!({}))));
-    assert_eq!(world.census.counts().strays, 6);
+    assert_eq!(world.face_stats.counts().strays, 6);
     assert!(guest.inbox().auto_reply("roots/list").is_some(), "no modern client can be asked");
 }
 
@@ -242,7 +242,7 @@ async fn closing_the_response_cancels_the_request_and_nothing_else() {
     assert_eq!(world.house.cancelled().await, first);
     world.house.guest(0).answer(&RawId::from(second), &json!({ "fine": true }));
     assert_eq!(two.message().await["result"]["fine"], true);
-    assert_eq!(world.census.counts().calls, 0);
+    assert_eq!(world.face_stats.counts().calls, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,5 +52,5 @@ async fn no_answer_crosses_between_clients_with_equal_ids() {
             assert_eq!((&answer["id"], &answer["result"]), (&id, &expected), "seed {seed}");
         }
     }
-    assert_eq!((world.census.counts().calls, world.census.counts().strays), (0, 0));
+    assert_eq!((world.face_stats.counts().calls, world.face_stats.counts().strays), (0, 0));
 }

@@ -98,5 +98,5 @@ async fn a_panic_ends_its_own_request_only() {
     assert_eq!(wire.ask("POST", "/mcp", &headers("tools/call", "panic"), &modern).await.0.status, 500);
     world.house.guest(0).answer(&RawId::from(1), &json!({ "fine": true }));
     assert_eq!(other.message().await["result"]["fine"], true);
-    assert_eq!(world.census.counts().calls, 0);
+    assert_eq!(world.face_stats.counts().calls, 0);
 }

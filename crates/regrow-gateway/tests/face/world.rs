@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::get;
-use regrow_gateway::face::http::{Census, Options, Parting, bind};
+use regrow_gateway::face::http::{FaceStats, Options, Parting, bind};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -16,7 +16,7 @@ use crate::wire::Wire;
 pub(crate) struct World {
     pub(crate) house: Arc<House>,
     pub(crate) address: SocketAddr,
-    pub(crate) census: Arc<Census>,
+    pub(crate) face_stats: Arc<FaceStats>,
     shutdown: Option<oneshot::Sender<()>>,
     /// The servers behind it live for as long as this.
     pub(crate) servers: Option<oneshot::Sender<()>>,
@@ -34,7 +34,7 @@ impl World {
         options.limits.modern_hold = options.limits.hold; // Most tests want to see a stream soon.
         change(&mut options);
         let bound = bind(options).await.expect("loopback is free");
-        let (address, census) = (bound.addresses()[0], bound.census());
+        let (address, face_stats) = (bound.addresses()[0], bound.face_stats());
         let house = House::new();
         let (shutdown, ends) = oneshot::channel();
         let (servers, gone) = oneshot::channel();
@@ -52,7 +52,7 @@ impl World {
             };
             bound.serve(admit, more, ends, gone).await
         });
-        World { house, address, census, shutdown: Some(shutdown), servers: Some(servers), served }
+        World { house, address, face_stats, shutdown: Some(shutdown), servers: Some(servers), served }
     }
 
     pub(crate) async fn wire(&self) -> Wire {

@@ -72,7 +72,7 @@ enum Next {
 }
 
 /// What became of a request that had to wait.
-enum Taken {
+enum HoldResult {
     /// It waits for a question that is open.
     Waits,
     /// It waits, and the server must be asked, in the name of its sender.
@@ -82,10 +82,10 @@ enum Taken {
 }
 
 impl Held {
-    fn take(&mut self, request: Request, time: Option<Duration>, bridge: &Weak<Bridge>) -> Taken {
+    fn take(&mut self, request: Request, time: Option<Duration>, bridge: &Weak<Bridge>) -> HoldResult {
         let bytes = self.bytes + request.frame.bytes().len();
         if self.queue.len() == MAX_HELD || bytes > MAX_HELD_BYTES {
-            return Taken::Refused(request);
+            return HoldResult::Refused(request);
         }
         self.bytes = bytes;
         self.last += 1;
@@ -95,10 +95,10 @@ impl Held {
         let (patience, frame) = (Patience::of(&request.frame), request.frame.clone());
         self.queue.push_back(Waiting { number, patience, request, _limit: limit });
         if self.asked.contains(&patience) {
-            return Taken::Waits;
+            return HoldResult::Waits;
         }
         self.asked.push(patience);
-        Taken::Asks(frame, patience)
+        HoldResult::Asks(frame, patience)
     }
 
     /// A notification waits for its turn. Returns whether there was room.
@@ -159,9 +159,9 @@ impl Bridge {
         let taken = state.held.take(request, time, &self.me);
         drop(state);
         match taken {
-            Taken::Waits => {}
-            Taken::Asks(first, patience) => self.ask(&first, patience),
-            Taken::Refused(request) => {
+            HoldResult::Waits => {}
+            HoldResult::Asks(first, patience) => self.ask(&first, patience),
+            HoldResult::Refused(request) => {
                 let error = self.error(&request.frame, ErrorKind::Overloaded);
                 request.reply.end(Outcome::Failed(error));
             }

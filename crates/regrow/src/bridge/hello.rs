@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::object::Object;
 use super::{Speaks, State};
-use crate::upstream::Hello;
+use crate::upstream::ClientParams;
 
 /// The era that a request is asked in. It is answered in the same, whatever the client asked before.
 pub(super) fn speaks(request: &Frame) -> Speaks {
@@ -35,7 +35,7 @@ pub(super) fn note(state: &mut State, request: &Frame) {
 }
 
 /// What a legacy client's requests carry towards a modern server.
-fn envelope(hello: &Hello) -> Object {
+fn envelope(hello: &ClientParams) -> Object {
     let mut capabilities = hello.capabilities.clone();
     capabilities.as_object_mut().map(|capabilities| capabilities.remove("tasks"));
     let mut envelope = Object::default();
@@ -46,14 +46,14 @@ fn envelope(hello: &Hello) -> Object {
 }
 
 /// Who asks.
-pub(super) fn hello(request: &Frame) -> Hello {
+pub(super) fn hello(request: &Frame) -> ClientParams {
     let (said, info, capabilities) = match speaks(request) {
         Speaks::Legacy => (Object::of(request.params()), "clientInfo", "capabilities"),
         Speaks::Modern => (Object::of(request.meta()), meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES),
     };
     let known =
         |name: &str, unknown: Value| Some(said.value(name)).filter(Value::is_object).unwrap_or(unknown);
-    Hello {
+    ClientParams {
         client_info: known(info, json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") })),
         capabilities: known(capabilities, json!({})),
         legacy_version: said.text("protocolVersion"),

@@ -17,7 +17,7 @@ use crate::eras::EraFile;
 use crate::inbox::{Inbox, Queue};
 use crate::mask::Mask;
 use crate::transport::{MAX_LINE, Transport};
-use crate::upstream::Hello;
+use crate::upstream::ClientParams;
 use crate::watch;
 
 /// Observers may fall behind by so many notices.
@@ -36,7 +36,7 @@ pub struct Builder {
     greets: bool,
     era: Era,
     era_file: Option<(EraFile, String)>,
-    hello: Hello,
+    hello: ClientParams,
     seed: u64,
 }
 
@@ -54,7 +54,7 @@ impl Builder {
             greets: true,
             era: Era::Auto,
             era_file: None,
-            hello: Hello {
+            hello: ClientParams {
                 client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
                 capabilities: json!({}),
                 legacy_version: None,
@@ -116,7 +116,7 @@ impl Builder {
     }
 
     /// Who we say we are, and what we can do for the server.
-    pub fn hello(mut self, hello: Hello) -> Builder {
+    pub fn hello(mut self, hello: ClientParams) -> Builder {
         self.hello = hello;
         self
     }
@@ -129,7 +129,7 @@ impl Builder {
     }
 
     /// Like [`Builder::relay_to`], but we greet the server ourselves, in its own era. A client's `initialize` or
-    /// `server/discover` is then answered with the server's [`Welcome`](crate::Welcome), once there is a session.
+    /// `server/discover` is then answered with the server's [`HandshakeResult`](crate::HandshakeResult), once there is a session.
     pub fn bridge_to(mut self, inbox: Arc<dyn Inbox>) -> Builder {
         self.inbox = Some(inbox);
         self.greets = true;

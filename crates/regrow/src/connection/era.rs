@@ -8,7 +8,7 @@ use regrow_protocol::version::Era;
 use regrow_protocol::{meta, version};
 use serde_json::{Map, Value, json};
 
-use crate::upstream::{Hello, Welcome};
+use crate::upstream::{ClientParams, HandshakeResult};
 
 /// How sessions of a connection are greeted.
 #[derive(Clone, Debug)]
@@ -16,9 +16,9 @@ pub(crate) enum Greeting {
     /// The client greets the first session itself, and we learn from it.
     ByClient,
     /// We greet, and must find out the server's era first.
-    Unknown(Hello),
+    Unknown(ClientParams),
     /// We have asked the server for its era, and not heard yet: a server that died of it is a legacy one.
-    Asked(Hello),
+    ResponseFormat(ClientParams),
     /// The legacy handshake, with these parameters.
     Legacy {
         params: Bytes,
@@ -30,7 +30,7 @@ pub(crate) enum Greeting {
 }
 
 impl Greeting {
-    pub(crate) fn legacy(hello: &Hello) -> Greeting {
+    pub(crate) fn legacy(hello: &ClientParams) -> Greeting {
         let params = json!({
             "protocolVersion": hello.legacy_version.as_deref().unwrap_or(version::LATEST_LEGACY),
             "capabilities": hello.capabilities,
@@ -39,12 +39,12 @@ impl Greeting {
         Greeting::Legacy { params: params.to_string().into(), agreed: None }
     }
 
-    pub(crate) fn modern(hello: &Hello) -> Greeting {
+    pub(crate) fn modern(hello: &ClientParams) -> Greeting {
         Greeting::Modern { meta: Greeting::envelope(hello) }
     }
 
     /// The `_meta` of every request of this client in the modern era.
-    pub(crate) fn envelope(hello: &Hello) -> Bytes {
+    pub(crate) fn envelope(hello: &ClientParams) -> Bytes {
         let meta = json!({
             meta::PROTOCOL_VERSION: version::MODERN,
             meta::CLIENT_CAPABILITIES: hello.capabilities,
@@ -83,7 +83,7 @@ impl Agreed {
 enum Guess {
     Untried,
     /// By this one.
-    Tried(Hello),
+    Tried(ClientParams),
     Over,
 }
 
@@ -94,7 +94,7 @@ enum Assumed {
     No,
     /// The server exited when it was asked for its era, or was silent.
     Legacy {
-        hello: Hello,
+        hello: ClientParams,
         was_silent: bool,
         /// How many legacy handshakes were tried since.
         tries: u8,
@@ -111,7 +111,7 @@ const ASSUMED_TRIES: u8 = 2;
 pub(crate) struct EraKnowledge {
     pub(crate) greeting: Greeting,
     /// What the server said when we last greeted it ourselves.
-    pub(crate) welcome: Option<Welcome>,
+    pub(crate) welcome: Option<HandshakeResult>,
     guess: Guess,
     assumed: Assumed,
 }
@@ -122,7 +122,7 @@ impl EraKnowledge {
     }
 
     /// Somebody else greets the first session.
-    pub(crate) fn greet_as(&mut self, hello: Hello) {
+    pub(crate) fn greet_as(&mut self, hello: ClientParams) {
         if let Guess::Tried(guessed) = &mut self.guess {
             *guessed = hello.clone();
         }
@@ -131,7 +131,7 @@ impl EraKnowledge {
         }
         self.greeting = match &self.greeting {
             Greeting::Unknown(_) => Greeting::Unknown(hello),
-            Greeting::Asked(_) => Greeting::Asked(hello),
+            Greeting::ResponseFormat(_) => Greeting::ResponseFormat(hello),
             Greeting::Legacy { agreed: None, .. } => Greeting::legacy(&hello),
             Greeting::Modern { .. } if self.welcome.is_none() => Greeting::modern(&hello),
             known => known.clone(),
@@ -139,7 +139,7 @@ impl EraKnowledge {
     }
 
     /// Who greets, where an era may still be guessed.
-    pub(crate) fn unguessed(&self) -> Option<Hello> {
+    pub(crate) fn unguessed(&self) -> Option<ClientParams> {
         match (&self.greeting, &self.guess) {
             (Greeting::Unknown(hello), Guess::Untried) => Some(hello.clone()),
             _ => None,
@@ -163,14 +163,14 @@ impl EraKnowledge {
     }
 
     /// The guess was wrong: the server is asked. Returns who greets.
-    pub(crate) fn take_back_guess(&mut self) -> Option<Hello> {
+    pub(crate) fn take_back_guess(&mut self) -> Option<ClientParams> {
         let Guess::Tried(hello) = std::mem::replace(&mut self.guess, Guess::Over) else { return None };
         self.greeting = Greeting::Unknown(hello.clone());
         Some(hello)
     }
 
     /// The detected era is wrong: the server is asked again. A guess is dropped without asking.
-    pub(crate) fn ask_again(&mut self, hello: Hello) {
+    pub(crate) fn ask_again(&mut self, hello: ClientParams) {
         if !self.is_guess() {
             self.guess = Guess::Over;
             self.assumed = Assumed::No;
@@ -179,7 +179,7 @@ impl EraKnowledge {
     }
 
     /// The server exited when it was asked for its era, or was silent: it is greeted as a legacy one, until it says otherwise.
-    pub(crate) fn assume_legacy(&mut self, hello: Hello, was_silent: bool) {
+    pub(crate) fn assume_legacy(&mut self, hello: ClientParams, was_silent: bool) {
         self.greeting = Greeting::legacy(&hello);
         self.assumed = Assumed::Legacy { hello, was_silent, tries: 0 };
     }
@@ -196,7 +196,7 @@ impl EraKnowledge {
     }
 
     /// The server completed the handshake as a legacy one. Returns who greets, if that is to be verified.
-    pub(crate) fn take_assumed(&mut self) -> Option<Hello> {
+    pub(crate) fn take_assumed(&mut self) -> Option<ClientParams> {
         match std::mem::replace(&mut self.assumed, Assumed::No) {
             Assumed::Legacy { hello, was_silent: true, .. } => Some(hello),
             Assumed::Provisional => {
@@ -218,7 +218,7 @@ impl EraKnowledge {
     }
 
     /// The server has said that it is a modern one, before anybody relied on anything else.
-    pub(crate) fn become_modern(&mut self, hello: &Hello) {
+    pub(crate) fn become_modern(&mut self, hello: &ClientParams) {
         self.greeting = Greeting::modern(hello);
         self.assumed = Assumed::No;
         self.welcome = None;
@@ -231,7 +231,7 @@ impl EraKnowledge {
 
     /// We ended the server ourselves before it could tell its era. That says nothing about it.
     pub(crate) fn forget_question(&mut self) {
-        if let Greeting::Asked(hello) = &self.greeting {
+        if let Greeting::ResponseFormat(hello) = &self.greeting {
             self.greeting = Greeting::Unknown(hello.clone());
         }
     }

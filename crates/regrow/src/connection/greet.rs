@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::era::{Agreed, Greeting, enveloped};
 use super::shared::Shared;
 use crate::call::Outcome;
-use crate::upstream::{Hello, Welcome};
+use crate::upstream::{ClientParams, HandshakeResult};
 use crate::within::within;
 
 /// A server that has just shaken hands gets at least this long to say its era.
@@ -37,7 +37,7 @@ pub(crate) async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> 
     let known = match greeting {
         Greeting::Unknown(hello) => return look_again(shared, find_era(shared, epoch, hello).await),
         // It was asked and did not live to answer.
-        Greeting::Asked(hello) => {
+        Greeting::ResponseFormat(hello) => {
             let legacy = Greeting::legacy(&hello);
             let era = &mut shared.lock().memory.era;
             era.assume_legacy(hello, false);
@@ -55,7 +55,7 @@ pub(crate) async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> 
 }
 
 /// A legacy client's own era, in which nothing has to be bridged; or what an earlier start found out.
-fn likely_era(shared: &Shared, hello: &Hello) -> Era {
+fn likely_era(shared: &Shared, hello: &ClientParams) -> Era {
     if hello.legacy_version.is_some() {
         return Era::Legacy;
     }
@@ -164,14 +164,14 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
                 }
             }
         }
-        Greeting::ByClient | Greeting::Unknown(_) | Greeting::Asked(_) => Ok(()),
+        Greeting::ByClient | Greeting::Unknown(_) | Greeting::ResponseFormat(_) => Ok(()),
     }
 }
 
 /// Which era does the server speak? A server of the other one is started afresh: some are spoilt by the question.
-async fn find_era(shared: &Shared, epoch: Epoch, hello: Hello) -> Greeted {
+async fn find_era(shared: &Shared, epoch: Epoch, hello: ClientParams) -> Greeted {
     let meta = Greeting::envelope(&hello);
-    shared.lock().memory.era.greeting = Greeting::Asked(hello.clone());
+    shared.lock().memory.era.greeting = Greeting::ResponseFormat(hello.clone());
     shared.notify(Event::Begun(epoch, Step::Discovering));
     let era = match ask_twice(shared, epoch, &enveloped(&meta)).await {
         // A server that knows only the legacy era need not know what a message of the other is.
@@ -282,8 +282,8 @@ async fn discover(shared: &Shared, epoch: Epoch, params: &Bytes) -> Result<Frame
     }
 }
 
-fn welcome(answer: &Frame, modern: bool) -> Option<Welcome> {
-    answer.result().map(|result| Welcome { modern, result: Bytes::copy_from_slice(result) })
+fn welcome(answer: &Frame, modern: bool) -> Option<HandshakeResult> {
+    answer.result().map(|result| HandshakeResult { modern, result: Bytes::copy_from_slice(result) })
 }
 
 /// Whether this answer to `server/discover` is one of the modern era. There are legacy servers that answer whatever they are
@@ -318,12 +318,12 @@ fn become_modern(shared: &Shared, params: &[u8]) -> bool {
 }
 
 /// Who greeted with these parameters; none where the operator insists on the era.
-fn hello(shared: &Shared, params: &[u8]) -> Option<Hello> {
+fn hello(shared: &Shared, params: &[u8]) -> Option<ClientParams> {
     if shared.settings.era != Era::Auto {
         return None;
     }
     let params: Value = serde_json::from_slice(params).ok()?;
-    Some(Hello {
+    Some(ClientParams {
         client_info: params["clientInfo"].clone(),
         capabilities: params["capabilities"].clone(),
         legacy_version: params["protocolVersion"].as_str().map(ToOwned::to_owned),

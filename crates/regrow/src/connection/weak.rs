@@ -10,7 +10,7 @@ use regrow_protocol::frame::{Frame, RawId};
 use super::{Connection, Handle};
 use crate::call::{Outcome, Request};
 use crate::error::{CallError, ErrorKind};
-use crate::upstream::{FarSide, Hello, Upstream, Welcome};
+use crate::upstream::{ClientParams, HandshakeResult, ServerSide, Upstream};
 
 /// A connection that somebody else holds open. When all who held it have let go, it does nothing.
 pub(super) struct WeakConnection {
@@ -48,14 +48,14 @@ impl Upstream for WeakConnection {
     }
 }
 
-impl FarSide for WeakConnection {
-    fn greet_as(&self, hello: Hello) {
+impl ServerSide for WeakConnection {
+    fn greet_as(&self, hello: ClientParams) {
         if let Some(connection) = self.upgrade() {
             connection.greet_as(hello);
         }
     }
 
-    fn welcome(&self) -> Option<Welcome> {
+    fn welcome(&self) -> Option<HandshakeResult> {
         self.upgrade()?.welcome()
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use regrow::core::{Fault, Orderer};
-use regrow::{Connection, Era, EraFile, Hello};
+use regrow::{ClientParams, Connection, Era, EraFile};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -100,7 +100,7 @@ async fn a_refusal_that_names_our_revision_is_asked_about_once_more() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_agrees_to_the_modern_revision_in_a_handshake_is_a_modern_one() {
     let server = Server::always(Plan { version: "2026-07-28", ..speaks(Speaks::Both) });
-    let hello = Hello {
+    let hello = ClientParams {
         client_info: json!({ "name": "old" }),
         capabilities: json!({}),
         legacy_version: Some("2025-11-25".into()),

@@ -1,7 +1,7 @@
 //! A new session is told again what the old one was, once, before any call.
 
 use regrow::core::{Fault, Orderer};
-use regrow::{CallError, Connection, Hello};
+use regrow::{CallError, ClientParams, Connection};
 use serde_json::json;
 
 use crate::server::{Act, Plan, Server, refusal};
@@ -27,7 +27,7 @@ async fn set_up(connection: &Connection) {
 #[tokio::test(start_paused = true)]
 async fn the_handshake_log_level_and_subscriptions_are_told_once_and_calls_leave_after_them() {
     let server = Server::always(Plan::default());
-    let hello = Hello {
+    let hello = ClientParams {
         client_info: json!({ "name": "ann" }),
         capabilities: json!({ "roots": {} }),
         legacy_version: None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use super::bound::Bound;
-use super::census::Census;
+use super::face_stats::FaceStats;
 use super::guard::Guard;
 use super::options::Options;
 use super::origin::{Hosts, Origins};
@@ -85,7 +85,7 @@ pub async fn bind(options: Options) -> Result<Bound, BindError> {
     }
     let hosts =
         Hosts::new(ours.clone(), &hosts, acceptor.is_some()).map_err(|text| BindError::NotAHost { text })?;
-    let census = Arc::new(Census::default());
-    let guard = Guard { hosts, origins, tokens: Tokens::new(tokens), census: census.clone() };
-    Ok(Bound { listeners, addresses: ours, acceptor, guard, sse, style, limits, census })
+    let face_stats = Arc::new(FaceStats::default());
+    let guard = Guard { hosts, origins, tokens: Tokens::new(tokens), face_stats: face_stats.clone() };
+    Ok(Bound { listeners, addresses: ours, acceptor, guard, sse, style, limits, face_stats })
 }

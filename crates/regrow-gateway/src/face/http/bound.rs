@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::census::Census;
+use super::face_stats::FaceStats;
 use super::guard::Guard;
 use super::options::Limits;
 use super::{Face, connection, route};
@@ -37,7 +37,7 @@ pub struct Bound {
     pub(super) sse: bool,
     pub(super) style: ErrorStyle,
     pub(super) limits: Limits,
-    pub(super) census: Arc<Census>,
+    pub(super) face_stats: Arc<FaceStats>,
 }
 
 /// How the face ended.
@@ -54,8 +54,8 @@ impl Bound {
     }
 
     /// Its numbers, also while it serves.
-    pub fn census(&self) -> Arc<Census> {
-        self.census.clone()
+    pub fn face_stats(&self) -> Arc<FaceStats> {
+        self.face_stats.clone()
     }
 
     /// Serves until `shutdown` resolves, and then as long as answers need, within their limit. Nobody is left without an answer
@@ -69,8 +69,8 @@ impl Bound {
         shutdown: impl Future<Output = ()>,
         gone: impl Future<Output = ()>,
     ) -> Parting {
-        let Bound { listeners, acceptor, guard, sse, style, limits, census, .. } = self;
-        let face = Face::new(admit, style, limits, census);
+        let Bound { listeners, acceptor, guard, sse, style, limits, face_stats, .. } = self;
+        let face = Face::new(admit, style, limits, face_stats);
         let router = route::router(face.clone(), guard, more, sse);
         let mut door = Door {
             face: face.clone(),
@@ -84,7 +84,7 @@ impl Bound {
         door.open_until(&graceful, shutdown).await;
         face.close();
         door.open_until(&late, answered(&face, graceful)).await;
-        let unanswered = face.census.counts().calls;
+        let unanswered = face.face_stats.counts().calls;
         face.end();
         door.open_until(&late, gone).await;
         door.close(late).await;
@@ -98,7 +98,7 @@ async fn answered(face: &Face, graceful: GracefulShutdown) {
     tokio::select! {
         biased; // Connections are told to take no more requests when this is first polled.
         () = graceful.shutdown() => {}
-        () = face.census.all_answered() => {}
+        () = face.face_stats.all_answered() => {}
         () = sleep_until(until) => {}
     }
 }
@@ -149,7 +149,7 @@ impl Door {
 
     fn take(&mut self, socket: TcpStream, graceful: &GracefulShutdown) {
         let limits = self.face.limits.clone();
-        let Some(counted) = self.face.census.connect(limits.connections) else {
+        let Some(counted) = self.face.face_stats.connect(limits.connections) else {
             // If the client hears nothing of it, it sees the connection closed.
             let _ = connection::turn_away(&socket);
             return;

@@ -8,17 +8,17 @@ use regrow::ErrorStyle;
 use super::guard::Guard;
 use super::origin::{Hosts, Origins};
 use super::token::Tokens;
-use super::{Admit, Census, Face, Limits, route};
+use super::{Admit, Face, FaceStats, Limits, route};
 
 /// All pages, at `localhost`, for everybody.
 pub fn pages(admit: Arc<dyn Admit>) -> Router {
-    let census = Arc::new(Census::default());
+    let face_stats = Arc::new(FaceStats::default());
     let guard = Guard {
         hosts: Hosts::new(vec![], &["localhost".into()], false).expect("it is a host"),
         origins: Origins::new(&[]).expect("none of them is wrong"),
         tokens: Tokens::new(vec![]),
-        census: census.clone(),
+        face_stats: face_stats.clone(),
     };
-    let face = Face::new(admit, ErrorStyle::default(), Limits::default(), census);
+    let face = Face::new(admit, ErrorStyle::default(), Limits::default(), face_stats);
     route::router(face, guard, Router::new(), true)
 }

@@ -12,7 +12,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use super::census::Census;
+use super::face_stats::FaceStats;
 use super::origin::{Hosts, Origins, Standing};
 use super::refusal::{Refusal, empty};
 use super::token::Tokens;
@@ -26,7 +26,7 @@ pub(super) struct Guard {
     pub(super) hosts: Hosts,
     pub(super) origins: Origins,
     pub(super) tokens: Tokens,
-    pub(super) census: Arc<Census>,
+    pub(super) face_stats: Arc<FaceStats>,
 }
 
 /// Lets a request through to its page, with its [`Principal`](crate::admit::Principal) as an extension, or answers it.
@@ -34,7 +34,7 @@ pub(super) async fn guard(State(guard): State<Arc<Guard>>, mut request: Request,
     let standing = match guard.meets(&request) {
         Ok(standing) => standing,
         Err(refusal) => {
-            guard.census.refuse();
+            guard.face_stats.refuse();
             return refusal.into_response();
         }
     };
@@ -55,7 +55,7 @@ pub(super) async fn guard(State(guard): State<Arc<Guard>>, mut request: Request,
             next.run(request).await
         }
         Err(stranger) => {
-            guard.census.refuse();
+            guard.face_stats.refuse();
             Refusal::unauthorized(stranger).into_response()
         }
     };

@@ -14,9 +14,9 @@ use super::body::accepts;
 use super::events::Events;
 use super::post::version;
 use super::refusal::{Refusal, empty, json};
-use super::replies::{SessionInput, Way, opens_session, wants_answer};
+use super::replies::{ResponsePath, SessionInput, opens_session, wants_answer};
 use super::reply_stream::{First, ReplyStream};
-use super::session::{Session, Visit};
+use super::session::{ClientPresence, Session};
 use super::sessions::Caller;
 
 /// From here on clients understand an event without data.
@@ -40,14 +40,14 @@ pub(super) async fn post(
     let client = session.client().ok_or_else(Refusal::no_session)?;
     let input = SessionInput { face, session: &session };
     if !wants_answer(&frame) {
-        let to = ResponseTo::Alone(Way::Among(session.listening.clone()));
+        let to = ResponseTo::Alone(ResponsePath::Among(session.listening.clone()));
         client::take(&input, &*client, frame, to);
         return Ok(empty(StatusCode::ACCEPTED));
     }
     let stream = session.open_stream(Instant::now());
     let abandoned = Abandoned { session: opens.then(|| session.clone()) };
     let mut events = listen(face, headers, &stream, None, visit)?;
-    client::take(&input, &*client, frame, ResponseTo::Alone(Way::Whole(stream.clone())));
+    client::take(&input, &*client, frame, ResponseTo::Alone(ResponsePath::Whole(stream.clone())));
     drop(client); // The session alone decides when it leaves.
     let mut response = match events.first(face.limits.hold).await {
         First::Answer(line, _) => {
@@ -90,7 +90,7 @@ pub(super) fn delete(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> 
     Ok(empty(StatusCode::OK))
 }
 
-fn visit(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<Visit, Refusal> {
+fn visit(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<ClientPresence, Refusal> {
     // In the modern era there is neither a stream to listen on nor a session to end.
     let id = session_id(headers).ok_or_else(|| Refusal::method("POST"))?;
     version(headers)?;
@@ -114,7 +114,7 @@ fn listen(
     headers: &HeaderMap,
     stream: &Arc<ReplyStream>,
     from: Option<u64>,
-    visit: Visit,
+    visit: ClientPresence,
 ) -> Result<Events, Refusal> {
     let primed = version(headers)? == Some(PRIMED_SINCE);
     let events = Events::listen(stream, from, face.limits.beat, visit);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
-use regrow::client::{Asked, ErrorStyle};
+use regrow::client::{ErrorStyle, ResponseFormat};
 use regrow::{CallInbox, Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Edit, Frame, Kind, RawId};
 use regrow_protocol::version::MODERN;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::Face;
 use super::events::Events;
 use super::mirror::{agree, arguments_agree};
-use super::modern_endpoint::{Ticket, Visit, Waiting};
+use super::modern_endpoint::{CallGuard, ClientPresence, Waiting};
 use super::refusal::{Refusal, empty, json};
 use super::replies::overloaded;
 use super::reply_stream::First;
@@ -42,7 +42,7 @@ pub(super) async fn post(
             let visit = face.endpoints.enter(face, &caller.scope, caller.principal)?;
             // A client cancels by closing; and which request of which client this means could not be told.
             if method == notification::CANCELLED {
-                face.census.stray();
+                face.face_stats.stray();
             } else if let Some(client) = visit.endpoint.client() {
                 client.forward(&frame);
             }
@@ -88,11 +88,11 @@ fn check_arguments(face: &Face, caller: &Caller, headers: &HeaderMap, call: &Fra
 async fn request(
     face: &Arc<Face>,
     caller: Caller,
-    visit: Visit,
+    visit: ClientPresence,
     frame: Frame,
     id: RawId,
 ) -> Result<Response, Refusal> {
-    let asked = Asked::of(&frame, id.clone());
+    let asked = ResponseFormat::of(&frame, id.clone());
     let (Some(client), begun) =
         (visit.endpoint.client(), visit.endpoint.begin(&frame, id.clone(), Instant::now()))
     else {
@@ -129,11 +129,11 @@ fn status(code: Option<i64>) -> StatusCode {
 
 /// Answers one request.
 struct ToPost {
-    asked: Asked,
+    asked: ResponseFormat,
     style: ErrorStyle,
     /// The client's id of a subscription, which the end of it names.
     listens: Option<RawId>,
-    ticket: Ticket,
+    ticket: CallGuard,
 }
 
 impl Reply for ToPost {

@@ -13,16 +13,16 @@ use regrow_protocol::{method, notification};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::census::{Census, Counted};
+use super::face_stats::{Counted, FaceStats};
 use super::options::Limits;
 use super::reply_stream::{Keep, ReplyStream, Weight};
-use super::room::Room;
+use super::unread_limit::UnreadLimit;
 use crate::admit::ClientHandle;
 
 /// See the head of this file.
 pub(super) struct ModernEndpoint {
     limits: Limits,
-    census: Arc<Census>,
+    face_stats: Arc<FaceStats>,
     last: AtomicU64,
     /// Gives up requests whose client does not read: not from inside a server's message.
     runtime: Handle,
@@ -55,11 +55,11 @@ pub(super) struct Call {
 }
 
 impl ModernEndpoint {
-    pub(super) fn new(limits: &Limits, census: &Arc<Census>, now: Instant) -> Arc<ModernEndpoint> {
+    pub(super) fn new(limits: &Limits, face_stats: &Arc<FaceStats>, now: Instant) -> Arc<ModernEndpoint> {
         let state = State { client: None, streams: HashMap::new(), visits: 0, seen: now };
         Arc::new(ModernEndpoint {
             limits: limits.clone(),
-            census: census.clone(),
+            face_stats: face_stats.clone(),
             last: AtomicU64::new(0),
             runtime: Handle::current(),
             state: Mutex::new(state),
@@ -75,9 +75,9 @@ impl ModernEndpoint {
         self.state().client.clone()
     }
 
-    pub(super) fn visit(self: &Arc<ModernEndpoint>) -> Visit {
+    pub(super) fn visit(self: &Arc<ModernEndpoint>) -> ClientPresence {
         self.state().visits += 1;
-        Visit { endpoint: self.clone() }
+        ClientPresence { endpoint: self.clone() }
     }
 
     /// A request begins. None if there are too many.
@@ -86,22 +86,22 @@ impl ModernEndpoint {
         request: &Frame,
         id: RawId,
         now: Instant,
-    ) -> Option<Ticket> {
+    ) -> Option<CallGuard> {
         let listens = request.method() == Some(method::SUBSCRIPTIONS_LISTEN);
         // A stream without an end of its own is none of the calls that a shutdown waits for.
-        let counted = if listens { None } else { Some(self.census.call(self.limits.calls)?) };
+        let counted = if listens { None } else { Some(self.face_stats.call(self.limits.calls)?) };
         let number = self.last.fetch_add(1, Relaxed) + 1;
-        let room = Arc::new(Room::new(usize::MAX)); // Not room decides here: see `take`.
+        let room = Arc::new(UnreadLimit::new(usize::MAX)); // Not room decides here: see `take`.
         let stream = ReplyStream::new(number, Keep { messages: 0, bytes: 0 }, room, now);
         let mut state = self.state();
         if state.streams.len() >= self.limits.calls_per_session {
-            self.census.refuse();
+            self.face_stats.refuse();
             return None;
         }
         state.streams.insert(number, OpenStream { stream: stream.clone(), listens });
         let token = request.meta_progress_token().and_then(RawId::parse);
         let call = Arc::new(Call { endpoint: self.clone(), number, id, token, stream });
-        Some(Ticket { call, _counted: counted })
+        Some(CallGuard { call, _counted: counted })
     }
 
     /// The client wants to hear no more of a request, if that still runs.
@@ -148,13 +148,13 @@ impl ModernEndpoint {
 impl CallInbox for Call {
     fn take(&self, incoming: Incoming) -> bool {
         let Some(line) = self.in_its_words(&incoming.frame) else {
-            self.endpoint.census.stray();
+            self.endpoint.face_stats.stray();
             return false;
         };
         let taken = self.stream.push(line, Weight::Notification);
         if self.stream.unread() > self.endpoint.limits.unread {
             // One that does not read must not hold up the others.
-            self.endpoint.census.refuse();
+            self.endpoint.face_stats.refuse();
             tracing::warn!("closed the connection of a client that does not read its response");
             self.stream.close();
             let (endpoint, number) = (self.endpoint.clone(), self.number);
@@ -167,7 +167,7 @@ impl CallInbox for Call {
 impl Inbox for ModernEndpoint {
     /// In the modern era every message belongs to a request.
     fn take(&self, _: Incoming) -> bool {
-        self.census.stray();
+        self.face_stats.stray();
         false
     }
 
@@ -197,11 +197,11 @@ impl Call {
 }
 
 /// Somebody is here.
-pub(super) struct Visit {
+pub(super) struct ClientPresence {
     pub(super) endpoint: Arc<ModernEndpoint>,
 }
 
-impl Drop for Visit {
+impl Drop for ClientPresence {
     fn drop(&mut self) {
         let mut state = self.endpoint.state();
         state.visits -= 1;
@@ -210,12 +210,12 @@ impl Drop for Visit {
 }
 
 /// A request that is not answered yet. Dropping it is its end.
-pub(super) struct Ticket {
+pub(super) struct CallGuard {
     pub(super) call: Arc<Call>,
     _counted: Option<Counted>,
 }
 
-impl Drop for Ticket {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         self.call.stream.close();
         self.call.endpoint.state().streams.remove(&self.call.number);
@@ -224,7 +224,7 @@ impl Drop for Ticket {
 
 /// A client that waits for its response. Dropping it before there is an answer cancels the request.
 pub(super) struct Waiting {
-    pub(super) visit: Visit,
+    pub(super) visit: ClientPresence,
     pub(super) number: u64,
 }
 

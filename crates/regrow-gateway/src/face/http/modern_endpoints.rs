@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 use super::Face;
-use super::modern_endpoint::{ModernEndpoint, Visit};
+use super::modern_endpoint::{ClientPresence, ModernEndpoint};
 use super::refusal::Refusal;
 use crate::admit::{Principal, Scope};
 
@@ -21,7 +21,12 @@ type Key = (Principal, Option<String>);
 
 impl ModernEndpoints {
     /// The endpoint for these, which may be new.
-    pub(super) fn enter(&self, face: &Face, scope: &Scope, principal: Principal) -> Result<Visit, Refusal> {
+    pub(super) fn enter(
+        &self,
+        face: &Face,
+        scope: &Scope,
+        principal: Principal,
+    ) -> Result<ClientPresence, Refusal> {
         if face.is_closing() {
             return Err(Refusal::closing());
         }
@@ -34,7 +39,7 @@ impl ModernEndpoints {
         if let Some(endpoint) = endpoints.get(&key).filter(|endpoint| endpoint.client().is_some()) {
             return Ok(endpoint.visit()); // Under the lock, so that it is not swept away in between.
         }
-        let endpoint = ModernEndpoint::new(&face.limits, &face.census, Instant::now());
+        let endpoint = ModernEndpoint::new(&face.limits, &face.face_stats, Instant::now());
         endpoint.settle_in(face.admit.admit(scope, principal, endpoint.clone())?);
         endpoints.insert(key, endpoint.clone());
         Ok(endpoint.visit())

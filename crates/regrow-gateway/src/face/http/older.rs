@@ -14,8 +14,8 @@ use super::body::accepts;
 use super::events::Events;
 use super::post::read;
 use super::refusal::{Refusal, empty};
-use super::replies::{SessionInput, Way};
-use super::session::{Session, Visit};
+use super::replies::{ResponsePath, SessionInput};
+use super::session::{ClientPresence, Session};
 use super::sessions::Caller;
 
 /// In the address that messages are posted to.
@@ -49,7 +49,7 @@ pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> 
     let frame = read(face, &head.headers, body).await?;
     let session = &visit.session;
     let client = session.client().ok_or_else(Refusal::no_session)?;
-    let to = ResponseTo::Alone(Way::Among(session.listening.clone()));
+    let to = ResponseTo::Alone(ResponsePath::Among(session.listening.clone()));
     client::take(&SessionInput { face, session }, &*client, frame, to);
     Ok(empty(StatusCode::ACCEPTED))
 }
@@ -57,7 +57,7 @@ pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> 
 /// The session lasts as long as its stream.
 struct Leaving {
     session: Arc<Session>,
-    _visit: Visit,
+    _visit: ClientPresence,
 }
 
 impl Drop for Leaving {

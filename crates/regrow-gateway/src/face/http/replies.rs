@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow::client::{Asked, ClientSide, ErrorStyle, ResponseSink, ResponseTo};
+use regrow::client::{ClientSide, ErrorStyle, ResponseFormat, ResponseSink, ResponseTo};
 use regrow::core::{Delivery, Epoch, Outlook};
 use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply};
 use regrow_protocol::frame::{Frame, Kind, RawId, split_batch};
@@ -12,7 +12,7 @@ use regrow_protocol::method;
 
 use super::Face;
 use super::reply_stream::{ReplyStream, Weight};
-use super::session::{Session, Ticket};
+use super::session::{CallGuard, Session};
 use crate::admit::Scope;
 
 /// When a gateway that shuts down may be there again.
@@ -20,27 +20,27 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Where responses go to.
 #[derive(Clone)]
-pub(super) enum Way {
+pub(super) enum ResponsePath {
     /// To a stream that ends with it.
     Whole(Arc<ReplyStream>),
     /// To a stream that goes on.
     Among(Arc<ReplyStream>),
 }
 
-impl Way {
+impl ResponsePath {
     fn stream(&self) -> &Arc<ReplyStream> {
         match self {
-            Way::Whole(stream) | Way::Among(stream) => stream,
+            ResponsePath::Whole(stream) | ResponsePath::Among(stream) => stream,
         }
     }
 }
 
-impl ResponseSink for Way {
+impl ResponseSink for ResponsePath {
     fn deliver(&self, response: Option<Bytes>) {
         match (self, response) {
-            (Way::Whole(stream), response) => stream.finish(response, None),
-            (Way::Among(stream), Some(line)) => drop(stream.push(line, Weight::Needed)),
-            (Way::Among(_), None) => {}
+            (ResponsePath::Whole(stream), response) => stream.finish(response, None),
+            (ResponsePath::Among(stream), Some(line)) => drop(stream.push(line, Weight::Needed)),
+            (ResponsePath::Among(_), None) => {}
         }
     }
 }
@@ -52,11 +52,11 @@ pub(super) struct SessionInput<'a> {
 }
 
 impl ClientSide for SessionInput<'_> {
-    type Sink = Way;
+    type Sink = ResponsePath;
 
-    fn begin(&self, request: &Frame, id: &RawId, to: ResponseTo<Way>) -> Option<Box<dyn Reply>> {
+    fn begin(&self, request: &Frame, id: &RawId, to: ResponseTo<ResponsePath>) -> Option<Box<dyn Reply>> {
         let (style, scope) = (self.face.style, &self.session.scope);
-        let asked = Asked::of(request, id.clone());
+        let asked = ResponseFormat::of(request, id.clone());
         let refuse = |error| to.deliver(Some(asked.answer(&Outcome::Failed(error), style)));
         if self.face.is_closing() {
             // Answers and cancellations still go through: calls in flight may wait for them.
@@ -103,13 +103,13 @@ fn refused(scope: &Scope, kind: ErrorKind, outlook: Outlook) -> CallError {
 
 /// Answers one request of the client, or tells that it was cancelled.
 struct ToClient {
-    asked: Asked,
+    asked: ResponseFormat,
     style: ErrorStyle,
     /// Whether the session stands and falls with it.
     opens: bool,
     /// None once it was gone.
-    to: Option<ResponseTo<Way>>,
-    ticket: Ticket,
+    to: Option<ResponseTo<ResponsePath>>,
+    ticket: CallGuard,
 }
 
 impl Reply for ToClient {

@@ -9,13 +9,13 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::room::Room;
+use super::unread_limit::UnreadLimit;
 
 /// See the head of this file.
 pub(super) struct ReplyStream {
     pub(super) number: u64,
     keep: Keep,
-    room: Arc<Room>,
+    room: Arc<UnreadLimit>,
     state: Mutex<State>,
 }
 
@@ -87,7 +87,7 @@ pub(super) enum First {
 }
 
 impl ReplyStream {
-    pub(super) fn new(number: u64, keep: Keep, room: Arc<Room>, now: Instant) -> Arc<ReplyStream> {
+    pub(super) fn new(number: u64, keep: Keep, room: Arc<UnreadLimit>, now: Instant) -> Arc<ReplyStream> {
         let state = State {
             events: VecDeque::new(),
             sent: 1,
@@ -314,8 +314,8 @@ impl Event {
 mod tests {
     use super::*;
 
-    fn stream(messages: usize, bytes: usize) -> (Arc<ReplyStream>, Arc<Room>) {
-        let room = Arc::new(Room::new(10));
+    fn stream(messages: usize, bytes: usize) -> (Arc<ReplyStream>, Arc<UnreadLimit>) {
+        let room = Arc::new(UnreadLimit::new(10));
         (ReplyStream::new(1, Keep { messages, bytes }, room.clone(), Instant::now()), room)
     }
 

@@ -90,7 +90,7 @@ fn caller(server: Server, principal: Principal, is_older: bool) -> Caller {
 
 fn told(face: &Face, answered: Result<Response, Refusal>) -> Response {
     answered.unwrap_or_else(|refusal| {
-        face.census.refuse();
+        face.face_stats.refuse();
         refusal.into_response()
     })
 }

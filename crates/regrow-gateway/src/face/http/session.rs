@@ -10,10 +10,10 @@ use regrow::{CallInbox, Questions};
 use regrow_protocol::frame::RawId;
 use tokio::time::Instant;
 
-use super::census::{Census, Counted};
+use super::face_stats::{Counted, FaceStats};
 use super::options::Limits;
 use super::reply_stream::{Keep, ReplyStream};
-use super::room::Room;
+use super::unread_limit::UnreadLimit;
 use crate::admit::{ClientHandle, Principal, Scope};
 
 /// Where the sessions are, by their ids.
@@ -28,9 +28,9 @@ pub(super) struct Session {
     pub(super) is_older: bool,
     /// What belongs to no call.
     pub(super) listening: Arc<ReplyStream>,
-    room: Arc<Room>,
+    room: Arc<UnreadLimit>,
     limits: Limits,
-    census: Arc<Census>,
+    face_stats: Arc<FaceStats>,
     registry: Weak<Registry>,
     /// Never locked while the client handle is called: it may call us.
     state: Mutex<State>,
@@ -63,13 +63,13 @@ impl Session {
     pub(super) fn new(
         identity: Identity,
         limits: &Limits,
-        census: &Arc<Census>,
+        face_stats: &Arc<FaceStats>,
         counted: Counted,
         registry: Weak<Registry>,
         now: Instant,
     ) -> Arc<Session> {
         let Identity { id, scope, principal, is_older } = identity;
-        let room = Arc::new(Room::new(limits.unread));
+        let room = Arc::new(UnreadLimit::new(limits.unread));
         let state = State {
             client: None,
             counted: Some(counted),
@@ -88,7 +88,7 @@ impl Session {
             listening: ReplyStream::new(0, keep(limits), room.clone(), now),
             room,
             limits: limits.clone(),
-            census: census.clone(),
+            face_stats: face_stats.clone(),
             registry,
             state: Mutex::new(state),
         })
@@ -105,9 +105,9 @@ impl Session {
     }
 
     /// The client is here, until the visit is dropped.
-    pub(super) fn visit(self: &Arc<Session>) -> Visit {
+    pub(super) fn visit(self: &Arc<Session>) -> ClientPresence {
         self.state().visits += 1;
-        Visit { session: self.clone() }
+        ClientPresence { session: self.clone() }
     }
 
     /// A stream for the calls of one request.
@@ -133,22 +133,22 @@ impl Session {
     }
 
     /// A call begins, whose messages go to this stream. None if there are too many.
-    pub(super) fn begin(self: &Arc<Session>, stream: &Arc<ReplyStream>) -> Option<Ticket> {
-        let counted = self.census.call(self.limits.calls)?;
+    pub(super) fn begin(self: &Arc<Session>, stream: &Arc<ReplyStream>) -> Option<CallGuard> {
+        let counted = self.face_stats.call(self.limits.calls)?;
         let mut state = self.state();
         if state.calls >= self.limits.calls_per_session {
-            self.census.refuse();
+            self.face_stats.refuse();
             return None;
         }
         state.calls += 1;
-        Some(Ticket { session: self.clone(), stream: stream.clone(), _counted: counted })
+        Some(CallGuard { session: self.clone(), stream: stream.clone(), _counted: counted })
     }
 
     /// The client answered. Returns the session of the server, and the server's own id of its question.
     pub(super) fn answered(&self, id: &RawId) -> Option<(Epoch, RawId)> {
         let asked = self.state().questions.answer(id);
         if asked.is_none() {
-            self.census.stray();
+            self.face_stats.stray();
         }
         asked
     }
@@ -208,11 +208,11 @@ fn keep(limits: &Limits) -> Keep {
 }
 
 /// The client is here.
-pub(super) struct Visit {
+pub(super) struct ClientPresence {
     pub(super) session: Arc<Session>,
 }
 
-impl Drop for Visit {
+impl Drop for ClientPresence {
     fn drop(&mut self) {
         let now = Instant::now();
         {
@@ -225,20 +225,20 @@ impl Drop for Visit {
 }
 
 /// A call that is not answered yet. Dropping it is its end.
-pub(super) struct Ticket {
+pub(super) struct CallGuard {
     pub(super) session: Arc<Session>,
     stream: Arc<ReplyStream>,
     _counted: Counted,
 }
 
-impl Ticket {
+impl CallGuard {
     /// Where the messages of the call go.
     pub(super) fn inbox(&self) -> Arc<dyn CallInbox> {
         Arc::new(inbox::StreamInbox { session: self.session.clone(), stream: self.stream.clone() })
     }
 }
 
-impl Drop for Ticket {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         let now = Instant::now();
         {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Face;
 use super::refusal::Refusal;
-use super::session::{Identity, Registry, Session, Visit};
+use super::session::{ClientPresence, Identity, Registry, Session};
 use crate::admit::{Principal, Scope};
 
 /// In bytes; nobody guesses an id of so many.
@@ -34,15 +34,16 @@ impl Sessions {
     }
 
     /// A client is admitted, under an id that nobody can guess.
-    pub(super) fn begin(&self, face: &Face, caller: Caller) -> Result<Visit, Refusal> {
+    pub(super) fn begin(&self, face: &Face, caller: Caller) -> Result<ClientPresence, Refusal> {
         if face.is_closing() {
             return Err(Refusal::closing());
         }
-        let counted = face.census.open(self.most).ok_or_else(|| Refusal::full("too many sessions"))?;
+        let counted = face.face_stats.open(self.most).ok_or_else(|| Refusal::full("too many sessions"))?;
         let Caller { scope, principal, is_older } = caller;
         let identity = Identity { id: fresh_id()?, scope, principal, is_older };
         let registry = Arc::downgrade(&self.registry);
-        let session = Session::new(identity, &face.limits, &face.census, counted, registry, Instant::now());
+        let session =
+            Session::new(identity, &face.limits, &face.face_stats, counted, registry, Instant::now());
         let client = face.admit.admit(&session.scope, principal, session.clone())?;
         session.settle_in(client);
         self.registry().insert(session.id.clone(), session.clone());
@@ -50,7 +51,7 @@ impl Sessions {
     }
 
     /// The session of this id. One of somebody else, or of another endpoint, is as unknown as any.
-    pub(super) fn find(&self, id: &str, caller: &Caller) -> Result<Visit, Refusal> {
+    pub(super) fn find(&self, id: &str, caller: &Caller) -> Result<ClientPresence, Refusal> {
         let registry = self.registry();
         let is_the_callers = |session: &&Arc<Session>| {
             session.principal == caller.principal

@@ -12,7 +12,7 @@ struct Hall(Arc<Mutex<Told>>);
 
 #[derive(Default)]
 struct Told {
-    log: Vec<(u64, u32, Result<(), Turned>)>,
+    log: Vec<(u64, u32, Result<(), Rejected>)>,
     inside: Vec<Permit>,
 }
 
@@ -30,7 +30,7 @@ impl Hall {
         });
     }
 
-    fn log(&self) -> Vec<(u64, u32, Result<(), Turned>)> {
+    fn log(&self) -> Vec<(u64, u32, Result<(), Rejected>)> {
         std::mem::take(&mut self.0.lock().expect("no panic").log)
     }
 
@@ -65,7 +65,7 @@ async fn who_waits_goes_when_another_leaves_and_the_task_goes_with_the_last_who_
     hall.comes(&limiter, 0, None, began);
     assert_eq!(tasks(), before, "nobody waits");
     (1..4).for_each(|key| hall.comes(&limiter, key, None, began));
-    assert_eq!(hall.log(), [(0, 0, Ok(())), (0, 3, Err(Turned::Full))]);
+    assert_eq!(hall.log(), [(0, 0, Ok(())), (0, 3, Err(Rejected::Full))]);
     assert_eq!(tasks(), before + 1);
     sleep(secs(5)).await;
     hall.leave();
@@ -98,7 +98,7 @@ async fn nobody_waits_longer_than_it_can_though_it_came_last() {
     sleep(secs(1)).await;
     hall.comes(&limiter, 2, Some(secs(2)), began);
     sleep(secs(100)).await;
-    let late = Err(Turned::Late);
+    let late = Err(Rejected::Late);
     assert_eq!(hall.log(), [(0, 0, Ok(())), (3000, 2, late), (60_000, 1, late)]);
 }
 
@@ -112,7 +112,7 @@ async fn who_was_withdrawn_is_told_nothing_and_who_waits_at_the_end_is_told_so()
     assert_eq!(limiter.withdraw(|key| *key > 3), 2);
     assert_eq!(hall.log(), [(0, 0, Ok(()))]);
     drop(limiter);
-    let closed = Err(Turned::Closed);
+    let closed = Err(Rejected::Closed);
     assert_eq!(hall.log(), [(0, 1, closed), (0, 2, closed)]);
     settle().await;
     assert_eq!(tasks(), before);

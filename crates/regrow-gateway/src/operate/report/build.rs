@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::core::{Fault, State, signal_name};
-use regrow::{Anomalies, Status, Welcome};
+use regrow::{Anomalies, HandshakeResult, Status};
 use regrow_protocol::meta;
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ impl ServerReport {
     }
 
     /// The same with what the server said of itself when it was greeted.
-    pub fn welcomed(self, welcome: &Welcome) -> ServerReport {
+    pub fn welcomed(self, welcome: &HandshakeResult) -> ServerReport {
         let said: Value = serde_json::from_slice(&welcome.result).unwrap_or_default(); // Then it said nothing.
         let info = match welcome.modern {
             true => &said["_meta"][meta::SERVER_INFO],

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use regrow::{Asked, Bridge, Era, ErrorStyle, Inbox, Outcome, Request, Upstream};
+use regrow::{Bridge, Era, ErrorStyle, Inbox, Outcome, Request, ResponseFormat, Upstream};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -30,7 +30,7 @@ impl Bridged {
     async fn ask(&self, request: Value) -> Value {
         let request = message(request.to_string());
         let id = request.id().expect("an id");
-        let asked = Asked::of(&request, id.clone());
+        let asked = ResponseFormat::of(&request, id.clone());
         let (reply, end) = oneshot::channel::<Outcome>();
         self.bridge.submit(Request::new(request, id, Box::new(reply)));
         let outcome = timeout(Duration::from_secs(30), end).await.expect("it ends").expect("it is told");

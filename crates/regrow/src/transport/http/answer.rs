@@ -7,16 +7,20 @@ use regrow_protocol::frame::{Frame, Salvage};
 use regrow_protocol::lines::Line;
 use regrow_protocol::method;
 
-use super::errand::{Errand, LOOK_INTO};
+use super::http_exchange::{HttpExchange, LOOK_INTO};
 use super::link::HttpLink;
 use super::response::{Content, Response};
 use super::stream;
 use crate::transport::{Receipt, no_stream};
 
 /// Reads the answer to a message.
-pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -> Result<Receipt, Fault> {
+pub(super) async fn read(
+    link: &HttpLink,
+    http_exchange: &HttpExchange,
+    response: Response,
+) -> Result<Receipt, Fault> {
     let code = response.status.as_u16();
-    if errand.request.is_none() {
+    if http_exchange.request.is_none() {
         if let Some(connection) = response.rest().await {
             link.keep(connection);
         }
@@ -25,18 +29,18 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
     if matches!(code, 202 | 204) {
         response.rest().await;
         // Without a session the server has no stream of its own to answer on.
-        let in_session = link.has_session() && !errand.modern && !errand.is(method::INITIALIZE);
+        let in_session = link.has_session() && !http_exchange.modern && !http_exchange.is(method::INITIALIZE);
         return if in_session { Ok(Receipt::Elsewhere(code)) } else { Err(no_stream(code)) };
     }
     match response.content()? {
-        Content::Events => stream::read(link, errand, response).await,
-        Content::Json | Content::Unsaid => json(link, errand, response).await,
+        Content::Events => stream::read(link, http_exchange, response).await,
+        Content::Json | Content::Unsaid => json(link, http_exchange, response).await,
         Content::Other(found) => Err(Fault::NotMcp { found: format!("{found} (HTTP {code})") }),
     }
 }
 
-async fn json(link: &HttpLink, errand: &Errand, response: Response) -> Result<Receipt, Fault> {
-    let line = body(link, errand, response).await?;
+async fn json(link: &HttpLink, http_exchange: &HttpExchange, response: Response) -> Result<Receipt, Fault> {
+    let line = body(link, http_exchange, response).await?;
     let whole = match &line {
         Line::Whole(bytes) => Some(bytes.clone()),
         Line::TooLong { .. } => None,
@@ -45,7 +49,7 @@ async fn json(link: &HttpLink, errand: &Errand, response: Response) -> Result<Re
     if let Some(bytes) = whole.as_ref().filter(|bytes| bytes.len() <= LOOK_INTO) {
         check(bytes)?;
     }
-    if errand.hand_on(link, line)? {
+    if http_exchange.hand_on(link, line)? {
         return Ok(Receipt::Done);
     }
     whole.as_ref().map_or(Ok(()), check)?;
@@ -53,14 +57,16 @@ async fn json(link: &HttpLink, errand: &Errand, response: Response) -> Result<Re
 }
 
 /// The whole body, or what is known of one that is too long.
-async fn body(link: &HttpLink, errand: &Errand, mut response: Response) -> Result<Line, Fault> {
+async fn body(link: &HttpLink, http_exchange: &HttpExchange, mut response: Response) -> Result<Line, Fault> {
     let max = link.http.limits.max_message;
     let said =
         response.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let mut body = BytesMut::new();
     let mut salvage = Salvage::new();
-    while let Some(chunk) = link.next_chunk(&mut response, errand.patience(link.http.limits.idle)).await? {
-        errand.handler.heard();
+    while let Some(chunk) =
+        link.next_chunk(&mut response, http_exchange.patience(link.http.limits.idle)).await?
+    {
+        http_exchange.handler.heard();
         if body.len() + chunk.len() <= max {
             body.extend_from_slice(&chunk);
             continue;
@@ -70,7 +76,7 @@ async fn body(link: &HttpLink, errand: &Errand, mut response: Response) -> Resul
         let bytes = said.unwrap_or_default().max((body.len() + chunk.len()) as u64);
         let mut salvage = salvage.finish();
         // There is nobody else that it could be for.
-        salvage.id = errand.request.clone();
+        salvage.id = http_exchange.request.clone();
         return Ok(Line::TooLong { bytes, salvage });
     }
     Ok(Line::Whole(body.freeze()))

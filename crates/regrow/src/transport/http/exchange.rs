@@ -10,7 +10,7 @@ use regrow_protocol::frame::Frame;
 use regrow_protocol::lines::Line;
 use regrow_protocol::{error_code, method, notification};
 
-use super::errand::Errand;
+use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
 use super::older;
 use super::older::stream::Older;
@@ -79,107 +79,119 @@ impl HttpLink {
         message: Frame,
         handler: Arc<dyn ExchangeHandler>,
     ) -> Result<Receipt, Fault> {
-        let mut errand = Errand::new(message, handler);
+        let mut http_exchange = HttpExchange::new(message, handler);
         if let Some(older) = self.older.get() {
-            return self.exchange_older(older, &mut errand).await;
+            return self.exchange_older(older, &mut http_exchange).await;
         }
-        let greets = errand.is(method::INITIALIZE) && !errand.modern;
+        let greets = http_exchange.is(method::INITIALIZE) && !http_exchange.modern;
         if greets && self.http.older.load(Ordering::Relaxed) {
-            if let Some(receipt) = self.greet_older(&mut errand).await? {
+            if let Some(receipt) = self.greet_older(&mut http_exchange).await? {
                 return Ok(receipt);
             }
             self.http.older.store(false, Ordering::Relaxed); // It has learnt better.
         }
-        let mut reply = self.post(&mut errand).await?;
+        let mut reply = self.post(&mut http_exchange).await?;
         if let Reply::Refused(refusal) = &reply {
             if greets
                 && older::is_hinted_by(refusal)
-                && let Some(receipt) = self.greet_older(&mut errand).await?
+                && let Some(receipt) = self.greet_older(&mut http_exchange).await?
             {
                 self.http.older.store(true, Ordering::Relaxed);
                 return Ok(receipt);
             }
-            if self.can_say_more(&errand, refusal).await {
-                reply = self.post(&mut errand).await?;
+            if self.can_say_more(&http_exchange, refusal).await {
+                reply = self.post(&mut http_exchange).await?;
             }
         }
         match reply {
             Reply::Good(response) => {
-                if errand.is(method::INITIALIZE) {
+                if http_exchange.is(method::INITIALIZE) {
                     self.open_session(response.headers.get(SESSION_ID).cloned());
                 }
-                answer::read(self, &errand, response).await
+                answer::read(self, &http_exchange, response).await
             }
-            Reply::Refused(refusal) => self.refused(&errand, &refusal),
+            Reply::Refused(refusal) => self.refused(&http_exchange, &refusal),
         }
     }
 
-    fn refused(&self, errand: &Errand, refusal: &Refusal) -> Result<Receipt, Fault> {
-        match refusal.meaning(errand, SystemTime::now()) {
+    fn refused(&self, http_exchange: &HttpExchange, refusal: &Refusal) -> Result<Receipt, Fault> {
+        match refusal.meaning(http_exchange, SystemTime::now()) {
             Meaning::Fault(fault) => Err(fault),
             Meaning::Answer(bytes) => {
-                errand.hand_on(self, Line::Whole(bytes))?;
+                http_exchange.hand_on(self, Line::Whole(bytes))?;
                 Ok(Receipt::Done)
             }
         }
     }
 
     /// Shakes hands as in the first version of the protocol; none if the server does not speak that.
-    async fn greet_older(self: &Arc<Self>, errand: &mut Errand) -> Result<Option<Receipt>, Fault> {
-        let Some(older) = Older::open(self, errand.handler.clone()).await? else { return Ok(None) };
+    async fn greet_older(
+        self: &Arc<Self>,
+        http_exchange: &mut HttpExchange,
+    ) -> Result<Option<Receipt>, Fault> {
+        let Some(older) = Older::open(self, http_exchange.handler.clone()).await? else { return Ok(None) };
         let older = self.older.get_or_init(|| older);
-        self.exchange_older(older, errand).await?;
+        self.exchange_older(older, http_exchange).await?;
         // Waited for here, so that a stream that ends instead is told of at once.
         older.answered().await?;
         Ok(Some(Receipt::Done))
     }
 
-    async fn exchange_older(&self, older: &Older, errand: &mut Errand) -> Result<Receipt, Fault> {
-        match older.post(self, errand).await? {
-            Reply::Refused(refusal) => self.refused(errand, &refusal),
+    async fn exchange_older(
+        &self,
+        older: &Older,
+        http_exchange: &mut HttpExchange,
+    ) -> Result<Receipt, Fault> {
+        match older.post(self, http_exchange).await? {
+            Reply::Refused(refusal) => self.refused(http_exchange, &refusal),
             Reply::Good(response) => {
                 let code = response.status.as_u16();
                 response.rest().await;
-                Ok(if errand.request.is_some() { Receipt::Elsewhere(code) } else { Receipt::Done })
+                Ok(if http_exchange.request.is_some() { Receipt::Elsewhere(code) } else { Receipt::Done })
             }
         }
     }
 
     /// Whether a call that was refused for want of a header can be sent again with it. It did not run.
-    async fn can_say_more(&self, errand: &Errand, refusal: &Refusal) -> bool {
+    async fn can_say_more(&self, http_exchange: &HttpExchange, refusal: &Refusal) -> bool {
         let mismatch = refusal.code == 400
             && refusal
                 .response()
                 .is_some_and(|response| response.error_code() == Some(error_code::HEADER_MISMATCH));
-        let Some(tool) = errand.message.name() else { return false };
-        if !mismatch || !errand.modern || !errand.is(method::TOOLS_CALL) || errand.mirrored {
+        let Some(tool) = http_exchange.message.name() else { return false };
+        if !mismatch
+            || !http_exchange.modern
+            || !http_exchange.is(method::TOOLS_CALL)
+            || http_exchange.mirrored
+        {
             return false;
         }
         // Another call may have had them listed meanwhile.
         if !self.parameters().knows(&tool) {
             // Once on this link. If it fails, the refusal says enough.
-            let _ = self.listed.get_or_try_init(|| lookup::tools(self, errand)).await;
+            let _ = self.listed.get_or_try_init(|| lookup::tools(self, http_exchange)).await;
         }
         self.parameters().knows(&tool)
     }
 
-    pub(super) async fn post(&self, errand: &mut Errand) -> Result<Reply, Fault> {
-        let mut outgoing = Outgoing::post(self.url(), errand.message.bytes().clone(), errand.handler.clone());
-        outgoing.blocks = errand.is(method::TASKS_RESULT);
-        if errand.modern {
+    pub(super) async fn post(&self, http_exchange: &mut HttpExchange) -> Result<Reply, Fault> {
+        let mut outgoing =
+            Outgoing::post(self.url(), http_exchange.message.bytes().clone(), http_exchange.handler.clone());
+        outgoing.blocks = http_exchange.is(method::TASKS_RESULT);
+        if http_exchange.modern {
             let parameters = self.parameters();
-            errand.mirrored = errand.message.name().is_some_and(|tool| parameters.knows(&tool));
-            mirror::headers(&errand.message, &parameters, &mut outgoing.headers);
-        } else if !errand.is(method::INITIALIZE) {
+            http_exchange.mirrored = http_exchange.message.name().is_some_and(|tool| parameters.knows(&tool));
+            mirror::headers(&http_exchange.message, &parameters, &mut outgoing.headers);
+        } else if !http_exchange.is(method::INITIALIZE) {
             if self.is_expired() {
                 return Err(Fault::SessionExpired { ran: false }); // Another exchange has just learnt it.
             }
             let id = self.session_id();
-            errand.in_session = id.is_some();
+            http_exchange.in_session = id.is_some();
             outgoing = outgoing.with(SESSION_ID, id).with(PROTOCOL_VERSION, self.version());
             // The question for what the server says on its own follows on the same connection. On one that the server must first
             // take on it would be overtaken by the next call, and what that makes the server say would be said to nobody.
-            outgoing.dedicated = errand.message.method() == Some(notification::INITIALIZED);
+            outgoing.dedicated = http_exchange.message.method() == Some(notification::INITIALIZED);
         }
         self.send(outgoing).await
     }

@@ -10,7 +10,7 @@ use regrow_core::Fault;
 use regrow_protocol::frame::Frame;
 use regrow_protocol::lines::Line;
 
-use super::errand::Errand;
+use super::http_exchange::HttpExchange;
 use super::parameters::Parameters;
 use super::refusal::{Meaning, Refusal};
 use super::{BoxFuture, mirror};
@@ -35,8 +35,8 @@ pub fn meaning(
 ) -> Result<Bytes, Fault> {
     let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
     headers.extend(retry_after.map(|value| (RETRY_AFTER, value)));
-    let errand = Errand { in_session, ..Errand::new(message, Arc::new(Deafness)) };
-    match (Refusal { code, headers, body }).meaning(&errand, SystemTime::UNIX_EPOCH) {
+    let http_exchange = HttpExchange { in_session, ..HttpExchange::new(message, Arc::new(Deafness)) };
+    match (Refusal { code, headers, body }).meaning(&http_exchange, SystemTime::UNIX_EPOCH) {
         Meaning::Answer(answer) => Ok(answer),
         Meaning::Fault(fault) => Err(fault),
     }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::answer;
-use super::errand::Errand;
+use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
 use super::request::Reply;
 use crate::transport::{BoxFuture, ExchangeHandler};
@@ -18,7 +18,7 @@ use crate::transport::{BoxFuture, ExchangeHandler};
 const MAX_PAGES: usize = 100;
 
 /// Goes through the list of tools, with the envelope of `call`. What is in it is learnt in passing.
-pub(super) async fn tools(link: &HttpLink, call: &Errand) -> Result<(), Fault> {
+pub(super) async fn tools(link: &HttpLink, call: &HttpExchange) -> Result<(), Fault> {
     let envelope = envelope(&call.message);
     let mut cursor = None;
     for page in 0..MAX_PAGES {
@@ -33,9 +33,9 @@ pub(super) async fn tools(link: &HttpLink, call: &Errand) -> Result<(), Fault> {
         let Ok(message) = Frame::parse(request.to_string().into()) else { return Ok(()) };
         let answer =
             Arc::new(Answer { id: message.id(), handler: call.handler.clone(), text: Mutex::default() });
-        let mut errand = Errand::new(message, answer.clone());
-        let Reply::Good(response) = link.post(&mut errand).await? else { return Ok(()) };
-        answer::read(link, &errand, response).await?;
+        let mut http_exchange = HttpExchange::new(message, answer.clone());
+        let Reply::Good(response) = link.post(&mut http_exchange).await? else { return Ok(()) };
+        answer::read(link, &http_exchange, response).await?;
         cursor = answer.next_cursor();
         if cursor.is_none() {
             break;

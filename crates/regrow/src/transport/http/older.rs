@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::address::{Masked, same_origin};
 use super::bookmark::Bookmark;
-use super::errand::Errand;
+use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
 use super::refusal::Refusal;
 use super::request::{Outgoing, Reply};
@@ -63,14 +63,18 @@ impl Older {
     }
 
     /// Carries a message; its answer comes on the stream. Without that there is none to wait for.
-    pub(super) async fn post(&self, link: &HttpLink, errand: &mut Errand) -> Result<Reply, Fault> {
-        errand.in_session = true;
+    pub(super) async fn post(
+        &self,
+        link: &HttpLink,
+        http_exchange: &mut HttpExchange,
+    ) -> Result<Reply, Fault> {
+        http_exchange.in_session = true;
         let over = self.stream.over.borrow().clone();
         if let Some(fault) = over {
             return Err(fault);
         }
-        let bytes = errand.message.bytes().clone();
-        let sending = link.send(Outgoing::post(self.endpoint.clone(), bytes, errand.handler.clone()));
+        let bytes = http_exchange.message.bytes().clone();
+        let sending = link.send(Outgoing::post(self.endpoint.clone(), bytes, http_exchange.handler.clone()));
         tokio::pin!(sending);
         tokio::select! {
             biased;

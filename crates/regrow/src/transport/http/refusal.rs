@@ -9,7 +9,7 @@ use regrow_core::{Evidence, Fault};
 use regrow_protocol::error_code;
 use regrow_protocol::frame::{Frame, Kind};
 
-use super::errand::Errand;
+use super::http_exchange::HttpExchange;
 use super::said::{error_message, excerpt, tells_of_lost_session, tells_of_missing_session};
 
 /// An answer with such a status, and what could be read of its body.
@@ -63,19 +63,21 @@ impl Refusal {
     }
 
     /// What it means to the message that was refused.
-    pub(super) fn meaning(&self, errand: &Errand, now: SystemTime) -> Meaning {
+    pub(super) fn meaning(&self, http_exchange: &HttpExchange, now: SystemTime) -> Meaning {
         if let Some(after) = self.wait(now) {
             return Meaning::Fault(Fault::Deferred { code: self.code, after });
         }
         let response = self.response();
-        if errand.in_session
-            && let Some(evidence) = self.evidence(errand, response.as_ref())
+        if http_exchange.in_session
+            && let Some(evidence) = self.evidence(http_exchange, response.as_ref())
         {
             return Meaning::Fault(Fault::NoSession { code: self.code, said: self.excerpt(), evidence });
         }
         match response {
             // Only one request can be meant, whatever id a server writes that could not read ours.
-            Some(response) if errand.request.is_some() => Meaning::Answer(errand.addressed(&response)),
+            Some(response) if http_exchange.request.is_some() => {
+                Meaning::Answer(http_exchange.addressed(&response))
+            }
             _ => Meaning::Fault(self.fault()),
         }
     }
@@ -96,7 +98,7 @@ impl Refusal {
     }
 
     /// What tells that the server no longer knows the session, if anything does. Servers say so in several ways.
-    fn evidence(&self, errand: &Errand, response: Option<&Frame>) -> Option<Evidence> {
+    fn evidence(&self, http_exchange: &HttpExchange, response: Option<&Frame>) -> Option<Evidence> {
         let text = match response {
             Some(response) => error_message(response).unwrap_or_default(),
             None => String::from_utf8_lossy(&self.body).into_owned(),
@@ -112,7 +114,7 @@ impl Refusal {
         }
         let alone = match (self.code, response) {
             // The server has read the request and answers it.
-            (404, Some(response)) => response.id().is_none() || response.id() != errand.request,
+            (404, Some(response)) => response.id().is_none() || response.id() != http_exchange.request,
             (404, None) => true,
             // A server that does not know the session often has not read the message, and so knows no id.
             (_, Some(response)) => {

@@ -10,7 +10,7 @@ use regrow_protocol::lines::Line;
 use tokio::task::yield_now;
 
 use super::bookmark::Bookmark;
-use super::errand::Errand;
+use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
 use super::request::{LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
 use super::response::{Content, Response};
@@ -20,8 +20,12 @@ use crate::turn::Turn;
 /// How often in a row a stream is resumed in vain.
 const MAX_RESUMES: u32 = 5;
 /// Reads until the request is answered, over as many streams as that takes.
-pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -> Result<Receipt, Fault> {
-    let idle = errand.patience(link.http.limits.idle);
+pub(super) async fn read(
+    link: &HttpLink,
+    http_exchange: &HttpExchange,
+    response: Response,
+) -> Result<Receipt, Fault> {
+    let idle = http_exchange.patience(link.http.limits.idle);
     let mut bookmark = Bookmark::default();
     let mut next = Some(response);
     let mut fault = Fault::AnswerCut;
@@ -29,9 +33,9 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
     loop {
         if let Some(mut response) = next.take() {
             let mut progress = false;
-            let read = until(link, &errand.handler, idle, &mut response, &mut bookmark, |event| {
+            let read = until(link, &http_exchange.handler, idle, &mut response, &mut bookmark, |event| {
                 progress = true;
-                take(link, errand, event)
+                take(link, http_exchange, event)
             });
             match read.await {
                 Ok(true) => {
@@ -46,7 +50,7 @@ pub(super) async fn read(link: &HttpLink, errand: &Errand, response: Response) -
                 resumes = 0;
             }
         }
-        if errand.modern || bookmark.last.is_none() || resumes == MAX_RESUMES {
+        if http_exchange.modern || bookmark.last.is_none() || resumes == MAX_RESUMES {
             return Err(fault);
         }
         resumes += 1;
@@ -108,13 +112,13 @@ pub(super) async fn until(
 }
 
 /// What one event says to a request.
-fn take(link: &HttpLink, errand: &Errand, event: Event) -> Result<bool, Fault> {
+fn take(link: &HttpLink, http_exchange: &HttpExchange, event: Event) -> Result<bool, Fault> {
     let endless = event.endless;
     let Some(mut line) = event.into_message() else { return Ok(false) };
     if let (true, Line::TooLong { salvage, .. }) = (endless, &mut line)
         && salvage.id.is_none()
     {
-        salvage.id = errand.request.clone(); // Its stream can bring nothing else any more.
+        salvage.id = http_exchange.request.clone(); // Its stream can bring nothing else any more.
     }
-    errand.hand_on(link, line)
+    http_exchange.hand_on(link, line)
 }

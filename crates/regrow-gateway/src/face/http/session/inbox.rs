@@ -48,7 +48,7 @@ impl Session {
             _ => (frame.to_line(), Weight::Notification),
         };
         if weight == Weight::Notification && self.room.is_overrun() {
-            self.census.refuse();
+            self.face_stats.refuse();
             return false;
         }
         stream.push(line, weight)
@@ -59,7 +59,7 @@ impl Inbox for Session {
     fn take(&self, incoming: Incoming) -> bool {
         // Progress of what has ended.
         if incoming.frame.method() == Some(notification::PROGRESS) {
-            self.census.stray();
+            self.face_stats.stray();
             return false;
         }
         self.tell(&self.common_stream(), incoming)

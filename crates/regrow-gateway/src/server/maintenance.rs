@@ -25,16 +25,16 @@ const REST_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Looks after this connection until it is closed.
 pub(super) async fn tend(server: Weak<Server>, connection: Connection) {
     let Some(options) = server.upgrade().map(|server| server.config.options.clone()) else { return };
-    let mut tending = Tending { connection, stream: Stream::Closed, ended: Arc::new(Notify::new()) };
+    let mut maintenance = Maintenance { connection, stream: Stream::Closed, ended: Arc::new(Notify::new()) };
     let rests_after = rests_after(&options);
-    let mut status = tending.connection.status();
+    let mut status = maintenance.connection.status();
     loop {
         let now = status.borrow_and_update().clone();
         if now.is_closed() {
             return;
         }
         if matches!(now.state, State::Ready { .. }) {
-            tending.listen();
+            maintenance.listen();
         }
         let Some(strong) = server.upgrade() else { return };
         let unused = async {
@@ -46,10 +46,10 @@ pub(super) async fn tend(server: Weak<Server>, connection: Connection) {
         tokio::select! {
             biased;
             changed = status.changed() => if changed.is_err() { return },
-            () = tending.ended.notified() => tending.pause().await,
+            () = maintenance.ended.notified() => maintenance.pause().await,
             () = unused => {
                 if strong.is_listed() {
-                    tending.rest();
+                    maintenance.rest();
                 }
                 drop(strong);
                 sleep(REST_AGAIN_AFTER).await;
@@ -68,13 +68,13 @@ enum Stream {
     Open,
 }
 
-struct Tending {
+struct Maintenance {
     connection: Connection,
     stream: Stream,
     ended: Arc<Notify>,
 }
 
-impl Tending {
+impl Maintenance {
     /// A modern server tells of changes only to those who ask. The connection keeps the stream up over its sessions.
     fn listen(&mut self) {
         let Some(welcome) = self.connection.welcome().filter(|welcome| welcome.modern) else { return };

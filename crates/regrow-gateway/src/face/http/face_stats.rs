@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 /// Numbers that change while the face serves.
 #[derive(Debug, Default)]
-pub struct Census {
+pub struct FaceStats {
     connections: AtomicUsize,
     sessions: AtomicUsize,
     calls: AtomicUsize,
@@ -31,7 +31,7 @@ pub struct Counts {
     pub refused: u64,
 }
 
-impl Census {
+impl FaceStats {
     /// How it stands.
     pub fn counts(&self) -> Counts {
         Counts {
@@ -52,18 +52,18 @@ impl Census {
     }
 
     /// One more connection, unless there are too many.
-    pub(super) fn connect(self: &Arc<Census>, most: usize) -> Option<Counted> {
-        self.count(most, |census| &census.connections)
+    pub(super) fn connect(self: &Arc<FaceStats>, most: usize) -> Option<Counted> {
+        self.count(most, |face_stats| &face_stats.connections)
     }
 
     /// One more session, unless there are too many.
-    pub(super) fn open(self: &Arc<Census>, most: usize) -> Option<Counted> {
-        self.count(most, |census| &census.sessions)
+    pub(super) fn open(self: &Arc<FaceStats>, most: usize) -> Option<Counted> {
+        self.count(most, |face_stats| &face_stats.sessions)
     }
 
     /// One more call, unless there are too many.
-    pub(super) fn call(self: &Arc<Census>, most: usize) -> Option<Counted> {
-        self.count(most, |census| &census.calls)
+    pub(super) fn call(self: &Arc<FaceStats>, most: usize) -> Option<Counted> {
+        self.count(most, |face_stats| &face_stats.calls)
     }
 
     /// Resolves when no call is left.
@@ -77,10 +77,10 @@ impl Census {
         }
     }
 
-    fn count(self: &Arc<Census>, most: usize, of: fn(&Census) -> &AtomicUsize) -> Option<Counted> {
+    fn count(self: &Arc<FaceStats>, most: usize, of: fn(&FaceStats) -> &AtomicUsize) -> Option<Counted> {
         let more = |now| (now < most).then_some(now + 1);
         match of(self).fetch_update(Relaxed, Relaxed, more) {
-            Ok(_) => Some(Counted { census: self.clone(), of }),
+            Ok(_) => Some(Counted { face_stats: self.clone(), of }),
             Err(_) => {
                 self.refuse();
                 None
@@ -91,14 +91,14 @@ impl Census {
 
 /// One that is counted as long as this lives.
 pub(super) struct Counted {
-    census: Arc<Census>,
-    of: fn(&Census) -> &AtomicUsize,
+    face_stats: Arc<FaceStats>,
+    of: fn(&FaceStats) -> &AtomicUsize,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        (self.of)(&self.census).fetch_sub(1, Relaxed);
-        self.census.ended.notify_waiters();
+        (self.of)(&self.face_stats).fetch_sub(1, Relaxed);
+        self.face_stats.ended.notify_waiters();
     }
 }
 
@@ -108,11 +108,11 @@ mod tests {
 
     #[test]
     fn one_too_many_is_refused_until_another_leaves() {
-        let census = Arc::new(Census::default());
-        let first = census.connect(1).unwrap();
-        assert!(census.connect(1).is_none());
+        let face_stats = Arc::new(FaceStats::default());
+        let first = face_stats.connect(1).unwrap();
+        assert!(face_stats.connect(1).is_none());
         drop(first);
-        assert!(census.connect(1).is_some());
-        assert_eq!((census.counts().connections, census.counts().refused), (0, 1));
+        assert!(face_stats.connect(1).is_some());
+        assert_eq!((face_stats.counts().connections, face_stats.counts().refused), (0, 1));
     }
 }

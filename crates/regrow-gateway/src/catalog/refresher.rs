@@ -32,19 +32,19 @@ const AFTER_FAILURE: Duration = Duration::from_secs(60);
 ///
 /// It holds the connection open.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct CatalogRefresher {
     wanted: Arc<Wanted>,
     task: AbortHandle,
 }
 
-impl Keeper {
+impl CatalogRefresher {
     /// Starts to keep this catalog fresh. Whatever it holds before, such as what was recalled from disk, is confirmed
     /// as soon as the connection is ready.
     ///
     /// Observers are woken only where something but the time of a fetch has changed.
-    pub fn start(connection: Connection, catalog: Arc<watch::Sender<Arc<Catalog>>>) -> Keeper {
+    pub fn start(connection: Connection, catalog: Arc<watch::Sender<Arc<Catalog>>>) -> CatalogRefresher {
         let wanted = Arc::new(Wanted::default());
-        let keeping = Keeping {
+        let keeping = Refreshing {
             connection,
             catalog,
             wanted: wanted.clone(),
@@ -54,7 +54,7 @@ impl Keeper {
             fetches: JoinSet::new(),
             running: [None; 4],
         };
-        Keeper { wanted, task: tokio::spawn(keeping.run()).abort_handle() }
+        CatalogRefresher { wanted, task: tokio::spawn(keeping.run()).abort_handle() }
     }
 
     /// The server says that this list has changed. Any number of that costs at most two fetches.
@@ -63,13 +63,13 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for CatalogRefresher {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-struct Keeping {
+struct Refreshing {
     connection: Connection,
     catalog: Arc<watch::Sender<Arc<Catalog>>>,
     wanted: Arc<Wanted>,
@@ -82,7 +82,7 @@ struct Keeping {
     running: [Option<Id>; 4],
 }
 
-impl Keeping {
+impl Refreshing {
     async fn run(mut self) {
         let mut status = self.connection.status();
         loop {

@@ -16,7 +16,7 @@ use super::said::{error_message, excerpt, tells_of_lost_session};
 use crate::transport::ExchangeHandler;
 
 /// A message, who hears of it, and what it went out with.
-pub(super) struct Errand {
+pub(super) struct HttpExchange {
     pub(super) message: Frame,
     pub(super) handler: Arc<dyn ExchangeHandler>,
     /// Its id, if it wants an answer.
@@ -32,14 +32,14 @@ pub(super) struct Errand {
 /// Longer messages are forwarded unread: what we look for is in short ones.
 pub(super) const LOOK_INTO: usize = 1 << 20;
 
-impl Errand {
-    pub(super) fn new(message: Frame, handler: Arc<dyn ExchangeHandler>) -> Errand {
+impl HttpExchange {
+    pub(super) fn new(message: Frame, handler: Arc<dyn ExchangeHandler>) -> HttpExchange {
         let request = match message.kind() {
             Kind::Request { id, .. } => Some(id),
             _ => None,
         };
         let modern = message.protocol_version().is_some();
-        Errand { message, handler, request, modern, in_session: false, mirrored: false }
+        HttpExchange { message, handler, request, modern, in_session: false, mirrored: false }
     }
 
     pub(super) fn is(&self, method: &str) -> bool {

@@ -6,15 +6,15 @@ use tokio::sync::Notify;
 
 /// Shared by the streams of one client.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct UnreadLimit {
     unread: AtomicUsize,
     most: usize,
     moved: Notify,
 }
 
-impl Room {
-    pub(super) fn new(most: usize) -> Room {
-        Room { unread: AtomicUsize::new(0), most, moved: Notify::new() }
+impl UnreadLimit {
+    pub(super) fn new(most: usize) -> UnreadLimit {
+        UnreadLimit { unread: AtomicUsize::new(0), most, moved: Notify::new() }
     }
 
     pub(super) fn is_left(&self) -> bool {
