@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
-use regrow_gateway::operate::Order;
+use regrow_gateway::operate::ServerCommand;
 
 /// Done.
 const DONE: u8 = 0;
@@ -57,11 +57,11 @@ fn main() -> ExitCode {
         Command::Adopt(options) => adopt::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Status(options) => operate::status(&options),
-        Command::Reconnect(options) => operate::order(&options, Order::Reconnect),
-        Command::Drain(options) => operate::order(&options, Order::Drain),
-        Command::Park(options) => operate::order(&options, Order::Park),
-        Command::Wake(options) => operate::order(&options, Order::Wake),
-        Command::ResetBudget(options) => operate::order(&options, Order::ResetBudget),
+        Command::Reconnect(options) => operate::command(&options, ServerCommand::Reconnect),
+        Command::Drain(options) => operate::command(&options, ServerCommand::Drain),
+        Command::Park(options) => operate::command(&options, ServerCommand::Park),
+        Command::Wake(options) => operate::command(&options, ServerCommand::Wake),
+        Command::ResetBudget(options) => operate::command(&options, ServerCommand::ResetBudget),
         Command::Logs(options) => operate::logs(&options),
         Command::LogLevel(options) => operate::log_level(&options),
         Command::Chaos(options) => chaos::run(options),

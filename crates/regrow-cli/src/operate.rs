@@ -10,7 +10,7 @@ use std::future::Future;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use regrow_gateway::operate::{self, Order, Overview};
+use regrow_gateway::operate::{self, Overview, ServerCommand};
 use regrow_protocol::text::escape;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -48,11 +48,11 @@ pub(crate) fn status(options: &Status) -> u8 {
     })
 }
 
-pub(crate) fn order(options: &ToServer, order: Order) -> u8 {
+pub(crate) fn command(options: &ToServer, command: ServerCommand) -> u8 {
     run(async {
         let gateway = Gateway::new(&options.gateway)?;
-        gateway.post(&["admin", "servers", &options.server, order.name()], None).await?;
-        eprintln!("regrow: {}: {} accepted", escape(&options.server), order.name());
+        gateway.post(&["admin", "servers", &options.server, command.name()], None).await?;
+        eprintln!("regrow: {}: {} accepted", escape(&options.server), command.name());
         Ok(DONE)
     })
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regrow::core::{BudgetPolicy, Manner, Orderer, Policy};
+use regrow::core::{BudgetPolicy, Manner, Policy, Requester};
 use regrow::transport::Transport;
 use regrow::{Builder, Connection, ErrorStyle, Mask, Port, Upstream, relay};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -101,10 +101,10 @@ async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) 
                         break Manner::ClientLeft;
                     }
                 },
-                _ = told_to_restart.recv() => connection.reconnect(Orderer::Person),
+                _ = told_to_restart.recv() => connection.reconnect(Requester::Person),
                 () = watch.next() => {
                     tracing::info!("a watched file has changed");
-                    connection.reconnect(Orderer::Person);
+                    connection.reconnect(Requester::Person);
                 }
             }
         }

@@ -35,7 +35,7 @@ pub enum Event {
     /// The server does not know the probe (but answered, so it lives).
     ProbeRefused(Epoch),
     /// Somebody wants a fresh session.
-    Reconnect(Orderer),
+    Reconnect(Requester),
     /// Something has changed that may mend what only a person can.
     Mended,
     /// An operator wants the session ended until the next call, if nothing is lost by that.
@@ -56,7 +56,7 @@ pub enum Event {
 
 /// Who wants a reconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Orderer {
+pub enum Requester {
     /// A person: signal, file watch, admin. Never taken for a fault.
     Person,
     /// A program. Many in a row without a good answer are.

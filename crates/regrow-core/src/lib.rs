@@ -25,7 +25,7 @@ mod watch;
 pub use backoff::Backoff;
 pub use budget::Budget;
 pub use client::{ClientStreams, Relaying};
-pub use event::{Effect, Event, Notice, Orderer, Patience, Pulse};
+pub use event::{Effect, Event, Notice, Patience, Pulse, Requester};
 pub use expiry::Ruling;
 pub use fault::{Again, Evidence, Fault, Phase, Reach, Remedy, Verdict, seconds, signal_name};
 pub use grace::Grace;

@@ -1,6 +1,6 @@
 //! The life of a connection: `step(now, event) -> effects`. Every decision about attempts is made here.
 
-use crate::event::{Effect, Event, Notice, Orderer, Pulse};
+use crate::event::{Effect, Event, Notice, Pulse, Requester};
 use crate::state::{Intent, State, Step};
 use crate::watch::{Sign, Trust};
 use crate::{Backoff, Epoch, Fault, Manner, Policy, Reach, Remedy, Time};
@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 mod accounts;
 mod attempts;
+mod commands;
 mod ending;
 mod first;
-mod orders;
 
 use accounts::Accounts;
 use attempts::deferral;
@@ -107,7 +107,7 @@ impl Lifecycle {
     pub fn next_attempt(&self) -> Option<Time> {
         match self.state {
             State::Backoff { retry_at, .. } => Some(retry_at),
-            _ if self.state.is_parked_by_order() => None,
+            _ if self.state.is_parked_by_command() => None,
             State::Parked { .. } | State::Closing { then: Intent::Replace(_), .. } => {
                 Some(self.demand_floor())
             }
@@ -144,12 +144,12 @@ impl Lifecycle {
             (_, E::Park) => self.park_by_order(now, pulse),
             (_, E::Wake) => self.wake(now),
             (_, E::ResetBudget) => self.reset_budget(now),
-            (state, E::Demand) if state.is_parked_by_order() => vec![Effect::FailWaiting(Fault::Parked)],
-            (S::Parked { fault: Fault::Parked, .. }, E::Start | E::Reconnect(Orderer::Program)) => vec![],
-            (S::Draining { then: Intent::Park, .. }, E::Reconnect(Orderer::Person)) => self.hurry(),
+            (state, E::Demand) if state.is_parked_by_command() => vec![Effect::FailWaiting(Fault::Parked)],
+            (S::Parked { fault: Fault::Parked, .. }, E::Start | E::Reconnect(Requester::Program)) => vec![],
+            (S::Draining { then: Intent::Park, .. }, E::Reconnect(Requester::Person)) => self.hurry(),
 
-            (S::Idle, E::Start | E::Demand) => self.connect_soon(now, Orderer::Program),
-            (S::Idle, E::Reconnect(orderer)) => self.connect_soon(now, orderer),
+            (S::Idle, E::Start | E::Demand) => self.connect_soon(now, Requester::Program),
+            (S::Idle, E::Reconnect(requester)) => self.connect_soon(now, requester),
 
             (S::Connecting { .. }, E::Opened(_)) => self.greet(Step::ClientsTurn, None),
             (S::Connecting { .. }, E::Begun(_, step)) => {
@@ -158,7 +158,7 @@ impl Lifecycle {
             }
             (S::Connecting { .. }, E::Connected(_)) => self.ready(now),
             (S::Connecting { .. }, E::Lost(_, fault)) => self.lost(now, fault, pulse),
-            (S::Connecting { .. }, E::Reconnect(Orderer::Person)) => {
+            (S::Connecting { .. }, E::Reconnect(Requester::Person)) => {
                 self.hangup(now, Manner::Planned, Intent::Replace(Remedy::AtOnce))
             }
             (S::Connecting { deadline: Some(deadline), .. }, E::Tick) if now >= *deadline => {
@@ -200,7 +200,7 @@ impl Lifecycle {
                 self.trust.refused = true;
                 vec![]
             }
-            (S::Ready { .. }, E::Reconnect(orderer)) => self.reconnect(now, orderer, pulse),
+            (S::Ready { .. }, E::Reconnect(requester)) => self.reconnect(now, requester, pulse),
             (S::Ready { .. }, E::Tick) => self.look(now, pulse, slept),
 
             (S::Draining { then, .. }, E::Drained(_)) => {
@@ -222,7 +222,7 @@ impl Lifecycle {
             (S::Closing { .. }, E::Lost(_, fault)) if !self.is_charged() => {
                 self.lost_while_closing(now, fault, pulse)
             }
-            (S::Closing { then, .. }, E::Reconnect(Orderer::Person)) if *then != Intent::Close => {
+            (S::Closing { then, .. }, E::Reconnect(Requester::Person)) if *then != Intent::Close => {
                 self.hurry()
             }
             (S::Closing { .. }, E::Gone(_, ended)) => {
@@ -248,7 +248,7 @@ impl Lifecycle {
                 false => self.connect(now),
             },
             (S::Backoff { .. }, E::Demand) => self.demand(now),
-            (S::Backoff { .. }, E::Reconnect(orderer)) => self.connect_soon(now, orderer),
+            (S::Backoff { .. }, E::Reconnect(requester)) => self.connect_soon(now, requester),
 
             (S::Parked { probe_at: Some(probe_at), .. }, E::Tick) if now >= *probe_at => match slept {
                 true => self.spread(now),
@@ -258,10 +258,10 @@ impl Lifecycle {
                 }
             },
             (S::Parked { .. }, E::Demand) => self.demand(now),
-            (S::Parked { .. }, E::Reconnect(orderer)) => self.connect_soon(now, orderer),
-            (S::Parked { .. }, E::Start) => self.connect_soon(now, Orderer::Program),
+            (S::Parked { .. }, E::Reconnect(requester)) => self.connect_soon(now, requester),
+            (S::Parked { .. }, E::Start) => self.connect_soon(now, Requester::Program),
             (S::Parked { fault, .. }, E::Mended) if fault.is_permanent() => {
-                self.connect_soon(now, Orderer::Person)
+                self.connect_soon(now, Requester::Person)
             }
             (_, E::Mended) => {
                 self.mended = Some(self.epoch);

@@ -146,7 +146,7 @@ impl State {
     }
 
     /// Whether there will be no session until an operator says so.
-    pub fn is_parked_by_order(&self) -> bool {
+    pub fn is_parked_by_command(&self) -> bool {
         matches!(
             self,
             State::Parked { fault: Fault::Parked, .. }

@@ -141,7 +141,7 @@ impl<R> Supervisor<R> {
         self.history.sessions
     }
 
-    /// Why the last session or attempt failed, if one ever did. An operator's orders leave it as it is.
+    /// Why the last session or attempt failed, if one ever did. An operator's commands leave it as it is.
     pub fn last_fault(&self) -> Option<&Arc<Fault>> {
         self.history.last_fault.as_ref()
     }
@@ -187,7 +187,7 @@ impl<R> Supervisor<R> {
         let permanent = self.last_fault().is_some_and(|fault| fault.is_permanent());
         match lifecycle.state() {
             _ if kind == FailureKind::Closed || lifecycle.is_closing() => Outlook::Closed,
-            state if state.is_parked_by_order() => Outlook::NeedsWaking,
+            state if state.is_parked_by_command() => Outlook::NeedsWaking,
             State::Ready { .. } | State::Draining { .. } => Outlook::Serving,
             _ if lifecycle.parks(now) && permanent => Outlook::NeedsMending(wait()),
             _ if lifecycle.parks(now) => Outlook::Parked(wait()),

@@ -10,7 +10,7 @@ mod orders;
 mod patience;
 mod world;
 
-use regrow_core::{Delivery, Event, Fault, Manner, Nature, Notice, Orderer, Policy, Step, Time};
+use regrow_core::{Delivery, Event, Fault, Manner, Nature, Notice, Policy, Requester, Step, Time};
 use std::time::Duration;
 use world::owner::{Fate, Owner, Told};
 use world::{Happening, Life, Ping, World, at, check, exact, exited, killed, secs};
@@ -173,17 +173,17 @@ fn exit_0_after_every_two_calls_twenty_times_costs_nothing_and_loses_no_call() {
 
 #[test]
 fn twenty_planned_reconnects_with_noisy_teardown_cost_nothing() {
-    for orderer in [Orderer::Person, Orderer::Program] {
+    for requester in [Requester::Person, Requester::Program] {
         let mut world = World::new(100.0).start(0.0).gone_in(0.5);
         for n in 0..20 {
             let t = 1.0 + f64::from(n) * 4.0;
             world = world
                 .call(t)
-                .then(t + 1.0, Happening::Reconnect(orderer))
+                .then(t + 1.0, Happening::Reconnect(requester))
                 .then(t + 1.2, Happening::Dies(Fault::Killed { signal: 11 }));
         }
         let life = world.live(&Policy::default());
-        assert_eq!((life.answered(), life.charges(), life.starts.len()), (20, 0, 21), "{orderer:?}");
+        assert_eq!((life.answered(), life.charges(), life.starts.len()), (20, 0, 21), "{requester:?}");
         assert_eq!(life.budget_left, 5);
         assert_eq!(count(&life, |notice| matches!(notice, Notice::Untidy(..))), 20, "but it is said");
     }
@@ -196,7 +196,7 @@ fn one_real_fault_among_the_noise_is_charged_once() {
         let t = 1.0 + f64::from(n) * 4.0;
         world = world
             .call(t)
-            .then(t + 1.0, Happening::Reconnect(Orderer::Program))
+            .then(t + 1.0, Happening::Reconnect(Requester::Program))
             .then(t + 1.2, Happening::Dies(Fault::Broken { reason: "pipe".into() }));
     }
     let life = world.live(&Policy::default());
@@ -207,7 +207,7 @@ fn one_real_fault_among_the_noise_is_charged_once() {
 fn a_program_that_reconnects_without_an_answer_between_is_charged_and_in_the_end_parked() {
     let mut world = World::new(100.0).start(0.0).starts_in(0.1);
     for n in 1..=80 {
-        world = world.then(f64::from(n), Happening::Reconnect(Orderer::Program));
+        world = world.then(f64::from(n), Happening::Reconnect(Requester::Program));
     }
     let life = world.live(&Policy::default());
     let first: Vec<Time> =
@@ -220,7 +220,7 @@ fn a_program_that_reconnects_without_an_answer_between_is_charged_and_in_the_end
 fn an_answer_makes_reconnects_free_again() {
     let mut world = World::new(20.0).start(0.0).starts_in(0.1).call(3.5);
     for n in 1..=8 {
-        world = world.then(f64::from(n), Happening::Reconnect(Orderer::Program));
+        world = world.then(f64::from(n), Happening::Reconnect(Requester::Program));
     }
     let life = world.live(&exact());
     let charged: Vec<Time> =
@@ -232,7 +232,7 @@ fn an_answer_makes_reconnects_free_again() {
 fn a_program_can_hurry_a_broken_server_no_more_than_calls_can() {
     let mut world = World::new(20.0).start(0.0).starts_in(0.1).broken_until(99.0, exited(1), 0.0);
     for n in 1..=200 {
-        world = world.then(f64::from(n) * 0.05, Happening::Reconnect(Orderer::Program));
+        world = world.then(f64::from(n) * 0.05, Happening::Reconnect(Requester::Program));
     }
     let life = world.live(&exact());
     assert!(life.starts.len() <= 14, "one a second for ten seconds: {}", life.starts.len());
@@ -244,7 +244,7 @@ fn a_program_can_hurry_a_broken_server_no_more_than_calls_can() {
 fn a_reconnect_that_counts_as_a_fault_is_charged_once_even_if_the_server_dies_in_the_drain() {
     let mut world = World::new(30.0).start(0.0).starts_in(0.1).answers_in(9.0);
     for n in 1..=4 {
-        world = world.then(f64::from(n), Happening::Reconnect(Orderer::Program));
+        world = world.then(f64::from(n), Happening::Reconnect(Requester::Program));
     }
     let life = world.call(3.5).kill(5.0).live(&exact());
     assert_eq!((life.charges(), life.budget_left), (1, 4), "{}", life.log);
@@ -261,7 +261,7 @@ fn a_reconnect_that_counts_as_a_fault_parks_even_if_the_server_then_ends_in_good
     let caller = owner.call(at(2.0), Duration::ZERO, Nature::Effect, None, 1);
     let id = owner.supervisor.ledger.find(|&c| c == caller).expect("it is pending");
     owner.supervisor.ledger.sent(id, 0);
-    owner.reconnect(at(3.0), Orderer::Program);
+    owner.reconnect(at(3.0), Requester::Program);
     owner.supervisor.ledger.answer(epoch, id, true); // Its owner does not know yet.
     owner.event(at(4.0), Event::Lost(epoch, exited(0)));
     owner.event(at(4.0), Event::Gone(epoch, None));
@@ -272,7 +272,7 @@ fn a_reconnect_that_counts_as_a_fault_parks_even_if_the_server_then_ends_in_good
 fn a_person_may_reconnect_as_often_as_they_like() {
     let mut world = World::new(200.0).start(0.0).starts_in(0.1);
     for n in 1..=80 {
-        world = world.then(f64::from(n), Happening::Reconnect(Orderer::Person));
+        world = world.then(f64::from(n), Happening::Reconnect(Requester::Person));
     }
     let life = world.live(&Policy::default());
     assert_eq!((life.charges(), life.starts.len()), (0, 81));
@@ -285,7 +285,7 @@ fn health_before_a_planned_reconnect_is_proven_too() {
         .kill(5.0)
         .kill(7.0)
         .call(10.0)
-        .then(500.0, Happening::Reconnect(Orderer::Person))
+        .then(500.0, Happening::Reconnect(Requester::Person))
         .kill(510.0);
     let life = world.live(&exact());
     assert_eq!(life.starts.last(), Some(&at(510.0)), "no pause: {}", life.log);
@@ -341,7 +341,7 @@ fn whoever_asks_when_the_next_attempt_may_start_starts_it() {
     for who in ["a call", "a program"] {
         let ask = |owner: &mut Owner, now| match who {
             "a call" => _ = owner.call(now, Duration::ZERO, Nature::Effect, None, 1),
-            _ => owner.reconnect(now, Orderer::Program),
+            _ => owner.reconnect(now, Requester::Program),
         };
         for (state, charges, attempts) in [("backoff", 5, &[0.0, 0.02][..]), ("parked", 0, &[0.0])] {
             let mut policy = exact();
@@ -384,9 +384,9 @@ fn a_reconnect_starts_what_is_idle_and_a_persons_starts_an_attempt_over() {
     let reconnect = Happening::Reconnect;
     let world = World::new(60.0)
         .starts_in(30.0)
-        .then(1.0, reconnect(Orderer::Program))
-        .then(5.0, reconnect(Orderer::Program))
-        .then(9.0, reconnect(Orderer::Person));
+        .then(1.0, reconnect(Requester::Program))
+        .then(5.0, reconnect(Requester::Program))
+        .then(9.0, reconnect(Requester::Person));
     check(
         &exact(),
         world,
@@ -405,7 +405,7 @@ fn a_permanent_fault_without_demand_is_tried_once_and_mended_by_a_person() {
     let world = World::new(100_000.0)
         .start(0.0)
         .broken_until(50_000.0, missing, 0.0)
-        .then(60_000.0, Happening::Reconnect(Orderer::Person));
+        .then(60_000.0, Happening::Reconnect(Requester::Person));
     check(
         &exact(),
         world,
@@ -426,7 +426,7 @@ fn what_a_person_mends_while_the_failed_attempt_still_ends_is_tried_at_once() {
     owner.event(at(0.0), Event::Start);
     let epoch = owner.epoch();
     owner.event(at(0.1), Event::Lost(epoch, missing));
-    owner.reconnect(at(0.15), Orderer::Person);
+    owner.reconnect(at(0.15), Requester::Person);
     owner.event(at(0.2), Event::Gone(epoch, None));
     assert_eq!(owner.lifecycle().state().name(), "connecting");
 }
@@ -832,7 +832,7 @@ fn an_epoch_that_was_ending_when_the_machine_slept_is_given_its_time() {
     let world = World::new(9000.0)
         .start(0.0)
         .never_gone()
-        .then(3.0, Happening::Reconnect(Orderer::Person))
+        .then(3.0, Happening::Reconnect(Requester::Person))
         .sleeps(3.5, 5000.0);
     let life = world.live(&exact());
     let abandoned = life.notices.iter().find(|(_, n)| matches!(n, Notice::Abandoned(_)));
@@ -847,7 +847,7 @@ fn a_drain_lets_calls_finish() {
         .start(0.0)
         .answers_in(10.0)
         .call(2.0)
-        .then(3.0, Happening::Reconnect(Orderer::Person))
+        .then(3.0, Happening::Reconnect(Requester::Person))
         .call(4.0);
     check(
         &exact(),
@@ -871,7 +871,7 @@ fn a_drain_is_bounded_by_30_s_and_then_what_still_runs_fails_as_unknown() {
         .start(0.0)
         .answers_in(100.0)
         .call(2.0)
-        .then(3.0, Happening::Reconnect(Orderer::Person));
+        .then(3.0, Happening::Reconnect(Requester::Person));
     let life = check(
         &exact(),
         world,
@@ -901,12 +901,12 @@ fn close_is_reached_in_bounded_time_from_every_state() {
                 .start(0.0)
                 .answers_in(100.0)
                 .call(2.0)
-                .then(4.0, Happening::Reconnect(Orderer::Person))
+                .then(4.0, Happening::Reconnect(Requester::Person))
                 .never_gone(),
         ),
         (
             "closing",
-            World::new(60.0).start(0.0).then(4.0, Happening::Reconnect(Orderer::Person)).never_gone(),
+            World::new(60.0).start(0.0).then(4.0, Happening::Reconnect(Requester::Person)).never_gone(),
         ),
         ("backoff", World::new(60.0).start(0.5).broken_until(99.0, exited(1), 0.9)),
         ("parked", World::new(60.0).start(0.0).broken_until(99.0, missing, 0.0)),
@@ -959,7 +959,7 @@ fn calls_that_wait_for_the_end_of_a_drain_fail_when_it_becomes_a_close() {
         .start(0.0)
         .answers_in(6.0)
         .call(2.0)
-        .then(3.0, Happening::Reconnect(Orderer::Person))
+        .then(3.0, Happening::Reconnect(Requester::Person))
         .call(4.0)
         .then(5.0, Happening::Drain)
         .call(6.0);
@@ -1038,7 +1038,7 @@ fn who_asks_when_to_try_again_is_told_when_that_may_be() {
 
 #[test]
 fn an_epoch_that_does_not_end_is_abandoned_two_seconds_after_sigkill() {
-    let world = World::new(20.0).start(0.0).never_gone().then(3.0, Happening::Reconnect(Orderer::Person));
+    let world = World::new(20.0).start(0.0).never_gone().then(3.0, Happening::Reconnect(Requester::Person));
     let life = check(
         &exact(),
         world,
@@ -1135,7 +1135,7 @@ fn a_failed_first_start_is_not_tried_again_before_its_time_is_over_whoever_calls
 #[test]
 fn a_person_need_not_wait_for_the_next_start() {
     let world = greets(World::new(4.0).start(0.0), 0.0).broken_until(1.0, exited(1), 0.1);
-    let life = world.then(2.0, Happening::Reconnect(Orderer::Person)).live(&exact());
+    let life = world.then(2.0, Happening::Reconnect(Requester::Person)).live(&exact());
     assert_eq!(life.starts.last(), Some(&at(2.0)), "{}", life.log);
 }
 
@@ -1272,7 +1272,7 @@ fn a_stream_survives_restarts_and_hours() {
     for n in 1..=10 {
         world = world.kill(f64::from(n) * 4000.0);
     }
-    world = world.then(45_000.0, Happening::Reconnect(Orderer::Person));
+    world = world.then(45_000.0, Happening::Reconnect(Requester::Person));
     let life = world.live(&exact());
     assert_eq!(life.fates.len(), 0);
     assert_eq!(life.sends[&1], 12, "opened again on every session");

@@ -16,8 +16,8 @@ use first::FirstStart;
 use invariants::*;
 use owner::{Caller, Fate, Owner, Told};
 use regrow_core::{
-    CallId, Delivery, Epoch, Event, Evidence, Fault, Intent, Manner, Nature, Notice, Orderer, Policy, Pulse,
-    Reach, Refusal, State, Step, Time, Transition, Watch,
+    CallId, Delivery, Epoch, Event, Evidence, Fault, Intent, Manner, Nature, Notice, Policy, Pulse, Reach,
+    Refusal, Requester, State, Step, Time, Transition, Watch,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -357,8 +357,8 @@ impl Walk {
             700..745 => self.die(),
             745..840 => self.vanish(),
             840..850 => self.lose_by_chance(),
-            850..858 => self.reconnect(Orderer::Person),
-            858..885 => self.reconnect(Orderer::Program),
+            850..858 => self.reconnect(Requester::Person),
+            858..885 => self.reconnect(Requester::Program),
             885..893 => self.event(Event::Start),
             893..905 => self.order(),
             905..915 => {
@@ -804,9 +804,9 @@ impl Walk {
         self.judge();
     }
 
-    fn reconnect(&mut self, orderer: Orderer) {
-        self.say(|_| format!("{orderer:?} wants a reconnect"));
-        self.owner.reconnect(self.now, orderer);
+    fn reconnect(&mut self, requester: Requester) {
+        self.say(|_| format!("{requester:?} wants a reconnect"));
+        self.owner.reconnect(self.now, requester);
         self.judge();
     }
 
@@ -973,8 +973,8 @@ impl Walk {
                 self.account.discovering = false;
             }
             Event::Rest => self.judge_rest(&state, &after),
-            Event::Reconnect(Orderer::Person) | Event::Wake => {
-                let ends = matches!(state, State::Closing { .. }) || state.is_parked_by_order();
+            Event::Reconnect(Requester::Person) | Event::Wake => {
+                let ends = matches!(state, State::Closing { .. }) || state.is_parked_by_command();
                 self.account.hurried |= ends;
                 self.deferred_until = None; // Whatever was asked for, a person need not wait.
             }
@@ -984,7 +984,7 @@ impl Walk {
                     self.seen.insert("mended while parked");
                 }
             }
-            Event::Demand if state.is_parked_by_order() => _ = self.seen.insert("call refused by order"),
+            Event::Demand if state.is_parked_by_command() => _ = self.seen.insert("call refused by order"),
             Event::Demand if self.deferred_until.is_some() => {
                 self.seen.insert("deferred with calls waiting");
             }
@@ -1072,7 +1072,7 @@ impl Walk {
                 }
                 charged
             }
-            (State::Ready { .. }, Event::Reconnect(Orderer::Program)) => {
+            (State::Ready { .. }, Event::Reconnect(Requester::Program)) => {
                 let charged = !pulse.answered && self.free_in_a_row >= self.policy.free_reconnects;
                 if charged {
                     self.seen.insert("reconnect charged");
@@ -1130,7 +1130,7 @@ impl Walk {
         p5_an_attempt_has_a_reason(self);
         self.seen.extend(match &self.step {
             Some((State::Idle, _)) if !self.attempts.is_empty() => Some("woken from rest"),
-            Some((state, Event::Wake)) if state.is_parked_by_order() => Some("woken by an operator"),
+            Some((state, Event::Wake)) if state.is_parked_by_command() => Some("woken by an operator"),
             Some((_, Event::ResetBudget)) => Some("woken by a reset budget"),
             _ => None,
         });

@@ -1,19 +1,19 @@
-//! What an operator sees and orders: status, metrics, health, and orders to servers.
+//! What an operator sees and does: status, metrics, health, and commands to servers.
 //!
 //! [`Operate`] is what the gateway offers for it, [`routes`] what it looks like over HTTP.
 
+mod command;
 mod escape;
 mod html;
 mod metrics;
-mod order;
 mod readiness;
 mod report;
 mod routes;
 pub mod trace_context;
 pub mod traces;
 
+pub use command::{CommandError, LogLevel, ServerCommand};
 pub use metrics::{METRICS, Metric};
-pub use order::{LogLevel, Order, OrderError};
 pub use report::{
     CallReport, CatalogReport, FaultReport, GatewayReport, ListReport, OddityReport, Overview, ServerInfo,
     ServerReport, ServerState, Spread,
@@ -23,16 +23,16 @@ pub use routes::{Authorized, routes};
 /// Where the gateway listens unless told otherwise.
 pub const DEFAULT_PORT: u16 = 8732;
 
-/// What can be seen of a gateway, and ordered. Nothing here waits: an order is begun, not awaited.
+/// What can be seen of a gateway, and done to it. Nothing here waits: a command is begun, not awaited.
 pub trait Operate: Send + Sync + 'static {
     /// Where each server stands, in the order of the configuration.
     fn servers(&self) -> Vec<ServerReport>;
 
     /// Has a server do something.
-    fn order(&self, server: &str, order: Order) -> Result<(), OrderError>;
+    fn command(&self, server: &str, command: ServerCommand) -> Result<(), CommandError>;
 
     /// Logs more or less from now on.
-    fn log_level(&self, level: LogLevel) -> Result<(), OrderError>;
+    fn log_level(&self, level: LogLevel) -> Result<(), CommandError>;
 
     /// The last things that happened to a server, a line each; none where no server has this name.
     fn logs(&self, server: &str) -> Option<Vec<String>>;

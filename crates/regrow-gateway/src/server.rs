@@ -86,7 +86,7 @@ impl State {
     /// What an operator has parked is parked for those who come later, too.
     fn heed_orders(&self, new: &Connection) {
         let is_parked = |catalog_connection: &CatalogConnection| {
-            catalog_connection.connection.status().borrow().state.is_parked_by_order()
+            catalog_connection.connection.status().borrow().state.is_parked_by_command()
         };
         if self.catalog_connection.as_ref().is_some_and(is_parked) {
             new.park();

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{Delivery, Epoch, Event, Manner, Orderer, Outlook};
+use regrow_core::{Delivery, Epoch, Event, Manner, Outlook, Requester};
 use regrow_protocol::frame::{self, Frame, RawId};
 use serde_json::Value;
 use tokio::sync::{broadcast, oneshot};
@@ -291,8 +291,8 @@ impl Connection {
     }
 
     /// Puts a fresh session in the place of this one, when the calls in flight have ended.
-    pub fn reconnect(&self, orderer: Orderer) {
-        self.shared.notify(Event::Reconnect(orderer));
+    pub fn reconnect(&self, requester: Requester) {
+        self.shared.notify(Event::Reconnect(requester));
     }
 
     /// Ends the session until the next call, which starts the server again with all that must be told to it. Costs nothing, and

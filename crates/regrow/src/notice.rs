@@ -134,15 +134,15 @@ impl Status {
     }
 
     /// Whether there is no session because an operator wants none.
-    pub fn is_parked_by_order(&self) -> bool {
-        self.state.is_parked_by_order()
+    pub fn is_parked_by_command(&self) -> bool {
+        self.state.is_parked_by_command()
     }
 
     /// The name of its state; what an operator has brought about is told apart from what came of itself.
     pub fn standing(&self) -> &'static str {
         match &self.state {
             State::Idle if self.is_resting() => "resting",
-            State::Parked { .. } if self.is_parked_by_order() => "parked-by-order",
+            State::Parked { .. } if self.is_parked_by_command() => "parked-by-order",
             state => state.name(),
         }
     }

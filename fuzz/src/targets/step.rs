@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::core::{
-    Effect, Epoch, Event, Fault, Lifecycle, Manner, Orderer, Policy, Pulse, State, Step, Time,
+    Effect, Epoch, Event, Fault, Lifecycle, Manner, Policy, Pulse, Requester, State, Step, Time,
 };
 
 pub(super) fn run(input: &[u8]) {
@@ -69,7 +69,7 @@ impl World {
             12 => Event::Doubted(epoch),
             13 => Event::ProbeFailed(epoch, fault(rest)),
             14 => Event::ProbeRefused(epoch),
-            15 => Event::Reconnect([Orderer::Person, Orderer::Program][usize::from(rest % 2)]),
+            15 => Event::Reconnect([Requester::Person, Requester::Program][usize::from(rest % 2)]),
             16 => Event::Mended,
             17 if rest > 250 => Event::Close(manner),
             17 if rest > 240 => Event::Drain,

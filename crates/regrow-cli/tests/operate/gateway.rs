@@ -10,7 +10,7 @@ use axum::middleware::{self, Next};
 use axum::serve::Listener;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use regrow_gateway::operate::{
-    Authorized, GatewayReport, LogLevel, Operate, Order, OrderError, ServerReport, routes,
+    Authorized, CommandError, GatewayReport, LogLevel, Operate, ServerCommand, ServerReport, routes,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -135,16 +135,16 @@ impl Operate for Gateway {
         self.0.lock().unwrap().servers.clone()
     }
 
-    fn order(&self, server: &str, order: Order) -> Result<(), OrderError> {
+    fn command(&self, server: &str, order: ServerCommand) -> Result<(), CommandError> {
         let mut inner = self.0.lock().unwrap();
         if !inner.servers.iter().any(|report| report.name == server) {
-            return Err(OrderError::NoSuchServer);
+            return Err(CommandError::NoSuchServer);
         }
         inner.orders.push(format!("{} {server}", order.name()));
         Ok(())
     }
 
-    fn log_level(&self, level: LogLevel) -> Result<(), OrderError> {
+    fn log_level(&self, level: LogLevel) -> Result<(), CommandError> {
         self.0.lock().unwrap().orders.push(format!("log-level {level:?}"));
         Ok(())
     }

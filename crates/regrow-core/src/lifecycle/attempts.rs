@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Lifecycle;
-use crate::event::{Effect, Notice, Orderer, Pulse};
+use crate::event::{Effect, Notice, Pulse, Requester};
 use crate::state::{State, Step, Watch};
 use crate::{Again, Fault, Remedy, Time};
 
@@ -26,11 +26,11 @@ impl Lifecycle {
     }
 
     /// Somebody wants a session now. A person need not wait; a program is paced as calls are (P5).
-    pub(super) fn connect_soon(&mut self, now: Time, orderer: Orderer) -> Vec<Effect> {
-        let floor = match orderer {
-            Orderer::Person => self.attempt_floor(),
-            Orderer::Program if self.is_deferred(now) => return vec![],
-            Orderer::Program => self.demand_floor(),
+    pub(super) fn connect_soon(&mut self, now: Time, requester: Requester) -> Vec<Effect> {
+        let floor = match requester {
+            Requester::Person => self.attempt_floor(),
+            Requester::Program if self.is_deferred(now) => return vec![],
+            Requester::Program => self.demand_floor(),
         };
         let (retry_at, fault) = match &self.state {
             State::Backoff { retry_at, .. } if *retry_at <= floor && now < *retry_at => return vec![],

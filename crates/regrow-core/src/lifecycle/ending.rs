@@ -1,7 +1,7 @@
 //! How a session ends: lost, drained, hung up, closed; and what becomes of its calls.
 
 use super::Lifecycle;
-use crate::event::{Effect, Notice, Orderer, Pulse};
+use crate::event::{Effect, Notice, Pulse, Requester};
 use crate::state::{Intent, State};
 use crate::{Again, Fault, Manner, Reach, Remedy, Time, Verdict};
 
@@ -71,8 +71,8 @@ impl Lifecycle {
         vec![Effect::Notice(notice)]
     }
 
-    pub(super) fn reconnect(&mut self, now: Time, orderer: Orderer, pulse: Pulse) -> Vec<Effect> {
-        if orderer == Orderer::Person {
+    pub(super) fn reconnect(&mut self, now: Time, requester: Requester, pulse: Pulse) -> Vec<Effect> {
+        if requester == Requester::Person {
             self.remember_health(now, pulse);
             return self.drain(now, Intent::Replace(Remedy::AtOnce));
         }

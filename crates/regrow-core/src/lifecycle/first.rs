@@ -55,7 +55,7 @@ impl Lifecycle {
         self.first.as_ref().is_some_and(|first| first.failed >= self.policy.first_start.starts)
     }
 
-    /// When the next attempt may start, if nobody orders one: a server that has used up its starts is left alone for the rest
+    /// When the next attempt may start, if nobody asks for one: a server that has used up its starts is left alone for the rest
     /// of its time.
     pub(super) fn first_start_floor(&self) -> Time {
         let began = self.first.as_ref().and_then(|first| first.began);

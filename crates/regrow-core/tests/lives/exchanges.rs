@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{count, gaps};
 use crate::world::owner::{Fate, Owner, Told};
 use crate::world::{Happening, World, at, check, exact, no_session, secs};
-use regrow_core::{Delivery, Event, Evidence, Fault, Nature, Notice, Orderer, Policy};
+use regrow_core::{Delivery, Event, Evidence, Fault, Nature, Notice, Policy, Requester};
 
 fn unreachable() -> Fault {
     Fault::Unreachable { address: "localhost:80".into(), reason: "connection refused".into() }
@@ -232,9 +232,9 @@ fn a_server_that_asks_for_a_pause_at_the_handshake_gets_it_however_many_calls_wa
 #[test]
 fn nobody_but_a_person_hurries_a_server_that_asked_for_a_pause() {
     let world = web(40.0).start(0.0).down(0.0, 0.5, deferred(30.0));
-    let programs = world.clone().then(2.0, Happening::Reconnect(Orderer::Program)).start(3.0);
+    let programs = world.clone().then(2.0, Happening::Reconnect(Requester::Program)).start(3.0);
     assert!(gaps(&programs.live(&exact())).iter().all(|&gap| gap >= 30.0));
-    let person = world.then(2.0, Happening::Reconnect(Orderer::Person)).live(&exact());
+    let person = world.then(2.0, Happening::Reconnect(Requester::Person)).live(&exact());
     assert_eq!(person.starts, [at(0.0), at(2.0)]);
 }
 
@@ -273,7 +273,7 @@ fn pauses_that_a_server_asked_for_are_no_free_ends() {
     let mut world = web(60.0).start(0.0).down(0.0, 5.0, deferred(1.0));
     // A session that a program replaces before it has answered is free three times.
     for n in 0..3 {
-        world = world.then(20.0 + f64::from(n), Happening::Reconnect(Orderer::Program));
+        world = world.then(20.0 + f64::from(n), Happening::Reconnect(Requester::Program));
     }
     let life = world.live(&exact());
     assert!(count(&life, |notice| matches!(notice, Notice::Retired(_, Fault::Deferred { .. }))) >= 3);
@@ -514,7 +514,7 @@ fn a_probe_that_fails_is_news_only_to_who_asked() {
     let caller = owner.call(at(2.0), Duration::ZERO, Nature::Effect, None, 1);
     let id = owner.supervisor.ledger.find(|&c| c == caller).expect("it is pending");
     owner.supervisor.ledger.sent(id, 0);
-    owner.reconnect(at(3.0), Orderer::Person);
+    owner.reconnect(at(3.0), Requester::Person);
     assert!(fails(&mut owner, at(3.5)), "while draining");
     owner.answer(at(4.0), epoch, id, true);
     assert!(fails(&mut owner, at(4.5)), "while closing");
@@ -529,7 +529,7 @@ fn a_drain_neither_waits_for_a_paused_call_nor_forgets_it() {
     let world = web(30.0).start(0.0).down(2.0, 2.1, deferred(6.0)).call(2.0);
     check(
         &exact(),
-        world.then(3.0, Happening::Reconnect(Orderer::Person)),
+        world.then(3.0, Happening::Reconnect(Requester::Person)),
         "
         0.0s idle -> connecting
         0.1s connecting -> ready

@@ -3,7 +3,7 @@
 use super::{count, gaps};
 use crate::world::owner::{Fate, Owner};
 use crate::world::{Happening, World, at, check, exact, exited, killed, secs};
-use regrow_core::{Delivery, Event, Fault, Manner, Nature, Notice, Orderer};
+use regrow_core::{Delivery, Event, Fault, Manner, Nature, Notice, Requester};
 
 fn parked() -> Fate {
     Fate::Failed(Delivery::NotSent, Fault::Parked)
@@ -125,7 +125,7 @@ fn parked_by_an_operator_it_lets_calls_finish_and_fails_new_ones_at_once() {
         .call(4.0)
         .call(5000.0)
         .then(6000.0, Happening::Start)
-        .then(6000.0, Happening::Reconnect(Orderer::Program))
+        .then(6000.0, Happening::Reconnect(Requester::Program))
         .then(6000.0, Happening::Mends);
     let life = check(
         &exact(),
@@ -174,7 +174,7 @@ fn every_state_can_be_parked_and_no_call_waits_in_it() {
                 .start(0.0)
                 .answers_in(9.0)
                 .call(2.0)
-                .then(4.0, Happening::Reconnect(Orderer::Person))
+                .then(4.0, Happening::Reconnect(Requester::Person))
                 .call(4.5),
         ),
         (
@@ -182,7 +182,7 @@ fn every_state_can_be_parked_and_no_call_waits_in_it() {
             World::new(60.0)
                 .start(0.0)
                 .gone_in(3.0)
-                .then(4.0, Happening::Reconnect(Orderer::Person))
+                .then(4.0, Happening::Reconnect(Requester::Person))
                 .call(4.5),
         ),
         ("backoff", World::new(60.0).start(0.5).broken_until(99.0, exited(1), 0.9)),
@@ -287,7 +287,7 @@ fn what_an_operator_parked_wakes_at_their_word() {
         .then(100.0, Happening::Wake)
         .call(100.5)
         .then(200.0, Happening::Park)
-        .then(250.0, Happening::Reconnect(Orderer::Person));
+        .then(250.0, Happening::Reconnect(Requester::Person));
     check(
         &exact(),
         world,
@@ -324,7 +324,7 @@ fn a_wake_is_one_attempt_and_where_one_runs_or_has_succeeded_none() {
 
 #[test]
 fn a_wake_while_it_is_being_parked_wins_and_the_calls_that_run_may_still_finish() {
-    for wake in [Happening::Wake, Happening::Reconnect(Orderer::Person)] {
+    for wake in [Happening::Wake, Happening::Reconnect(Requester::Person)] {
         let world = World::new(60.0)
             .start(0.0)
             .answers_in(6.0)

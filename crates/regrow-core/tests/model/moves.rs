@@ -4,7 +4,7 @@ use crate::properties::{self, Goal, Property, require};
 use crate::scope::{Scope, death, units};
 use crate::world::{Caller, World};
 use regrow_core::{
-    CallId, Epoch, Event, Evidence, Fault, Manner, Nature, Orderer, State, Step, Supervisor, Watch,
+    CallId, Epoch, Event, Evidence, Fault, Manner, Nature, Requester, State, Step, Supervisor, Watch,
 };
 
 /// One thing that happens.
@@ -47,7 +47,7 @@ pub(crate) enum Move {
     Vanish(Epoch),
     /// News that is old when it comes.
     Late(Event),
-    Reconnect(Orderer),
+    Reconnect(Requester),
     /// What an operator may order.
     Rest,
     Park,
@@ -178,7 +178,7 @@ pub(crate) fn moves(world: &World, scope: &Scope, moves: &mut Vec<Move>) {
         moves.extend(process.causes[told..].iter().map(|cause| Move::Lost(cause.clone())));
     }
     if truth.orders < scope.orders && !over {
-        moves.extend(scope.orderers.iter().map(|&orderer| Move::Reconnect(orderer)));
+        moves.extend(scope.requesters.iter().map(|&requester| Move::Reconnect(requester)));
     }
     if truth.operated < scope.operated && !over {
         moves.extend([Move::Rest, Move::Park, Move::Wake, Move::ResetBudget]);
@@ -340,9 +340,9 @@ impl World {
                 let same = step.is_some_and(|step| step.before == step.after);
                 require(self, Property::P10, same, "late news of an epoch that is over did something");
             }
-            Move::Reconnect(orderer) => {
+            Move::Reconnect(requester) => {
                 self.truth.orders += 1;
-                self.handle(scope, Event::Reconnect(orderer));
+                self.handle(scope, Event::Reconnect(requester));
             }
             Move::Rest => {
                 self.operate(scope, Event::Rest);

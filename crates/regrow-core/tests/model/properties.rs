@@ -5,7 +5,7 @@ use crate::owner::Judged;
 use crate::scope::{HORIZON, Scope};
 use crate::world::{Call, Caller, End, World};
 use regrow_core::{
-    CallId, Epoch, Event, Evidence, Fault, Intent, Nature, Notice, Orderer, Policy, State, Step, Time,
+    CallId, Epoch, Event, Evidence, Fault, Intent, Nature, Notice, Policy, Requester, State, Step, Time,
     Transition, Watch,
 };
 use std::time::Duration;
@@ -144,7 +144,7 @@ pub(crate) enum Charge {
 pub(crate) fn expected_charge(world: &mut World, scope: &Scope, step: &Transition) -> Charge {
     let Transition { event, pulse, before, .. } = step;
     world.truth.first.told(event);
-    if matches!(event, Event::Reconnect(Orderer::Person) | Event::Wake) {
+    if matches!(event, Event::Reconnect(Requester::Person) | Event::Wake) {
         world.truth.deferred_until = None; // A person need not wait.
     }
     let policy = &scope.policy;
@@ -182,7 +182,7 @@ pub(crate) fn expected_charge(world: &mut World, scope: &Scope, step: &Transitio
             }
             is_fault
         }
-        (State::Ready { .. }, Event::Reconnect(Orderer::Program)) => {
+        (State::Ready { .. }, Event::Reconnect(Requester::Program)) => {
             if spent {
                 world.reach(Goal::ReconnectCharged);
             }
@@ -383,12 +383,12 @@ fn nobody_loses_by_a_rest(world: &mut World, before: &State, after: &State) {
 }
 
 fn note_handshake(world: &mut World, before: &State, event: &Event) {
-    let ends = matches!(before, State::Closing { .. }) || before.is_parked_by_order();
-    if ends && matches!(event, Event::Reconnect(Orderer::Person) | Event::Wake) {
+    let ends = matches!(before, State::Closing { .. }) || before.is_parked_by_command();
+    if ends && matches!(event, Event::Reconnect(Requester::Person) | Event::Wake) {
         world.truth.account.hurried = true;
     }
     match event {
-        Event::Demand if before.is_parked_by_order() => world.reach(Goal::RefusedByOrder),
+        Event::Demand if before.is_parked_by_command() => world.reach(Goal::RefusedByOrder),
         Event::Demand if world.truth.deferred_until.is_some() => world.reach(Goal::DeferredWithCallsWaiting),
         // What is parked is tried at once, and needs no second try.
         Event::Mended if !matches!(before, State::Parked { .. }) => world.truth.account.mended = true,
@@ -468,15 +468,15 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
     let allowed = match (before, event) {
         // Who ordered that it be parked alone may order otherwise.
         (State::Parked { fault: Fault::Parked, .. }, event) => {
-            matches!(event, Event::Wake | Event::Reconnect(Orderer::Person))
+            matches!(event, Event::Wake | Event::Reconnect(Requester::Person))
         }
         (State::Idle | State::Backoff { .. } | State::Parked { .. }, Event::Wake) => true,
         (State::Parked { .. }, Event::ResetBudget) => !permanent,
-        (State::Idle, Event::Reconnect(Orderer::Person)) => true,
+        (State::Idle, Event::Reconnect(Requester::Person)) => true,
         (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => paced,
         (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(..) | Event::Tick) => true,
         (State::Backoff { .. } | State::Parked { .. }, Event::Tick) => due,
-        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person)) => true,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Requester::Person)) => true,
         (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,
         (State::Parked { .. }, Event::Mended) => permanent,
         (State::Parked { .. }, Event::Demand | Event::Start | Event::Reconnect(..)) => paced,
@@ -504,7 +504,7 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
         (State::Parked { fault: Fault::Parked, .. }, _) => world.reach(Goal::WokenByOrder),
         (_, Event::ResetBudget) => world.reach(Goal::WokenByReset),
         (State::Parked { .. }, Event::Demand) => world.reach(Goal::WokenByDemand),
-        (State::Parked { .. }, Event::Reconnect(Orderer::Person)) => world.reach(Goal::WokenByPerson),
+        (State::Parked { .. }, Event::Reconnect(Requester::Person)) => world.reach(Goal::WokenByPerson),
         (State::Parked { .. }, Event::Mended) => world.reach(Goal::WokenByMend),
         (State::Parked { .. }, Event::Tick) => world.reach(Goal::SlowProbe),
         _ => {}
@@ -678,7 +678,7 @@ fn p8_parked_and_closed_hold_no_waiting_call(world: &mut World, policy: &Policy)
             probe_at.is_some_and(|at| at <= soon)
         }
         State::Closed | State::Draining { then: Intent::Close, .. } => waiting == 0,
-        state => waiting == 0 || !state.is_parked_by_order(),
+        state => waiting == 0 || !state.is_parked_by_command(),
     };
     require(world, Property::P8, holds, "a call waits for nothing");
 }

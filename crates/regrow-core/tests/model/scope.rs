@@ -1,8 +1,8 @@
 //! How far a model goes: its numbers, and what may happen in it.
 
 use regrow_core::{
-    BackoffPolicy, BudgetPolicy, Evidence, Fault, FirstStartPolicy, Ladder, Ladders, Manner, Nature, Orderer,
-    Policy, Time,
+    BackoffPolicy, BudgetPolicy, Evidence, Fault, FirstStartPolicy, Ladder, Ladders, Manner, Nature, Policy,
+    Requester, Time,
 };
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(crate) struct Scope {
     pub(crate) relay: bool,
     /// Attempts may ask for the era first.
     pub(crate) discovers: bool,
-    pub(crate) orderers: &'static [Orderer],
+    pub(crate) requesters: &'static [Requester],
     pub(crate) orders: u8,
     pub(crate) manners: &'static [Manner],
     pub(crate) drains: bool,
@@ -131,7 +131,7 @@ fn quiet(name: &'static str) -> Scope {
         second_causes: false,
         relay: false,
         discovers: false,
-        orderers: &[Orderer::Person, Orderer::Program],
+        requesters: &[Requester::Person, Requester::Program],
         orders: 0,
         manners: &[],
         drains: false,
@@ -263,7 +263,7 @@ fn exchange() -> Scope {
         ],
         probe_faults: vec![gone()],
         orders: 1,
-        orderers: &[Orderer::Person],
+        requesters: &[Requester::Person],
         manners: &[Manner::Told],
         drains: true,
         late_news: true,
@@ -307,7 +307,7 @@ fn deferred() -> Scope {
         faults: vec![later(4), death()],
         misses: vec![later(2)],
         mends: 1,
-        orderers: &[Orderer::Program],
+        requesters: &[Requester::Program],
         orders: 1,
         ..quiet("deferred")
     }

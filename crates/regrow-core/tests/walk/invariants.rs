@@ -2,7 +2,7 @@
 
 use super::owner::{Caller, Fate};
 use super::{Truth, Walk};
-use regrow_core::{Delivery, Epoch, Event, Fault, Intent, Nature, Orderer, Policy, State, Step, Watch};
+use regrow_core::{Delivery, Epoch, Event, Fault, Intent, Nature, Policy, Requester, State, Step, Watch};
 use std::collections::BTreeSet;
 
 /// P1: at most one live process per connection, at any instant; only an abandoned one is excepted.
@@ -102,15 +102,15 @@ pub(crate) fn p5_an_attempt_has_a_reason(walk: &Walk) {
     let allowed = match (state, event) {
         // Who ordered that it be parked alone may order otherwise.
         (State::Parked { fault: Fault::Parked, .. }, event) => {
-            matches!(event, Event::Wake | Event::Reconnect(Orderer::Person))
+            matches!(event, Event::Wake | Event::Reconnect(Requester::Person))
         }
         (State::Idle | State::Backoff { .. } | State::Parked { .. }, Event::Wake) => true,
         (State::Parked { .. }, Event::ResetBudget) => !permanent,
-        (State::Idle, Event::Reconnect(Orderer::Person)) => true,
+        (State::Idle, Event::Reconnect(Requester::Person)) => true,
         (State::Idle, Event::Start | Event::Demand | Event::Reconnect(..)) => paced,
         (State::Closing { then: Intent::Replace(_), .. }, Event::Gone(..) | Event::Tick) => true,
         (State::Backoff { .. } | State::Parked { .. }, Event::Tick) => due,
-        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Orderer::Person)) => true,
+        (State::Backoff { .. } | State::Parked { .. }, Event::Reconnect(Requester::Person)) => true,
         (State::Backoff { .. }, Event::Demand | Event::Reconnect(..)) => paced || due,
         (State::Parked { .. }, Event::Mended) => permanent,
         (State::Parked { .. }, Event::Demand | Event::Start | Event::Reconnect(..)) => paced,
@@ -189,7 +189,7 @@ pub(crate) fn p8_parked_and_closed_hold_no_waiting_call(walk: &Walk) {
         State::Draining { then: Intent::Close, .. } => {
             assert_eq!(waiting, 0, "P8: nothing will come of waiting")
         }
-        state if state.is_parked_by_order() => {
+        state if state.is_parked_by_command() => {
             assert_eq!(waiting, 0, "P8: nobody wakes it for those that wait")
         }
         State::Closed => assert!(walk.owner.supervisor.ledger.is_empty(), "P8: closed with calls pending"),

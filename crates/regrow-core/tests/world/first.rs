@@ -1,6 +1,6 @@
 //! What the design says of a first start, told apart from the code that does it.
 
-use regrow_core::{Event, Fault, Orderer, Policy, State, Time};
+use regrow_core::{Event, Fault, Policy, Requester, State, Time};
 
 /// The first start of a connection, until a session was ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ impl FirstStart {
 
     /// What is told may be an order, which does not wait.
     pub(crate) fn told(&mut self, event: &Event) {
-        let by_person = matches!(event, Event::Reconnect(Orderer::Person));
+        let by_person = matches!(event, Event::Reconnect(Requester::Person));
         let is_order = by_person || matches!(event, Event::Wake | Event::ResetBudget | Event::Mended);
         self.is_ordered |= is_order && !self.is_done;
     }

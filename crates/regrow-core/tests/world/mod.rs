@@ -4,7 +4,8 @@ pub(crate) mod owner;
 
 use owner::{Caller, Fate, Owner, Told};
 use regrow_core::{
-    CallId, Epoch, Event, Evidence, Fault, Manner, Nature, Notice, Orderer, Policy, Reach, State, Step, Time,
+    CallId, Epoch, Event, Evidence, Fault, Manner, Nature, Notice, Policy, Reach, Requester, State, Step,
+    Time,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -49,7 +50,7 @@ pub(crate) enum Happening {
     Cuts(Fault),
     /// The server knows its sessions no more.
     Forgets,
-    Reconnect(Orderer),
+    Reconnect(Requester),
     /// Something has changed that may mend what only a person can.
     Mends,
     /// What an operator may order.
@@ -411,7 +412,7 @@ impl Run<'_> {
             }
             Happening::Forgets => self.session.iter_mut().for_each(|session| session.forgotten = true),
             Happening::Mends => owner.event(now, Event::Mended),
-            Happening::Reconnect(orderer) => owner.reconnect(now, orderer),
+            Happening::Reconnect(requester) => owner.reconnect(now, requester),
             Happening::Rest => owner.event(now, Event::Rest),
             Happening::Park => owner.event(now, Event::Park),
             Happening::Wake => owner.event(now, Event::Wake),

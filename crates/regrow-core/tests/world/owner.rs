@@ -5,7 +5,7 @@
 
 use regrow_core::{
     Admission, CallId, Delivery, Epoch, Event, Facts, Failure, FailureKind, Fault, Lifecycle, Missed, Nature,
-    Notice, Orderer, Output, Policy, Reach, Refusal, Ruling, Supervisor, Time, Transition,
+    Notice, Output, Policy, Reach, Refusal, Requester, Ruling, Supervisor, Time, Transition,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -216,8 +216,8 @@ impl Owner {
     }
 
     /// Somebody wants a fresh session.
-    pub(crate) fn reconnect(&mut self, now: Time, orderer: Orderer) {
-        self.event(now, Event::Reconnect(orderer));
+    pub(crate) fn reconnect(&mut self, now: Time, requester: Requester) {
+        self.event(now, Event::Reconnect(requester));
     }
 
     fn carry_out(&mut self, now: Time, output: Output<Caller>) {

@@ -1,32 +1,32 @@
-//! What an operator sees of the gateway, and orders.
+//! What an operator sees of the gateway, and commands.
 
 use std::sync::atomic::Ordering;
 
 use tokio::runtime::Handle;
 
 use super::Gateway;
-use crate::operate::{GatewayReport, LogLevel, Operate, Order, OrderError, ServerReport};
+use crate::operate::{CommandError, GatewayReport, LogLevel, Operate, ServerCommand, ServerReport};
 
 impl Operate for Gateway {
     fn servers(&self) -> Vec<ServerReport> {
         self.0.servers.all().iter().map(|server| server.report()).collect()
     }
 
-    fn order(&self, server: &str, order: Order) -> Result<(), OrderError> {
+    fn command(&self, server: &str, command: ServerCommand) -> Result<(), CommandError> {
         if self.0.is_closing.load(Ordering::Relaxed) {
-            return Err(OrderError::Closing);
+            return Err(CommandError::Closing);
         }
-        let server = self.0.servers.named(server).ok_or(OrderError::NoSuchServer)?;
-        server.obey(order)
+        let server = self.0.servers.named(server).ok_or(CommandError::NoSuchServer)?;
+        server.execute(command)
     }
 
-    fn log_level(&self, level: LogLevel) -> Result<(), OrderError> {
+    fn log_level(&self, level: LogLevel) -> Result<(), CommandError> {
         match &self.0.context.settings.log_level {
             Some(set) => {
                 set(level);
                 Ok(())
             }
-            None => Err(OrderError::Impossible("this program does not log through Regrow".into())),
+            None => Err(CommandError::Impossible("this program does not log through Regrow".into())),
         }
     }
 

@@ -56,7 +56,7 @@ pub struct ServerReport {
     pub in_state: Duration,
     /// Whether it is wanted from the start, rather than with the first call.
     pub eager: bool,
-    /// Whether it was stopped on purpose: by an order, or since it was idle.
+    /// Whether it was stopped on purpose: by a command, or because it was idle.
     pub stopped: bool,
     /// The number of the newest session or attempt.
     pub epoch: u64,

@@ -1,4 +1,4 @@
-//! What an operator sees and orders, over HTTP.
+//! What an operator sees and does, over HTTP.
 //!
 //! The code that mounts these routes guards them: who may ask, and from where. [`Authorized`] carries the result.
 
@@ -19,7 +19,7 @@ use super::report::Overview;
 use super::{Operate, html, metrics};
 use answer::{elsewhere, html_page, no_such_server, refused, say, text};
 
-/// Whether who asks may see and order everything. Put it into the extensions of a request; where it is absent, they may.
+/// Whether who asks may see everything and give commands. Put it into the extensions of a request; where it is absent, they may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authorized(pub bool);
 
@@ -36,7 +36,7 @@ pub fn routes(operate: Arc<dyn Operate>) -> Router {
         .route("/metrics", get(all_metrics))
         .route("/admin/log-level", post(admin::log_level))
         .route("/admin/servers/{name}/logs", get(admin::logs))
-        .route("/admin/servers/{name}/{order}", post(admin::order))
+        .route("/admin/servers/{name}/{command}", post(admin::command))
         .layer(middleware::from_fn(only_authorized))
         .layer(DefaultBodyLimit::max(LONGEST_BODY));
     Router::new().route("/livez", get(livez)).route("/readyz", get(readyz)).merge(guarded).with_state(operate)

@@ -2,14 +2,14 @@
 
 use std::time::SystemTime;
 
-use regrow::core::{Orderer, State};
+use regrow::core::{Requester, State};
 use regrow_protocol::list::List;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Server;
 use crate::config::Start;
-use crate::operate::{CatalogReport, ListReport, Order, OrderError, ServerReport, ServerState};
+use crate::operate::{CatalogReport, CommandError, ListReport, ServerCommand, ServerReport, ServerState};
 
 fn name(list: List) -> &'static str {
     match list {
@@ -45,7 +45,7 @@ impl Server {
         };
         let status = connection.status().borrow().clone();
         report.stopped =
-            status.state.is_parked_by_order() || (status.state == State::Idle && status.sessions > 0);
+            status.state.is_parked_by_command() || (status.state == State::Idle && status.sessions > 0);
         report = report.standing(&status, watcher.in_state(Instant::now()));
         match connection.welcome() {
             Some(welcome) => report.welcomed(&welcome),
@@ -103,24 +103,24 @@ impl Server {
     }
 
     /// Does what an operator wants.
-    pub(crate) fn obey(&self, order: Order) -> Result<(), OrderError> {
+    pub(crate) fn execute(&self, command: ServerCommand) -> Result<(), CommandError> {
         if let Some(problems) = self.config.problems() {
             let text = format!("its configuration has a problem: {problems}");
-            return Err(OrderError::Impossible(text));
+            return Err(CommandError::Impossible(text));
         }
         if self.connection().is_none() {
             self.start();
         }
         let connections = self.connections();
         if connections.is_empty() {
-            return Err(OrderError::Impossible("its client has not connected yet".into()));
+            return Err(CommandError::Impossible("its client has not connected yet".into()));
         }
         for connection in connections {
-            match order {
-                Order::Reconnect => connection.reconnect(Orderer::Person),
-                Order::Drain | Order::Park => connection.park(),
-                Order::Wake => connection.wake(),
-                Order::ResetBudget => connection.reset_budget(),
+            match command {
+                ServerCommand::Reconnect => connection.reconnect(Requester::Person),
+                ServerCommand::Drain | ServerCommand::Park => connection.park(),
+                ServerCommand::Wake => connection.wake(),
+                ServerCommand::ResetBudget => connection.reset_budget(),
             }
         }
         Ok(())

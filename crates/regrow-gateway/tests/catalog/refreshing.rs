@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::Era;
-use regrow::core::Orderer;
+use regrow::core::Requester;
 use regrow_gateway::catalog::CatalogRefresher;
 use regrow_protocol::list::List;
 use serde_json::{Value, json};
@@ -154,7 +154,7 @@ async fn a_list_that_runs_out_after_the_connection_was_closed_wakes_nobody() {
 async fn a_plain_restart_of_a_legacy_server_needs_no_fetch_of_ours() {
     let fake = Fake::new();
     let kept = Kept::ready(&fake, Era::Legacy).await;
-    kept.connection.reconnect(Orderer::Person);
+    kept.connection.reconnect(Requester::Person);
     kept.until_connection(|status| status.sessions == 2).await;
     sleep(secs(60)).await;
     // The connection itself compares.
@@ -167,7 +167,7 @@ async fn a_restarted_modern_server_is_asked_again() {
     let fake = Fake::new();
     let kept = Kept::ready(&fake, Era::Modern).await;
     fake.offers(&["two"]);
-    kept.connection.reconnect(Orderer::Person);
+    kept.connection.reconnect(Requester::Person);
     kept.until_connection(|status| status.sessions == 2).await;
     sleep(secs(10)).await;
     assert_eq!(kept.keys(List::Tools), strings(&["two"]));

@@ -7,7 +7,7 @@ use regrow::core::Manner;
 use regrow_gateway::Clients::{Many, One};
 use regrow_gateway::admit::{Admit, Principal, Refusal, Scope};
 use regrow_gateway::config::Sessions;
-use regrow_gateway::operate::{Operate, Order, OrderError, ServerState};
+use regrow_gateway::operate::{CommandError, Operate, ServerCommand, ServerState};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -132,7 +132,7 @@ async fn the_end_lets_calls_finish_tells_of_each_server_and_leaves_nothing() {
             let refused = house.gateway.admit(&Scope::All, Principal::default(), told).err();
             assert_eq!(refused, Some(Refusal::Closing));
             assert!(house.gateway.gateway().shutting_down);
-            assert_eq!(house.gateway.order("a", Order::Wake), Err(OrderError::Closing));
+            assert_eq!(house.gateway.command("a", ServerCommand::Wake), Err(CommandError::Closing));
         };
         tokio::join!(ending, trying);
         assert!(start.elapsed() <= Duration::from_secs(40), "{:?}", start.elapsed());
@@ -208,18 +208,18 @@ async fn orders_reach_every_session_with_a_server_also_those_that_come_later() {
     early.tools().await;
     assert_eq!(early.call("a__echo", "x").await, "a: x");
     assert_eq!(a.live(), 2, "its home, and the session of its client");
-    let order = |order| house.gateway.order("a", order).expect("it is followed");
-    order(Order::Reconnect);
+    let command = |command| house.gateway.command("a", command).expect("it is followed");
+    command(ServerCommand::Reconnect);
     sleep(Duration::from_secs(2)).await;
     assert_eq!((a.starts(), a.live()), (4, 2));
-    order(Order::Park);
+    command(ServerCommand::Park);
     sleep(Duration::from_secs(2)).await;
     let late = Guest::legacy(&house.gateway).await;
     for guest in [&early, &late] {
         assert_eq!(guest.ask("tools/call", json!({ "name": "a__echo" })).await["failed"], "Unavailable");
     }
     assert_eq!((a.starts(), a.live()), (4, 0));
-    order(Order::Wake);
+    command(ServerCommand::Wake);
     sleep(Duration::from_secs(2)).await;
     for guest in [&early, &late] {
         assert_eq!(guest.call("a__echo", "x").await, "a: x");
@@ -232,19 +232,19 @@ async fn orders_are_followed() {
     let house = House::new(Many, &[&a, &b]);
     let guest = Guest::legacy(&house.gateway).await;
     guest.tools().await;
-    let order = |order| house.gateway.order("a", order).expect("it is followed");
-    order(Order::Reconnect);
+    let command = |command| house.gateway.command("a", command).expect("it is followed");
+    command(ServerCommand::Reconnect);
     sleep(Duration::from_secs(2)).await;
     assert_eq!((a.starts(), b.starts()), (2, 1));
-    order(Order::Park);
+    command(ServerCommand::Park);
     sleep(Duration::from_secs(2)).await;
     assert_eq!((a.live(), house.report("a").state), (0, ServerState::Parked));
     assert!(house.report("a").stopped);
     assert_eq!(guest.ask("tools/call", json!({ "name": "a__echo" })).await["failed"], "Unavailable");
-    order(Order::Wake);
+    command(ServerCommand::Wake);
     sleep(Duration::from_secs(2)).await;
     assert_eq!(guest.call("a__echo", "x").await, "a: x");
-    assert_eq!(house.gateway.order("c", Order::Wake), Err(OrderError::NoSuchServer));
+    assert_eq!(house.gateway.command("c", ServerCommand::Wake), Err(CommandError::NoSuchServer));
 }
 
 /// A gateway to one server with a call in flight that takes so long, and then another configuration.

@@ -1,7 +1,7 @@
 //! Orders to servers.
 
 use axum::http::{Request, StatusCode};
-use regrow_gateway::operate::{LogLevel, Order, OrderError};
+use regrow_gateway::operate::{CommandError, LogLevel, ServerCommand};
 use serde_json::json;
 
 use crate::fake::{Fake, ready};
@@ -9,13 +9,13 @@ use crate::fake::{Fake, ready};
 #[tokio::test]
 async fn every_order_reaches_its_server() {
     let fake = Fake::with([ready("my/files")]);
-    for order in Order::ALL {
+    for order in ServerCommand::ALL {
         let answer = fake.post(&format!("/admin/servers/my%2Ffiles/{}", order.name())).await;
         assert_eq!(answer.code, StatusCode::ACCEPTED, "{}", answer.body);
         assert_eq!(answer.json(), json!({ "server": "my/files", "order": order.name() }));
     }
     let orders = fake.see(|inner| inner.orders.clone());
-    assert_eq!(orders, Order::ALL.map(|order| ("my/files".to_owned(), order)));
+    assert_eq!(orders, ServerCommand::ALL.map(|order| ("my/files".to_owned(), order)));
 }
 
 #[tokio::test]
@@ -28,11 +28,11 @@ async fn an_order_that_cannot_be_followed_says_why() {
     assert_eq!(far.json()["error"], "no server is called \\u{1b}[2J");
     let wrong = fake.post("/admin/servers/github/reconect").await;
     assert_eq!(wrong.json()["error"], "unknown command: reconect; did you mean reconnect?");
-    fake.set(|inner| inner.refusal = Some(OrderError::Impossible("it is not running".into())));
+    fake.set(|inner| inner.refusal = Some(CommandError::Impossible("it is not running".into())));
     let refused = fake.post("/admin/servers/github/drain").await;
     assert_eq!(refused.code, StatusCode::CONFLICT);
     assert_eq!(refused.json()["error"], "not possible now: it is not running");
-    fake.set(|inner| inner.refusal = Some(OrderError::Closing));
+    fake.set(|inner| inner.refusal = Some(CommandError::Closing));
     assert_eq!(fake.post("/admin/servers/github/drain").await.code, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(fake.get("/admin/servers/github/drain").await.code, StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(fake.post("/admin/servers/github/logs").await.code, StatusCode::METHOD_NOT_ALLOWED);

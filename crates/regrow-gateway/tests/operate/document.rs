@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use regrow_gateway::operate::{METRICS, Order};
+use regrow_gateway::operate::{METRICS, ServerCommand};
 
 const DOCUMENT: &str = include_str!("../../../../docs/operations.md");
 
@@ -33,7 +33,7 @@ fn no_other_metric_is_named_in_an_alert() {
 
 #[test]
 fn every_order_is_documented() {
-    for order in Order::ALL {
+    for order in ServerCommand::ALL {
         assert!(DOCUMENT.contains(&format!("`regrow {} NAME`", order.name())), "{}", order.name());
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use regrow_gateway::operate::{
-    Authorized, FaultReport, GatewayReport, LogLevel, Operate, Order, OrderError, ServerReport, ServerState,
-    routes,
+    Authorized, CommandError, FaultReport, GatewayReport, LogLevel, Operate, ServerCommand, ServerReport,
+    ServerState, routes,
 };
 use serde_json::Value;
 use tower::ServiceExt;
@@ -19,8 +19,8 @@ pub struct Fake(Arc<Mutex<Inner>>);
 pub struct Inner {
     pub servers: Vec<ServerReport>,
     pub gateway: GatewayReport,
-    pub refusal: Option<OrderError>,
-    pub orders: Vec<(String, Order)>,
+    pub refusal: Option<CommandError>,
+    pub orders: Vec<(String, ServerCommand)>,
     pub level: Option<LogLevel>,
     pub logs: Vec<String>,
 }
@@ -96,9 +96,9 @@ impl Operate for Fake {
         self.see(|inner| inner.servers.clone())
     }
 
-    fn order(&self, server: &str, order: Order) -> Result<(), OrderError> {
+    fn command(&self, server: &str, order: ServerCommand) -> Result<(), CommandError> {
         if !self.see(|inner| inner.servers.iter().any(|report| report.name == server)) {
-            return Err(OrderError::NoSuchServer);
+            return Err(CommandError::NoSuchServer);
         }
         if let Some(refusal) = self.see(|inner| inner.refusal.clone()) {
             return Err(refusal);
@@ -107,7 +107,7 @@ impl Operate for Fake {
         Ok(())
     }
 
-    fn log_level(&self, level: LogLevel) -> Result<(), OrderError> {
+    fn log_level(&self, level: LogLevel) -> Result<(), CommandError> {
         self.set(|inner| inner.level = Some(level));
         Ok(())
     }

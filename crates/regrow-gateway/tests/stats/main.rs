@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regrow::core::{Delivery, Fault, Orderer, Policy};
+use regrow::core::{Delivery, Fault, Policy, Requester};
 use regrow::{Connection, Era, Outcome, Reply, Request, Status};
 use regrow_gateway::operate::{ServerReport, ServerState};
 use regrow_gateway::stats::{CallCount, CallTimer, Ending, Stats, Watcher};
@@ -150,7 +150,7 @@ async fn restarts_have_a_reason_and_recoveries_a_length() {
     world.until_session(4).await;
     let away = lost.elapsed();
 
-    world.connection.reconnect(Orderer::Person);
+    world.connection.reconnect(Requester::Person);
     world.until_session(5).await;
 
     let restarts = world.stats.restarts();

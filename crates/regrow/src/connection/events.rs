@@ -73,7 +73,7 @@ impl EventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use regrow_core::{Manner, Orderer, Time};
+    use regrow_core::{Manner, Requester, Time};
 
     #[test]
     fn what_programs_may_say_in_a_loop_does_not_pile_up() {
@@ -82,7 +82,7 @@ mod tests {
             events.push(Event::Start);
             events.push(Event::Rest);
             events.push(Event::ResetBudget);
-            events.push(Event::Reconnect(Orderer::Program));
+            events.push(Event::Reconnect(Requester::Program));
             events.push(Event::Cancelled(Epoch(1), Time::from_millis(1000 - millis)));
             events.push(Event::Close(Manner::Planned));
         }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use regrow::core::{Delivery, Fault, Orderer, Outlook, Policy, Replay, State};
+use regrow::core::{Delivery, Fault, Outlook, Policy, Replay, Requester, State};
 use regrow::{Connection, ErrorKind, Status};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -562,7 +562,7 @@ async fn a_waiting_call_ends_by_its_deadline_and_names_no_fault_of_yesterday() {
     settle().await;
     work(&connection, json!({})).await.unwrap();
     sleep(secs(3600)).await;
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     settle().await;
     let before = Instant::now();
     let params = json!({ "name": "work", "arguments": {} });

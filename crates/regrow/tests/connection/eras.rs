@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use regrow::core::{Fault, Orderer};
+use regrow::core::{Fault, Requester};
 use regrow::{ClientParams, Connection, Era, EraFile};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -254,7 +254,7 @@ async fn the_era_is_remembered() {
         server.die(Fault::Killed { signal: 9 });
         settle().await;
         work(&connection, json!({})).await.unwrap();
-        connection.reconnect(Orderer::Person);
+        connection.reconnect(Requester::Person);
         settle().await;
         work(&connection, json!({})).await.unwrap();
         assert_eq!(server.starts().len(), starts + 2);
@@ -333,7 +333,7 @@ async fn a_reconnect_while_the_question_is_open_does_not_decide_the_era() {
     let connection = finding_out(&server);
     connection.start();
     tokio::time::sleep(secs(1)).await;
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     until(&connection, |status| status.is_ready()).await;
     assert!(connection.is_modern());
 }

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Waker};
 
-use regrow::core::{Delivery, Fault, Manner, Orderer};
+use regrow::core::{Delivery, Fault, Manner, Requester};
 use regrow::transport::Ended;
 use regrow::{CloseReport, ErrorKind};
 use serde_json::json;
@@ -192,13 +192,13 @@ async fn a_reconnect_during_close_changes_nothing() {
     });
     settle().await;
     for _ in 0..3 {
-        connection.reconnect(Orderer::Person);
-        connection.reconnect(Orderer::Program);
+        connection.reconnect(Requester::Person);
+        connection.reconnect(Requester::Program);
         connection.start();
         settle().await;
     }
     closing.await.unwrap();
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     settle().await;
     assert_eq!((server.starts().len(), server.alive()), (1, 0));
 }
@@ -295,7 +295,7 @@ async fn a_reconnect_lets_calls_finish_and_holds_new_ones() {
     let life = Life::of(&connection);
     let running = begin(&connection, json!({ "say": "old", "ms": 3000 }));
     settle().await;
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     settle().await;
     let held = begin(&connection, json!({ "say": "new" }));
     assert_eq!(said(&running.await.unwrap().unwrap()), "old");
@@ -325,12 +325,12 @@ async fn fifty_reconnects_leave_no_task_behind() {
     let connection = ready(&server).await;
     connection.request("tools/list", None).await.unwrap();
     connection.request("logging/setLevel", Some(json!({ "level": "debug" }))).await.unwrap();
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     until(&connection, |status| status.sessions == 2).await;
     settle().await;
     let before = tasks();
     for session in 3..53 {
-        connection.reconnect(Orderer::Person);
+        connection.reconnect(Requester::Person);
         until(&connection, |status| status.sessions == session).await;
         work(&connection, json!({})).await.unwrap();
     }
@@ -403,7 +403,7 @@ async fn calls_held_for_a_reconnect_fail_at_once_when_it_becomes_a_drain() {
     let connection = ready(&server).await;
     let _running = begin(&connection, json!({ "silent": true }));
     settle().await;
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     settle().await;
     let held = begin(&connection, json!({ "effect": "held" }));
     settle().await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use regrow::core::{Delivery, Fault, Orderer, Outlook, State};
+use regrow::core::{Delivery, Fault, Outlook, Requester, State};
 use regrow::{Connection, Era, ErrorKind, Outcome, Reply, Request};
 use regrow_protocol::frame::Frame;
 use serde_json::json;
@@ -17,7 +17,7 @@ fn standing(connection: &Connection) -> &'static str {
     connection.status().borrow().standing()
 }
 
-async fn is_parked_by_order(connection: &Connection) {
+async fn is_parked_by_command(connection: &Connection) {
     until(connection, |status| status.standing() == "parked-by-order").await;
 }
 
@@ -130,7 +130,7 @@ async fn a_session_that_began_a_task_does_not_rest_for_that_may_still_run() {
     connection.rest();
     settle().await;
     assert_eq!(standing(&connection), "ready");
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     until(&connection, |status| status.sessions == 2).await;
     connection.rest();
     settle().await;
@@ -180,14 +180,14 @@ async fn what_an_operator_parks_finishes_its_calls_and_then_fails_every_call_at_
              It did not run. Calls fail until an operator wakes it."
         );
         if calls == 0 {
-            is_parked_by_order(&connection).await;
+            is_parked_by_command(&connection).await;
         }
     }
     assert_eq!(said(&running.await.unwrap().unwrap()), "old");
 
     sleep(secs(3600)).await;
     connection.start();
-    connection.reconnect(Orderer::Program);
+    connection.reconnect(Requester::Program);
     settle().await;
     let status = connection.status().borrow().clone();
     assert_eq!((server.starts().len(), server.alive(), server.effects("a")), (2, 0, 0));
@@ -216,7 +216,7 @@ async fn parking_has_the_limit_of_a_drain_and_then_calls_may_have_run() {
         "fake: the server was parked by an operator while this call was running (work). \
          It may have run; check before repeating it. Calls fail until an operator wakes it."
     );
-    is_parked_by_order(&connection).await;
+    is_parked_by_command(&connection).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,7 +235,7 @@ async fn a_connection_can_be_parked_whatever_it_does_and_calls_that_wait_are_tol
             let error = timeout(millis(1), call).await.expect("it does not wait on").unwrap().unwrap_err();
             assert_eq!((error.kind, error.delivery), (ErrorKind::Unavailable, Delivery::NotSent));
         }
-        is_parked_by_order(&connection).await;
+        is_parked_by_command(&connection).await;
         assert_eq!(server.alive(), 0, "{state_before}");
         let starts = server.starts().len();
         work(&connection, json!({})).await.unwrap_err();
@@ -250,10 +250,10 @@ async fn parked_by_faults_and_parked_by_order_can_be_told_apart_and_the_fault_is
     let connection = to(&server).build();
     connection.start();
     until(&connection, |status| status.standing() == "parked").await;
-    assert!(!connection.status().borrow().is_parked_by_order());
+    assert!(!connection.status().borrow().is_parked_by_command());
     let life = Life::of(&connection);
     connection.park();
-    is_parked_by_order(&connection).await;
+    is_parked_by_command(&connection).await;
     let status = connection.status().borrow().clone();
     assert_eq!(status.last_fault.as_deref(), Some(&Fault::Exited { code: 1 }));
     assert_eq!(status.budget_left, 0);
@@ -271,7 +271,7 @@ async fn a_server_that_is_parked_before_it_told_its_era_is_asked_again() {
     connection.start();
     settle().await;
     connection.park();
-    is_parked_by_order(&connection).await;
+    is_parked_by_command(&connection).await;
     connection.wake();
     until(&connection, |status| status.is_ready()).await;
     assert_eq!(server.told(2), ["server/discover"], "that it ended says nothing about it");
@@ -282,7 +282,7 @@ async fn a_parked_connection_can_be_closed() {
     let server = Server::always(Plan::default());
     let connection = ready(&server).await;
     connection.park();
-    is_parked_by_order(&connection).await;
+    is_parked_by_command(&connection).await;
     connection.close().await;
     settle().await;
     assert_eq!((tasks(), standing(&connection)), (0, "closed"));
@@ -307,7 +307,7 @@ async fn a_wake_brings_back_what_was_parked_or_rests_with_one_attempt() {
     listen(&connection);
     settle().await;
     connection.park();
-    is_parked_by_order(&connection).await;
+    is_parked_by_command(&connection).await;
     sleep(secs(10)).await;
     for _ in 0..10 {
         connection.wake();

@@ -1,6 +1,6 @@
 //! A client that does not read stops its server and nobody else, and nobody is blamed.
 
-use regrow::core::{Epoch, Fault, Orderer, Policy};
+use regrow::core::{Epoch, Fault, Policy, Requester};
 use regrow::{Connection, ErrorKind};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
@@ -110,7 +110,7 @@ async fn deadlines_go_on_after_a_session_that_had_to_be_abandoned_while_the_clie
     let mut incoming = connection.incoming().unwrap();
     drop(begin(&connection, json!({})));
     sleep(secs(10)).await;
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     until(&connection, |status| status.epoch == Epoch(2)).await;
     catch_up(&mut incoming).await;
     until(&connection, |status| status.sessions == 2).await;
@@ -132,7 +132,7 @@ async fn an_abandoned_session_is_not_heard_any_more() {
     let server = Server::new(move |start| if start == 1 { talkative.clone() } else { Plan::default() });
     let connection = ready(&server).await;
     let mut incoming = connection.incoming().unwrap();
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     until(&connection, |status| status.sessions == 2).await;
     assert!(timeout(secs(200), incoming.next()).await.is_err());
     connection.close().await;

@@ -1,6 +1,6 @@
 //! A new session is told again what the old one was, once, before any call.
 
-use regrow::core::{Fault, Orderer};
+use regrow::core::{Fault, Requester};
 use regrow::{CallError, ClientParams, Connection};
 use serde_json::json;
 
@@ -129,7 +129,7 @@ async fn a_refused_subscription_does_not_keep_the_session_from_serving() {
 async fn a_restarted_server_is_offered_the_version_that_was_agreed() {
     let server = Server::always(Plan { version: "2025-06-18", ..Plan::default() });
     let connection = ready(&server).await;
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     until(&connection, |status| status.sessions == 2).await;
     let offered: Vec<_> = server
         .heard_of("initialize")

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use regrow::core::{Fault, Orderer};
+use regrow::core::{Fault, Requester};
 use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome, Reply, Request};
 use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ async fn a_stream_stays_open_for_hours_through_restarts_and_keeps_its_id() {
     for hour in 1..10 {
         sleep(secs(3600)).await;
         match hour % 2 {
-            0 => connection.reconnect(Orderer::Person),
+            0 => connection.reconnect(Requester::Person),
             _ => server.die(Fault::Killed { signal: 9 }),
         }
         until(&connection, |status| status.sessions == hour + 1).await;
@@ -109,7 +109,7 @@ async fn a_server_that_ends_its_streams_when_it_is_replaced_ends_no_stream() {
     let wire = server.heard_of("subscriptions/listen")[0].message["id"].clone();
     let running = begin(&connection, json!({ "ms": 1000 }));
     settle().await;
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     settle().await;
     server.say(refusal(&wire, -32000, "Connection closed"));
     running.await.unwrap().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regrow::core::{Fault, Orderer};
+use regrow::core::{Fault, Requester};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -33,7 +33,7 @@ async fn calls_deaths_reconnects_and_closes_at_once_leave_no_call_behind() {
         sleep(Duration::from_micros(round * 53 % 3000)).await;
         match round % 4 {
             0 => server.die(Fault::Killed { signal: 9 }),
-            1 => connection.reconnect(Orderer::Person),
+            1 => connection.reconnect(Requester::Person),
             _ => {}
         }
         sleep(Duration::from_micros(round * 31 % 2000)).await;

@@ -1,6 +1,6 @@
 //! Close, drain, reconnect and drop, at every moment: bounded, every caller told, one end of the session, nothing left.
 
-use regrow::core::{Delivery, Manner, Orderer};
+use regrow::core::{Delivery, Manner, Requester};
 use regrow::{Connection, Era, ErrorKind};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -169,7 +169,7 @@ async fn reconnects_and_closes_from_everywhere_at_once_leave_nothing() {
         let connection = to(&server).build();
         let calls: Vec<_> = (0..20).map(|n| begin(&connection, json!({ "ms": n * 10, "say": n }))).collect();
         sleep(millis(seed * 13 % 300)).await;
-        connection.reconnect(Orderer::Person);
+        connection.reconnect(Requester::Person);
         sleep(millis(seed * 31 % 100)).await;
         let closers: Vec<_> = (0..3)
             .map(|_| {
@@ -177,7 +177,7 @@ async fn reconnects_and_closes_from_everywhere_at_once_leave_nothing() {
                 tokio::spawn(async move { connection.close().await })
             })
             .collect();
-        connection.reconnect(Orderer::Program);
+        connection.reconnect(Requester::Program);
         for closer in closers {
             closer.await.unwrap();
         }
@@ -201,7 +201,7 @@ async fn a_session_that_is_replaced_hears_nothing_more_once_it_has_been_taken_le
         let given_up = begin(&connection, json!({ "stays": true }));
         settle().await;
         given_up.abort();
-        connection.reconnect(Orderer::Person);
+        connection.reconnect(Requester::Person);
         until(&connection, |status| status.sessions == round + 2).await;
     }
     connection.close().await;

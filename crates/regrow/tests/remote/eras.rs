@@ -113,7 +113,7 @@ async fn a_question_that_we_ended_ourselves_tells_nothing() {
     let connection = finding_out(&server).build();
     connection.start();
     sleep(secs(5)).await;
-    connection.reconnect(regrow::core::Orderer::Person);
+    connection.reconnect(regrow::core::Requester::Person);
     server.set_path(Path::Up);
     until(&connection, Status::is_ready).await;
     assert!(connection.is_modern());
@@ -239,7 +239,7 @@ async fn a_modern_server_that_comes_back_as_a_legacy_one_is_another_server() {
     work(&connection, json!({})).await.unwrap();
     let _server = server
         .on("server/discover", |message| Some(vec![Act::Say(refusal(&message["id"], -32000, "no session"))]));
-    connection.reconnect(regrow::core::Orderer::Person);
+    connection.reconnect(regrow::core::Requester::Person);
     until(&connection, |status| status.state.name() == "parked").await;
     let error = work(&connection, json!({})).await.unwrap_err();
     assert!(matches!(error.fault.as_deref(), Some(Fault::VersionChanged { .. })), "{error}");

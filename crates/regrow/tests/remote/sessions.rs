@@ -1,6 +1,6 @@
 //! Sessions that a server forgets: one new handshake for all, and nobody notices.
 
-use regrow::core::{Delivery, Evidence, Fault, Orderer};
+use regrow::core::{Delivery, Evidence, Fault, Requester};
 use regrow::{Connection, ErrorKind};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -172,7 +172,7 @@ async fn a_planned_reconnect_lets_calls_finish_and_begins_a_new_session() {
     let connection = proven(&server).await;
     let slow = begin(&connection, json!({ "effect": "slow", "ms": 5000, "say": 1 }));
     settle().await;
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     settle().await;
     let next = begin(&connection, json!({ "effect": "next", "say": 2 }));
     sleep(secs(1)).await;
@@ -197,7 +197,7 @@ async fn what_a_drain_cannot_wait_for_is_told_and_safe_calls_go_on_with_the_next
         tokio::spawn(async move { connection.request("tools/call", Some(params)).await })
     };
     settle().await;
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     let error = pay.await.unwrap().unwrap_err();
     assert_eq!((error.kind, error.delivery), (ErrorKind::Interrupted, Delivery::Unknown));
     assert_eq!(error.fault.as_deref(), Some(&Fault::Replaced));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use regrow::core::{Fault, Orderer};
+use regrow::core::{Fault, Requester};
 use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome, Reply, Request};
 use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ async fn a_stream_outlives_its_session_however_that_ends() {
     for round in 1..10 {
         sleep(secs(3600)).await;
         match round % 2 {
-            0 => connection.reconnect(Orderer::Person),
+            0 => connection.reconnect(Requester::Person),
             _ => {
                 server.kill();
                 sleep(millis(50)).await;
@@ -146,7 +146,7 @@ async fn a_stream_is_open_before_the_calls_of_a_new_session_leave() {
     settle().await;
     let running = begin(&connection, json!({ "ms": 1000 }));
     settle().await;
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     settle().await;
     work(&connection, json!({})).await.unwrap();
     running.await.unwrap().unwrap();
@@ -219,7 +219,7 @@ async fn a_stream_is_neither_a_busy_server_nor_a_reason_to_wait() {
     Stream::open(&connection, "1");
     settle().await;
     let before = server.elapsed();
-    connection.reconnect(Orderer::Person);
+    connection.reconnect(Requester::Person);
     until(&connection, |status| status.sessions == 2).await;
     assert!(server.elapsed() - before <= millis(100), "{:?}", server.elapsed() - before);
     let before = server.elapsed();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regrow::core::Orderer;
+use regrow::core::Requester;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -37,7 +37,7 @@ async fn calls_cuts_expiries_reconnects_and_closes_at_once_leave_no_call_behind(
         sleep(Duration::from_micros(round * 53 % 3000)).await;
         match round % 5 {
             0 => server.cut(),
-            1 => connection.reconnect(Orderer::Person),
+            1 => connection.reconnect(Requester::Person),
             2 => server.forget(),
             3 => {
                 server.kill();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regrow::core::{Manner, Notice as What, Orderer, Policy};
+use regrow::core::{Manner, Notice as What, Policy, Requester};
 use regrow::{Connection, Era};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -114,11 +114,11 @@ impl Life {
         match self.chance.below(40) {
             0 => {
                 self.recorder.weather("reconnect, as a person wants");
-                self.connection.reconnect(Orderer::Person);
+                self.connection.reconnect(Requester::Person);
             }
             1 => {
                 self.recorder.weather("reconnect, as a program wants");
-                self.connection.reconnect(Orderer::Program);
+                self.connection.reconnect(Requester::Program);
             }
             2 => {
                 let length = self.chance.pick(&[secs(6), secs(60), secs(3600), secs(8 * 3600)]);

@@ -10,24 +10,24 @@ use serde_json::json;
 use super::Operator;
 use super::answer::{no_such_server, refused, say};
 use crate::config::nearest;
-use crate::operate::{LogLevel, Order, OrderError};
+use crate::operate::{CommandError, LogLevel, ServerCommand};
 
-pub(super) async fn order(
+pub(super) async fn command(
     State(operate): Operator,
     Path((server, name)): Path<(String, String)>,
 ) -> Response {
-    let Some(order) = Order::named(&name) else {
-        let near = nearest(&name, Order::ALL.map(Order::name));
+    let Some(command) = ServerCommand::named(&name) else {
+        let near = nearest(&name, ServerCommand::ALL.map(ServerCommand::name));
         let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
         return refused(StatusCode::NOT_FOUND, &format!("unknown command: {name}{hint}"));
     };
-    match operate.order(&server, order) {
+    match operate.command(&server, command) {
         Ok(()) => {
-            tracing::info!(server = &*server, "{}: accepted", order.name());
+            tracing::info!(server = &*server, "{}: accepted", command.name());
             // It is begun, not done.
-            say(StatusCode::ACCEPTED, json!({ "server": server, "order": order.name() }))
+            say(StatusCode::ACCEPTED, json!({ "server": server, "order": command.name() }))
         }
-        Err(OrderError::NoSuchServer) => no_such_server(&operate.servers(), &server),
+        Err(CommandError::NoSuchServer) => no_such_server(&operate.servers(), &server),
         Err(error) => failed(&error),
     }
 }
@@ -59,11 +59,11 @@ pub(super) async fn logs(State(operate): Operator, Path(server): Path<String>) -
     }
 }
 
-fn failed(error: &OrderError) -> Response {
+fn failed(error: &CommandError) -> Response {
     let code = match error {
-        OrderError::NoSuchServer => StatusCode::NOT_FOUND,
-        OrderError::Impossible(_) => StatusCode::CONFLICT,
-        OrderError::Closing => StatusCode::SERVICE_UNAVAILABLE,
+        CommandError::NoSuchServer => StatusCode::NOT_FOUND,
+        CommandError::Impossible(_) => StatusCode::CONFLICT,
+        CommandError::Closing => StatusCode::SERVICE_UNAVAILABLE,
     };
     refused(code, &error.to_string())
 }

@@ -8,7 +8,7 @@ use regrow::core::Manner;
 use regrow_gateway::Clients::{self, Many, One};
 use regrow_gateway::admit::Principal;
 use regrow_gateway::config::{Options, Sessions};
-use regrow_gateway::operate::{Operate, Order};
+use regrow_gateway::operate::{Operate, ServerCommand};
 use serde_json::json;
 use tokio::time::{advance, sleep, timeout};
 
@@ -95,7 +95,7 @@ impl Life {
             (5..8, Some(_)) => self.leaves(at),
             (8..26, _) => self.misbehaves(),
             (26..29, _) => self.reloads(),
-            (29..33, _) => self.orders(),
+            (29..33, _) => self.commands(),
             (33, _) => {
                 let length = Duration::from_secs([6, 60, 3600][self.random.usize(..3)]);
                 self.recorder.note(Event::Jumps(length));
@@ -155,12 +155,14 @@ impl Life {
         self.house.reload(servers.collect());
     }
 
-    fn orders(&mut self) {
-        let (name, order) =
-            (NAMES[self.random.usize(..4)], Order::ALL[self.random.usize(..Order::ALL.len())]);
-        self.weather(&format!("{}: {name}", order.name()));
-        // Not every order can be followed in every state, and the server may not be configured.
-        let _ = self.house.gateway.order(name, order);
+    fn commands(&mut self) {
+        let (name, command) = (
+            NAMES[self.random.usize(..4)],
+            ServerCommand::ALL[self.random.usize(..ServerCommand::ALL.len())],
+        );
+        self.weather(&format!("{}: {name}", command.name()));
+        // Not every command is possible in every state, and the server may not be configured.
+        let _ = self.house.gateway.command(name, command);
     }
 
     /// Something happens to a server, or to the way to it.
@@ -199,7 +201,7 @@ impl Life {
             if !self.planted.is(Bug::StaysDown) {
                 weather::calm(fake);
             }
-            let _ = self.house.gateway.order(name, Order::Wake); // Only if it was told to stop.
+            let _ = self.house.gateway.command(name, ServerCommand::Wake); // Only if it was told to stop.
             let key = self.visitors[0].call(name, "echo", 0);
             sleep(Duration::from_secs(1)).await;
             let answered = self.recorder.events().iter().any(|(_, event)| is_answer(event, key));

@@ -1,9 +1,9 @@
-//! What an operator may order: rest, park, wake, and a fresh budget.
+//! Commands of an operator: rest, park, wake, and a fresh budget.
 
 use super::Lifecycle;
 use crate::event::{Effect, Notice, Pulse};
 use crate::state::{Intent, State};
-use crate::{Fault, Manner, Orderer, Time};
+use crate::{Fault, Manner, Requester, Time};
 
 impl Lifecycle {
     /// Whether the session may end until the next call without anybody losing something.
@@ -14,7 +14,7 @@ impl Lifecycle {
     /// Whether calls that wait for a session are news: something must be done about them.
     pub fn heeds_demand(&self) -> bool {
         let asleep = matches!(self.state, State::Idle | State::Backoff { .. } | State::Parked { .. });
-        asleep || self.state.is_parked_by_order()
+        asleep || self.state.is_parked_by_command()
     }
 
     /// Nobody needs the session. It has nothing in flight, so there is nothing to drain.
@@ -30,7 +30,7 @@ impl Lifecycle {
 
     /// No session from here on. The calls in flight may finish, in the time that a drain has; those that wait fail.
     pub(super) fn park_by_order(&mut self, now: Time, pulse: Pulse) -> Vec<Effect> {
-        if self.state.is_parked_by_order() || self.is_closing() {
+        if self.state.is_parked_by_command() || self.is_closing() {
             return vec![];
         }
         self.remember_health(now, pulse);
@@ -57,7 +57,7 @@ impl Lifecycle {
     pub(super) fn wake(&mut self, now: Time) -> Vec<Effect> {
         match self.state {
             State::Idle | State::Backoff { .. } | State::Parked { .. } => {
-                self.connect_soon(now, Orderer::Person)
+                self.connect_soon(now, Requester::Person)
             }
             State::Draining { then: Intent::Park, .. } => self.hurry(),
             State::Closing { then, .. } if then != Intent::Close => self.hurry(),
@@ -76,7 +76,7 @@ impl Lifecycle {
             && !fault.is_permanent()
             && *fault != Fault::Parked
         {
-            effects.extend(self.connect_soon(now, Orderer::Person));
+            effects.extend(self.connect_soon(now, Requester::Person));
         }
         effects
     }

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An order to one server. It is never taken for a fault.
+/// A command to one server. It is never taken for a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ServerCommand {
     /// Put a fresh session in the place of this one, when the calls in flight have ended.
     Reconnect,
     /// Take no new calls, let those in flight finish, and stop.
@@ -17,25 +17,30 @@ pub enum Order {
     ResetBudget,
 }
 
-impl Order {
+impl ServerCommand {
     /// All of them.
-    pub const ALL: [Order; 5] =
-        [Order::Reconnect, Order::Drain, Order::Park, Order::Wake, Order::ResetBudget];
+    pub const ALL: [ServerCommand; 5] = [
+        ServerCommand::Reconnect,
+        ServerCommand::Drain,
+        ServerCommand::Park,
+        ServerCommand::Wake,
+        ServerCommand::ResetBudget,
+    ];
 
     /// As it is called on the command line and in addresses.
     pub fn name(self) -> &'static str {
         match self {
-            Order::Reconnect => "reconnect",
-            Order::Drain => "drain",
-            Order::Park => "park",
-            Order::Wake => "wake",
-            Order::ResetBudget => "reset-budget",
+            ServerCommand::Reconnect => "reconnect",
+            ServerCommand::Drain => "drain",
+            ServerCommand::Park => "park",
+            ServerCommand::Wake => "wake",
+            ServerCommand::ResetBudget => "reset-budget",
         }
     }
 
-    /// The order of this name.
-    pub fn named(name: &str) -> Option<Order> {
-        Order::ALL.into_iter().find(|order| order.name() == name)
+    /// The command of this name.
+    pub fn named(name: &str) -> Option<ServerCommand> {
+        ServerCommand::ALL.into_iter().find(|command| command.name() == name)
     }
 }
 
@@ -55,9 +60,9 @@ pub enum LogLevel {
     Debug,
 }
 
-/// Why an order was not followed.
+/// Why a command was not followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OrderError {
+pub enum CommandError {
     /// There is no server of that name.
     #[error("no server has this name")]
     NoSuchServer,
