@@ -84,7 +84,7 @@ struct State {
 
 impl State {
     /// What an operator has parked is parked for those who come later, too.
-    fn heed_orders(&self, new: &Connection) {
+    fn heed_commands(&self, new: &Connection) {
         let is_parked = |catalog_connection: &CatalogConnection| {
             catalog_connection.connection.status().borrow().state.is_parked_by_command()
         };
@@ -274,7 +274,7 @@ impl Server {
         }
         let upstream = UpstreamSession::own(self.name.clone(), self.builder()?, self.observer(), inbox);
         if let Some(connection) = upstream.connection() {
-            state.heed_orders(connection);
+            state.heed_commands(connection);
             state.own.push(connection.clone());
             Watcher::start(self.stats.clone(), connection);
             tokio::spawn(expire(connection.clone(), upstream.usage().clone(), options.session_idle));

@@ -36,7 +36,7 @@ pub trait Transport: Send + Sync + 'static {
         false
     }
 
-    /// Resolves when something has changed that may fix a permanent fault, such as a credential. ResponseFormat again each time.
+    /// Resolves when something has changed that may fix a permanent fault, such as a credential. Called again each time.
     fn mended(&self) -> BoxFuture<()> {
         Box::pin(std::future::pending())
     }

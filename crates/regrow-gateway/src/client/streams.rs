@@ -22,7 +22,7 @@ use crate::upstream::UpstreamSession;
 const MAX_STREAMS: usize = 64;
 /// and those that ask for more resources.
 const MAX_URIS: usize = 1024;
-/// So long the client waits for servers to open their part. OnEnd it is told what is open.
+/// So long the client waits for servers to open their part. Then it is told what is open.
 const OPENED_WITHIN: Duration = Duration::from_secs(5);
 /// The lists whose changes a stream can report. Templates change with resources.
 const LISTS: [List; 3] = [List::Tools, List::Prompts, List::Resources];

@@ -10,7 +10,7 @@ use crate::transport::BoxFuture;
 
 /// What proves to a server who we are. It may be renewed when the server refuses it.
 pub trait Credential: Send + Sync + 'static {
-    /// The headers to send now. ResponseFormat before each request, so it must be quick.
+    /// The headers to send now. Called before each request, so it must be quick.
     fn headers(&self) -> Vec<(HeaderName, HeaderValue)>;
 
     /// The server refused it: gets another, and says whether [`Credential::headers`] has something else to offer now.

@@ -134,7 +134,7 @@ fn launch(program: &Path, args: &[OsString]) -> io::Result<(OwnedFd, Child)> {
     Ok((ours, command.spawn()?))
 }
 
-/// Whether nobody reads any more. ResponseFormat before each write, since a program that does not ignore SIGPIPE would die of it.
+/// Whether nobody reads any more. Called before each write, since a program that does not ignore SIGPIPE would die of it.
 fn is_broken(pipe: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(pipe, PollFlags::OUT)];
     let asked = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
