@@ -86,7 +86,7 @@ fn broken_by(target: Target, cycles: u64, script: &str) -> BTreeSet<Promise> {
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     let options =
-        Options { regrow: Some(program), cycles: Some(cycles), seed: 1, patience: 5, ..options(target) };
+        Options { regrow: Some(program), cycles: Some(cycles), seed: 1, patience: 2, ..options(target) };
     let outcome = torture::run(&options, &AtomicBool::new(false)).unwrap();
     println!("{:#?}", outcome.broken);
     outcome.broken.iter().map(|broken| broken.promise).collect()

@@ -25,6 +25,11 @@ pub(crate) fn unknown_method() -> Outcome {
     Outcome::Answered(Frame::built(frame::method_not_found(&RawId::from(0))))
 }
 
+/// What raw JSON says; null if it is not there.
+pub(crate) fn parsed(raw: Option<&[u8]>) -> Value {
+    raw.and_then(|raw| serde_json::from_slice(raw).ok()).unwrap_or_default()
+}
+
 /// A text as a raw JSON string.
 pub(crate) fn raw_text(text: &str) -> RawId {
     RawId::parse(Value::from(text).to_string().as_bytes()).expect("a string is one")

@@ -67,6 +67,11 @@ impl Catalog {
         self.has(&[list.capability()])
     }
 
+    /// Whether the server has ever told what is on this list, or that it has none.
+    pub fn has_told(&self, list: List) -> bool {
+        self.capabilities.is_some() && (self.listing(list).is_some() || !self.offers(list))
+    }
+
     /// Whether its capabilities have this member, down this path. A server that was never heard may have everything.
     pub(crate) fn has(&self, path: &[&str]) -> bool {
         let Some(capabilities) = &self.capabilities else { return true };

@@ -3,35 +3,34 @@
 
 mod call;
 mod calls;
-mod completion;
 mod greeting;
 mod lists;
 mod registry;
 mod streams;
 mod subscribing;
-mod tasks;
 mod upstream_inbox;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::{CallError, Inbox, Incoming, Request, Upstream};
-use regrow_protocol::frame::{Frame, RawId};
-use regrow_protocol::list::List;
-use regrow_protocol::{method, notification};
+use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::notification;
 
-use crate::admit::{Principal, Scope};
 use crate::answers;
 use crate::directory::Directory;
+use crate::route::{OwnMethod, Route, route};
 use crate::server::{InUse, Key, Server};
 use crate::servers::ServerRegistry;
+use crate::session_record::SessionRecord;
 use crate::upstream::UpstreamSession;
 use call::OnEnd;
 use calls::WaitingCalls;
+use greeting::needs;
 use streams::Streams;
-use tasks::Tasks;
+use subscribing::subscription;
 use upstream_inbox::UpstreamInbox;
 
 pub(crate) use registry::ClientRegistry;
@@ -42,8 +41,6 @@ pub(crate) struct Client {
     number: u64,
     servers: Arc<ServerRegistry>,
     clients: Arc<ClientRegistry>,
-    scope: Scope,
-    principal: Principal,
     inbox: Arc<dyn Inbox>,
     /// Held while an upstream session is taken and greeted, so that nothing overtakes the greeting, and no second upstream session is made beside it.
     taking: Mutex<()>,
@@ -51,20 +48,11 @@ pub(crate) struct Client {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    /// How it greeted: its `initialize`, or `server/discover` in the name of the sender of its first modern request.
-    greeting: Option<Frame>,
-    /// It has said that it is ready to be told things.
-    is_ready: bool,
-    /// The log level that it asked for.
-    level: Option<Frame>,
-    /// The revisions of the lists that it was last given, or told to look at.
-    known: [Option<u64>; 4],
+    record: SessionRecord,
     upstreams: BTreeMap<Key, AtServer>,
     waiting: WaitingCalls,
     streams: Streams,
-    tasks: Tasks,
     /// How many lists wait for servers that start.
     waiting_lists: usize,
 }
@@ -73,8 +61,8 @@ struct State {
 struct AtServer {
     upstream: Arc<UpstreamSession>,
     inbox: Arc<UpstreamInbox>,
-    /// The resources that it is subscribed to there.
-    subscribed: HashMap<String, InUse>,
+    /// Who is subscribed to something uses the server.
+    subscribed: Option<InUse>,
 }
 
 impl State {
@@ -86,24 +74,29 @@ impl State {
 }
 
 impl Client {
-    fn new(
+    /// The client whose session this is, with nothing under way.
+    fn restore(
         number: u64,
         servers: Arc<ServerRegistry>,
         clients: Arc<ClientRegistry>,
-        scope: Scope,
-        principal: Principal,
+        record: SessionRecord,
         inbox: Arc<dyn Inbox>,
     ) -> Arc<Client> {
+        let state = State {
+            record,
+            upstreams: BTreeMap::new(),
+            waiting: WaitingCalls::default(),
+            streams: Streams::default(),
+            waiting_lists: 0,
+        };
         Arc::new_cyclic(|me| Client {
             me: me.clone(),
             number,
             servers,
             clients,
-            scope,
-            principal,
             inbox,
             taking: Mutex::default(),
-            state: Mutex::default(),
+            state: Mutex::new(state),
         })
     }
 
@@ -112,12 +105,12 @@ impl Client {
     }
 
     fn directory(&self) -> Arc<Directory> {
-        self.servers.directory(&self.scope)
+        self.servers.directory(&self.state().record.scope)
     }
 
     /// The servers that it may use.
     fn servers(&self) -> Vec<Arc<Server>> {
-        self.servers.of(&self.scope)
+        self.servers.of(&self.state().record.scope)
     }
 
     /// The one server behind it, where there is only one: then nothing is renamed, and what we do not know is that server's.
@@ -133,22 +126,21 @@ impl Client {
             return Ok(upstream);
         }
         let inbox = Arc::new(UpstreamInbox::new(self.me.clone(), server));
-        let upstream = Arc::new(server.upstream(self.principal, self.needs(), inbox.clone())?);
-        let (greeting, is_ready, level, over) = {
-            let mut state = self.state();
-            let taken = AtServer { upstream: upstream.clone(), inbox, subscribed: HashMap::new() };
-            let over = state.upstreams.insert(server.key, taken);
-            (state.greeting.clone(), state.is_ready, state.level.clone(), over)
-        };
+        let record = self.state().record.clone();
+        let upstream = Arc::new(server.upstream(record.principal, needs(&record), inbox.clone())?);
+        let subscriptions: Vec<_> = record.subscriptions(&server.config.name).map(subscription).collect();
+        let subscribed = (!subscriptions.is_empty()).then(|| InUse::of(server, &upstream));
+        let taken = AtServer { upstream: upstream.clone(), inbox, subscribed };
+        let over = self.state().upstreams.insert(server.key, taken);
         // What it has told us is told to each server that it comes to later.
-        for request in greeting.iter().chain(&level) {
+        for request in record.greeting.iter().chain(&record.level) {
             upstream.tell(request.clone());
         }
-        if greeting.is_some() && is_ready {
-            upstream.forward(&Frame::built(regrow_protocol::frame::notification(
-                notification::INITIALIZED,
-                None,
-            )));
+        if record.greeting.is_some() && record.is_ready {
+            upstream.forward(&Frame::built(frame::notification(notification::INITIALIZED, None)));
+        }
+        for subscription in subscriptions {
+            upstream.tell(subscription);
         }
         if server.starts_with_its_client() {
             upstream.start(); // Only now: it is greeted in the client's name.
@@ -175,32 +167,22 @@ impl Client {
 
 impl Upstream for Client {
     fn submit(&self, request: Request) {
-        if let Some(refusal) = greeting::wrong_version(&request.frame) {
-            return request.reply.end(refusal);
+        let directory = self.directory();
+        let route = route(&request.frame, &self.state().record, &directory);
+        if !matches!(route, Route::Refused(_)) {
+            self.note_greeting(&request.frame);
         }
-        if greeting::is_gone(&request.frame) {
-            return request.reply.end(answers::unknown_method());
-        }
-        self.note_greeting(&request.frame);
-        match request.frame.method().unwrap_or_default() {
-            method::INITIALIZE => self.initialize(request),
-            method::SERVER_DISCOVER => self.discover(request),
-            method::PING => request.reply.end(answers::answer(b"{}")),
-            method::LOGGING_SET_LEVEL => self.set_level(request),
-            method::SUBSCRIPTIONS_LISTEN => self.listen(request),
-            method::TOOLS_CALL | method::PROMPTS_GET => match self.by_name(&request.frame) {
-                Some((server, frame)) => self.call(&server, Request { frame, ..request }, OnEnd::Nothing),
-                None => request.reply.end(calls::unknown_name(&request.frame)),
-            },
-            method::RESOURCES_READ => self.read(request),
-            method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => self.subscribe(request),
-            method::COMPLETION_COMPLETE => self.complete(request),
-            method if method::is_about_tasks(method) => self.task(request),
-            method if List::by_method(method).is_some() => self.list(request),
-            _ => match self.only_server() {
-                Some(server) => self.call(&server, request, OnEnd::Nothing),
-                None => request.reply.end(answers::unknown_method()),
-            },
+        match route {
+            Route::Gateway(OwnMethod::Initialize) => self.initialize(request),
+            Route::Gateway(OwnMethod::Discover) => self.discover(request),
+            Route::Gateway(OwnMethod::Ping) => request.reply.end(answers::answer(b"{}")),
+            Route::Gateway(OwnMethod::SetLevel) => self.set_level(request),
+            Route::Gateway(OwnMethod::Listen) => self.listen(request),
+            Route::Gateway(OwnMethod::List(list)) => self.list(list, request),
+            Route::Server { name, frame } => self.call(&name, Request { frame, ..request }, OnEnd::Nothing),
+            Route::FirstOf(owners) => self.read(owners, request),
+            Route::Subscription { owner, begins } => self.subscribe(owner, begins, request),
+            Route::Refused(answer) => request.reply.end(answer),
         }
     }
 
@@ -234,7 +216,7 @@ impl Upstream for Client {
         let is_ready = method == notification::INITIALIZED;
         let upstreams: Vec<Arc<UpstreamSession>> = {
             let mut state = self.state();
-            state.is_ready |= is_ready;
+            state.record.is_ready |= is_ready;
             state.upstreams.values().map(|taken| taken.upstream.clone()).collect()
         };
         // Of several servers it is not known which one's question it belongs to.

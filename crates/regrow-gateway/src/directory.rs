@@ -82,6 +82,22 @@ impl Directory {
         self.servers.get(place).map_or("", |entry| &entry.name)
     }
 
+    /// The only server, if there is only one: then nothing is renamed, and what is on no list is that server's.
+    pub fn only_server(&self) -> Option<&str> {
+        match &self.servers[..] {
+            [only] => Some(&only.name),
+            _ => None,
+        }
+    }
+
+    /// A server that has not told yet what is on this list may have what is named after it: it is asked itself, by the name that it
+    /// knows.
+    pub fn unlisted<'a>(&self, list: List, name: &'a str) -> Option<(&str, &'a str)> {
+        let (prefix, original) = name.split_once("__")?;
+        let is_meant = |entry: &&Entry| entry.name == prefix && !entry.catalog.has_told(list);
+        self.servers.iter().find(is_meant).map(|entry| (entry.name.as_str(), original))
+    }
+
     /// The server whose tool is called so here, by its place; and what that calls it.
     pub fn tool(&self, name: &str) -> Option<(usize, &str)> {
         self.original(List::Tools, name)

@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::context::{Context, Settings};
 use crate::server::Server;
 use crate::servers::ServerRegistry;
+use crate::session_record::SessionRecord;
 
 pub use reload::Changes;
 
@@ -98,7 +99,8 @@ impl Admit for Gateway {
         if matches!(scope, Scope::One(name) if self.0.servers.named(name).is_none()) {
             return Err(Refusal::NoSuchServer);
         }
-        let client = self.0.clients.admit(&self.0.servers, scope.clone(), principal, inbox)?;
+        let client =
+            self.0.clients.admit(&self.0.servers, SessionRecord::new(scope.clone(), principal), inbox)?;
         Ok(client)
     }
 

@@ -133,12 +133,6 @@ impl Server {
         is_told(&self.catalog.borrow())
     }
 
-    /// Whether it has ever told what is on this list, or that it has none.
-    pub(crate) fn has_told(&self, list: List) -> bool {
-        let catalog = self.catalog.borrow();
-        catalog.capabilities.is_some() && (catalog.listing(list).is_some() || !catalog.offers(list))
-    }
-
     /// Whether its one client starts it: a server that is to be started when it is needed is started all the same if nobody knows
     /// what it offers.
     pub(crate) fn starts_with_its_client(&self) -> bool {

@@ -41,10 +41,6 @@ impl ServerRegistry {
         *lock(&self.servers) = Arc::new(servers);
     }
 
-    pub(crate) fn get(&self, key: Key) -> Option<Arc<Server>> {
-        self.all().iter().find(|server| server.key == key).cloned()
-    }
-
     /// By its name in the configuration.
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Server>> {
         self.all().iter().find(|server| server.config.name == name).cloned()

@@ -78,8 +78,9 @@ impl SharedSession {
             name: name.into(),
             // It must not hold us, who hold it open.
             connection: builder
-                .hello(hello)
+                .client_params(hello)
                 .no_stderr_in_errors()
+                .unguessable_ids()
                 .bridge_to(Arc::new(SharedInbox(me.clone())))
                 .build(),
             observer,

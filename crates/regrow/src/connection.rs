@@ -21,6 +21,7 @@ mod settings;
 mod shared;
 mod state;
 mod weak;
+mod wire_ids;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::client::PATIENCE;
 use crate::evidence::{peak_kib, slack};
-use crate::site::{ERAS, Era, Site};
+use crate::site::{ERAS, Era, Site, in_both_eras};
 
 /// More than the cap of one message, with room for what else there is.
 const MOST_KIB: u64 = 64 * 1024;
@@ -110,7 +110,7 @@ fn scenario_37_a_stream_that_ends_again_and_again_is_opened_more_and_more_slowly
 
 #[test]
 fn scenario_37_bytes_that_drip_do_not_outlive_the_deadline() {
-    for era in ERAS {
+    in_both_eras(|era| {
         for plan in ["drip-head=100ms", "drip-body=100ms", "drip-body=100ms answer=sse"] {
             let site = Site::new(era, &format!("{plan} on=tools/call"));
             let mut peer = site.connect_with(&["--call-timeout", "3s"]);
@@ -127,7 +127,7 @@ fn scenario_37_bytes_that_drip_do_not_outlive_the_deadline() {
             assert_eq!(site.journal.runs("count"), 2);
             peer.leave();
         }
-    }
+    });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::client::{PATIENCE, fault, is_failure};
 use crate::evidence::wait_until;
-use crate::site::{ERAS, Era, Peer, Site};
+use crate::site::{Era, Peer, Site, in_both_eras};
 
 #[test]
 fn other_tools_after_a_restart_are_announced_once() {
@@ -106,7 +106,7 @@ fn an_era_that_is_insisted_on_and_not_spoken_is_told() {
 
 #[test]
 fn a_greeting_refused_for_a_while_is_tried_again() {
-    for era in ERAS {
+    in_both_eras(|era| {
         let mut site = Site::new(era, "");
         let mut peer = site.connect();
         assert_eq!(peer.call("count", json!({})), "1");
@@ -125,7 +125,7 @@ fn a_greeting_refused_for_a_while_is_tried_again() {
         });
         assert_eq!(site.journal.runs("count"), 2, "{era:?}");
         peer.leave();
-    }
+    });
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::client::{PATIENCE, fault, is_failure};
 use crate::evidence::{slack, wait_until};
-use crate::site::{ERAS, Era, Peer, Site};
+use crate::site::{ERAS, Era, Peer, Site, in_both_eras};
 
 /// On a machine that has other work to do; 200 ms on one that has not.
 const SOON: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ fn scenario_27_down_for_too_long_is_told_with_the_reason_and_a_later_call_finds_
 
 #[test]
 fn scenario_27_an_address_that_refuses_is_retried_for_ten_seconds_and_then_reported() {
-    for era in ERAS {
+    in_both_eras(|era| {
         let site = Site::down(era, "");
         let mut peer = Peer { client: site.setup().start(), era };
         let began = Instant::now();
@@ -76,7 +76,7 @@ fn scenario_27_an_address_that_refuses_is_retried_for_ten_seconds_and_then_repor
             "{answer}"
         );
         assert_eq!(told["delivery"], "not-sent");
-    }
+    });
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn scenario_28_many_calls_when_it_is_killed_all_end_and_one_session_follows() {
 
 #[test]
 fn scenario_30_after_an_outage_it_recovers_by_itself_or_with_the_next_call() {
-    for era in ERAS {
+    in_both_eras(|era| {
         let mut site = Site::new(era, "");
         let mut peer = site.connect_with(&["--idle-probe", "300ms", "--call-timeout", "2s"]);
         peer.call("echo", json!({ "text": "before" }));
@@ -226,7 +226,7 @@ fn scenario_30_after_an_outage_it_recovers_by_itself_or_with_the_next_call() {
         assert_eq!(peer.call_back("count", json!({ "key": "a" })), "1");
         assert_eq!(site.journal.runs("count"), 1);
         peer.leave();
-    }
+    });
 }
 
 #[test]

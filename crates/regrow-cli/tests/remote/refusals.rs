@@ -10,11 +10,11 @@ use tempfile::TempDir;
 
 use crate::client::{PATIENCE, fault, is_failure};
 use crate::evidence::{slack, wait_until};
-use crate::site::{ERAS, Era, Peer, Site};
+use crate::site::{ERAS, Era, Peer, Site, in_both_eras};
 
 #[test]
 fn scenario_31_come_back_later_is_obeyed_and_costs_nothing() {
-    for era in ERAS {
+    in_both_eras(|era| {
         for status in [429, 503] {
             for when in ["retry-after=1", "retry-after-date=2"] {
                 let site = Site::new(era, "");
@@ -32,7 +32,7 @@ fn scenario_31_come_back_later_is_obeyed_and_costs_nothing() {
                 peer.leave();
             }
         }
-    }
+    });
 }
 
 #[test]
@@ -56,12 +56,12 @@ fn scenario_31_a_time_longer_than_a_call_may_take_is_told_with_the_time() {
 
 #[test]
 fn scenario_31_come_back_later_at_the_handshake_is_obeyed_too() {
-    for era in ERAS {
+    in_both_eras(|era| {
         let site = Site::new(era, "status=503 retry-after=1 times=2");
         let mut peer = site.connect();
         assert_eq!(peer.call("count", json!({ "key": "a" })), "1", "{era:?}");
         peer.leave();
-    }
+    });
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::client::{PATIENCE, fault, is_failure};
 use crate::evidence::{kill, slack, stop, wait_until};
-use crate::site::{ERAS, Era, Peer, Site};
+use crate::site::{ERAS, Era, Peer, Site, in_both_eras};
 
 #[test]
 fn scenario_33_half_open_calls_end_at_their_deadline() {
@@ -46,7 +46,7 @@ fn scenario_33_half_open_calls_end_at_their_deadline() {
 
 #[test]
 fn scenario_33_half_open_while_idle_is_noticed_by_a_probe() {
-    for era in ERAS {
+    in_both_eras(|era| {
         let site = Site::new(era, "");
         let proxy = site.proxy();
         let mut peer = Peer::greet(
@@ -63,7 +63,7 @@ fn scenario_33_half_open_while_idle_is_noticed_by_a_probe() {
         assert_eq!(peer.call("count", json!({ "key": "a" })), "2", "{era:?}");
         assert_eq!(site.journal.requests("tools/call"), 2);
         peer.leave();
-    }
+    });
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn scenario_34_modern_servers_are_asked_in_their_own_way() {
 
 #[test]
 fn scenario_50_a_response_that_came_while_regrow_was_stopped_is_delivered() {
-    for era in ERAS {
+    in_both_eras(|era| {
         let site = Site::new(era, "");
         let mut peer = Peer::greet(site.setup().options(&["--call-timeout", "4s"]), era);
         let id = peer.begin_call("slow", json!({ "ms": 2000, "key": "a" }));
@@ -134,5 +134,5 @@ fn scenario_50_a_response_that_came_while_regrow_was_stopped_is_delivered() {
         kill(peer.client.pid(), Signal::CONT);
         assert_eq!(peer.result(id), "slow", "{era:?}");
         peer.leave();
-    }
+    });
 }

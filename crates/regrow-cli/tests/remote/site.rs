@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use regrow_chaos::Journal;
@@ -24,6 +25,16 @@ use Era::{Legacy, Modern};
 
 /// Both of them.
 pub const ERAS: [Era; 2] = [Legacy, Modern];
+
+/// Runs a test in both eras at once: most of the time it waits.
+pub fn in_both_eras(test: impl Fn(Era) + Sync) {
+    let test = &test;
+    thread::scope(|scope| {
+        for era in ERAS {
+            scope.spawn(move || test(era));
+        }
+    });
+}
 
 impl Era {
     /// The plan of a server that speaks only this one.

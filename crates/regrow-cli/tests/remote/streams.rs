@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::client::{PATIENCE, text};
 use crate::evidence::slack;
-use crate::site::{ERAS, Era, Site};
+use crate::site::{ERAS, Era, Site, in_both_eras};
 
 /// On a machine that has other work to do; 200 ms on one that has not.
 const SOON: Duration = Duration::from_secs(1);
@@ -113,7 +113,7 @@ fn scenario_32_the_modern_era_resumes_nothing() {
 
 #[test]
 fn progress_comes_before_its_answer_and_keeps_a_call_alive() {
-    for era in ERAS {
+    in_both_eras(|era| {
         let site = Site::new(era, "");
         let mut peer = site.connect_with(&["--call-timeout", "3s"]);
         let params = json!({ "name": "slow", "arguments": { "ms": 7000, "progress_ms": 300, "key": "a" }, "_meta": { "progressToken": "t" } });
@@ -123,7 +123,7 @@ fn progress_comes_before_its_answer_and_keeps_a_call_alive() {
             peer.client.seen().iter().filter(|message| message["method"] == "notifications/progress").count();
         assert!(progress >= 5, "{progress}");
         peer.leave();
-    }
+    });
 }
 
 #[test]

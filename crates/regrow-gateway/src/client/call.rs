@@ -8,9 +8,10 @@ use regrow_protocol::frame::Frame;
 use regrow_protocol::method;
 
 use super::Client;
-use super::greeting::parsed;
+use crate::answers::parsed;
 use crate::gate::Permit;
 use crate::operate::traces::CallSpan;
+use crate::route::Owner;
 use crate::server::{InUse, Server};
 use crate::stats::{CallTimer, Ending};
 use crate::upstream::UpstreamSession;
@@ -40,7 +41,7 @@ pub(super) enum OnEnd {
     /// If this server does not have the resource, the next one may: the client's request, and who is left to ask.
     AskNext {
         request: Frame,
-        left: VecDeque<(Arc<Server>, String)>,
+        left: VecDeque<Owner>,
     },
 }
 
@@ -91,16 +92,16 @@ impl Reply for Call {
         if let (Outcome::Answered(answer), Some(client), true) = (&outcome, &client, request.frame.has_task())
             && let Some(task) = parsed(answer.result())["task"]["taskId"].as_str()
         {
-            client.remember_task(task, server.key);
+            client.state().record.tasks.remember(task, &server.config.name);
         }
         let is_done = matches!(&outcome, Outcome::Answered(answer) if !answer.is_error());
         match (then, client) {
             (OnEnd::Subscribed { uri, begins }, Some(client)) if is_done || !begins => {
-                client.settled(server.key, uri, begins);
+                client.subscribed(&server, uri, begins);
                 request.reply.end(outcome);
             }
             (OnEnd::AskNext { request: frame, left }, Some(client)) if !is_done && !left.is_empty() => {
-                client.read_at(left, Request { frame, ..request });
+                client.read(left, Request { frame, ..request });
             }
             _ => request.reply.end(outcome),
         }

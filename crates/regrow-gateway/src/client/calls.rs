@@ -4,15 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
-use regrow_protocol::frame::{Edit, Frame, RawId};
-use regrow_protocol::list::List;
-use regrow_protocol::{error_code, method};
+use regrow_protocol::frame::RawId;
+use regrow_protocol::method;
 use tokio::time::timeout;
 
 use super::Client;
 use super::call::{Call, OnEnd};
-use crate::answers::{self, raw_text};
-use crate::server::Server;
+use crate::route::{Owner, with_uri};
 
 /// No more calls of one client wait until their server may start.
 const MAX_WAITING: usize = 4096;
@@ -46,12 +44,16 @@ impl WaitingCalls {
 
 impl Client {
     /// A request for this server, as it is.
-    pub(super) fn call(&self, server: &Arc<Server>, request: Request, then: OnEnd) {
+    pub(super) fn call(&self, name: &str, request: Request, then: OnEnd) {
+        let Some(server) = self.servers.named(name) else {
+            let error = CallError::unsent(name.into(), &request.frame, ErrorKind::Closed);
+            return request.reply.end(Outcome::Failed(error)); // It has just gone from the configuration.
+        };
         let call = Call::new(self, server.clone(), request, then);
         if server.waits() {
             return self.call_later(call);
         }
-        let upstream = match self.upstream(server) {
+        let upstream = match self.upstream(&server) {
             Ok(upstream) => upstream,
             Err(error) => {
                 let tool = call.request.frame.tool().map(Arc::from);
@@ -100,90 +102,15 @@ impl Client {
             if !in_time {
                 return call.fail(ErrorKind::Timeout);
             }
-            // It may have been replaced once more.
-            let newest = client.servers.named(&server.config.name).unwrap_or(server);
-            client.call(&newest, call.request, call.then);
+            client.call(&server.config.name, call.request, call.then); // It may have been replaced once more.
         });
     }
 
-    /// The server that has the tool or prompt of this request, and the request as that server knows it.
-    pub(super) fn by_name(&self, request: &Frame) -> Option<(Arc<Server>, Frame)> {
-        let is_tool = request.method() == Some(method::TOOLS_CALL);
-        let list = if is_tool { List::Tools } else { List::Prompts };
-        let directory = self.directory();
-        let name = request.name();
-        let found = name.as_deref().and_then(|name| {
-            let (at, original) = if is_tool { directory.tool(name) } else { directory.prompt(name) }?;
-            Some((self.servers.named(directory.server(at))?, original.to_owned()))
-        });
-        match found.or_else(|| self.unlisted(name.as_deref()?, list)) {
-            Some((server, original)) if name.as_deref() != Some(&original) => {
-                Some((server, Frame::built(request.with([Edit::Name(&raw_text(&original))]))))
-            }
-            Some((server, _)) => Some((server, request.clone())),
-            // It may have something that it does not list.
-            None => self.only_server().map(|server| (server, request.clone())),
-        }
-    }
-
-    /// A server that has not told yet what is on this list may have what is named after it: it is asked itself.
-    fn unlisted(&self, name: &str, list: List) -> Option<(Arc<Server>, String)> {
-        let (prefix, original) = name.split_once("__")?;
-        let is_meant = |server: &Arc<Server>| !server.has_told(list) && &*server.name == prefix;
-        self.servers().into_iter().find(is_meant).map(|server| (server, original.to_owned()))
-    }
-
-    /// A resource is read. Links to resources come in results, so a URI may be on no list: then servers are asked in turn.
-    pub(super) fn read(&self, request: Request) {
-        match self.owners(&request.frame) {
-            owners if owners.is_empty() => request.reply.end(unknown_resource(&request.frame)),
-            owners => self.read_at(owners, request),
-        }
-    }
-
-    /// At the first of these; if that does not have it, at the next.
-    pub(super) fn read_at(&self, mut left: VecDeque<(Arc<Server>, String)>, request: Request) {
-        let Some((server, uri)) = left.pop_front() else { return };
+    /// A resource is read: at the first of these; if that does not have it, at the next.
+    pub(super) fn read(&self, mut owners: VecDeque<Owner>, request: Request) {
+        let Some(Owner { server, uri }) = owners.pop_front() else { return };
         let frame = with_uri(&request.frame, &uri);
-        let then = OnEnd::AskNext { request: request.frame, left };
+        let then = OnEnd::AskNext { request: request.frame, left: owners };
         self.call(&server, Request { frame, ..request }, then);
     }
-
-    /// The servers that may have the resource of this request, and what each calls it.
-    pub(super) fn owners(&self, request: &Frame) -> VecDeque<(Arc<Server>, String)> {
-        let directory = self.directory();
-        let Some(uri) = request.uri() else {
-            return self.only_server().map(|server| (server, String::new())).into_iter().collect();
-        };
-        let mut owners: VecDeque<_> = directory
-            .resource(&uri)
-            .filter_map(|(at, original)| {
-                Some((self.servers.named(directory.server(at))?, original.into_owned()))
-            })
-            .collect();
-        if owners.is_empty() {
-            owners.extend(self.only_server().map(|server| (server, uri.into_owned())));
-        }
-        owners
-    }
-}
-
-pub(super) fn with_uri(request: &Frame, uri: &str) -> Frame {
-    match request.uri().is_some_and(|old| old != uri) {
-        true => Frame::built(request.with([Edit::Uri(&raw_text(uri))])),
-        false => request.clone(),
-    }
-}
-
-/// No server has the tool or prompt of this request.
-pub(super) fn unknown_name(request: &Frame) -> Outcome {
-    let what = if request.method() == Some(method::TOOLS_CALL) { "tool" } else { "prompt" };
-    let text = format!("Unknown {what}: {}", request.name().as_deref().unwrap_or_default());
-    answers::refusal(error_code::INVALID_PARAMS, &text, None)
-}
-
-pub(super) fn unknown_resource(request: &Frame) -> Outcome {
-    let uri = request.uri().unwrap_or_default();
-    let data = serde_json::json!({ "uri": uri });
-    answers::refusal(error_code::RESOURCE_NOT_FOUND, "Resource not found", Some(&data))
 }

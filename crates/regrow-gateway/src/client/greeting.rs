@@ -1,6 +1,6 @@
 //! A client greets the gateway: who we are, and what the servers behind us can do together.
 
-use regrow::{Outcome, Request};
+use regrow::Request;
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::logging_level::LoggingLevel;
 use regrow_protocol::version::{self, MODERN};
@@ -8,26 +8,27 @@ use regrow_protocol::{error_code, meta, method};
 use serde_json::{Map, Value, json};
 
 use super::Client;
-use crate::answers;
+use crate::answers::{self, parsed};
 use crate::catalog::Catalog;
 use crate::server::Needs;
+use crate::session_record::SessionRecord;
 
 impl Client {
     /// A modern client does not greet: each of its requests says who it is, and the first one counts.
     pub(super) fn note_greeting(&self, request: &Frame) {
-        if request.protocol_version().is_none() || self.state().greeting.is_some() {
+        if request.protocol_version().is_none() || self.state().record.greeting.is_some() {
             return;
         }
         let meta = request.meta().unwrap_or_default();
         let params = [b"{\"_meta\":", meta, b"}"].concat();
         let line = frame::request(&RawId::from(0), method::SERVER_DISCOVER, Some(&params));
-        self.state().greeting.get_or_insert_with(|| Frame::built(line));
+        self.state().record.greeting.get_or_insert_with(|| Frame::built(line));
     }
 
     pub(super) fn initialize(&self, request: Request) {
         let upstreams = {
             let mut state = self.state();
-            state.greeting = Some(request.frame.clone());
+            state.record.greet(request.frame.clone());
             std::mem::take(&mut state.upstreams)
         };
         drop(upstreams); // A client that greets again starts over.
@@ -87,15 +88,6 @@ impl Client {
         }
     }
 
-    /// What it needs a session of its own for, as far as it has said by now.
-    pub(super) fn needs(&self) -> Needs {
-        let state = self.state();
-        Needs {
-            questions: state.greeting.as_ref().is_some_and(answers_questions),
-            log_messages: state.level.is_some(),
-        }
-    }
-
     /// The log level that it wants to hear. Each server is told, now or when the client comes to it.
     pub(super) fn set_level(&self, request: Request) {
         if request.frame.level().is_none_or(|level| LoggingLevel::parse(&level).is_none()) {
@@ -107,7 +99,7 @@ impl Client {
         }
         let upstreams: Vec<_> = {
             let mut state = self.state();
-            state.level = Some(request.frame.clone());
+            state.record.level = Some(request.frame.clone());
             state.upstreams.values().map(|taken| taken.upstream.clone()).collect()
         };
         for upstream in upstreams {
@@ -153,6 +145,14 @@ impl About {
     }
 }
 
+/// What a client needs a session of its own for, as far as it has said by now.
+pub(super) fn needs(record: &SessionRecord) -> Needs {
+    Needs {
+        questions: record.greeting.as_ref().is_some_and(answers_questions),
+        log_messages: record.level.is_some(),
+    }
+}
+
 /// Whether a client that greeted so can be asked by a server. A modern client is asked by the answer to its own request instead.
 fn answers_questions(greeting: &Frame) -> bool {
     let capabilities = &parsed(greeting.params())["capabilities"];
@@ -160,35 +160,9 @@ fn answers_questions(greeting: &Frame) -> bool {
     greeting.method() == Some(method::INITIALIZE) && ["elicitation", "sampling", "roots"].iter().any(has)
 }
 
-/// What a client of a revision that we do not speak is told.
-pub(super) fn wrong_version(request: &Frame) -> Option<Outcome> {
-    let requested = request.protocol_version().filter(|version| version != MODERN)?;
-    let data = json!({ "supported": [MODERN], "requested": requested });
-    Some(answers::refusal(
-        error_code::UNSUPPORTED_PROTOCOL_VERSION,
-        "Unsupported protocol version",
-        Some(&data),
-    ))
-}
-
-/// Whether a modern client asks for what its era has no longer.
-pub(super) fn is_gone(request: &Frame) -> bool {
-    request.protocol_version().is_some()
-        && request.method().is_some_and(|method| method::LEGACY_ONLY.contains(&method))
-}
-
-pub(super) fn parsed(raw: Option<&[u8]>) -> Value {
-    raw.and_then(|raw| serde_json::from_slice(raw).ok()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn request(method: &str, meta: Value) -> Frame {
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "_meta": meta } });
-        Frame::built(request.to_string().into())
-    }
 
     #[test]
     fn a_legacy_client_answers_questions_if_it_declares_one_of_three_capabilities() {
@@ -204,15 +178,5 @@ mod tests {
         }
         assert!(!greets("initialize", json!({ "experimental": {}, "tasks": {} })));
         assert!(!greets("initialize", json!(7)));
-    }
-
-    #[test]
-    fn a_modern_client_finds_nothing_of_what_its_era_has_given_up() {
-        let modern = json!({ "io.modelcontextprotocol/protocolVersion": MODERN });
-        for method in method::LEGACY_ONLY {
-            assert!(is_gone(&request(method, modern.clone())), "{method}");
-            assert!(!is_gone(&request(method, json!({}))), "{method} of a legacy client");
-        }
-        assert!(!is_gone(&request("tools/list", modern)));
     }
 }

@@ -9,20 +9,20 @@ use regrow_protocol::{error_code, meta};
 use serde_json::{Value, json};
 
 use super::Client;
-use super::greeting::parsed;
-use crate::answers;
+use crate::answers::{self, parsed};
 use crate::directory::PAGE_SIZE;
 use crate::server::Server;
 
 /// More lists of one client do not wait.
 const MAX_WAITING: usize = 64;
+
 impl Client {
     /// Servers that have never told what they offer are waited for, within bounds: most clients ask only once.
-    pub(super) fn list(&self, request: Request) {
+    pub(super) fn list(&self, list: List, request: Request) {
         self.take_upstreams();
         let unlisted: Vec<_> = self.servers().into_iter().filter(|server| !server.is_listed()).collect();
         if unlisted.is_empty() {
-            return self.answer_list(request);
+            return self.answer_list(list, request);
         }
         if self.state().waiting_lists == MAX_WAITING {
             let error = CallError::unsent("regrow".into(), &request.frame, ErrorKind::Overloaded);
@@ -38,13 +38,12 @@ impl Client {
             }
             if let Some(client) = me.upgrade() {
                 client.state().waiting_lists -= 1;
-                client.answer_list(request);
+                client.answer_list(list, request);
             }
         });
     }
 
-    fn answer_list(&self, request: Request) {
-        let list = List::by_method(request.frame.method().unwrap_or_default()).unwrap_or(List::Tools);
+    fn answer_list(&self, list: List, request: Request) {
         let cursor = request.frame.cursor().filter(|raw| *raw != b"null");
         let cursor: Option<Value> = cursor.map(|raw| parsed(Some(raw)));
         let directory = self.directory();
@@ -56,7 +55,7 @@ impl Client {
             let text = "Invalid params: the cursor belongs to another list; ask for the first page";
             return request.reply.end(answers::refusal(error_code::INVALID_PARAMS, text, None));
         };
-        self.state().known[list as usize] = Some(directory.revision(list));
+        self.state().record.lists[list as usize] = Some(directory.revision(list));
         let modern = request.frame.protocol_version().is_some();
         let mut result = BytesMut::with_capacity(page.items.len() + 512);
         result.put_slice(b"{\"");
@@ -107,14 +106,14 @@ impl Client {
         let mut methods = vec![];
         for list in List::ALL {
             // Who has never asked knows nothing that could have changed.
-            let known = &mut state.known[list as usize];
+            let known = &mut state.record.lists[list as usize];
             if known.is_some_and(|known| known != now[list as usize]) {
                 *known = Some(now[list as usize]);
                 methods.push(list.notification());
             }
         }
         methods.dedup();
-        let is_told = state.greeting.is_some() && state.is_ready;
+        let is_told = state.record.greeting.is_some() && state.record.is_ready;
         drop(state);
         for method in methods.into_iter().filter(|_| is_told) {
             let frame = Frame::built(frame::notification(method, None));

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use regrow::Inbox;
 
 use super::Client;
-use crate::admit::{Principal, Refusal, Scope};
+use crate::admit::Refusal;
 use crate::context::Context;
 use crate::servers::ServerRegistry;
+use crate::session_record::SessionRecord;
 
 /// All clients of a gateway.
 pub(crate) struct ClientRegistry {
@@ -27,12 +28,11 @@ impl ClientRegistry {
         Arc::new(ClientRegistry { context, state: Mutex::default() })
     }
 
-    /// A client of these servers, unless there are too many.
+    /// The client of this session, unless there are too many.
     pub(crate) fn admit(
         self: &Arc<Self>,
         servers: &Arc<ServerRegistry>,
-        scope: Scope,
-        principal: Principal,
+        record: SessionRecord,
         inbox: Arc<dyn Inbox>,
     ) -> Result<Arc<Client>, Refusal> {
         let mut state = self.state();
@@ -41,7 +41,7 @@ impl ClientRegistry {
         }
         state.last += 1;
         let number = state.last;
-        let client = Client::new(number, servers.clone(), self.clone(), scope, principal, inbox);
+        let client = Client::restore(number, servers.clone(), self.clone(), record, inbox);
         state.clients.insert(number, Arc::downgrade(&client));
         Ok(client)
     }

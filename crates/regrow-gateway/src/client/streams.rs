@@ -13,8 +13,8 @@ use regrow_protocol::{meta, method, notification};
 use serde_json::{Map, Value, json};
 
 use super::Client;
-use super::greeting::parsed;
-use crate::answers::{self, raw_text};
+use crate::answers::{self, parsed, raw_text};
+use crate::route;
 use crate::server::InUse;
 use crate::upstream::UpstreamSession;
 
@@ -110,12 +110,10 @@ impl Client {
         let mut by_server = BTreeMap::new();
         let directory = self.directory();
         for uri in wanted {
-            let found = directory.resource(&uri).next();
-            let found = found.and_then(|(at, original)| {
-                Some((self.servers.named(directory.server(at))?, original.into_owned()))
-            });
-            if let Some((server, original)) = found.or_else(|| Some((self.only_server()?, uri.clone()))) {
-                by_server.entry(server.key).or_insert_with(|| (server, BTreeSet::new())).1.insert(original);
+            if let Some(owner) = route::owner(&uri, &directory)
+                && let Some(server) = self.servers.named(&owner.server)
+            {
+                by_server.entry(server.key).or_insert_with(|| (server, BTreeSet::new())).1.insert(owner.uri);
             }
         }
         let mut parts = vec![];

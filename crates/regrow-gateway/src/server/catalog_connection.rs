@@ -69,7 +69,7 @@ impl Server {
                     Some(self.catalog_connection(shared.connection().clone(), Some(shared.clone())))
             }
             false => {
-                state.heed_orders(shared.connection());
+                state.heed_commands(shared.connection());
                 state.shared.insert(principal, Arc::downgrade(&shared));
             }
         }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use regrow::transport::http::Http;
 use regrow::transport::stdio::Stdio;
-use regrow::{CallError, Connection, Era, Hello, IncomingMessages};
+use regrow::{CallError, ClientParams, Connection, Era, IncomingMessages};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -60,14 +60,14 @@ async fn run() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    let hello = Hello {
+    let hello = ClientParams {
         client_info: json!({ "name": "regrow-conformance", "version": env!("CARGO_PKG_VERSION") }),
         capabilities: json!({ "elicitation": {}, "sampling": {}, "roots": {} }),
         legacy_version: None,
     };
     let connection = builder
         .ok_or("usage: conformance [--wrap REGROW] [--era legacy|modern] [--server-era legacy|modern] URL")?;
-    let connection = connection.era(era).hello(hello).build();
+    let connection = connection.era(era).client_params(hello).build();
     if let Some(incoming) = connection.incoming() {
         tokio::spawn(answer_all(connection.clone(), incoming));
     }

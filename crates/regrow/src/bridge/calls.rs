@@ -15,6 +15,7 @@ use super::polish::Polish;
 use super::timer::Timer;
 use super::words::{self, INPUT_REQUIRED};
 use crate::call::{Outcome, Reply};
+use crate::ids::random_id;
 use crate::inbox::CallInbox;
 
 /// A call whose client was asked for input, and does not come back for so long, is over.
@@ -172,8 +173,5 @@ impl Calls {
 
 /// What nobody can show to whom it was not handed out: a bridge may serve several who do not know each other.
 fn unguessable() -> String {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .expect("the system has random numbers: maps were seeded with some at the start");
-    format!("regrow-{:032x}", u128::from_ne_bytes(bytes))
+    random_id().expect("the system has random numbers: maps were seeded with some at the start")
 }

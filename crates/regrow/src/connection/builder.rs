@@ -12,6 +12,7 @@ use super::era::Greeting;
 use super::owner::Owner;
 use super::settings::{IsSafeTool, Settings, StderrInErrors};
 use super::shared::Shared;
+use super::wire_ids::WireIds;
 use super::{Connection, Handle};
 use crate::eras::EraFile;
 use crate::inbox::{Inbox, Queue};
@@ -36,8 +37,9 @@ pub struct Builder {
     greets: bool,
     era: Era,
     era_file: Option<(EraFile, String)>,
-    hello: ClientParams,
+    client_params: ClientParams,
     seed: u64,
+    hides_ids: bool,
 }
 
 impl Builder {
@@ -54,12 +56,13 @@ impl Builder {
             greets: true,
             era: Era::Auto,
             era_file: None,
-            hello: ClientParams {
+            client_params: ClientParams {
                 client_info: json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") }),
                 capabilities: json!({}),
                 legacy_version: None,
             },
             seed: std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0),
+            hides_ids: false,
         }
     }
 
@@ -116,8 +119,8 @@ impl Builder {
     }
 
     /// Who we say we are, and what we can do for the server.
-    pub fn hello(mut self, hello: ClientParams) -> Builder {
-        self.hello = hello;
+    pub fn client_params(mut self, params: ClientParams) -> Builder {
+        self.client_params = params;
         self
     }
 
@@ -136,9 +139,15 @@ impl Builder {
         self
     }
 
-    /// Equal seeds give equal pauses.
+    /// Equal seeds give equal pauses and ids.
     pub fn seed(mut self, seed: u64) -> Builder {
         self.seed = seed;
+        self
+    }
+
+    /// The ids of calls towards the server cannot be guessed: several clients share the connection, and none may name another's call.
+    pub fn unguessable_ids(mut self) -> Builder {
+        self.hides_ids = true;
         self
     }
 
@@ -150,9 +159,9 @@ impl Builder {
         let era_file = self.era_file.filter(|_| auto);
         let greeting = match self.era {
             _ if !self.greets => Greeting::ByClient,
-            Era::Auto => Greeting::Unknown(self.hello),
-            Era::Legacy => Greeting::legacy(&self.hello),
-            Era::Modern => Greeting::modern(&self.hello),
+            Era::Auto => Greeting::Unknown(self.client_params),
+            Era::Legacy => Greeting::legacy(&self.client_params),
+            Era::Modern => Greeting::modern(&self.client_params),
         };
         let queue = self.inbox.is_none().then(|| Arc::new(Queue::new()));
         let inbox = self.inbox.or_else(|| queue.clone().map(|queue| queue as Arc<dyn Inbox>));
@@ -167,6 +176,7 @@ impl Builder {
             stderr_in_errors: self.stderr_in_errors,
             is_safe_tool: self.is_safe_tool,
             greets: self.greets,
+            wire_ids: if self.hides_ids { WireIds::Keyed(self.seed) } else { WireIds::Counted },
             era: self.era,
             era_file,
         };

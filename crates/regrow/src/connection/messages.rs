@@ -134,14 +134,14 @@ impl Messages {
     }
 
     fn response(&self, id: Option<RawId>, frame: &Frame) {
-        let call = id.as_ref().and_then(call_id);
+        let call = id.as_ref().and_then(|id| self.call_id(id));
         let answered =
             call.and_then(|call| Some((call, self.shared.answer(self.epoch, call, !frame.is_error())?)));
         let Some((call, pending)) = answered else {
             self.shared.lock().anomalies.stray += 1;
             return;
         };
-        if id != Some(RawId::from(call.0)) {
+        if id != Some(self.shared.settings.wire_ids.of(call)) {
             self.log_once(
                 "the server changes the form of response ids (2.0 or \"2\" for 2); Regrow accepts it",
             );
@@ -211,7 +211,7 @@ impl Messages {
 
     /// Over pipes a server may end a stream by cancelling the request that opened it. Returns whether it did.
     fn ends_stream(&self, id: &RawId) -> bool {
-        let Some(id) = call_id(id) else { return false };
+        let Some(id) = self.call_id(id) else { return false };
         let is_stream = |stream: &Pending| stream.request.method() == Some(method::SUBSCRIPTIONS_LISTEN);
         if !self.shared.lock().supervisor.ledger.reply(id).is_some_and(is_stream) {
             return false;
@@ -229,7 +229,7 @@ impl Messages {
     /// timeout, would confuse.
     fn progress(&self, frame: &Frame) {
         let wire = frame.progress_token().and_then(RawId::parse);
-        let call = wire.as_ref().and_then(call_id);
+        let call = wire.as_ref().and_then(|id| self.call_id(id));
         let progress = call.and_then(|call| self.shared.lock().progress(self.shared.now(), call));
         let Some(Progress { token, client, call, to }) = progress else { return };
         if let Ok(frame) = Frame::parse(frame.with([Edit::ProgressToken(&token)])) {
@@ -242,7 +242,7 @@ impl Messages {
         let Some(wire) = frame.subscription_id() else { return self.hand_on(frame) };
         let (call, caller_id) = {
             let mut state = self.shared.lock();
-            let stream = call_id(&wire).and_then(|id| state.supervisor.ledger.reply_mut(id));
+            let stream = self.call_id(&wire).and_then(|id| state.supervisor.ledger.reply_mut(id));
             let acknowledges = frame.method() == Some(notification::SUBSCRIPTIONS_ACKNOWLEDGED);
             match stream {
                 Some(stream) if acknowledges => {
@@ -282,6 +282,11 @@ impl Messages {
         });
     }
 
+    /// The call that the server names so.
+    fn call_id(&self, id: &RawId) -> Option<CallId> {
+        self.shared.settings.wire_ids.call(id)
+    }
+
     /// The call that a message belongs to, where its exchange tells.
     fn belongs_to(&self) -> Option<Owner> {
         let id = self.call?;
@@ -304,7 +309,7 @@ impl Messages {
             }
             _ => "the server wrote a line to stdout that is not a message (further ones are only counted)",
         });
-        let calls: BTreeSet<CallId> = ids.iter().filter_map(call_id).collect();
+        let calls: BTreeSet<CallId> = ids.iter().filter_map(|id| self.call_id(id)).collect();
         // Of several, it answers one; nobody knows which.
         let delivery = if calls.len() > 1 { Delivery::Unknown } else { Delivery::Answered };
         for call in calls {
@@ -334,9 +339,4 @@ fn owner(call: &Pending) -> Option<Owner> {
 /// What ends a session if a message of its server made us panic.
 pub(crate) fn panicked() -> Fault {
     Fault::Broken { reason: "internal error in Regrow while handling one of its messages".into() }
-}
-
-/// Our ids are plain numbers. Some servers write them back as text or as floats, and every client accepts that.
-fn call_id(id: &RawId) -> Option<CallId> {
-    id.as_number().map(CallId)
 }

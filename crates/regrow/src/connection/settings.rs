@@ -5,6 +5,7 @@ use std::sync::Arc;
 use regrow_core::Policy;
 use regrow_protocol::version::Era;
 
+use super::wire_ids::WireIds;
 use crate::eras::EraFile;
 use crate::mask::Mask;
 
@@ -18,6 +19,7 @@ pub(crate) struct Settings {
     pub(crate) is_safe_tool: Option<IsSafeTool>,
     /// We greet the server ourselves, also where a client does.
     pub(crate) greets: bool,
+    pub(crate) wire_ids: WireIds,
     /// The era that was asked for.
     pub(crate) era: Era,
     /// Where the era of the server, known by this address, is remembered over starts.

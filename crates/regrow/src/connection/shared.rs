@@ -41,7 +41,12 @@ impl Shared {
         Shared {
             inbox,
             began: Instant::now(),
-            state: Mutex::new(ConnectionState::new(settings.policy.clone(), greeting, seed)),
+            state: Mutex::new(ConnectionState::new(
+                settings.policy.clone(),
+                greeting,
+                seed,
+                settings.wire_ids,
+            )),
             settings,
             wake: Notify::new(),
             heard: AtomicU64::new(0),
@@ -160,7 +165,7 @@ impl Shared {
     #[must_use]
     fn send(&self, state: &mut ConnectionState, epoch: Epoch, id: CallId) -> Option<(Pending, Frame)> {
         let pending = state.supervisor.ledger.reply(id)?;
-        let wire_id = RawId::from(id.0);
+        let wire_id = state.wire_ids.of(id);
         if matches!(pending.caller, Caller::Client(_))
             && let Some(answer) = self.own_welcome(state, &pending.request)
         {

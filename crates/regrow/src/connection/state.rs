@@ -18,6 +18,7 @@ use super::exchanges::ExchangeSet;
 use super::handshake::ClientHandshake;
 use super::memory::Memory;
 use super::session::{Channel, Session};
+use super::wire_ids::WireIds;
 use crate::call::{Caller, Pending};
 use crate::inbox::CallInbox;
 use crate::notice::{Anomalies, Status};
@@ -26,6 +27,7 @@ use crate::transport::Process;
 /// Behind the lock.
 pub(crate) struct ConnectionState {
     pub(crate) supervisor: Supervisor<Pending>,
+    pub(crate) wire_ids: WireIds,
     pub(crate) session: Option<Session>,
     /// Sessions that their server has forgotten, and whose last exchanges go on. Each has a call in flight, so there are no more of
     /// them than of those.
@@ -89,9 +91,10 @@ const MAX_TASKS: usize = 1024;
 const MAX_QUESTIONS: usize = 4096;
 
 impl ConnectionState {
-    pub(crate) fn new(policy: Policy, greeting: Greeting, seed: u64) -> ConnectionState {
+    pub(crate) fn new(policy: Policy, greeting: Greeting, seed: u64, wire_ids: WireIds) -> ConnectionState {
         ConnectionState {
             supervisor: Supervisor::new(policy, seed),
+            wire_ids,
             session: None,
             retired: vec![],
             handshake: ClientHandshake::new(matches!(greeting, Greeting::ByClient)),
@@ -301,7 +304,7 @@ impl ConnectionState {
         if ended.epoch.is_none() || ended.reply.request.method() == Some(method::INITIALIZE) {
             return;
         }
-        let id = RawId::from(ended.id.0);
+        let id = self.wire_ids.of(ended.id);
         let line = match notification {
             Some(notification) => notification.with_request_id(&id),
             None => frame::cancellation(&id, Some(reason)),

@@ -105,7 +105,7 @@ async fn a_server_that_agrees_to_the_modern_revision_in_a_handshake_is_a_modern_
         capabilities: json!({}),
         legacy_version: Some("2025-11-25".into()),
     };
-    let connection = to(&server).era(Era::Auto).hello(hello).build();
+    let connection = to(&server).era(Era::Auto).client_params(hello).build();
     work(&connection, json!({})).await.unwrap();
     assert_eq!(server.told(1), ["initialize"]);
     assert_eq!(server.told(2), ["server/discover", "tools/call"]);

@@ -32,7 +32,7 @@ async fn the_handshake_log_level_and_subscriptions_are_told_once_and_calls_leave
         capabilities: json!({ "roots": {} }),
         legacy_version: None,
     };
-    let connection = to(&server).hello(hello).build();
+    let connection = to(&server).client_params(hello).build();
     set_up(&connection).await;
     for start in 2..5 {
         server.die(killed());

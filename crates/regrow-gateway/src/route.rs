@@ -1,0 +1,349 @@
+//! Where a request of a client goes: a function of the request, of what the client's session remembers, and of what the servers offer.
+//! Nothing here sends, waits or locks.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use regrow::Outcome;
+use regrow_protocol::frame::{self, Edit, Frame, RawId};
+use regrow_protocol::list::List;
+use regrow_protocol::version::MODERN;
+use regrow_protocol::{error_code, method};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::answers::{self, parsed, raw_text};
+use crate::directory::Directory;
+use crate::session_record::SessionRecord;
+
+/// Where a request goes.
+pub(crate) enum Route {
+    /// The gateway answers it.
+    Gateway(OwnMethod),
+    /// To this server, in its words.
+    Server { name: String, frame: Frame },
+    /// To the first of these that has the resource. Links to resources come in results, so a URI may be on no list.
+    FirstOf(VecDeque<Owner>),
+    /// To this server, where it begins or ends a subscription.
+    Subscription { owner: Owner, begins: bool },
+    /// Nobody can answer it. This is the client's answer.
+    Refused(Outcome),
+}
+
+/// What the gateway answers from what it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnMethod {
+    Initialize,
+    Discover,
+    Ping,
+    SetLevel,
+    Listen,
+    List(List),
+}
+
+/// A server that may have a resource, and what it calls that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) server: String,
+    pub(crate) uri: String,
+}
+
+/// Where this request goes.
+pub(crate) fn route(request: &Frame, session: &SessionRecord, directory: &Directory) -> Route {
+    if let Some(refusal) = wrong_version(request) {
+        return Route::Refused(refusal);
+    }
+    if is_gone(request) {
+        return Route::Refused(answers::unknown_method());
+    }
+    let method = request.method().unwrap_or_default();
+    match method {
+        method::INITIALIZE => Route::Gateway(OwnMethod::Initialize),
+        method::SERVER_DISCOVER => Route::Gateway(OwnMethod::Discover),
+        method::PING => Route::Gateway(OwnMethod::Ping),
+        method::LOGGING_SET_LEVEL => Route::Gateway(OwnMethod::SetLevel),
+        method::SUBSCRIPTIONS_LISTEN => Route::Gateway(OwnMethod::Listen),
+        method::TOOLS_CALL => by_name(request, List::Tools, directory),
+        method::PROMPTS_GET => by_name(request, List::Prompts, directory),
+        method::RESOURCES_READ => match owners(request, directory) {
+            owners if owners.is_empty() => Route::Refused(unknown_resource(request)),
+            owners => Route::FirstOf(owners),
+        },
+        method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => {
+            match owners(request, directory).pop_front() {
+                Some(owner) => Route::Subscription { owner, begins: method == method::RESOURCES_SUBSCRIBE },
+                None => Route::Refused(unknown_resource(request)),
+            }
+        }
+        method::COMPLETION_COMPLETE => completion(request, directory),
+        _ if method::is_about_tasks(method) => task(request, session, directory),
+        _ => match (List::by_method(method), directory.only_server()) {
+            (Some(list), _) => Route::Gateway(OwnMethod::List(list)),
+            (None, Some(only)) => Route::Server { name: only.into(), frame: request.clone() },
+            (None, None) => Route::Refused(answers::unknown_method()),
+        },
+    }
+}
+
+/// The server that most likely has this resource.
+pub(crate) fn owner(uri: &str, directory: &Directory) -> Option<Owner> {
+    let listed = directory.resource(uri).next();
+    let listed = listed.map(|(at, original)| (directory.server(at), original.into_owned()));
+    let (server, uri) = listed.or_else(|| Some((directory.only_server()?, uri.to_owned())))?;
+    Some(Owner { server: server.into(), uri })
+}
+
+/// A request for a resource, as this server knows it.
+pub(crate) fn with_uri(request: &Frame, uri: &str) -> Frame {
+    match request.uri().is_some_and(|old| old != uri) {
+        true => Frame::built(request.with([Edit::Uri(&raw_text(uri))])),
+        false => request.clone(),
+    }
+}
+
+/// To the server that has this tool or prompt.
+fn by_name(request: &Frame, list: List, directory: &Directory) -> Route {
+    let name = request.name();
+    let found = name.as_deref().and_then(|name| {
+        let listed = if list == List::Tools { directory.tool(name) } else { directory.prompt(name) };
+        let listed = listed.map(|(at, original)| (directory.server(at), original));
+        listed.or_else(|| directory.unlisted(list, name))
+    });
+    match (found, directory.only_server()) {
+        (Some((server, original)), _) if name.as_deref() != Some(original) => {
+            let frame = Frame::built(request.with([Edit::Name(&raw_text(original))]));
+            Route::Server { name: server.into(), frame }
+        }
+        (Some((server, _)), _) => Route::Server { name: server.into(), frame: request.clone() },
+        // It may have something that it does not list.
+        (None, Some(only)) => Route::Server { name: only.into(), frame: request.clone() },
+        (None, None) => Route::Refused(unknown_name(list, name.as_deref().unwrap_or_default())),
+    }
+}
+
+/// The servers that may have the resource of this request.
+fn owners(request: &Frame, directory: &Directory) -> VecDeque<Owner> {
+    let only =
+        |uri: &str| directory.only_server().map(|server| Owner { server: server.into(), uri: uri.into() });
+    let Some(uri) = request.uri() else { return only("").into_iter().collect() };
+    let mut owners: VecDeque<_> = directory
+        .resource(&uri)
+        .map(|(at, original)| Owner { server: directory.server(at).into(), uri: original.into_owned() })
+        .collect();
+    if owners.is_empty() {
+        owners.extend(only(&uri));
+    }
+    owners
+}
+
+/// To the server where the task runs.
+fn task(request: &Frame, session: &SessionRecord, directory: &Directory) -> Route {
+    let params = parsed(request.params());
+    let task = params["taskId"].as_str();
+    match task.and_then(|task| session.tasks.server(task)).or(directory.only_server()) {
+        Some(server) => Route::Server { name: server.into(), frame: request.clone() },
+        None if task.is_some() => {
+            let text = "Invalid params: no task has this id";
+            Route::Refused(answers::refusal(error_code::INVALID_PARAMS, text, None))
+        }
+        None => Route::Refused(answers::unknown_method()),
+    }
+}
+
+/// To the server that has the prompt or the resource whose argument is to be completed.
+fn completion(request: &Frame, directory: &Directory) -> Route {
+    let reference = &parsed(request.params())["ref"];
+    match referred(reference, directory) {
+        Some((server, known)) if known == *reference => {
+            Route::Server { name: server.into(), frame: request.clone() }
+        }
+        Some((server, known)) => {
+            // Only what it refers to changes; every other member stays as it was written.
+            let mut members: BTreeMap<String, Box<RawValue>> =
+                serde_json::from_slice(request.params().unwrap_or_default()).unwrap_or_default();
+            if let Ok(known) = serde_json::value::to_raw_value(&known) {
+                members.insert("ref".into(), known);
+            }
+            let params = serde_json::to_vec(&members).unwrap_or_default();
+            let id = request.id().unwrap_or_else(|| RawId::from(0));
+            let frame = Frame::built(frame::request(&id, method::COMPLETION_COMPLETE, Some(&params)));
+            Route::Server { name: server.into(), frame }
+        }
+        None => match directory.only_server() {
+            Some(only) => Route::Server { name: only.into(), frame: request.clone() },
+            None => {
+                let text = "Invalid params: unknown name";
+                Route::Refused(answers::refusal(error_code::INVALID_PARAMS, text, None))
+            }
+        },
+    }
+}
+
+/// The server that a reference means, and the reference in that server's words.
+fn referred<'a>(reference: &Value, directory: &'a Directory) -> Option<(&'a str, Value)> {
+    let mut known = reference.clone();
+    match reference["type"].as_str()? {
+        "ref/prompt" => {
+            let (at, original) = directory.prompt(reference["name"].as_str()?)?;
+            known["name"] = original.into();
+            Some((directory.server(at), known))
+        }
+        "ref/resource" => {
+            let (at, original) = directory.resource(reference["uri"].as_str()?).next()?;
+            known["uri"] = original.into();
+            Some((directory.server(at), known))
+        }
+        _ => None,
+    }
+}
+
+/// What a client of a revision that we do not speak is told.
+fn wrong_version(request: &Frame) -> Option<Outcome> {
+    let requested = request.protocol_version().filter(|version| version != MODERN)?;
+    let data = json!({ "supported": [MODERN], "requested": requested });
+    Some(answers::refusal(
+        error_code::UNSUPPORTED_PROTOCOL_VERSION,
+        "Unsupported protocol version",
+        Some(&data),
+    ))
+}
+
+/// Whether a modern client asks for what its era has no longer.
+fn is_gone(request: &Frame) -> bool {
+    request.protocol_version().is_some()
+        && request.method().is_some_and(|method| method::LEGACY_ONLY.contains(&method))
+}
+
+fn unknown_name(list: List, name: &str) -> Outcome {
+    let what = if list == List::Tools { "tool" } else { "prompt" };
+    answers::refusal(error_code::INVALID_PARAMS, &format!("Unknown {what}: {name}"), None)
+}
+
+fn unknown_resource(request: &Frame) -> Outcome {
+    let data = json!({ "uri": request.uri().unwrap_or_default() });
+    answers::refusal(error_code::RESOURCE_NOT_FOUND, "Resource not found", Some(&data))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::admit::{Principal, Scope};
+    use crate::catalog::made_up::catalog;
+
+    fn request(method: &str, params: &Value) -> Frame {
+        Frame::built(
+            json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string().into(),
+        )
+    }
+
+    fn directory(names: &[&str]) -> Directory {
+        let offers = json!({ "capabilities": { "tools": {}, "prompts": {}, "resources": {} } });
+        let lists: [(List, &[&str]); 4] = [
+            (List::Tools, &[r#"{"name":"read"}"#]),
+            (List::Prompts, &[r#"{"name":"greet"}"#]),
+            (List::Resources, &[r#"{"uri":"file:///x","name":"x"}"#]),
+            (List::Templates, &[]),
+        ];
+        let catalog = catalog(&offers, &lists);
+        Directory::of(&names.iter().map(|name| (*name, catalog.clone())).collect::<Vec<_>>())
+    }
+
+    fn session() -> SessionRecord {
+        SessionRecord::new(Scope::All, Principal::default())
+    }
+
+    /// Where it goes, in a few words.
+    fn goes(method: &str, params: Value, session: &SessionRecord, directory: &Directory) -> String {
+        match route(&request(method, &params), session, directory) {
+            Route::Gateway(own) => format!("{own:?}"),
+            Route::Server { name, frame } => {
+                format!("{name} {}", String::from_utf8_lossy(frame.params().unwrap_or_default()))
+            }
+            Route::FirstOf(owners) => {
+                owners.iter().map(|owner| format!("{} {};", owner.server, owner.uri)).collect()
+            }
+            Route::Subscription { owner, begins } => format!("{} {} {begins}", owner.server, owner.uri),
+            Route::Refused(Outcome::Answered(refusal)) => {
+                parsed(refusal.error())["message"].as_str().unwrap_or_default().to_owned()
+            }
+            Route::Refused(_) => "not by us".into(),
+        }
+    }
+
+    #[test]
+    fn what_the_gateway_answers_itself_goes_nowhere() {
+        for (method, own) in [
+            ("initialize", "Initialize"),
+            ("ping", "Ping"),
+            ("logging/setLevel", "SetLevel"),
+            ("tools/list", "List(Tools)"),
+            ("resources/templates/list", "List(Templates)"),
+        ] {
+            assert_eq!(goes(method, json!({}), &session(), &directory(&["a", "b"])), own);
+        }
+    }
+
+    #[test]
+    fn one_server_gets_what_nobody_knows_and_everything_in_the_words_of_the_client() {
+        let only = directory(&["a"]);
+        let goes = |method: &str, params: Value| goes(method, params, &session(), &only);
+        assert_eq!(goes("tools/call", json!({ "name": "hidden" })), r#"a {"name":"hidden"}"#);
+        assert_eq!(goes("vendor/thing", json!({ "x": 1 })), r#"a {"x":1}"#);
+        assert_eq!(goes("resources/read", json!({ "uri": "other://y" })), "a other://y;");
+        assert_eq!(goes("tasks/get", json!({ "taskId": "t" })), r#"a {"taskId":"t"}"#);
+    }
+
+    #[test]
+    fn several_servers_get_what_is_theirs_in_their_own_words() {
+        let both = directory(&["a", "b"]);
+        let goes = |method: &str, params: Value| goes(method, params, &session(), &both);
+        assert_eq!(goes("tools/call", json!({ "name": "b__read" })), r#"b {"name":"read"}"#);
+        assert_eq!(goes("prompts/get", json!({ "name": "a__greet" })), r#"a {"name":"greet"}"#);
+        assert_eq!(goes("tools/call", json!({ "name": "read" })), "Unknown tool: read");
+        assert_eq!(goes("vendor/thing", json!({})), "Method not found");
+        let uri = json!({ "uri": "regrow://b/file%3A%2F%2F%2Fx" });
+        assert_eq!(goes("resources/subscribe", uri.clone()), "b file:///x true");
+        assert_eq!(goes("resources/unsubscribe", uri), "b file:///x false");
+        let completed =
+            json!({ "ref": { "type": "ref/prompt", "name": "b__greet" }, "argument": { "name": "n" } });
+        let known = r#"b {"argument":{"name":"n"},"ref":{"name":"greet","type":"ref/prompt"}}"#;
+        assert_eq!(goes("completion/complete", completed), known);
+    }
+
+    #[test]
+    fn a_task_is_asked_for_where_it_runs() {
+        let both = directory(&["a", "b"]);
+        let mut session = session();
+        session.tasks.remember("t", "b");
+        assert_eq!(goes("tasks/get", json!({ "taskId": "t" }), &session, &both), r#"b {"taskId":"t"}"#);
+        let unknown = goes("tasks/get", json!({ "taskId": "u" }), &session, &both);
+        assert_eq!(unknown, "Invalid params: no task has this id");
+    }
+
+    #[test]
+    fn a_server_that_has_not_told_its_tools_yet_is_asked_by_its_name() {
+        let silent = Arc::default();
+        let both = Directory::of(&[("a", silent), ("b", Arc::default())]);
+        let call = |name: &str| goes("tools/call", json!({ "name": name }), &session(), &both);
+        assert_eq!(call("b__read"), r#"b {"name":"read"}"#);
+        assert_eq!(call("c__read"), "Unknown tool: c__read");
+    }
+
+    #[test]
+    fn a_modern_client_finds_nothing_of_what_its_era_has_given_up() {
+        let modern = json!({ "io.modelcontextprotocol/protocolVersion": MODERN });
+        for method in method::LEGACY_ONLY {
+            assert!(is_gone(&request(method, &json!({ "_meta": modern }))), "{method}");
+            assert!(!is_gone(&request(method, &json!({ "_meta": {} }))), "{method} of a legacy client");
+        }
+        assert!(!is_gone(&request("tools/list", &json!({ "_meta": modern }))));
+    }
+
+    #[test]
+    fn a_revision_that_we_do_not_speak_is_refused() {
+        let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2099-01-01" });
+        let answer = goes("tools/list", json!({ "_meta": meta }), &session(), &directory(&["a"]));
+        assert_eq!(answer, "Unsupported protocol version");
+    }
+}

@@ -1,0 +1,124 @@
+//! What a client's session remembers: plain values, apart from everything that lives. A session is made from its record and from
+//! nothing else, so whoever has the record can make the session again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use regrow_protocol::frame::Frame;
+
+use crate::admit::{Principal, Scope};
+
+/// At most this many of a client's tasks are remembered, the newest.
+const MAX_TASKS: usize = 1024;
+/// At most this many subscriptions at one server. Servers refuse far fewer.
+const MAX_SUBSCRIPTIONS: usize = 4096;
+
+/// What a client's session remembers.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionRecord {
+    /// Which servers it may use.
+    pub(crate) scope: Scope,
+    /// Whose it is.
+    pub(crate) principal: Principal,
+    /// How it greeted: its `initialize`, or `server/discover` in the name of the sender of its first modern request.
+    pub(crate) greeting: Option<Frame>,
+    /// It has said that it is ready to be told things.
+    pub(crate) is_ready: bool,
+    /// The log level that it asked for.
+    pub(crate) level: Option<Frame>,
+    /// The revisions of the lists that it was last given, or told to look at.
+    pub(crate) lists: [Option<u64>; 4],
+    /// The resources that it is subscribed to, by server, in that server's words.
+    subscriptions: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) tasks: Tasks,
+}
+
+impl SessionRecord {
+    /// Of a client that has just come.
+    pub(crate) fn new(scope: Scope, principal: Principal) -> SessionRecord {
+        SessionRecord {
+            scope,
+            principal,
+            greeting: None,
+            is_ready: false,
+            level: None,
+            lists: [None; 4],
+            subscriptions: BTreeMap::new(),
+            tasks: Tasks::default(),
+        }
+    }
+
+    /// It greets, which starts everything over.
+    pub(crate) fn greet(&mut self, greeting: Frame) {
+        self.greeting = Some(greeting);
+        self.subscriptions.clear();
+    }
+
+    /// What it is subscribed to at this server.
+    pub(crate) fn subscriptions(&self, server: &str) -> impl Iterator<Item = &str> {
+        self.subscriptions.get(server).into_iter().flatten().map(String::as_str)
+    }
+
+    /// It is subscribed to a resource.
+    pub(crate) fn subscribe(&mut self, server: &str, uri: String) {
+        let uris = self.subscriptions.entry(server.to_owned()).or_default();
+        if uris.len() < MAX_SUBSCRIPTIONS {
+            uris.insert(uri);
+        }
+    }
+
+    /// It is not subscribed to a resource any more.
+    pub(crate) fn unsubscribe(&mut self, server: &str, uri: &str) {
+        if let Some(uris) = self.subscriptions.get_mut(server) {
+            uris.remove(uri);
+        }
+    }
+}
+
+/// At which server each task of a client runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tasks {
+    servers: HashMap<String, String>,
+    oldest_first: VecDeque<String>,
+}
+
+impl Tasks {
+    pub(crate) fn server(&self, task: &str) -> Option<&str> {
+        self.servers.get(task).map(String::as_str)
+    }
+
+    pub(crate) fn remember(&mut self, task: &str, server: &str) {
+        if self.servers.insert(task.to_owned(), server.to_owned()).is_none() {
+            self.oldest_first.push_back(task.to_owned());
+        }
+        if self.oldest_first.len() > MAX_TASKS {
+            let oldest = self.oldest_first.pop_front();
+            oldest.map(|oldest| self.servers.remove(&oldest));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_tasks_the_newest_are_known() {
+        let mut tasks = Tasks::default();
+        for task in 0..=MAX_TASKS {
+            tasks.remember(&task.to_string(), "a");
+        }
+        assert_eq!((tasks.server("0"), tasks.server("1")), (None, Some("a")));
+    }
+
+    #[test]
+    fn a_greeting_starts_subscriptions_over() {
+        let mut record = SessionRecord::new(Scope::All, Principal::default());
+        record.subscribe("a", "file:///x".into());
+        record.subscribe("a", "file:///y".into());
+        record.unsubscribe("a", "file:///x");
+        assert_eq!(record.subscriptions("a").collect::<Vec<_>>(), ["file:///y"]);
+        let greeting = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
+        record.greet(Frame::built(greeting.as_slice().into()));
+        assert_eq!(record.subscriptions("a").count(), 0);
+    }
+}
