@@ -1,5 +1,5 @@
 //! What a client's session remembers: plain values, apart from everything that lives. A session is made from its record and from
-//! nothing else, so whoever has the record can make the session again.
+//! nothing else, so the record is enough to make the session again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 

@@ -305,3 +305,20 @@ async fn a_call_waits_for_a_changed_server_no_longer_than_its_deadline() {
     assert_eq!(a.ran("echo"), [""; 0], "neither ran after all");
     assert_eq!(guest.call("echo", "next").await, "a: next");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_is_subscribed_to_it_is_subscribed_to_at_the_changed_server_too() {
+    let a = Fake::legacy("a");
+    let house = House::new(Many, &[&a]);
+    let guest = Guest::legacy(&house.gateway).await;
+    guest.ask("resources/subscribe", json!({ "uri": "a://listed" })).await;
+    guest.ask("resources/subscribe", json!({ "uri": "a://other" })).await;
+    guest.ask("resources/unsubscribe", json!({ "uri": "a://other" })).await;
+    house.reload(vec![(&a, described(&a, |options| options.concurrency = Some(3)))]);
+    let before = a.count("resources/subscribe");
+    assert_eq!(guest.call("echo", "x").await, "a: x");
+    settle().await;
+    let again: Vec<_> = a.heard_of("resources/subscribe").split_off(before);
+    let uris: Vec<_> = again.iter().map(|heard| heard["params"]["uri"].as_str().expect("a text")).collect();
+    assert_eq!(uris, ["a://listed"]);
+}

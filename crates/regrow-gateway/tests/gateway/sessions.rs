@@ -161,3 +161,19 @@ async fn a_modern_request_hears_the_log_of_its_own_call_if_it_asked_for_it() {
     settle().await;
     assert_eq!(logged(&guest), ["first", "last"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn on_a_shared_session_no_client_can_guess_the_id_of_anothers_call() {
+    let a = Fake::legacy("a");
+    let house = House::new(Many, &[&a]);
+    let (one, other) = (Guest::legacy(&house.gateway).await, Guest::legacy(&house.gateway).await);
+    for n in 0..5 {
+        one.call("echo", &n.to_string()).await;
+        other.call("echo", &n.to_string()).await;
+    }
+    let ids: Vec<u64> =
+        a.heard_of("tools/call").iter().map(|call| call["id"].as_u64().expect("a number")).collect();
+    assert_eq!(ids.len(), 10);
+    assert!(ids.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 1000), "{ids:?}");
+    assert!(ids.iter().all(|&id| id < 1 << 53), "every server can write them back: {ids:?}");
+}

@@ -93,9 +93,9 @@ async fn each_state_is_another_and_none_can_be_guessed_from_it() {
     for n in 0..20 {
         let end = ask(&*bridge, &n.to_string(), "tools/call", modern(&format!("tool{n}"), json!({})));
         let state = result(end.await.unwrap())["requestState"].as_str().unwrap().to_owned();
-        let digits = state.strip_prefix("regrow-").unwrap();
-        assert_eq!(digits.len(), 32, "128 bits: {state}");
-        u128::from_str_radix(digits, 16).unwrap();
+        let digits = state.strip_prefix("r1-").unwrap();
+        assert_eq!(digits.len(), 48, "192 bits: {state}");
+        assert!(digits.bytes().all(|digit| digit.is_ascii_hexdigit()), "{state}");
         states.insert(digits[..8].to_owned());
     }
     assert_eq!(states.len(), 20, "no part of them is the same: {states:?}");
