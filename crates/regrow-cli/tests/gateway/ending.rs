@@ -34,17 +34,19 @@ fn told_to_end_it_lets_calls_finish_then_ends_its_servers_and_says_so() {
             let answer = call.answer();
             assert_eq!(text(&answer), "slow", "{answer}");
         }
+        let answered = Instant::now();
         let (code, _) = house.wait_for_exit();
+        let took = answered.elapsed();
         assert_eq!(code, Some(0), "{}", house.log().join("\n"));
         house.marked.assert_none_left(Duration::from_secs(5));
         wait_until("the log is read", PATIENCE, || house.log().iter().any(|line| line.contains("0 left")));
         assert!(position(&house, "shutting down") < position(&house, "1 left"));
         assert!(position(&house, "1 left") < position(&house, "0 left"));
         for server in ["one", "two"] {
-            assert_eq!(
-                place.journal(server).lines().iter().filter(|line| line.starts_with("eof ")).count(),
-                1
-            );
+            let lines = place.journal(server).lines();
+            let ends = lines.iter().filter(|line| line.starts_with("eof ")).count();
+            // Its input ends; only a server that has not ended five seconds later gets a signal.
+            assert!(ends == 1 || (ends == 0 && took >= Duration::from_secs(5)), "{took:?}: {lines:?}");
         }
     }
 }
