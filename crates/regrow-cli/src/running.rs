@@ -1,8 +1,9 @@
 //! The gateways that run on this machine for this user: each keeps a file in the user's runtime folder while it runs, so that
-//! `regrow status` and the like find it.
+//! `regrow status` and the like find it, with the token that opens it for its operator.
 //!
 //! A gateway holds a lock on its file. The system releases it however the gateway ends, so a file without a lock is stale.
 
+use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use regrow_gateway::ids;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -25,10 +27,31 @@ pub(crate) struct Running {
     /// Its address, without a path.
     pub(crate) url: String,
     pub(crate) pid: u32,
-    /// The variables that its tokens come from. Only names: tokens are not written down.
-    pub(crate) token_envs: Vec<String>,
+    /// What the commands of its operator need. It is generated for this one process.
+    pub(crate) operator_token: OperatorToken,
     /// The files that it was configured by.
     pub(crate) config_files: Vec<String>,
+}
+
+/// A token that opens a gateway for its operator. It is written into a file that only its user can read, and nowhere else.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct OperatorToken(String);
+
+impl OperatorToken {
+    pub(crate) fn generate() -> io::Result<OperatorToken> {
+        ids::unguessable().map(OperatorToken)
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for OperatorToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
 }
 
 /// The file of this process. It goes with this.
@@ -150,7 +173,7 @@ mod tests {
         Running {
             url: format!("http://127.0.0.1:{port}"),
             pid: u32::from(port),
-            token_envs: vec!["TOKEN".into()],
+            operator_token: OperatorToken("s3cr3t".into()),
             config_files: vec![".mcp.json".into()],
         }
     }
@@ -164,6 +187,9 @@ mod tests {
         let two = announce_in(&folder, &running(2)).unwrap();
         assert_eq!(find_in(&folder), [running(1), running(2)]);
         assert_eq!(std::fs::metadata(&one.path).unwrap().permissions().mode() & 0o777, 0o600);
+
+        assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(!format!("{:?}", running(1)).contains("s3cr3t"));
 
         drop(one);
         assert_eq!(find_in(&folder), [running(2)]);

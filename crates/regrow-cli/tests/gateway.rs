@@ -33,6 +33,8 @@ mod refusals;
 mod reloading;
 #[path = "gateway/resting.rs"]
 mod resting;
+#[path = "gateway/roles.rs"]
+mod roles;
 #[path = "gateway/secrets.rs"]
 mod secrets;
 #[path = "gateway/sessions.rs"]

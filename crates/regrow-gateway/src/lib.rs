@@ -21,6 +21,7 @@ pub mod face;
 pub mod fuzzing;
 pub mod gate;
 mod gateway;
+pub mod ids;
 mod latch;
 pub mod operate;
 mod server;

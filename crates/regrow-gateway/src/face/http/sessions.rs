@@ -2,8 +2,6 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::collections::HashMap;
 use tokio::time::Instant;
 
@@ -11,9 +9,7 @@ use super::Face;
 use super::refusal::Refusal;
 use super::session::{ClientPresence, Identity, Registry, Session};
 use crate::admit::{Principal, Scope};
-
-/// In bytes; nobody guesses an id of so many.
-const ID: usize = 24;
+use crate::ids;
 
 pub(super) struct Sessions {
     registry: Arc<Registry>,
@@ -40,7 +36,8 @@ impl Sessions {
         }
         let counted = face.face_stats.open(self.most).ok_or_else(|| Refusal::full("too many sessions"))?;
         let Caller { scope, principal, is_older } = caller;
-        let identity = Identity { id: fresh_id()?, scope, principal, is_older };
+        let id = ids::unguessable().map_err(|_| Refusal::full("cannot create a session id now"))?;
+        let identity = Identity { id, scope, principal, is_older };
         let registry = Arc::downgrade(&self.registry);
         let session =
             Session::new(identity, &face.limits, &face.face_stats, counted, registry, Instant::now());
@@ -91,10 +88,4 @@ impl Sessions {
     fn registry(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn fresh_id() -> Result<String, Refusal> {
-    let mut bytes = [0; ID];
-    getrandom::fill(&mut bytes).map_err(|_| Refusal::full("cannot create a session id now"))?;
-    Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
