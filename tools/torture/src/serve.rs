@@ -41,8 +41,8 @@ impl Gateway {
         let file = folder.join("servers.json");
         fs::write(&file, config.to_string())?;
         let mut command = clean(program);
-        command.args(["serve", "--port", "0", "--no-cache", "--drain-timeout", DRAIN]).arg(file);
-        command.args(["--admin-token-env", OPERATOR_TOKEN]).env(OPERATOR_TOKEN, mark);
+        command.args(["serve", "--port", "0", "--no-cache", "--drain-timeout", DRAIN]);
+        command.args(["--admin-token-env", OPERATOR_TOKEN]).env(OPERATOR_TOKEN, mark).arg(file);
         command.env(MARK, mark).env("NO_PROXY", "*").stdin(Stdio::null()).stdout(Stdio::null());
         let (found, address) = sync_channel(1);
         let (program, _) = Program::start(&mut command, move |line| {

@@ -79,7 +79,10 @@ impl Refusal {
     pub(super) fn stranger(stranger: Stranger, is_browser: bool) -> Refusal {
         let next_step = "set a token with `regrow serve --token-env`, or serve every user of this machine with --allow-users any";
         let (message, challenge) = match stranger {
-            Stranger::Silent => ("a bearer token is required", "Bearer"),
+            Stranger::Silent => (
+                "a bearer token is required: a client token at /mcp, the operator token for everything else",
+                "Bearer",
+            ),
             Stranger::Wrong => ("this token is not accepted", "Bearer error=\"invalid_token\""),
             Stranger::OtherUser(user) => {
                 return Refusal::forbidden(format!(

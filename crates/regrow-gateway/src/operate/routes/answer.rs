@@ -31,8 +31,8 @@ pub(crate) const PASSWORD_CHALLENGE: &str = "Basic realm=\"Regrow: the operator 
 
 /// To somebody who may not do this. It says how to become the one who may.
 pub(super) fn not_the_operator(principal: Option<Principal>, headers: &HeaderMap) -> Response {
-    let next_step = "needs the operator token: run `regrow status` or another command of `regrow` on the same machine as the same user, or \
-                     send the token that --admin-token-env of `regrow serve` names as a bearer token";
+    let next_step = "needs the operator token: run `regrow status`, `regrow park` and the like on the same machine as the same user, \
+                     or send the token of `regrow serve --admin-token-env` as a bearer token";
     let mut response = match principal {
         // Another token does not help a client that has the right one for what it is.
         Some(Principal::Client(_)) => {
