@@ -73,6 +73,34 @@ async fn an_origin_that_is_not_allowed_is_refused_and_nobody_is_admitted() {
 }
 
 #[tokio::test]
+async fn what_a_page_of_another_origin_has_a_browser_send_is_refused_but_a_link_is_followed() {
+    let world = World::with(|options| {
+        options.sse = true;
+        options.origins = vec!["https://app.example".into()];
+    })
+    .await;
+    let status = async |method: &str, path: &str, site: &str, mode: &str, origin: &str| {
+        let headers = [("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", mode), ("Origin", origin)];
+        let headers: Vec<_> = headers.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        let mut wire = world.wire().await;
+        wire.send(method, path, &headers, &initialize()).await;
+        wire.head().await.status
+    };
+    for site in ["cross-site", "same-site"] {
+        for (mode, origin) in [("no-cors", ""), ("cors", "http://localhost:3000"), ("cors", "")] {
+            for (method, path) in [("GET", "/status"), ("GET", "/sse"), ("POST", "/mcp")] {
+                assert_eq!(status(method, path, site, mode, origin).await, 403, "{site} {mode} {path}");
+            }
+        }
+        assert_eq!(status("POST", "/mcp", site, "navigate", "http://localhost:3000").await, 403, "a form");
+        assert_eq!(status("GET", "/status", site, "navigate", "").await, 200, "a link");
+        assert_eq!(status("POST", "/mcp", site, "cors", "https://app.example").await, 200, "named");
+    }
+    assert_eq!(status("GET", "/status", "none", "navigate", "").await, 200, "typed");
+    assert_eq!(status("GET", "/status", "same-origin", "no-cors", "").await, 200);
+}
+
+#[tokio::test]
 async fn browsers_are_told_of_allowed_origins_only() {
     let world = World::with(|options| {
         options.origins = vec!["https://app.example".into()];

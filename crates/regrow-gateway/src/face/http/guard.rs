@@ -82,19 +82,29 @@ impl Guard {
         }
         let mut origins = request.headers().get_all(ORIGIN).iter();
         let standing = match (origins.next(), origins.next()) {
-            (None, _) => return Ok(None),
+            (None, _) => None,
             (Some(origin), None) => {
-                origin.to_str().map_or(Standing::Foreign, |origin| self.origins.standing(origin))
+                Some(origin.to_str().map_or(Standing::Foreign, |origin| self.origins.standing(origin)))
             }
-            (Some(_), Some(_)) => Standing::Foreign,
+            (Some(_), Some(_)) => Some(Standing::Foreign),
         };
         match standing {
-            Standing::Foreign => {
-                Err(Refusal::forbidden("this origin is not served here; the operator can allow it"))
-            }
-            standing => Ok(Some(standing)),
+            Some(Standing::Allowed) => Ok(standing),
+            None | Some(Standing::Local) if !is_by_another_page(request) => Ok(standing),
+            _ => Err(Refusal::forbidden("this origin is not served here; the operator can allow it")),
         }
     }
+}
+
+/// Whether a page of another origin has its browser send this, also without `Origin`, as for an image. A person who follows a link
+/// from there is not meant.
+fn is_by_another_page(request: &Request) -> bool {
+    let says = |name: &str, values: &[&str]| {
+        let value = request.headers().get(name).and_then(|value| value.to_str().ok());
+        value.is_some_and(|value| values.contains(&value))
+    };
+    let is_link = says("sec-fetch-mode", &["navigate"]) && request.method() == Method::GET;
+    says("sec-fetch-site", &["cross-site", "same-site"]) && !is_link
 }
 
 fn preflight(origin: &HeaderValue, asked: &HeaderMap) -> Response {
