@@ -112,7 +112,7 @@ impl Folder {
     /// Makes it if it is not there.
     fn create(path: &Path) -> io::Result<Folder> {
         match DirBuilder::new().mode(0o700).create(path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Folder::open(path),
         }
     }

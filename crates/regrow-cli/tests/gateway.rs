@@ -50,5 +50,8 @@ mod standard_streams;
 mod surroundings;
 #[path = "gateway/together.rs"]
 mod together;
+#[cfg(target_os = "linux")]
+#[path = "gateway/users.rs"]
+mod users;
 #[path = "gateway/wire.rs"]
 mod wire;
