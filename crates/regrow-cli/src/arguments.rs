@@ -101,9 +101,10 @@ pub(crate) struct Gateway {
     #[arg(long, value_name = "URL", env = "REGROW_URL")]
     pub(crate) url: Option<String>,
 
-    /// Send the value of this variable as the token [default: the variable that a gateway on this machine was given]
-    #[arg(long, value_name = "NAME", env = "REGROW_TOKEN_ENV")]
-    pub(crate) token_env: Option<String>,
+    /// Send the value of this variable as the operator token [default: the token of your own gateway on this machine, or
+    /// REGROW_ADMIN_TOKEN]
+    #[arg(long, value_name = "NAME", env = "REGROW_ADMIN_TOKEN_ENV")]
+    pub(crate) admin_token_env: Option<String>,
 
     /// Trust the certificates in this file (PEM), in addition to the system's
     #[arg(long, value_name = "FILE", env = "REGROW_CA_FILE")]
@@ -250,9 +251,19 @@ pub(crate) struct HttpFace {
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT, env = "REGROW_PORT")]
     pub(crate) port: u16,
 
-    /// Clients must send the value of this variable as their bearer token (repeatable). Clients with different tokens share no session
+    /// Clients must send the value of this variable as their bearer token (repeatable). Clients with different tokens share no session. A
+    /// client token opens /mcp only: no status, logs or commands
     #[arg(long = "token-env", value_name = "NAME", env = "REGROW_TOKEN_ENV", value_delimiter = ',')]
     pub(crate) token_envs: Vec<String>,
+
+    /// Accept the value of this variable as the operator token: for commands, and if clients have tokens also for status, metrics and
+    /// logs. `regrow status` and the like do not need it on the same machine as the same user
+    #[arg(long, value_name = "NAME", env = "REGROW_ADMIN_TOKEN_ENV")]
+    pub(crate) admin_token_env: Option<String>,
+
+    /// Which users of this machine may connect without a token
+    #[arg(long, value_enum, default_value_t = Users::Own, env = "REGROW_ALLOW_USERS")]
+    pub(crate) allow_users: Users,
 
     /// A host name that clients may use, such as mcp.example (repeatable)
     #[arg(long = "allow-host", value_name = "NAME[:PORT]", env = "REGROW_ALLOW_HOST", value_delimiter = ',')]
@@ -447,6 +458,14 @@ pub(crate) struct Remote {
     /// How long a response may pause
     #[arg(long, value_name = "TIME", default_value = "none", value_parser = units::limit, env = "REGROW_STREAM_TIMEOUT")]
     pub(crate) stream_timeout: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Users {
+    /// The user who runs the gateway, and root
+    Own,
+    /// All users
+    Any,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,22 +1,27 @@
 //! The gateways that run on this machine for this user: each keeps a file in the user's runtime folder while it runs, so that
-//! `regrow status` and the like find it.
+//! `regrow status` and the like find it, with the token that opens it for its operator.
 //!
 //! A gateway holds a lock on its file. The system releases it however the gateway ends, so a file without a lock is stale.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fmt;
+use std::fs::{DirBuilder, File};
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rustix::fs::{FlockOperation, flock};
+use regrow::random_id;
+use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
 /// More are not looked at.
 const MAX_FILES: usize = 256;
 /// No file of ours is longer.
 const LONGEST: u64 = 16 << 10;
+/// Of the names of our files.
+const ENDING: &str = ".json";
 
 /// A gateway that runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,15 +30,37 @@ pub(crate) struct Running {
     /// Its address, without a path.
     pub(crate) url: String,
     pub(crate) pid: u32,
-    /// The variables that its tokens come from. Only names: tokens are not written down.
-    pub(crate) token_envs: Vec<String>,
+    /// What the commands of its operator need. It is generated for this one process.
+    pub(crate) operator_token: OperatorToken,
     /// The files that it was configured by.
     pub(crate) config_files: Vec<String>,
 }
 
+/// A token that opens a gateway for its operator. It is written into a file that only its user can read, and nowhere else.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct OperatorToken(String);
+
+impl OperatorToken {
+    pub(crate) fn generate() -> io::Result<OperatorToken> {
+        random_id().map(OperatorToken).ok_or_else(|| io::Error::other("the system has no random numbers"))
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for OperatorToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
 /// The file of this process. It goes with this.
 pub(crate) struct Announced {
-    path: PathBuf,
+    folder: Folder,
+    name: String,
     /// Holds the lock.
     _file: File,
 }
@@ -41,19 +68,19 @@ pub(crate) struct Announced {
 impl Drop for Announced {
     fn drop(&mut self) {
         // Any process that finds it without a lock removes it, too.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = self.folder.remove(&self.name);
     }
 }
 
 /// Writes the file of this process into the user's runtime folder.
 pub(crate) fn announce(running: &Running) -> io::Result<Announced> {
-    let folder = folder().ok_or_else(|| io::Error::other("there is no folder for it"))?;
-    announce_in(&safe(&folder)?, running)
+    let path = folder().ok_or_else(|| io::Error::other("there is no folder for it"))?;
+    announce_in(Folder::create(&path)?, running)
 }
 
 /// The gateways that run now, oldest first. Files that others left behind are removed.
 pub(crate) fn find() -> Vec<Running> {
-    let folder = folder().map(|folder| check(&folder).map(|()| folder));
+    let folder = folder().map(|path| Folder::open(&path));
     folder.and_then(Result::ok).map(|folder| find_in(&folder)).unwrap_or_default()
 }
 
@@ -77,68 +104,93 @@ fn folder() -> Option<PathBuf> {
     }
 }
 
-/// The folder, made if it is not there.
-fn safe(folder: &Path) -> io::Result<PathBuf> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
+/// The user's runtime folder, which only that user can reach. It is held open, and files are named relative to it, so that nobody can put
+/// another folder or a link in its place once it was checked.
+struct Folder(OwnedFd);
+
+impl Folder {
+    /// Makes it if it is not there.
+    fn create(path: &Path) -> io::Result<Folder> {
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Folder::open(path),
+        }
     }
-    check(folder)?;
-    Ok(folder.to_owned())
+
+    fn open(path: &Path) -> io::Result<Folder> {
+        let folder = fs::open(path, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let found = fs::fstat(&folder)?;
+        let is_shared = Mode::from_raw_mode(found.st_mode).intersects(Mode::RWXG | Mode::RWXO);
+        if is_shared || found.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other(format!("other users can reach {path:?}")));
+        }
+        Ok(Folder(folder))
+    }
+
+    /// A file that was not there.
+    fn create_file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(fs::openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?.into())
+    }
+
+    fn open_file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(fs::openat(&self.0, name, flags, Mode::empty())?.into())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(fs::renameat(&self.0, from, &self.0, to)?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// In the order of their names.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::Dir::read_from(&self.0).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+        let mut names: Vec<String> = names.take(MAX_FILES).collect();
+        names.sort();
+        names
+    }
 }
 
-/// Nobody else may have made the folder, or may write into it.
-fn check(folder: &Path) -> io::Result<()> {
-    let found = std::fs::symlink_metadata(folder)?;
-    let is_ours =
-        found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
-    if is_ours { Ok(()) } else { Err(io::Error::other(format!("other users can write to {folder:?}"))) }
-}
-
-fn announce_in(folder: &Path, running: &Running) -> io::Result<Announced> {
+fn announce_in(folder: Folder, running: &Running) -> io::Result<Announced> {
     let born = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     // The order of names is the order of starts.
-    let name = format!("{:020}-{}", born.as_nanos(), running.pid);
-    let draft = folder.join(format!(".{name}"));
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    let path = folder.join(format!("{name}.json"));
+    let name = format!("{:020}-{}{ENDING}", born.as_nanos(), running.pid);
+    let draft = format!(".{name}.draft");
+    let file = folder.create_file(&draft)?;
     let written = flock(&file, FlockOperation::NonBlockingLockExclusive)
         .map_err(io::Error::from)
         .and_then(|()| Ok(serde_json::to_writer(&file, running)?))
         // It appears whole, and locked.
-        .and_then(|()| std::fs::rename(&draft, &path));
+        .and_then(|()| folder.rename(&draft, &name));
     match written {
-        Ok(()) => Ok(Announced { path, _file: file }),
+        Ok(()) => Ok(Announced { folder, name, _file: file }),
         Err(error) => {
-            let _ = std::fs::remove_file(&draft); // What is told is why it was not written.
+            let _ = folder.remove(&draft); // What is told is why it was not written.
             Err(error)
         }
     }
 }
 
-fn find_in(folder: &Path) -> Vec<Running> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).take(MAX_FILES).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    paths.sort();
-    paths.iter().filter_map(|path| read(path)).collect()
+fn find_in(folder: &Folder) -> Vec<Running> {
+    let names = folder.names();
+    names.iter().filter(|name| name.ends_with(ENDING)).filter_map(|name| read(folder, name)).collect()
 }
 
-fn read(path: &Path) -> Option<Running> {
-    let file = OpenOptions::new().read(true).custom_flags(libc_nofollow()).open(path).ok()?;
+fn read(folder: &Folder, name: &str) -> Option<Running> {
+    let file = folder.open_file(name).ok()?;
     if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
         // Nobody holds it: its gateway was killed.
-        let _ = std::fs::remove_file(path);
+        let _ = folder.remove(name);
         return None;
     }
     let mut text = String::new();
     file.take(LONGEST).read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
-}
-
-/// A link in the folder is none of ours.
-fn libc_nofollow() -> i32 {
-    rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()
 }
 
 #[cfg(test)]
@@ -150,43 +202,58 @@ mod tests {
         Running {
             url: format!("http://127.0.0.1:{port}"),
             pid: u32::from(port),
-            token_envs: vec!["TOKEN".into()],
+            operator_token: OperatorToken("s3cr3t".into()),
             config_files: vec![".mcp.json".into()],
         }
     }
 
     #[test]
     fn who_runs_is_found_and_who_was_killed_is_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = safe(&folder.path().join("regrow")).unwrap();
-        assert_eq!(find_in(&folder), []);
-        let one = announce_in(&folder, &running(1)).unwrap();
-        let two = announce_in(&folder, &running(2)).unwrap();
-        assert_eq!(find_in(&folder), [running(1), running(2)]);
-        assert_eq!(std::fs::metadata(&one.path).unwrap().permissions().mode() & 0o777, 0o600);
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("regrow");
+        let folder = || Folder::create(&path).unwrap();
+        assert_eq!(find_in(&folder()), []);
+        let one = announce_in(folder(), &running(1)).unwrap();
+        let two = announce_in(folder(), &running(2)).unwrap();
+        assert_eq!(find_in(&folder()), [running(1), running(2)]);
+        let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(path.join(&one.name)), mode(path.clone())), (0o600, 0o700));
+        assert!(!format!("{:?}", running(1)).contains("s3cr3t"));
 
         drop(one);
-        assert_eq!(find_in(&folder), [running(2)]);
+        assert_eq!(find_in(&folder()), [running(2)]);
         // Killed: the lock is gone, the file is not.
-        let path = two.path.clone();
-        std::fs::copy(&path, folder.join("stale.json")).unwrap();
+        let left = path.join(&two.name);
+        std::fs::copy(&left, path.join("copy")).unwrap();
         drop(two);
-        std::fs::rename(folder.join("stale.json"), &path).unwrap();
-        assert_eq!(find_in(&folder), []);
-        assert!(!path.exists(), "a stale file is removed");
+        assert!(!left.exists());
+        std::fs::rename(path.join("copy"), &left).unwrap();
+        assert_eq!(find_in(&folder()), []);
+        assert!(!left.exists(), "a stale file is removed");
     }
 
     #[test]
-    fn a_folder_that_others_can_reach_is_not_used() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = folder.path().join("open");
+    fn a_folder_that_others_can_reach_is_not_used_and_no_link_is_followed() {
+        let temporary = tempfile::tempdir().unwrap();
+        let open = temporary.path().join("open");
         std::fs::create_dir(&open).unwrap();
-        std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
-        assert!(safe(&open).is_err());
-        let link = folder.path().join("link");
-        let own = safe(&folder.path().join("own")).unwrap();
-        std::os::unix::fs::symlink(own, &link).unwrap();
-        assert!(safe(&link).is_err());
+        for mode in [0o777, 0o750, 0o701] {
+            std::fs::set_permissions(&open, PermissionsExt::from_mode(mode)).unwrap();
+            assert!(Folder::create(&open).is_err(), "{mode:o}");
+        }
+        let (own, link) = (temporary.path().join("own"), temporary.path().join("link"));
+        let folder = Folder::create(&own).unwrap();
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        assert!(Folder::create(&link).is_err() && Folder::open(&link).is_err());
+        std::fs::write(temporary.path().join("elsewhere"), "{}").unwrap();
+        std::os::unix::fs::symlink("../elsewhere", own.join("1.json")).unwrap();
+        assert_eq!(find_in(&folder), []);
+        assert!(folder.open_file("1.json").is_err() && folder.create_file("1.json").is_err());
+        // A folder that is put in its place gets nothing.
+        std::fs::rename(&own, temporary.path().join("moved")).unwrap();
+        std::fs::create_dir(&own).unwrap();
+        let _announced = announce_in(folder, &running(1)).unwrap();
+        assert_eq!(std::fs::read_dir(&own).unwrap().count(), 0);
     }
 
     #[test]

@@ -33,6 +33,8 @@ mod refusals;
 mod reloading;
 #[path = "gateway/resting.rs"]
 mod resting;
+#[path = "gateway/roles.rs"]
+mod roles;
 #[path = "gateway/secrets.rs"]
 mod secrets;
 #[path = "gateway/sessions.rs"]
@@ -48,5 +50,8 @@ mod standard_streams;
 mod surroundings;
 #[path = "gateway/together.rs"]
 mod together;
+#[cfg(target_os = "linux")]
+#[path = "gateway/users.rs"]
+mod users;
 #[path = "gateway/wire.rs"]
 mod wire;

@@ -19,7 +19,7 @@ fn regrow(arguments: &[&str]) -> Command {
     let mut command = Command::new(REGROW);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // A proxy of the machine has no part in this.
-    for name in ["REGROW_URL", "REGROW_TOKEN_ENV", "REGROW_CA_FILE"] {
+    for name in ["REGROW_URL", "REGROW_ADMIN_TOKEN_ENV", "REGROW_ADMIN_TOKEN", "REGROW_CA_FILE"] {
         command.env_remove(name);
     }
     command.env("XDG_RUNTIME_DIR", "/nowhere"); // Gateways of others are not ours.
@@ -176,23 +176,25 @@ fn a_gateway_behind_tls_opens_to_who_has_the_token_and_trusts_it() {
             .env("WRONG", "s3cr3t-other");
         done(&mut command)
     };
-    let (code, table, said) = trusting(&["status", "--token-env", "TOKEN"]);
+    let (code, table, said) = trusting(&["status", "--admin-token-env", "TOKEN"]);
     assert_eq!(code, 0, "{said}");
     assert!(table.contains("files"), "{table}");
 
-    let (code, _, said) = trusting(&["status", "--token-env", "TOKEN,OTHER"]);
+    let mut usual = regrow(&["status", "--url", &url, "--ca-file"]);
+    let (code, _, said) = done(usual.arg(&certificate).env("REGROW_ADMIN_TOKEN", TOKEN));
     assert_eq!(code, 0, "{said}");
 
     let (code, _, said) = trusting(&["status"]);
     assert_eq!(code, 2);
-    assert!(said.contains("requires a token; name the variable that holds it with --token-env"), "{said}");
-    let (code, _, said) = trusting(&["drain", "files", "--token-env", "WRONG"]);
+    assert!(said.contains("needs the operator token: run the command on the same machine"), "{said}");
+    assert!(said.contains("or set REGROW_ADMIN_TOKEN"), "{said}");
+    let (code, _, said) = trusting(&["drain", "files", "--admin-token-env", "WRONG"]);
     assert_eq!(code, 2);
-    assert!(said.contains("refused the token") && !said.contains("s3cr3t"), "{said}");
+    assert!(said.contains("refused the operator token") && !said.contains("s3cr3t"), "{said}");
     assert!(gateway.orders().is_empty());
 
     let (code, _, said) =
-        done(regrow(&["status", "--url", &url, "--token-env", "TOKEN"]).env("TOKEN", TOKEN));
+        done(regrow(&["status", "--url", &url, "--admin-token-env", "TOKEN"]).env("TOKEN", TOKEN));
     assert_eq!(code, 2, "it is not trusted by itself");
     assert!(said.contains("no gateway can be reached") && !said.contains("s3cr3t"), "{said}");
 }
@@ -202,7 +204,7 @@ fn what_makes_no_sense_is_a_failure_of_usage() {
     for arguments in [
         &["status", "--url", "ftp://127.0.0.1"][..],
         &["status", "--url", "http://user:s3cr3t@127.0.0.1"],
-        &["status", "--token-env", "REGROW_NO_SUCH_VARIABLE"],
+        &["status", "--admin-token-env", "REGROW_NO_SUCH_VARIABLE"],
         &["log-level", "loud"],
         &["drain"],
     ] {

@@ -6,9 +6,38 @@ use std::sync::Arc;
 use regrow::transport::http::MirroredArguments;
 use regrow::{Inbox, Upstream};
 
-/// Whose clients may share a session with a server: all who know the same token.
+/// Who makes a request. It is decided once for each request, from its token and the user at the other end of its connection, and
+/// passed on as this plain value. Clients of different principals never share a client session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Principal(pub u32);
+pub enum Principal {
+    /// The user who runs the gateway, or root: over stdio, or over loopback where no client token is configured.
+    #[default]
+    LocalUser,
+    /// A client that the operator lets in without a token (`--insecure`, `--allow-users any`).
+    Anonymous,
+    /// A client with the client token at this index.
+    Client(u32),
+    /// The operator: sees everything and gives commands, and is no MCP client.
+    Operator,
+}
+
+impl Principal {
+    /// Whether it may see the status, the metrics and the logs.
+    pub fn may_read(self) -> bool {
+        matches!(self, Principal::LocalUser | Principal::Operator)
+    }
+
+    /// Whether it may change something.
+    pub fn may_command(self) -> bool {
+        self == Principal::Operator
+    }
+
+    /// Whether its clients share the session that keeps a server's catalog, so that the server need not run once more for them. All clients
+    /// without a token do, or those with the first one: a gateway has either kind.
+    pub(crate) fn shares_catalog_session(self) -> bool {
+        !matches!(self, Principal::Client(1..))
+    }
+}
 
 /// Which servers a client talks to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,8 @@ pub use report::{
     CallReport, CatalogReport, FaultReport, GatewayReport, ListReport, OddityReport, Overview, ServerInfo,
     ServerReport, ServerState, Spread,
 };
-pub use routes::{Authorized, routes};
+pub use routes::routes;
+pub(crate) use routes::{PASSWORD_CHALLENGE, is_browser};
 
 /// Where the gateway listens unless told otherwise.
 pub const DEFAULT_PORT: u16 = 8732;

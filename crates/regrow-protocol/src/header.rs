@@ -26,6 +26,12 @@ pub const JSON: &str = "application/json";
 /// The media type of a stream of messages.
 pub const EVENT_STREAM: &str = "text/event-stream";
 
+/// Whether this `Content-Type` says [`JSON`], whatever its parameters. A web page of another origin cannot send that without
+/// asking first.
+pub fn is_json(content_type: &str) -> bool {
+    content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)
+}
+
 /// The value of [`NAME`] for this message, if it has one: the tool, the prompt or the resource.
 pub fn name(message: &Frame) -> Option<Cow<'_, str>> {
     match message.method()? {

@@ -23,11 +23,15 @@ use regrow_chaos::fetch::{Request, Response, fetch};
 const LONGEST: Duration = Duration::from_secs(60);
 /// How long calls may go on after SIGTERM.
 const DRAIN: &str = "3s";
+/// The variable with the token for commands.
+const OPERATOR_TOKEN: &str = "TORTURE_OPERATOR_TOKEN";
 
 /// A gateway that listens.
 pub(crate) struct Gateway {
     pub(crate) program: Program,
     address: SocketAddr,
+    /// What opens it for commands, as a header.
+    operator: String,
 }
 
 impl Gateway {
@@ -37,7 +41,8 @@ impl Gateway {
         let file = folder.join("servers.json");
         fs::write(&file, config.to_string())?;
         let mut command = clean(program);
-        command.args(["serve", "--port", "0", "--no-cache", "--drain-timeout", DRAIN]).arg(file);
+        command.args(["serve", "--port", "0", "--no-cache", "--drain-timeout", DRAIN]);
+        command.args(["--admin-token-env", OPERATOR_TOKEN]).env(OPERATOR_TOKEN, mark).arg(file);
         command.env(MARK, mark).env("NO_PROXY", "*").stdin(Stdio::null()).stdout(Stdio::null());
         let (found, address) = sync_channel(1);
         let (program, _) = Program::start(&mut command, move |line| {
@@ -46,7 +51,7 @@ impl Gateway {
             }
         })?;
         match address.recv_timeout(LONGEST) {
-            Ok(address) => Ok(Gateway { program, address }),
+            Ok(address) => Ok(Gateway { program, address, operator: format!("Bearer {mark}") }),
             Err(_) => {
                 let said = program.log().join("\n");
                 Err(io::Error::other(format!("`regrow serve` does not listen:\n{said}")))
@@ -180,7 +185,8 @@ impl Face for Guest {
 
     fn restart(&self) {
         let path = format!("/admin/servers/{}/reconnect", self.server);
-        let order = Request { method: "POST", path: &path, headers: &[], body: "" };
+        let headers = [("Authorization", &*self.gateway.operator)];
+        let order = Request { method: "POST", path: &path, headers: &headers, body: "{}" };
         // What comes of it is seen: another process must follow.
         let _ = fetch(self.gateway.address, &order, LONGEST);
     }

@@ -12,8 +12,10 @@ pub(super) enum Failure {
     Unreachable { url: String, reason: String },
     /// Something answers, but not as a gateway does.
     NotAGateway { url: String },
-    /// It wants a token, or another.
+    /// It needs the operator token, or another one.
     Unauthorized { url: String, with_token: bool },
+    /// It does not serve us, and says why.
+    Forbidden { url: String, why: String },
     /// It says no, and why.
     Refused(String),
     /// What was found cannot be printed.
@@ -50,15 +52,18 @@ impl fmt::Display for Failure {
             Failure::Unauthorized { url, with_token: false } => {
                 write!(
                     f,
-                    "the gateway at {url} requires a token; name the variable that holds it with --token-env"
+                    "the gateway at {url} needs the operator token: run the command on the same machine as the same user, or set \
+                     REGROW_ADMIN_TOKEN to the token that `regrow serve --admin-token-env` was given"
                 )
             }
             Failure::Unauthorized { url, with_token: true } => {
                 write!(
                     f,
-                    "the gateway at {url} refused the token; is it the one that `regrow serve` was given?"
+                    "the gateway at {url} refused the operator token; is it the one that `regrow serve --admin-token-env` was \
+                     given? A client token is not enough"
                 )
             }
+            Failure::Forbidden { url, why } => write!(f, "the gateway at {url} refused this: {why}"),
             Failure::Output(error) => write!(f, "cannot print: {error}"),
         }
     }

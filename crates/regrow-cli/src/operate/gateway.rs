@@ -6,16 +6,18 @@ use std::time::Duration;
 
 use regrow::transport::http::client_tls;
 use regrow_protocol::text::escape;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, InvalidHeaderValue};
 use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::place::{self, Place};
+use super::place::{self, Place, is_loopback};
 use crate::arguments;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// Holds the operator token of a gateway elsewhere, if no other variable is named.
+const DEFAULT_VARIABLE: &str = "REGROW_ADMIN_TOKEN";
 /// No gateway says more.
 const LONGEST_ANSWER: usize = 64 << 20;
 
@@ -27,8 +29,14 @@ pub(super) struct Gateway {
 
 impl Gateway {
     pub(super) fn new(options: &arguments::Gateway) -> Result<Gateway, Failure> {
-        let Place { url, token_env } = place::of(options)?;
-        let token = token_env.as_deref().map(token).transpose()?;
+        let Place { url, token } = place::of(options)?;
+        let is_set = || std::env::var_os(DEFAULT_VARIABLE).is_some_and(|value| !value.is_empty());
+        let token = match (&options.admin_token_env, token) {
+            (Some(variable), _) => Some(from_variable(variable)?),
+            (None, Some(token)) => bearer(token.reveal()).ok(),
+            (None, None) if is_set() => Some(from_variable(DEFAULT_VARIABLE)?),
+            (None, None) => None,
+        };
         let mut builder = Client::builder()
             .user_agent(concat!("regrow/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
@@ -63,8 +71,9 @@ impl Gateway {
         let mut url = self.url.clone();
         // Names are encoded here, whatever is in them.
         url.path_segments_mut().expect("checked when it was read").pop_if_empty().extend(path);
-        let mut request = self.client.request(method, url).header("accept", "application/json");
-        if let Some(body) = body {
+        let mut request = self.client.request(method.clone(), url).header("accept", "application/json");
+        if method == Method::POST {
+            let body = body.unwrap_or_else(|| json!({}));
             request = request.header("content-type", "application/json").body(body.to_string());
         }
         let unreachable =
@@ -82,11 +91,16 @@ impl Gateway {
 
     fn read(&self, response: &Response, answer: &[u8]) -> Result<Value, Failure> {
         let code = response.status();
-        if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&code) {
+        if code == StatusCode::UNAUTHORIZED {
             return Err(Failure::Unauthorized { url: self.shown(), with_token: self.with_token });
         }
         let value: Option<Value> = serde_json::from_slice(answer).ok();
-        let error = value.as_ref().and_then(|value| value["error"].as_str());
+        let error = value.as_ref().map(|value| &value["error"]);
+        let error = error.and_then(|error| error.as_str().or_else(|| error["message"].as_str()));
+        if code == StatusCode::FORBIDDEN {
+            let why = error.map_or_else(|| "no reason given".to_owned(), escape);
+            return Err(Failure::Forbidden { url: self.shown(), why });
+        }
         match (code.is_success(), value.as_ref(), error) {
             (true, Some(value), _) => Ok(value.clone()),
             (false, _, Some(error)) => Err(Failure::Refused(escape(error))),
@@ -95,22 +109,16 @@ impl Gateway {
     }
 }
 
-/// A gateway may know several tokens, and the variable that names theirs is the same: the first is ours.
-fn token(variables: &str) -> Result<HeaderValue, Failure> {
-    let variable = variables.split(',').next().unwrap_or_default();
-    let wrong = |why: &str| Failure::Usage(format!("--token-env: {} {why}", escape(variable)));
+fn from_variable(variable: &str) -> Result<HeaderValue, Failure> {
+    let wrong = |why: &str| Failure::Usage(format!("the operator token: {} {why}", escape(variable)));
     let token = std::env::var(variable).map_err(|_| wrong("is not set, or not text"))?;
-    let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
-        .map_err(|_| wrong("has characters that are not valid in a header"))?;
-    value.set_sensitive(true);
-    Ok(value)
+    bearer(token.trim()).map_err(|_| wrong("has characters that are not valid in a header"))
 }
 
-fn is_loopback(url: &Url) -> bool {
-    url.host_str().is_some_and(|host| {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
-    })
+fn bearer(token: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}"))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// A system without any roots is no reason to refuse plain HTTP, so they are read for https only.

@@ -5,36 +5,47 @@ use reqwest::Url;
 
 use super::failure::Failure;
 use crate::arguments::{self, DEFAULT_URL};
-use crate::running::{self, Running};
+use crate::running::{self, OperatorToken, Running};
 
-/// Where a gateway is, and which variable holds its token.
+/// Where a gateway is, and its operator token if it is our own on this machine.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) url: Url,
-    pub(super) token_env: Option<String>,
+    pub(super) token: Option<OperatorToken>,
 }
 
 pub(super) fn of(options: &arguments::Gateway) -> Result<Place, Failure> {
+    let running = running::find();
     match &options.url {
-        Some(url) => Ok(Place { url: address(url)?, token_env: options.token_env.clone() }),
-        None => {
-            among(&running::find(), options.token_env.as_deref(), |name| std::env::var_os(name).is_some())
-        }
+        Some(url) => Ok(at(address(url)?, &running)),
+        None => among(&running),
     }
 }
 
-fn among(
-    running: &[Running],
-    token_env: Option<&str>,
-    is_set: impl Fn(&str) -> bool,
-) -> Result<Place, Failure> {
+/// A token is sent only to the gateway that wrote it down. Another user may listen on the same port of another loopback address, and
+/// `localhost` may mean that one; so over plain HTTP the address that the gateway wrote down replaces it.
+fn at(url: Url, running: &[Running]) -> Place {
+    for Running { url: own, operator_token, .. } in running {
+        let Ok(own) = address(own) else { continue };
+        let token = Some(operator_token.clone());
+        if own.origin() == url.origin() {
+            return Place { url, token };
+        }
+        let is_localhost = url.host_str() == Some("localhost") && is_loopback(&own);
+        let is_same_port = own.port_or_known_default() == url.port_or_known_default();
+        if is_localhost && is_same_port && own.scheme() == url.scheme() {
+            let url = if url.scheme() == "http" { own } else { url };
+            return Place { url, token };
+        }
+    }
+    Place { url, token: None }
+}
+
+fn among(running: &[Running]) -> Result<Place, Failure> {
     match running {
         // It may run for another user, or in a container.
-        [] => Ok(Place { url: address(DEFAULT_URL)?, token_env: token_env.map(str::to_owned) }),
-        [only] => {
-            let its_own = || only.token_envs.iter().find(|name| is_set(name)).map(String::as_str);
-            Ok(Place { url: address(&only.url)?, token_env: token_env.or_else(its_own).map(str::to_owned) })
-        }
+        [] => Ok(Place { url: address(DEFAULT_URL)?, token: None }),
+        [only] => Ok(Place { url: address(&only.url)?, token: Some(only.operator_token.clone()) }),
         several => {
             let lines: String = several.iter().map(line).collect();
             let text = format!("several gateways run on this machine; choose one with --url:\n{lines}");
@@ -50,6 +61,13 @@ fn line(running: &Running) -> String {
     format!("  --url {}  (process {pid}{})\n", escape(url), escape(&files))
 }
 
+pub(super) fn is_loopback(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+    })
+}
+
 /// As people write it: with the path that `regrow serve` printed, or without a scheme.
 fn address(text: &str) -> Result<Url, Failure> {
     let wrong = |why: &str| Failure::Usage(format!("--url: {why}; it looks like {DEFAULT_URL}"));
@@ -62,7 +80,7 @@ fn address(text: &str) -> Result<Url, Failure> {
     let mut url = Url::parse(&whole).map_err(|error| wrong(&error.to_string()))?;
     match (url.scheme(), url.username(), url.password()) {
         ("http" | "https", "", None) => {}
-        ("http" | "https", ..) => return Err(wrong("it must not contain a secret; use --token-env")),
+        ("http" | "https", ..) => return Err(wrong("it must not contain a secret; use --admin-token-env")),
         _ => return Err(wrong("it is neither http nor https")),
     }
     url.set_query(None);
@@ -90,11 +108,11 @@ fn root(path: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn running(port: u16, token_envs: &[&str]) -> Running {
+    fn running(port: u16) -> Running {
         Running {
             url: format!("http://127.0.0.1:{port}"),
             pid: 7,
-            token_envs: token_envs.iter().map(|name| (*name).to_owned()).collect(),
+            operator_token: serde_json::from_value(port.to_string().into()).unwrap(),
             config_files: vec!["/x/.mcp.json".into()],
         }
     }
@@ -127,17 +145,35 @@ mod tests {
 
     #[test]
     fn the_one_that_runs_is_meant_and_of_several_one_must_be_named() {
-        let set = |name: &str| name == "B";
-        let none = among(&[], None, set).unwrap();
-        assert_eq!((none.url.as_str(), none.token_env), ("http://127.0.0.1:8732/", None));
-        let one = among(&[running(1, &["A", "B"])], None, set).unwrap();
-        assert_eq!((one.url.as_str(), one.token_env.as_deref()), ("http://127.0.0.1:1/", Some("B")));
-        let named = among(&[running(1, &["B"])], Some("C"), set).unwrap();
-        assert_eq!(named.token_env.as_deref(), Some("C"));
-        let several = among(&[running(1, &[]), running(2, &[])], None, set).unwrap_err().to_string();
+        let none = among(&[]).unwrap();
+        assert_eq!((none.url.as_str(), none.token), ("http://127.0.0.1:8732/", None));
+        let one = among(&[running(1)]).unwrap();
+        assert_eq!((one.url.as_str(), one.token.unwrap().reveal()), ("http://127.0.0.1:1/", "1"));
+        let several = among(&[running(1), running(2)]).unwrap_err().to_string();
         let expected = "several gateways run on this machine; choose one with --url:\n  \
                         --url http://127.0.0.1:1  (process 7, /x/.mcp.json)\n  \
                         --url http://127.0.0.1:2  (process 7, /x/.mcp.json)";
         assert_eq!(several, expected);
+    }
+
+    #[test]
+    fn a_token_goes_only_to_the_gateway_that_it_belongs_to() {
+        let of = |url: &str| {
+            let place = at(address(url).unwrap(), &[running(1), running(2)]);
+            (place.url.to_string(), place.token.map(|token| token.reveal().to_owned()))
+        };
+        assert_eq!(of("http://127.0.0.1:2/mcp"), ("http://127.0.0.1:2/".into(), Some("2".into())));
+        // Somebody else may have the same port on ::1.
+        assert_eq!(of("localhost:1"), ("http://127.0.0.1:1/".into(), Some("1".into())));
+        let others = [
+            "http://[::1]:1/",
+            "http://127.0.0.2:1/",
+            "http://localhost:3/",
+            "https://localhost:1/",
+            "http://h:1/",
+        ];
+        for other in others {
+            assert_eq!(of(other), (other.into(), None));
+        }
     }
 }

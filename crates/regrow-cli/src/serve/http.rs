@@ -7,23 +7,30 @@ use std::sync::Arc;
 use regrow::core::Manner;
 use regrow_gateway::Gateway;
 use regrow_gateway::config::Secret;
-use regrow_gateway::face::http::{self, Bound, Limits, Options, Tls};
+use regrow_gateway::face::http::{self, AllowUsers, Bound, Limits, Options, Tls};
 use regrow_gateway::operate;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::{Overseer, style};
 use crate::DONE;
-use crate::arguments::Serve;
-use crate::running::{self, Announced, Running};
+use crate::arguments::{Serve, Users};
+use crate::running::{self, Announced, OperatorToken, Running};
 
-/// Listens, or says what is wrong and what to do about it.
-pub(super) async fn bind(options: &Serve) -> Result<Bound, String> {
+/// Listens, or says what is wrong and what to do about it. Besides the token of `--admin-token-env`, the gateway accepts one that it
+/// generates for the commands of its user on this machine. So the former, which may live long, is never written down.
+pub(super) async fn bind(options: &Serve) -> Result<(Bound, OperatorToken), String> {
     let face = &options.http;
-    let tokens = face.token_envs.iter().map(|name| match std::env::var(name) {
+    let secret = |option: &str, name: &String| match std::env::var(name) {
         Ok(token) if !token.is_empty() => Ok(Secret::new(&token)),
-        _ => Err(format!("--token-env {name}: the variable is not set or empty; set it to a secret")),
-    });
+        _ => Err(format!("{option} {name}: the variable is not set or empty; set it to a secret")),
+    };
+    let tokens = face.token_envs.iter().map(|name| secret("--token-env", name));
+    let generated = OperatorToken::generate().map_err(|error| format!("no operator token: {error}"))?;
+    let mut operator_tokens = vec![Secret::new(generated.reveal())];
+    if let Some(name) = &face.admin_token_env {
+        operator_tokens.push(secret("--admin-token-env", name)?);
+    }
     let usual = Limits::default();
     let limits = Limits {
         connections: usual.connections.min(files_for_clients()),
@@ -36,6 +43,11 @@ pub(super) async fn bind(options: &Serve) -> Result<Bound, String> {
     let options = Options {
         addresses: vec![SocketAddr::new(face.host, face.port)],
         tokens: tokens.collect::<Result<_, _>>()?,
+        operator_tokens,
+        allow_users: match face.allow_users {
+            Users::Own => AllowUsers::Own,
+            Users::Any => AllowUsers::Any,
+        },
         insecure: face.insecure,
         hosts: face.hosts.clone(),
         origins: face.origins.clone(),
@@ -48,7 +60,8 @@ pub(super) async fn bind(options: &Serve) -> Result<Bound, String> {
         style: style(options),
         limits,
     };
-    http::bind(options).await.map_err(|error| error.to_string())
+    let bound = http::bind(options).await.map_err(|error| error.to_string())?;
+    Ok((bound, generated))
 }
 
 /// Half of the files that we may have open: servers need theirs, also while more clients come than we can take.
@@ -59,13 +72,13 @@ fn files_for_clients() -> usize {
 
 pub(super) async fn serve(
     options: &Serve,
-    bound: Bound,
+    (bound, operator_token): (Bound, OperatorToken),
     gateway: Gateway,
     mut overseer: Overseer,
     config_files: Vec<String>,
 ) -> io::Result<u8> {
     // Before anybody reads where we are: who reads it may ask at once.
-    let announced = announce(options, &bound, config_files);
+    let announced = announce(options, &bound, operator_token, config_files);
     for address in bound.addresses() {
         let scheme = scheme(options);
         tracing::info!("serving at {scheme}://{address}/mcp");
@@ -105,14 +118,25 @@ fn scheme(options: &Serve) -> &'static str {
     if options.http.tls_cert.is_some() { "https" } else { "http" }
 }
 
-/// Lets `regrow status` find us. We serve without that, too.
-fn announce(options: &Serve, bound: &Bound, config_files: Vec<String>) -> Option<Announced> {
+/// Lets the operator's commands find us, and gives them our token. We serve without that, too.
+fn announce(
+    options: &Serve,
+    bound: &Bound,
+    operator_token: OperatorToken,
+    config_files: Vec<String>,
+) -> Option<Announced> {
     let running = Running {
         url: running::url(scheme(options), *bound.addresses().first()?),
         pid: std::process::id(),
-        token_envs: options.http.token_envs.clone(),
+        operator_token,
         config_files,
     };
-    let announced = running::announce(&running);
-    announced.inspect_err(|error| tracing::debug!("`regrow status` needs --url: {error}")).ok()
+    let say = |error: &io::Error| {
+        let then = match options.http.admin_token_env {
+            Some(_) => "they need --url and the operator token",
+            None => "restart with --admin-token-env to use them",
+        };
+        tracing::warn!("`regrow status` and the like cannot find this gateway ({error}); {then}");
+    };
+    running::announce(&running).inspect_err(say).ok()
 }

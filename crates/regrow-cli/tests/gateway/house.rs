@@ -158,6 +158,15 @@ impl Place {
         command
     }
 
+    /// The operator token that this gateway has written down for its user's commands, as a header.
+    pub fn operator(&self, house: &House) -> String {
+        let files =
+            fs::read_dir(self.path("regrow")).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
+        let mut running = files.map(|text| serde_json::from_slice::<Value>(&text).unwrap());
+        let ours = running.find(|running| running["pid"] == house.pid()).expect("its file is there");
+        format!("Bearer {}", ours["operatorToken"].as_str().unwrap())
+    }
+
     /// `regrow serve` with this configuration and any port.
     pub fn serve(&self) -> Command {
         let mut command = self.command(&["serve", "--port", "0"]);

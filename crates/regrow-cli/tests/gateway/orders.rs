@@ -161,6 +161,6 @@ fn a_browser_at_the_address_alone_is_led_to_the_status() {
     assert_eq!(
         done(&mut guarded.command(&["status"])).0,
         0,
-        "the token is the one that the gateway was given"
+        "the token is in the file that the gateway wrote"
     );
 }

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::serve::Listener;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use regrow_gateway::admit::Principal;
 use regrow_gateway::operate::{
-    Authorized, CommandError, GatewayReport, LogLevel, Operate, ServerCommand, ServerReport, routes,
+    CommandError, GatewayReport, LogLevel, Operate, ServerCommand, ServerReport, routes,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -52,7 +54,8 @@ impl Gateway {
         let url = format!("http://{}", port.local_addr().unwrap());
         run(async move {
             let port = TcpListener::from_std(port).unwrap();
-            axum::serve(port, routes(Arc::new(operate))).await.unwrap();
+            let routes = routes(Arc::new(operate)).layer(Extension(Principal::Operator));
+            axum::serve(port, routes).await.unwrap();
         });
         url
     }
@@ -87,8 +90,9 @@ impl Gateway {
 
 async fn judge(mut request: Request, next: Next) -> axum::response::Response {
     let wanted = format!("Bearer {TOKEN}");
-    let authorized = request.headers().get("authorization").is_some_and(|value| value == &*wanted);
-    request.extensions_mut().insert(Authorized(authorized));
+    if request.headers().get("authorization").is_some_and(|value| value == &*wanted) {
+        request.extensions_mut().insert(Principal::Operator);
+    }
     next.run(request).await
 }
 

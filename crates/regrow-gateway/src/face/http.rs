@@ -3,6 +3,7 @@
 //! [`bind`] takes the addresses and checks everything that can be wrong before the first client comes; [`Bound::serve`] serves.
 //! What a client sends in headers ends here: nothing of them is told to a server.
 
+mod access;
 mod bind;
 mod body;
 mod bound;
@@ -19,6 +20,7 @@ mod modern_endpoints;
 mod older;
 mod options;
 mod origin;
+mod peer;
 mod post;
 mod refusal;
 mod replies;
@@ -41,7 +43,7 @@ use crate::admit::Admit;
 pub use bind::{BindError, bind};
 pub use bound::{Bound, Parting};
 pub use face_stats::{Counts, FaceStats};
-pub use options::{Limits, Options, Tls};
+pub use options::{AllowUsers, Limits, Options, Tls};
 
 use modern_endpoints::ModernEndpoints;
 use refusal::Refusal;

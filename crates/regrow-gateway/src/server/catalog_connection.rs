@@ -45,13 +45,13 @@ impl Server {
             .map(|catalog_connection| catalog_connection.connection.clone())
     }
 
-    /// The shared connection of this principal. That of the first is the server's catalog connection.
+    /// The shared connection of this principal. That of the first token, or without tokens, is the server's catalog connection.
     pub(super) fn shared_session(&self, principal: Principal) -> Result<Arc<SharedSession>, Box<CallError>> {
         let mut state = self.state();
         if state.is_ended {
             return Err(self.error(ErrorKind::Closed));
         }
-        if principal == Principal::default() {
+        if principal.shares_catalog_session() {
             let open = state
                 .catalog_connection
                 .as_ref()
@@ -63,7 +63,7 @@ impl Server {
             return Ok(shared);
         }
         let shared = SharedSession::build(self.name.clone(), self.builder()?, self.observer());
-        match principal == Principal::default() {
+        match principal.shares_catalog_session() {
             true => {
                 state.catalog_connection =
                     Some(self.catalog_connection(shared.connection().clone(), Some(shared.clone())))

@@ -73,6 +73,34 @@ async fn an_origin_that_is_not_allowed_is_refused_and_nobody_is_admitted() {
 }
 
 #[tokio::test]
+async fn what_a_page_of_another_origin_has_a_browser_send_is_refused_but_a_link_is_followed() {
+    let world = World::with(|options| {
+        options.sse = true;
+        options.origins = vec!["https://app.example".into()];
+    })
+    .await;
+    let status = async |method: &str, path: &str, site: &str, mode: &str, origin: &str| {
+        let headers = [("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", mode), ("Origin", origin)];
+        let headers: Vec<_> = headers.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        let mut wire = world.wire().await;
+        wire.send(method, path, &headers, &initialize()).await;
+        wire.head().await.status
+    };
+    for site in ["cross-site", "same-site"] {
+        for (mode, origin) in [("no-cors", ""), ("cors", "http://localhost:3000"), ("cors", "")] {
+            for (method, path) in [("GET", "/status"), ("GET", "/sse"), ("POST", "/mcp")] {
+                assert_eq!(status(method, path, site, mode, origin).await, 403, "{site} {mode} {path}");
+            }
+        }
+        assert_eq!(status("POST", "/mcp", site, "navigate", "http://localhost:3000").await, 403, "a form");
+        assert_eq!(status("GET", "/status", site, "navigate", "").await, 200, "a link");
+        assert_eq!(status("POST", "/mcp", site, "cors", "https://app.example").await, 200, "named");
+    }
+    assert_eq!(status("GET", "/status", "none", "navigate", "").await, 200, "typed");
+    assert_eq!(status("GET", "/status", "same-origin", "no-cors", "").await, 200);
+}
+
+#[tokio::test]
 async fn browsers_are_told_of_allowed_origins_only() {
     let world = World::with(|options| {
         options.origins = vec!["https://app.example".into()];
@@ -100,6 +128,30 @@ async fn browsers_are_told_of_allowed_origins_only() {
 }
 
 #[tokio::test]
+async fn the_operator_token_opens_the_operators_pages_and_no_endpoint() {
+    let world = World::with(|options| {
+        options.tokens = vec![Secret::new("one")];
+        options.operator_tokens = vec![Secret::new("root")];
+    })
+    .await;
+    for path in ["/mcp", "/servers/files/mcp"] {
+        let operator = [("Authorization", "Bearer root")];
+        let (head, body) = world.wire().await.ask("POST", path, &operator, &initialize()).await;
+        assert_eq!(head.status, 403, "{path}");
+        assert!(body.contains("use a client token"), "{body}");
+    }
+    assert_eq!(world.house.admitted(), 0);
+    // What a browser sends after its user was asked. It posts nothing.
+    let typed = [("Authorization", "Basic OnJvb3Q="), ("Accept", "text/html")];
+    assert_eq!(world.wire().await.ask("GET", "/status", &typed, "").await.1, "fine");
+    assert_eq!(world.wire().await.ask("POST", "/status", &typed, "").await.0.status, 401);
+    let (head, _) = world.wire().await.ask("GET", "/status", &typed[1..], "").await;
+    assert!(
+        head.status == 401 && head.header("www-authenticate").is_some_and(|how| how.starts_with("Basic "))
+    );
+}
+
+#[tokio::test]
 async fn without_the_token_nothing_but_the_signs_of_life_is_told() {
     let world = World::with(|options| options.tokens = vec![Secret::new("one"), Secret::new("two")]).await;
     for path in ["/mcp", "/status", "/nowhere", "/servers/files/mcp"] {
@@ -122,7 +174,7 @@ async fn without_the_token_nothing_but_the_signs_of_life_is_told() {
     let session = world.session_of("/mcp", &two).await;
     let mine = [two[0], ("Mcp-Session-Id", session.as_str())];
     let (_, body) = world.wire().await.ask("POST", "/mcp", &mine, &call(1, "echo")).await;
-    assert_eq!(value(&body)["result"]["place"], "All 1", "the second token is principal 1");
+    assert_eq!(value(&body)["result"]["place"], "All Client(1)", "the second token");
 }
 
 #[tokio::test]
@@ -201,6 +253,10 @@ async fn beyond_loopback_a_token_is_needed_unless_the_operator_insists() {
     assert!(bind(Options { addresses: anywhere(), insecure: true, ..Options::default() }).await.is_ok());
     let empty = Options { addresses: anywhere(), tokens: vec![Secret::new(" ")], ..Options::default() };
     assert!(matches!(bind(empty).await.err().unwrap(), BindError::EmptyToken));
+    let both = vec![Secret::new("both")];
+    let shared =
+        Options { addresses: anywhere(), tokens: both.clone(), operator_tokens: both, ..Options::default() };
+    assert!(matches!(bind(shared).await.err().unwrap(), BindError::SharedToken));
 }
 
 #[tokio::test]

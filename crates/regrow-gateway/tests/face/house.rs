@@ -86,7 +86,7 @@ impl Admit for House {
             return Err(Refusal::NoSuchServer);
         }
         let fake = Arc::new(Fake {
-            place: format!("{scope:?} {}", principal.0),
+            place: format!("{scope:?} {principal:?}"),
             inbox,
             waiting: Mutex::default(),
             tell: self.tell.clone(),

@@ -101,7 +101,7 @@ async fn an_answer_that_comes_first_is_json_and_keeps_its_id() {
         assert_eq!((head.status, head.header("content-type")), (200, Some("application/json")));
         assert_eq!(value(&body)["id"], id);
         assert_eq!(value(&body)["result"]["echo"]["id"], id);
-        assert_eq!(value(&body)["result"]["place"], "One(\"files\") 0");
+        assert_eq!(value(&body)["result"]["place"], "One(\"files\") LocalUser");
     }
 }
 

@@ -24,13 +24,13 @@ async fn requests_need_no_session_and_share_one_guest() {
             .ask("POST", "/mcp", &headers("tools/call", "echo"), &modern_call(id.clone(), "echo"))
             .await;
         assert_eq!((head.status, head.header("mcp-session-id")), (200, None));
-        assert_eq!((&value(&body)["id"], &value(&body)["result"]["place"]), (&id, &json!("All 0")));
+        assert_eq!((&value(&body)["id"], &value(&body)["result"]["place"]), (&id, &json!("All LocalUser")));
     }
     assert_eq!(world.house.admitted(), 1);
     let path = "/servers/files/mcp";
     let (_, body) =
         world.wire().await.ask("POST", path, &headers("tools/call", "echo"), &modern_call(1, "echo")).await;
-    assert_eq!(value(&body)["result"]["place"], "One(\"files\") 0");
+    assert_eq!(value(&body)["result"]["place"], "One(\"files\") LocalUser");
     assert_eq!(world.house.admitted(), 2);
 }
 

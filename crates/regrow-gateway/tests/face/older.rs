@@ -18,8 +18,8 @@ async fn open(world: &World, path: &str) -> (Wire, String) {
 async fn messages_are_posted_to_the_endpoint_and_answered_on_the_stream() {
     let world = World::with(|options| options.sse = true).await;
     for (path, posts, place) in [
-        ("/sse", "/messages?session=", "All 0"),
-        ("/servers/files/sse", "/servers/files/messages?session=", "One(\"files\") 0"),
+        ("/sse", "/messages?session=", "All LocalUser"),
+        ("/servers/files/sse", "/servers/files/messages?session=", "One(\"files\") LocalUser"),
     ] {
         let (mut wire, endpoint) = open(&world, path).await;
         assert!(endpoint.starts_with(posts), "{endpoint}");

@@ -147,7 +147,7 @@ async fn a_session_of_its_own_that_is_not_used_is_closed_and_the_next_call_opens
 async fn clients_of_one_principal_share_a_session_and_others_have_another() {
     let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
     let house = House::new(Many, &[&a, &b]);
-    let enter = |principal| Guest::enter(&house.gateway, &Scope::All, Principal(principal), true);
+    let enter = |principal| Guest::enter(&house.gateway, &Scope::All, Principal::Client(principal), true);
     let mut guests = vec![enter(0), enter(0), enter(1), enter(1)];
     guests[0].tools().await;
     for guest in &guests {

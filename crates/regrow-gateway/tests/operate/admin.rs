@@ -1,10 +1,11 @@
 //! Orders to servers.
 
-use axum::http::{Request, StatusCode};
+use axum::http::{Method, StatusCode};
+use regrow_gateway::admit::Principal;
 use regrow_gateway::operate::{CommandError, LogLevel, ServerCommand};
 use serde_json::json;
 
-use crate::fake::{Fake, ready};
+use crate::fake::{Fake, by, ready};
 
 #[tokio::test]
 async fn every_order_reaches_its_server() {
@@ -42,7 +43,9 @@ async fn an_order_that_cannot_be_followed_says_why() {
 #[tokio::test]
 async fn the_log_level_is_a_word_that_there_is() {
     let fake = Fake::with([]);
-    let order = || Request::post("/admin/log-level");
+    let order = || {
+        by(Principal::Operator, Method::POST, "/admin/log-level").header("content-type", "application/json")
+    };
     assert_eq!(fake.send_with(order(), r#"{"level":"debug"}"#).await.code, StatusCode::OK);
     assert_eq!(fake.see(|inner| inner.level), Some(LogLevel::Debug));
     for body in [r#"{"level":"loud"}"#, r#"{"level":"info","server":"x"}"#, "", "\u{1b}"] {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
+use regrow_gateway::admit::Principal;
 use regrow_gateway::operate::{
-    Authorized, CommandError, FaultReport, GatewayReport, LogLevel, Operate, ServerCommand, ServerReport,
-    ServerState, routes,
+    CommandError, FaultReport, GatewayReport, LogLevel, Operate, ServerCommand, ServerReport, ServerState,
+    routes,
 };
 use serde_json::Value;
 use tower::ServiceExt;
@@ -66,11 +67,12 @@ impl Fake {
     }
 
     pub async fn get(&self, path: &str) -> Answer {
-        self.send(Request::get(path)).await
+        self.send(by(Principal::Operator, Method::GET, path)).await
     }
 
     pub async fn post(&self, path: &str) -> Answer {
-        self.send(Request::post(path)).await
+        self.send(by(Principal::Operator, Method::POST, path).header("content-type", "application/json"))
+            .await
     }
 
     pub async fn send(&self, request: axum::http::request::Builder) -> Answer {
@@ -86,9 +88,14 @@ impl Fake {
     }
 }
 
-/// A request of somebody who has not shown the token.
+/// A request of this principal.
+pub fn by(principal: Principal, method: Method, path: &str) -> axum::http::request::Builder {
+    stranger(method, path).extension(principal)
+}
+
+/// A request of nobody that we know.
 pub fn stranger(method: Method, path: &str) -> axum::http::request::Builder {
-    Request::builder().method(method).uri(path).extension(Authorized(false))
+    Request::builder().method(method).uri(path)
 }
 
 impl Operate for Fake {

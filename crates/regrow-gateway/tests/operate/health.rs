@@ -1,10 +1,11 @@
 //! Whether the gateway lives, and can do its work.
 
 use axum::http::{Method, StatusCode};
+use regrow_gateway::admit::Principal;
 use regrow_gateway::operate::{ServerReport, ServerState};
 use serde_json::json;
 
-use crate::fake::{Fake, broken, ready, stranger};
+use crate::fake::{Fake, broken, by, ready, stranger};
 
 #[tokio::test]
 async fn it_lives_while_it_answers_whatever_its_servers_do() {
@@ -72,31 +73,73 @@ async fn one_server_can_be_asked_for() {
 #[tokio::test]
 async fn a_stranger_learns_only_whether_it_is_ready() {
     let fake = Fake::with([broken("github")]);
-    for path in ["/readyz", "/readyz?server=github", "/readyz?server=gihtub"] {
-        let answer = fake.send(stranger(Method::GET, path)).await;
-        assert_eq!(
-            (answer.code, answer.json()),
-            (StatusCode::SERVICE_UNAVAILABLE, json!({ "ready": false }))
-        );
-    }
+    let answer = fake.send(stranger(Method::GET, "/readyz")).await;
+    assert_eq!((answer.code, answer.json()), (StatusCode::SERVICE_UNAVAILABLE, json!({ "ready": false })));
     assert_eq!(fake.send(stranger(Method::GET, "/livez")).await.code, StatusCode::OK);
-    let fake = Fake::with([ready("github")]);
-    assert_eq!(fake.send(stranger(Method::GET, "/readyz")).await.json(), json!({ "ready": true }));
+    let fake = Fake::with([ready("github"), broken("other")]);
+    let of = async |name| {
+        let answer = fake.send(stranger(Method::GET, &format!("/readyz?server={name}"))).await;
+        (answer.code, answer.body)
+    };
+    let ready = of("github").await;
+    assert_eq!(ready.0, StatusCode::UNAUTHORIZED);
+    assert_eq!((of("other").await, of("nobody").await), (ready.clone(), ready), "not even its name");
 }
 
 #[tokio::test]
-async fn a_stranger_sees_and_orders_nothing_else() {
+async fn only_the_local_user_and_the_operator_read_and_only_the_operator_commands() {
     let fake = Fake::with([ready("github")]);
-    for (method, path) in [
-        (Method::GET, "/status"),
-        (Method::GET, "/metrics"),
-        (Method::GET, "/admin/servers/github/logs"),
-        (Method::POST, "/admin/servers/github/reconnect"),
-        (Method::POST, "/admin/log-level"),
-    ] {
-        let answer = fake.send(stranger(method, path)).await;
-        assert_eq!(answer.code, StatusCode::UNAUTHORIZED, "{path}");
-        assert!(!answer.body.contains("github"));
+    let pages = ["/status", "/metrics", "/admin/servers/github/logs", "/readyz?server=github", "/"];
+    let commands = ["/admin/servers/github/reconnect", "/admin/servers/nobody/park", "/admin/log-level"];
+    let may = |principal| match principal {
+        Some(Principal::Client(_)) => (StatusCode::FORBIDDEN, StatusCode::FORBIDDEN),
+        Some(Principal::LocalUser) => (StatusCode::OK, StatusCode::UNAUTHORIZED),
+        _ => (StatusCode::UNAUTHORIZED, StatusCode::UNAUTHORIZED),
+    };
+    for principal in
+        [None, Some(Principal::Anonymous), Some(Principal::Client(0)), Some(Principal::LocalUser)]
+    {
+        let request = |method, path| match principal {
+            Some(principal) => by(principal, method, path),
+            None => stranger(method, path),
+        };
+        for path in pages {
+            let answer = fake.send(request(Method::GET, path)).await;
+            let read = may(principal).0 == StatusCode::OK;
+            let wanted = if read && path == "/" { StatusCode::NOT_FOUND } else { may(principal).0 };
+            assert_eq!(answer.code, wanted, "{principal:?} {path}");
+            assert!(read || !answer.body.contains("github"), "{}", answer.body);
+            assert!(read || answer.body.contains("needs the operator token: run"), "{}", answer.body);
+        }
+        for path in commands {
+            let order = request(Method::POST, path).header("content-type", "application/json");
+            let answer = fake.send_with(order, r#"{"level":"off"}"#).await;
+            assert_eq!(answer.code, may(principal).1, "{principal:?} {path}");
+        }
     }
-    assert!(fake.see(|inner| inner.orders.is_empty()));
+    assert!(fake.see(|inner| inner.orders.is_empty() && inner.level.is_none()));
+}
+
+#[tokio::test]
+async fn a_form_is_no_command_whoever_sends_it() {
+    let fake = Fake::with([ready("github")]);
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""] {
+        for path in ["/admin/servers/github/park", "/admin/log-level"] {
+            let order = by(Principal::Operator, Method::POST, path).header("content-type", kind);
+            let answer = fake.send_with(order, r#"{"level":"off"}"#).await;
+            assert_eq!(answer.code, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{kind} {path}");
+        }
+    }
+    assert!(fake.see(|inner| inner.orders.is_empty() && inner.level.is_none()));
+}
+
+#[tokio::test]
+async fn a_browser_asks_for_the_operator_token() {
+    let fake = Fake::with([]);
+    let of = async |accept| {
+        let request = by(Principal::Anonymous, Method::GET, "/status").header("accept", accept);
+        fake.send(request).await.header("www-authenticate").to_owned()
+    };
+    assert!(of("text/html").await.starts_with("Basic "));
+    assert_eq!(of("application/json").await, "Bearer");
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use axum::http::{Request, StatusCode};
+use axum::http::{Method, StatusCode};
+use regrow_gateway::admit::Principal;
 use regrow_gateway::operate::{CallReport, ListReport, Overview, ServerInfo, ServerReport, Spread};
 use serde_json::json;
 
-use crate::fake::{Fake, broken, ready};
+use crate::fake::{Fake, broken, by, ready};
 
 #[tokio::test]
 async fn a_machine_reads_everything_back() {
@@ -80,7 +81,8 @@ async fn a_browser_gets_a_page_that_nothing_can_be_put_into() {
         inner.gateway.version = nasty.into();
         inner.gateway.config_files = vec![nasty.into()];
     });
-    let browser = Request::get("/status").header("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+    let browser = by(Principal::LocalUser, Method::GET, "/status")
+        .header("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
     let answer = fake.send(browser).await;
     assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
     assert_eq!(answer.header("x-content-type-options"), "nosniff");

@@ -1,17 +1,19 @@
 //! Taking the addresses, after everything was checked that can be wrong with the options.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
+use super::access::Access;
 use super::bound::Bound;
 use super::face_stats::FaceStats;
 use super::guard::Guard;
-use super::options::Options;
+use super::options::{AllowUsers, Options};
 use super::origin::{Hosts, Origins};
+use super::peer::Peers;
 use super::tls;
 use super::token::Tokens;
 
@@ -31,6 +33,9 @@ pub enum BindError {
     /// The operator's mistake: anybody can guess it.
     #[error("a token must not be empty")]
     EmptyToken,
+    /// The operator's mistake: every client could give commands.
+    #[error("a client token is also the operator token; use a different secret for each")]
+    SharedToken,
     /// The operator's mistake.
     #[error("{text:?} is not a host: write it as mcp.example or mcp.example:8443")]
     NotAHost {
@@ -63,9 +68,13 @@ pub enum BindError {
 
 /// Takes the addresses. From here on clients can connect, and wait until they are served.
 pub async fn bind(options: Options) -> Result<Bound, BindError> {
-    let Options { addresses, tokens, insecure, hosts, origins, sse, tls, style, limits } = options;
-    if tokens.iter().any(|token| token.reveal().trim().is_empty()) {
+    let Options { addresses, tokens, operator_tokens, allow_users, insecure, .. } = options;
+    let Options { hosts, origins, sse, tls, style, limits, .. } = options;
+    if tokens.iter().chain(&operator_tokens).any(|token| token.reveal().trim().is_empty()) {
         return Err(BindError::EmptyToken);
+    }
+    if tokens.iter().any(|token| operator_tokens.contains(token)) {
+        return Err(BindError::SharedToken);
     }
     let reachable = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
     if let Some(&address) = reachable.filter(|_| tokens.is_empty() && !insecure) {
@@ -86,6 +95,24 @@ pub async fn bind(options: Options) -> Result<Bound, BindError> {
     let hosts =
         Hosts::new(ours.clone(), &hosts, acceptor.is_some()).map_err(|text| BindError::NotAHost { text })?;
     let face_stats = Arc::new(FaceStats::default());
-    let guard = Guard { hosts, origins, tokens: Tokens::new(tokens), face_stats: face_stats.clone() };
-    Ok(Bound { listeners, addresses: ours, acceptor, guard, sse, style, limits, face_stats })
+    let any_user = insecure || allow_users == AllowUsers::Any;
+    let peers = if tokens.is_empty() { peers(&ours, any_user) } else { Peers::NotNeeded };
+    let access = Access { clients: Tokens::new(tokens), operators: Tokens::new(operator_tokens), any_user };
+    let guard = Guard { hosts, origins, access, face_stats: face_stats.clone() };
+    Ok(Bound { listeners, addresses: ours, acceptor, peers, guard, sse, style, limits, face_stats })
+}
+
+/// How the users of clients are told apart. Where they cannot be, the operator is told who gets in.
+fn peers(addresses: &[SocketAddr], any_user: bool) -> Peers {
+    let ips = addresses.iter().map(|address| address.ip().to_canonical());
+    let loopback = ips.into_iter().find(IpAddr::is_loopback).unwrap_or(Ipv4Addr::LOCALHOST.into());
+    Peers::try_lookup(loopback).unwrap_or_else(|error| {
+        if !any_user {
+            tracing::warn!(
+                "cannot tell which user a connection comes from ({error}): every user of this machine can call the tools; set a token \
+                 with --token-env, or accept this with --allow-users any"
+            );
+        }
+        Peers::Untold
+    })
 }

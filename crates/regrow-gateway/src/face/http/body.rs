@@ -88,9 +88,8 @@ pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Refusal> {
         let message = "a body must be sent without Content-Encoding";
         return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error_code::INVALID_REQUEST, message));
     }
-    let said = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = said.split(';').next().unwrap_or_default().trim();
-    if kind.eq_ignore_ascii_case(header::JSON) {
+    let said = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if said.is_some_and(header::is_json) {
         return Ok(());
     }
     Err(Refusal::new(

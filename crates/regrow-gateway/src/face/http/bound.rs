@@ -18,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use super::face_stats::FaceStats;
 use super::guard::Guard;
 use super::options::Limits;
+use super::peer::Peers;
 use super::{Face, connection, route};
 use crate::admit::Admit;
 
@@ -33,6 +34,7 @@ pub struct Bound {
     pub(super) listeners: Vec<TcpListener>,
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) acceptor: Option<TlsAcceptor>,
+    pub(super) peers: Peers,
     pub(super) guard: Guard,
     pub(super) sse: bool,
     pub(super) style: ErrorStyle,
@@ -61,7 +63,8 @@ impl Bound {
     /// Serves until `shutdown` resolves, and then as long as answers need, within their limit. Nobody is left without an answer
     /// before `gone` resolves, which is polled when the answers are there: until then new requests are refused.
     ///
-    /// `more` are the operator's pages: the same guards stand before them, and `/livez` and `/readyz` need no token.
+    /// `more` are the operator's pages: the same guards stand before them, and a request to `/livez` and `/readyz` need not be anybody's. Their
+    /// requests have a [`Principal`](crate::admit::Principal) as an extension, which those two may lack.
     pub async fn serve(
         self,
         admit: Arc<dyn Admit>,
@@ -69,13 +72,14 @@ impl Bound {
         shutdown: impl Future<Output = ()>,
         gone: impl Future<Output = ()>,
     ) -> Parting {
-        let Bound { listeners, acceptor, guard, sse, style, limits, face_stats, .. } = self;
+        let Bound { listeners, acceptor, peers, guard, sse, style, limits, face_stats, .. } = self;
         let face = Face::new(admit, style, limits, face_stats);
         let router = route::router(face.clone(), guard, more, sse);
         let mut door = Door {
             face: face.clone(),
             listeners,
             acceptor,
+            peers,
             router,
             connections: JoinSet::new(),
             short: false,
@@ -108,6 +112,7 @@ struct Door {
     face: Arc<Face>,
     listeners: Vec<TcpListener>,
     acceptor: Option<TlsAcceptor>,
+    peers: Peers,
     router: Router,
     connections: JoinSet<()>,
     /// The last connection could not be taken.
@@ -154,9 +159,11 @@ impl Door {
             let _ = connection::turn_away(&socket);
             return;
         };
+        // Now, while the client's socket is most likely still there.
+        let peer = self.peers.peer(&socket);
         let (acceptor, router, watcher) = (self.acceptor.clone(), self.router.clone(), graceful.watcher());
         self.connections.spawn(async move {
-            connection::serve(socket, acceptor, router, &limits, watcher).await;
+            connection::serve(socket, peer, acceptor, router, &limits, watcher).await;
             drop(counted);
         });
     }

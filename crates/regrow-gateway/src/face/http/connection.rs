@@ -1,15 +1,17 @@
 //! One connection of a client, plain or over TLS, from its first byte to its end.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::Response;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulConnection, Watcher};
 use hyper_util::service::TowerToHyperService;
@@ -19,6 +21,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::options::Limits;
+use super::peer::Peer;
 
 /// Requests at a time on one connection of HTTP/2.
 const STREAMS: u32 = 256;
@@ -28,6 +31,7 @@ const PING: Duration = Duration::from_secs(30);
 /// Serves it until it ends.
 pub(super) async fn serve(
     socket: TcpStream,
+    peer: Peer,
     acceptor: Option<TlsAcceptor>,
     router: Router,
     limits: &Limits,
@@ -35,12 +39,12 @@ pub(super) async fn serve(
 ) {
     // Without it answers are only slower.
     let _ = socket.set_nodelay(true);
-    let Some(acceptor) = acceptor else { return speak_http1(socket, router, limits, watcher).await };
+    let Some(acceptor) = acceptor else { return speak_http1(socket, peer, router, limits, watcher).await };
     match timeout(limits.handshake_timeout, acceptor.accept(socket)).await {
         Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            speak_http2(stream, router, limits, watcher).await;
+            speak_http2(stream, peer, router, limits, watcher).await;
         }
-        Ok(Ok(stream)) => speak_http1(stream, router, limits, watcher).await,
+        Ok(Ok(stream)) => speak_http1(stream, peer, router, limits, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake timed out"),
     }
@@ -48,21 +52,24 @@ pub(super) async fn serve(
 
 async fn speak_http1(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
     router: Router,
     limits: &Limits,
     watcher: Watcher,
 ) {
+    let service = service_fn(move |request| answer(&router, peer, request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
         .max_headers(limits.headers)
         .max_buf_size(limits.header_bytes)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     finish(connection, watcher).await;
 }
 
 async fn speak_http2(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
     router: Router,
     limits: &Limits,
     watcher: Watcher,
@@ -70,9 +77,9 @@ async fn speak_http2(
     let spoken = Arc::new(AtomicBool::new(false));
     let service = {
         let spoken = spoken.clone();
-        service_fn(move |request: Request<Incoming>| {
+        service_fn(move |request| {
             spoken.store(true, Ordering::Relaxed);
-            hyper::service::Service::call(&TowerToHyperService::new(router.clone()), request)
+            answer(&router, peer, request)
         })
     };
     let connection = http2::Builder::new(TokioExecutor::new())
@@ -93,6 +100,16 @@ async fn speak_http2(
         () = finish(connection, watcher) => {}
         () = silent => tracing::debug!("a client connected and sent no request"),
     }
+}
+
+/// Every request says who is at the other end of its connection.
+fn answer(
+    router: &Router,
+    peer: Peer,
+    mut request: Request<Incoming>,
+) -> impl Future<Output = Result<Response, Infallible>> + use<> {
+    request.extensions_mut().insert(peer);
+    TowerToHyperService::new(router.clone()).call(request)
 }
 
 async fn finish<C>(connection: C, watcher: Watcher)

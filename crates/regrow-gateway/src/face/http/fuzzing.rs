@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use regrow::ErrorStyle;
 
+use super::access::Access;
 use super::guard::Guard;
 use super::origin::{Hosts, Origins};
 use super::token::Tokens;
@@ -16,7 +17,7 @@ pub fn pages(admit: Arc<dyn Admit>) -> Router {
     let guard = Guard {
         hosts: Hosts::new(vec![], &["localhost".into()], false).expect("it is a host"),
         origins: Origins::new(&[]).expect("none of them is wrong"),
-        tokens: Tokens::new(vec![]),
+        access: Access { clients: Tokens::new(vec![]), operators: Tokens::new(vec![]), any_user: true },
         face_stats: face_stats.clone(),
     };
     let face = Face::new(admit, ErrorStyle::default(), Limits::default(), face_stats);

@@ -12,11 +12,13 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
+use super::access::{Access, Stranger};
 use super::face_stats::FaceStats;
 use super::origin::{Hosts, Origins, Standing};
+use super::peer::Peer;
 use super::refusal::{Refusal, empty};
-use super::token::Tokens;
-use crate::operate::Authorized;
+use crate::admit::Principal;
+use crate::operate::is_browser;
 
 /// These tell a stranger no more than that we are there, and those who ask cannot be given a token.
 const OPEN: [&str; 2] = ["/livez", "/readyz"];
@@ -25,11 +27,11 @@ const OPEN: [&str; 2] = ["/livez", "/readyz"];
 pub(super) struct Guard {
     pub(super) hosts: Hosts,
     pub(super) origins: Origins,
-    pub(super) tokens: Tokens,
+    pub(super) access: Access,
     pub(super) face_stats: Arc<FaceStats>,
 }
 
-/// Lets a request through to its page, with its [`Principal`](crate::admit::Principal) as an extension, or answers it.
+/// Lets a request through to its page, with its [`Principal`] as an extension, or answers it.
 pub(super) async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     let standing = match guard.meets(&request) {
         Ok(standing) => standing,
@@ -45,18 +47,15 @@ pub(super) async fn guard(State(guard): State<Arc<Guard>>, mut request: Request,
     {
         return preflight(origin, request.headers());
     }
-    let mut response = match guard.tokens.principal(request.headers()) {
+    let mut response = match guard.principal(&request) {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
-        Err(_) if OPEN.contains(&request.uri().path()) => {
-            request.extensions_mut().insert(Authorized(false));
-            next.run(request).await
-        }
+        Err(_) if OPEN.contains(&request.uri().path()) => next.run(request).await,
         Err(stranger) => {
             guard.face_stats.refuse();
-            Refusal::unauthorized(stranger).into_response()
+            Refusal::stranger(stranger, is_browser(request.headers())).into_response()
         }
     };
     if let Some(origin) = origin {
@@ -66,6 +65,11 @@ pub(super) async fn guard(State(guard): State<Arc<Guard>>, mut request: Request,
 }
 
 impl Guard {
+    fn principal(&self, request: &Request) -> Result<Principal, Stranger> {
+        let peer = request.extensions().get().copied().unwrap_or(Peer::Unknown);
+        self.access.principal(request.method(), request.headers(), peer)
+    }
+
     /// What the origin may do, if there is one.
     fn meets(&self, request: &Request) -> Result<Option<Standing>, Refusal> {
         let named = request.headers().get_all(HOST).iter().map(HeaderValue::to_str);
@@ -78,19 +82,29 @@ impl Guard {
         }
         let mut origins = request.headers().get_all(ORIGIN).iter();
         let standing = match (origins.next(), origins.next()) {
-            (None, _) => return Ok(None),
+            (None, _) => None,
             (Some(origin), None) => {
-                origin.to_str().map_or(Standing::Foreign, |origin| self.origins.standing(origin))
+                Some(origin.to_str().map_or(Standing::Foreign, |origin| self.origins.standing(origin)))
             }
-            (Some(_), Some(_)) => Standing::Foreign,
+            (Some(_), Some(_)) => Some(Standing::Foreign),
         };
         match standing {
-            Standing::Foreign => {
-                Err(Refusal::forbidden("this origin is not served here; the operator can allow it"))
-            }
-            standing => Ok(Some(standing)),
+            Some(Standing::Allowed) => Ok(standing),
+            None | Some(Standing::Local) if !is_by_another_page(request) => Ok(standing),
+            _ => Err(Refusal::forbidden("this origin is not served here; the operator can allow it")),
         }
     }
+}
+
+/// Whether a page of another origin has its browser send this, also without `Origin`, as for an image. A person who follows a link
+/// from there is not meant.
+fn is_by_another_page(request: &Request) -> bool {
+    let says = |name: &str, values: &[&str]| {
+        let value = request.headers().get(name).and_then(|value| value.to_str().ok());
+        value.is_some_and(|value| values.contains(&value))
+    };
+    let is_link = says("sec-fetch-mode", &["navigate"]) && request.method() == Method::GET;
+    says("sec-fetch-site", &["cross-site", "same-site"]) && !is_link
 }
 
 fn preflight(origin: &HeaderValue, asked: &HeaderMap) -> Response {

@@ -13,9 +13,13 @@ use crate::config::Secret;
 pub struct Options {
     /// Where it listens.
     pub addresses: Vec<SocketAddr>,
-    /// The bearer tokens that are accepted: a client with the one at index n is [`Principal`](crate::admit::Principal) n. Without any,
-    /// everybody is principal 0.
+    /// The bearer tokens of clients: one with the token at index n is [`Principal::Client(n)`](crate::admit::Principal). Without any,
+    /// `allow_users` says who is served.
     pub tokens: Vec<Secret>,
+    /// The tokens of the operator. Commands need one of them.
+    pub operator_tokens: Vec<Secret>,
+    /// Which users of this machine are served without a token.
+    pub allow_users: AllowUsers,
     /// Whether it may listen beyond loopback without a token.
     pub insecure: bool,
     /// Names under which it is reached besides loopback: `mcp.example`, of any port, or `mcp.example:8443`.
@@ -30,6 +34,16 @@ pub struct Options {
     pub style: ErrorStyle,
     /// The limits for clients.
     pub limits: Limits,
+}
+
+/// Users of this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AllowUsers {
+    /// The user who runs the gateway, and root.
+    #[default]
+    Own,
+    /// All of them.
+    Any,
 }
 
 /// Files in PEM.

@@ -8,8 +8,9 @@ use regrow::ErrorKind;
 use regrow_protocol::frame::{self, Frame, ParseError, RawId};
 use regrow_protocol::{error_code, header};
 
-use super::token::Stranger;
+use super::access::Stranger;
 use crate::admit;
+use crate::operate::PASSWORD_CHALLENGE;
 
 /// A request that leads nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message)
     }
 
-    pub(super) fn forbidden(message: &str) -> Refusal {
+    pub(super) fn forbidden(message: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, message)
     }
 
@@ -74,11 +75,27 @@ impl Refusal {
         )
     }
 
-    pub(super) fn unauthorized(stranger: Stranger) -> Refusal {
+    /// A browser asks its user for the operator token.
+    pub(super) fn stranger(stranger: Stranger, is_browser: bool) -> Refusal {
+        let next_step = "set a token with `regrow serve --token-env`, or serve every user of this machine with --allow-users any";
         let (message, challenge) = match stranger {
-            Stranger::Silent => ("a bearer token is required", "Bearer"),
+            Stranger::Silent => (
+                "a bearer token is required: a client token at /mcp, the operator token for everything else",
+                "Bearer",
+            ),
             Stranger::Wrong => ("this token is not accepted", "Bearer error=\"invalid_token\""),
+            Stranger::OtherUser(user) => {
+                return Refusal::forbidden(format!(
+                    "this gateway serves only the user who runs it, and this connection comes from user {user}; {next_step}"
+                ));
+            }
+            Stranger::UnknownUser => {
+                return Refusal::forbidden(format!(
+                    "this gateway serves only the user who runs it, and whose connection this is cannot be told; {next_step}"
+                ));
+            }
         };
+        let challenge = if is_browser { PASSWORD_CHALLENGE } else { challenge };
         let refusal = Refusal::new(StatusCode::UNAUTHORIZED, error_code::INVALID_REQUEST, message);
         Refusal { header: Some((WWW_AUTHENTICATE, challenge)), ..refusal }
     }

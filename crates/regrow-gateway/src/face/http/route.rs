@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
@@ -26,11 +26,21 @@ pub(super) fn router(face: Arc<Face>, guarded: Guard, more: Router, with_sse: bo
             .route("/messages", any(messages))
             .route("/servers/{server}/messages", any(messages));
     }
-    ours.with_state(face)
+    ours.layer(from_fn(only_clients))
+        .with_state(face)
         .merge(more)
         .fallback(nowhere)
         .layer(from_fn_with_state(Arc::new(guarded), guard))
         .layer(from_fn(shield))
+}
+
+/// The operator is no client: a token that stops servers does not call tools as well.
+async fn only_clients(Extension(principal): Extension<Principal>, request: Request, next: Next) -> Response {
+    if principal == Principal::Operator {
+        let message = "the operator token does not open this address; use a client token, or none if the gateway has none";
+        return Refusal::forbidden(message).into_response();
+    }
+    next.run(request).await
 }
 
 type Server = Option<Path<String>>;

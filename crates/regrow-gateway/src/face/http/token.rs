@@ -1,23 +1,27 @@
-//! Who a client is: bearer tokens, compared in a time that tells nothing of them.
+//! Credentials in a request, and tokens that are compared in a time that tells nothing of them.
 
-use http::HeaderMap;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
-use crate::admit::Principal;
 use crate::config::Secret;
 
 /// The tokens that are accepted.
 #[derive(Debug)]
 pub(super) struct Tokens(Vec<Secret>);
 
-/// Why nobody is who it says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stranger {
-    /// It shows no token.
-    Silent,
-    /// It shows a wrong one, or more than one.
-    Wrong,
+/// What a request has in `Authorization`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Credential {
+    None,
+    Bearer(Vec<u8>),
+    /// What a person typed when a browser asked for a password. Browsers send it along with requests that other pages cause, so it
+    /// is accepted only from requests that change nothing.
+    Password(Vec<u8>),
+    /// More than one, or of another kind.
+    Unusable,
 }
 
 impl Tokens {
@@ -25,53 +29,88 @@ impl Tokens {
         Tokens(tokens)
     }
 
-    /// Whose request this is. All tokens are compared, so that their order shows nothing.
-    pub(super) fn principal(&self, headers: &HeaderMap) -> Result<Principal, Stranger> {
-        if self.0.is_empty() {
-            return Ok(Principal::default());
-        }
-        let mut values = headers.get_all(AUTHORIZATION).iter();
-        let shown = match (values.next(), values.next()) {
-            (None, _) => return Err(Stranger::Silent),
-            (Some(value), None) => bearer(value.as_bytes()).ok_or(Stranger::Wrong)?,
-            (Some(_), Some(_)) => return Err(Stranger::Wrong),
-        };
-        let (mut found, mut principal) = (Choice::from(0), 0);
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The index of the token. All are compared, so that their order shows nothing.
+    pub(super) fn position(&self, shown: &[u8]) -> Option<u32> {
+        let (mut found, mut position) = (Choice::from(0), 0);
         for (at, token) in (0_u32..).zip(&self.0) {
             let same = token.reveal().as_bytes().ct_eq(shown);
-            principal.conditional_assign(&at, same & !found);
+            position.conditional_assign(&at, same & !found);
             found |= same;
         }
-        if bool::from(found) { Ok(Principal(principal)) } else { Err(Stranger::Wrong) }
+        bool::from(found).then_some(position)
     }
 }
 
-fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = value.split_at_checked("bearer ".len())?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+impl Credential {
+    pub(super) fn of(method: &Method, headers: &HeaderMap) -> Credential {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let value = match (values.next(), values.next()) {
+            (None, _) => return Credential::None,
+            (Some(value), None) => value.as_bytes(),
+            (Some(_), Some(_)) => return Credential::Unusable,
+        };
+        let is_reading = [Method::GET, Method::HEAD].contains(method);
+        if let Some(token) = after(value, b"bearer ") {
+            return Credential::Bearer(token.to_owned());
+        }
+        let password = after(value, b"basic ").filter(|_| is_reading).and_then(password);
+        password.map_or(Credential::Unusable, Credential::Password)
+    }
+}
+
+fn after<'a>(value: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
+    let (found, rest) = value.split_at_checked(scheme.len())?;
+    found.eq_ignore_ascii_case(scheme).then(|| rest.trim_ascii())
+}
+
+/// The user name does not matter.
+fn password(encoded: &[u8]) -> Option<Vec<u8>> {
+    let decoded = STANDARD.decode(encoded).ok()?;
+    let colon = decoded.iter().position(|&byte| byte == b':')?;
+    Some(decoded[colon + 1..].trim_ascii().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_token_says_who_it_is() {
-        let tokens = Tokens::new(vec![Secret::new("one"), Secret::new("two"), Secret::new("one")]);
-        let of = |values: &[&str]| {
-            let mut headers = HeaderMap::new();
-            for value in values {
-                headers.append(AUTHORIZATION, value.parse().unwrap());
-            }
-            tokens.principal(&headers)
-        };
-        assert_eq!(of(&["Bearer one"]), Ok(Principal(0)));
-        assert_eq!(of(&["bearer  two "]), Ok(Principal(1)));
-        assert_eq!(of(&[]), Err(Stranger::Silent));
-        for wrong in ["Bearer", "Bearer ", "Bearer on", "Bearer onee", "Basic one", "one", "Bearer One"] {
-            assert_eq!(of(&[wrong]), Err(Stranger::Wrong), "{wrong}");
+    fn of(method: Method, values: &[&str]) -> Credential {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, value.parse().unwrap());
         }
-        assert_eq!(of(&["Bearer one", "Bearer one"]), Err(Stranger::Wrong));
-        assert_eq!(Tokens::new(vec![]).principal(&HeaderMap::new()), Ok(Principal(0)));
+        Credential::of(&method, &headers)
+    }
+
+    #[test]
+    fn a_token_is_found_whole_or_not_at_all() {
+        let tokens = Tokens::new(vec![Secret::new("one"), Secret::new("two"), Secret::new("one")]);
+        assert_eq!((tokens.position(b"one"), tokens.position(b"two")), (Some(0), Some(1)));
+        for wrong in ["", "on", "onee", "One"] {
+            assert_eq!(tokens.position(wrong.as_bytes()), None, "{wrong}");
+        }
+        assert_eq!(Tokens::new(vec![]).position(b""), None);
+    }
+
+    #[test]
+    fn a_credential_is_one_bearer_token_or_a_password_for_reading() {
+        assert_eq!(of(Method::POST, &[]), Credential::None);
+        assert_eq!(of(Method::POST, &["Bearer one"]), Credential::Bearer(b"one".to_vec()));
+        assert_eq!(of(Method::GET, &["bearer  two "]), Credential::Bearer(b"two".to_vec()));
+        let typed = "Basic OmE6Yg=="; // ":a:b"
+        assert_eq!(of(Method::GET, &[typed]), Credential::Password(b"a:b".to_vec()));
+        for (method, values) in [
+            (Method::POST, &[typed][..]),
+            (Method::GET, &["Basic one"]),
+            (Method::GET, &["Bearer"]),
+            (Method::GET, &["one"]),
+            (Method::GET, &["Bearer one", "Bearer one"]),
+        ] {
+            assert_eq!(of(method, values), Credential::Unusable, "{values:?}");
+        }
     }
 }

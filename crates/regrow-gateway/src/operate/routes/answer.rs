@@ -1,10 +1,12 @@
 //! How answers look: JSON, text or a page, never kept by a cache, and nothing in them acts on who reads them.
 
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
 
+use super::is_browser;
+use crate::admit::Principal;
 use crate::config::nearest;
 use crate::operate::escape::escape_texts;
 use crate::operate::report::ServerReport;
@@ -22,6 +24,28 @@ pub(super) fn say(code: StatusCode, value: Value) -> Response {
 
 pub(super) fn refused(code: StatusCode, why: &str) -> Response {
     say(code, json!({ "error": why }))
+}
+
+/// What a browser is answered, so that it asks its user: any name, and the operator token as the password. The token is in no URL.
+pub(crate) const PASSWORD_CHALLENGE: &str = "Basic realm=\"Regrow: the operator token is the password\"";
+
+/// To somebody who may not do this. It says how to become the one who may.
+pub(super) fn not_the_operator(principal: Option<Principal>, headers: &HeaderMap) -> Response {
+    let next_step = "needs the operator token: run `regrow status`, `regrow park` and the like on the same machine as the same user, \
+                     or send the token of `regrow serve --admin-token-env` as a bearer token";
+    let mut response = match principal {
+        // Another token does not help a client that has the right one for what it is.
+        Some(Principal::Client(_)) => {
+            return refused(
+                StatusCode::FORBIDDEN,
+                &format!("a client token opens /mcp only; this {next_step}"),
+            );
+        }
+        _ => refused(StatusCode::UNAUTHORIZED, &format!("this {next_step}")),
+    };
+    let challenge = if is_browser(headers) { PASSWORD_CHALLENGE } else { "Bearer" };
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    response
 }
 
 /// With the name that was probably meant.

@@ -117,7 +117,7 @@ impl Life {
         }
         let random = &mut self.random;
         let scope = (random.u8(..5) == 0).then(|| NAMES[random.usize(..STAYING)]);
-        let principal = Principal(u32::from(random.u8(..4) == 0));
+        let principal = Principal::Client(u32::from(random.u8(..4) == 0));
         let modern = random.bool();
         self.enters(Manners { scope, principal, modern }).await;
     }
