@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use regrow::core::{Epoch, Fault, Ladder};
 use regrow::transport::{BoxFuture, Ended, Link, Pipes, Process, Transport};
+use regrow_testkit::remote::Remote;
+use regrow_testkit::signal::Signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::network::{self, Network};
-use crate::remote::Remote;
-use crate::signal::Signal;
 
 pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const TOOLS: [&str; 9] = ["ask", "die", "echo", "hang", "lie", "log", "progress", "task", "wait"];

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use regrow::core::{Evidence, Fault};
+use regrow_testkit::remote::{Path, Remote};
+use regrow_testkit::script::{Act, Plan, Speaks, deferred, no_session, status};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::fake::{Fake, SUBSCRIPTION, Session, Way};
-use crate::remote::{Act, Path, Remote, Speaks, deferred, no_session, status};
 
 /// What the network is like now.
 #[derive(Default)]
@@ -32,7 +33,9 @@ impl Fake {
             remote.set_path(path);
         }
         let (fake, way) = (self.clone(), remote.clone());
-        remote.world().habit = Arc::new(move |message| Some(fake.acts(at, &way, message)));
+        let habit = Arc::new(move |message: &Value| Some(fake.acts(at, &way, message)));
+        let plan = Plan { habit, ..Plan::clone(&remote.world().plan) };
+        remote.world().plan = Arc::new(plan);
         drop(world);
         remote
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use regrow::core::{Epoch, Fault};
 use regrow::{Connection, Era, Inbox, Incoming, Outcome, Reply, Request};
 use regrow_protocol::frame::Frame;
+use regrow_testkit::script::Plan;
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
-
-use crate::server::{Plan, Server};
-use crate::world::*;
 
 fn killed() -> Fault {
     Fault::Killed { signal: 9 }

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use regrow::core::{Fault, Requester};
 use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome, Reply, Request};
 use regrow_protocol::frame::{Frame, RawId};
+use regrow_testkit::script::{Act, Plan, Speaks, answer, refusal};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
-
-use crate::server::{Act, Plan, Server, Speaks, answer, refusal};
-use crate::world::*;
 
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use regrow::{CallError, Connection, Era, ErrorKind, Inbox, Incoming, Outcome, Reply, Request};
 use regrow_protocol::frame::{Frame, RawId};
+use regrow_testkit::remote::{Path, Remote};
+use regrow_testkit::script::{Act, unreachable};
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
-
-use crate::remote::{Act, Path, Remote, unreachable};
-use crate::world::*;
 
 /// An inbox that keeps what it takes.
 #[derive(Default)]

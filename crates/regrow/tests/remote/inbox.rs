@@ -8,11 +8,11 @@ use regrow::{
     Connection, Era, ErrorKind, Inbox, Incoming, IncomingMessages, Outcome, Reply, Request, Status,
 };
 use regrow_protocol::frame::Frame;
+use regrow_testkit::remote::Remote;
+use regrow_testkit::script::{Act, answer};
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
-
-use crate::remote::{Act, Remote, answer};
-use crate::world::*;
 
 fn message(n: usize) -> Value {
     json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "n": n } })
@@ -54,11 +54,11 @@ async fn requests_of_the_server_are_answered_on_the_session_that_asked() {
     let roots = incoming.next().await.unwrap();
     assert!(connection.refuse(&roots, -32601, "no roots"));
     settle().await;
-    let told = server.world().heard.clone();
+    let told = server.heard();
     let answers: Vec<_> = told.iter().filter(|heard| heard.message.get("method").is_none()).collect();
     assert_eq!(answers[0].message, answer(&json!("q1"), json!({ "text": "hello" })));
     assert_eq!(answers[1].message["error"]["code"], -32601);
-    assert!(answers.iter().all(|heard| heard.link == 1));
+    assert!(answers.iter().all(|heard| heard.start == 1));
 
     server.forget();
     work(&connection, json!({})).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_ping_of_the_server_is_answered_on_its_own_exchange_or_stream() {
     let connection = ready(&server).await;
     server.say(json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }));
     settle().await;
-    let pong = server.world().heard.last().unwrap().message.clone();
+    let pong = server.heard().last().unwrap().message.clone();
     assert_eq!(pong, answer(&json!(1), json!({})));
     drop(connection);
 }
@@ -163,7 +163,7 @@ async fn deadlines_go_on_when_the_server_is_lost_behind_a_client_that_does_not_r
     let error = flood.await.unwrap().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Interrupted);
     until(&connection, |status| !status.is_ready()).await;
-    server.world().refuses = Some(crate::remote::deferred(secs(50)));
+    server.world().refuses = Some(regrow_testkit::script::deferred(secs(50)));
     server.revive();
     let before = Instant::now();
     let params = Some(json!({ "name": "work" }));

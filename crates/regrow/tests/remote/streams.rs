@@ -6,11 +6,11 @@ use std::time::Duration;
 use regrow::core::{Fault, Requester};
 use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome, Reply, Request};
 use regrow_protocol::frame::{Frame, RawId};
+use regrow_testkit::remote::Remote;
+use regrow_testkit::script::{Act, answer};
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
-
-use crate::remote::{Act, Remote, answer};
-use crate::world::*;
 
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
@@ -230,7 +230,7 @@ async fn a_stream_is_neither_a_busy_server_nor_a_reason_to_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_a_server_does_not_know_ends_with_its_answer() {
     let server = Remote::modern().on("subscriptions/listen", |message| {
-        Some(vec![Act::Say(crate::remote::refusal(&message["id"], -32601, "Method not found"))])
+        Some(vec![Act::Say(regrow_testkit::script::refusal(&message["id"], -32601, "Method not found"))])
     });
     let (connection, _incoming) = connected(&server).await;
     let (stream, _) = Stream::open(&connection, "1");

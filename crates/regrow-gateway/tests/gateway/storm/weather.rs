@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use regrow::core::Fault;
+use regrow_testkit::remote::Path;
+use regrow_testkit::script::status;
 
 use super::TOOLS;
 use super::history::called;
 use crate::fake::Fake;
-use crate::remote::{Path, status};
 
 const RUBBISH: [&str; 3] = ["rubbish\n", "{\"jsonrpc\":\"2.0\",\"id\":1,", "\0\n[]\n{}\n"];
 
