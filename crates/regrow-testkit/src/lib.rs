@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, missing_docs)] // All of it is test code.
 
 pub mod chance;
+pub mod client;
 pub mod log;
 pub mod process;
 pub mod remote;

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use regrow::core::{Fault, Requester};
-use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome, Reply, Request};
-use regrow_protocol::frame::{Frame, RawId};
+use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome};
+use regrow_protocol::frame::Frame;
+use regrow_testkit::client::Stream;
 use regrow_testkit::remote::Remote;
 use regrow_testkit::script::{Act, answer};
 use regrow_testkit::world::*;
@@ -15,32 +16,6 @@ use tokio::time::{sleep, timeout};
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const CHANGED: &str = "notifications/tools/list_changed";
-
-#[derive(Clone, Default)]
-struct Stream(Arc<Mutex<Vec<Outcome>>>);
-
-impl Reply for Stream {
-    fn end(self: Box<Self>, outcome: Outcome) {
-        self.0.lock().unwrap().push(outcome);
-    }
-}
-
-impl Stream {
-    fn open(connection: &Connection, id: &str) -> (Stream, RawId) {
-        let stream = Stream::default();
-        let line = format!(
-            r#"{{"id":{id},"method":"subscriptions/listen","params":{{"notifications":{{"toolsListChanged":true}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}}}}"#
-        );
-        let frame = Frame::parse(line.into()).unwrap();
-        let id = frame.id().unwrap();
-        connection.submit(Request::new(frame, id.clone(), Box::new(stream.clone())));
-        (stream, id)
-    }
-
-    fn ends(&self) -> usize {
-        self.0.lock().unwrap().len()
-    }
-}
 
 /// The id of the stream that was opened last, as the server knows it.
 fn wire_id(server: &Remote) -> Value {
