@@ -43,8 +43,8 @@ async fn a_modern_server_gets_the_envelope_with_every_page() {
     assert_eq!(kept.now().era, Era::Modern);
     let heard = fake.heard_of("tools/list");
     let version = |params: &Value| params["_meta"]["io.modelcontextprotocol/protocolVersion"].clone();
-    assert!(heard.iter().all(|heard| version(&heard.params) == "2026-07-28"), "{heard:?}");
-    assert_eq!(heard[1].params["cursor"], "2");
+    assert!(heard.iter().all(|heard| version(&heard["params"]) == "2026-07-28"), "{heard:?}");
+    assert_eq!(heard[1]["params"]["cursor"], "2");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,14 +7,11 @@ use regrow::Era;
 use regrow::core::Requester;
 use regrow_gateway::catalog::CatalogRefresher;
 use regrow_protocol::list::List;
+use regrow_testkit::world::{secs, until};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::fake::{Fake, Kept, connection};
-
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
 
 fn strings(texts: &[&str]) -> Option<Vec<String>> {
     Some(texts.iter().map(|text| (*text).to_owned()).collect())
@@ -155,7 +152,7 @@ async fn a_plain_restart_of_a_legacy_server_needs_no_fetch_of_ours() {
     let fake = Fake::new();
     let kept = Kept::ready(&fake, Era::Legacy).await;
     kept.connection.reconnect(Requester::Person);
-    kept.until_connection(|status| status.sessions == 2).await;
+    until(&kept.connection, |status| status.sessions == 2).await;
     sleep(secs(60)).await;
     // The connection itself compares.
     assert_eq!(fake.count("tools/list"), 2);
@@ -168,7 +165,7 @@ async fn a_restarted_modern_server_is_asked_again() {
     let kept = Kept::ready(&fake, Era::Modern).await;
     fake.offers(&["two"]);
     kept.connection.reconnect(Requester::Person);
-    kept.until_connection(|status| status.sessions == 2).await;
+    until(&kept.connection, |status| status.sessions == 2).await;
     sleep(secs(10)).await;
     assert_eq!(kept.keys(List::Tools), strings(&["two"]));
 }
@@ -181,7 +178,7 @@ async fn a_list_that_was_being_fetched_when_the_server_died_is_fetched_anew() {
     assert_eq!(fake.count("tools/list"), 1);
     fake.offers(&["two"]);
     fake.die();
-    kept.until_connection(|status| status.sessions == 2).await;
+    until(&kept.connection, |status| status.sessions == 2).await;
     sleep(secs(5)).await;
     assert_eq!(kept.keys(List::Tools), strings(&["two"]));
     // The connection repeats the question, which is harmless, and we do: pages of two sessions make no list.

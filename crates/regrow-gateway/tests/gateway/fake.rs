@@ -2,29 +2,37 @@
 //! process on pipes, or at the end of a network.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use regrow::core::{Epoch, Fault, Ladder};
-use regrow::transport::{BoxFuture, Ended, Link, Pipes, Process, Transport};
+use regrow::core::Fault;
+use regrow_testkit::process::Stubborn;
+use regrow_testkit::remote::Remote;
+use regrow_testkit::script::{Act, Plan, answer, refusal, timed};
+use regrow_testkit::server::Server;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
-use tokio::sync::mpsc;
-use tokio::time::sleep;
 
 use crate::network::{self, Network};
-use crate::remote::Remote;
-use crate::signal::Signal;
 
 pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+const KILLED: Fault = Fault::Killed { signal: 9 };
 const TOOLS: [&str; 9] = ["ask", "die", "echo", "hang", "lie", "log", "progress", "task", "wait"];
 
 /// A server. Clones share it.
 #[derive(Clone)]
 pub struct Fake {
+    script: Script,
+    remote: bool,
+    /// Its processes, where it has pipes.
+    pub server: Server,
+}
+
+/// What it does about each message.
+#[derive(Clone)]
+pub struct Script {
     pub name: Arc<str>,
     modern: bool,
-    remote: bool,
     world: Arc<Mutex<World>>,
 }
 
@@ -52,22 +60,28 @@ pub struct World {
 }
 
 /// One life of it; behind a network, all that one connection has of it.
+#[derive(Default)]
 pub struct Session {
-    pub way: Way,
+    /// The way to it over a network.
+    pub wire: Option<Remote>,
     /// The calls that wait for an answer to a question, by the question's number.
     asked: BTreeMap<u64, Value>,
     /// What is listened for, by the id of the stream; legacy: by the URI.
     streams: Vec<(Value, Value)>,
 }
 
-/// How what it says gets out.
-pub enum Way {
-    Pipes {
-        /// Nothing instead of a line closes the pipe.
-        out: mpsc::UnboundedSender<Option<String>>,
-        exit: Signal<Option<Fault>>,
-    },
-    Network(Remote),
+impl Session {
+    pub fn over(wire: &Remote) -> Session {
+        Session { wire: Some(wire.clone()), ..Session::default() }
+    }
+}
+
+impl Deref for Fake {
+    type Target = Script;
+
+    fn deref(&self) -> &Script {
+        &self.script
+    }
 }
 
 impl Fake {
@@ -96,7 +110,10 @@ impl Fake {
             sessions: vec![],
             network: Network::default(),
         };
-        Fake { name: name.into(), modern, remote: false, world: Arc::new(Mutex::new(world)) }
+        let script = Script { name: name.into(), modern, world: Arc::new(Mutex::new(world)) };
+        let starts = script.clone();
+        let server = Server::new(move |start| starts.plan(start - 1));
+        Fake { script, remote: false, server }
     }
 
     /// The same at the end of a network.
@@ -112,16 +129,8 @@ impl Fake {
         Fake::new(name, true)
     }
 
-    pub fn is_modern(&self) -> bool {
-        self.modern
-    }
-
     pub fn is_remote(&self) -> bool {
         self.remote
-    }
-
-    pub fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().expect("nobody panics with it")
     }
 
     /// From now on it has these tools, and says so.
@@ -150,34 +159,49 @@ impl Fake {
     }
 
     fn tell_streams(&self, method: &str, params: Value, wants: impl Fn(&Value) -> bool) {
-        for session in &self.world().sessions {
+        for (at, session) in self.world().sessions.iter().enumerate() {
             for (id, _) in session.streams.iter().filter(|(_, filter)| wants(filter)) {
                 let mut params = params.clone();
                 if self.modern {
                     params["_meta"] = json!({ SUBSCRIPTION: id });
                 }
-                session.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+                self.say_in(at, session, json!({ "jsonrpc": "2.0", "method": method, "params": params }));
             }
         }
     }
 
-    /// It ends every stream that it has, in good order.
+    /// It ends every stream that it has with a response.
     pub fn ends_streams(&self) {
-        for session in &mut self.world().sessions {
+        for (at, session) in self.world().sessions.iter_mut().enumerate() {
             for (id, _) in std::mem::take(&mut session.streams) {
                 let meta = json!({ SUBSCRIPTION: id });
-                session.say(&answer(&id, json!({ "resultType": "complete", "_meta": meta })));
+                let end = answer(&id, json!({ "resultType": "complete", "_meta": meta }));
+                self.say_in(at, session, end);
             }
         }
     }
 
     /// Says this in every session.
     pub fn say(&self, message: &Value) {
-        self.world().sessions.iter().for_each(|session| session.say(message));
+        let world = self.world();
+        world.sessions.iter().enumerate().for_each(|(at, of)| self.say_in(at, of, message.clone()));
+    }
+
+    fn say_in(&self, at: usize, session: &Session, message: Value) {
+        match &session.wire {
+            Some(remote) => network::say(remote, &message),
+            None => self.server.act_in(at + 1, Act::Say(message)),
+        }
+    }
+
+    /// Each of its processes does this.
+    pub fn act(&self, act: &Act) {
+        (1..=self.starts()).for_each(|start| self.server.act_in(start, act.clone()));
     }
 
     pub fn die(&self) {
-        self.world().sessions.iter().for_each(Session::die);
+        self.server.die_all(&KILLED);
+        self.wires().iter().for_each(network::restart);
     }
 
     pub fn starts(&self) -> usize {
@@ -186,7 +210,7 @@ impl Fake {
 
     /// How many of its lives have not ended.
     pub fn live(&self) -> usize {
-        self.world().sessions.iter().map(Session::live).sum()
+        self.server.alive() + self.wires().iter().map(|wire| wire.world().live).sum::<usize>()
     }
 
     /// What it was sent of this method.
@@ -215,9 +239,32 @@ impl Fake {
         let heard = world.heard.iter().filter(|(of, message)| *of == session && message["method"] == method);
         heard.map(|(_, message)| message.clone()).collect()
     }
+}
 
-    /// What it says to a message, and after how long.
-    pub fn says(&self, at: usize, message: &Value) -> Vec<(Duration, Value)> {
+impl Script {
+    pub fn is_modern(&self) -> bool {
+        self.modern
+    }
+
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().expect("nobody panics with it")
+    }
+
+    /// How the process of one more session behaves.
+    fn plan(&self, at: usize) -> Plan {
+        let mut world = self.world();
+        world.sessions.push(Session::default());
+        let script = self.clone();
+        Plan {
+            cannot_start: world.is_broken.then_some(Fault::Exited { code: 1 }),
+            habit: Arc::new(move |message| Some(script.acts(at, message))),
+            stubborn: Stubborn::Never,
+            ..Plan::default()
+        }
+    }
+
+    /// What it does about a message.
+    pub fn acts(&self, at: usize, message: &Value) -> Vec<Act> {
         let id = &message["id"];
         let params = &message["params"];
         let mut world = self.world();
@@ -229,7 +276,7 @@ impl Fake {
             return vec![];
         }
         let capabilities = world.capabilities.clone();
-        let now = |result: Value| vec![(Duration::ZERO, answer(id, result))];
+        let now = |result: Value| vec![Act::Say(answer(id, result))];
         let method = message["method"].as_str().unwrap_or_default();
         match method {
             "server/discover" if self.modern => {
@@ -237,17 +284,17 @@ impl Fake {
                     "supportedVersions": ["2026-07-28"], "capabilities": capabilities,
                     "resultType": "complete", "_meta": { "io.modelcontextprotocol/serverInfo": self.info() },
                 });
-                vec![(world.start_takes, answer(id, result))]
+                timed(vec![(world.start_takes, answer(id, result))])
             }
             "initialize" if !self.modern => {
                 let result = json!({
                     "protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": self.info(),
                 });
-                vec![(world.start_takes, answer(id, result))]
+                timed(vec![(world.start_takes, answer(id, result))])
             }
             method if world.lists.contains_key(method) => {
                 if world.refuses_lists {
-                    return vec![(Duration::ZERO, error(id, -32603, "not now"))];
+                    return vec![Act::Say(refusal(id, -32603, "not now"))];
                 }
                 now(world.list(method, params))
             }
@@ -261,7 +308,7 @@ impl Fake {
                 uri if uri.starts_with(&format!("{}://", self.name)) => {
                     now(json!({ "contents": [{ "uri": uri, "text": self.said(params) }] }))
                 }
-                _ => vec![(Duration::ZERO, error(id, -32002, "Resource not found"))],
+                _ => vec![Act::Say(refusal(id, -32002, "Resource not found"))],
             },
             "resources/subscribe" => {
                 let filter = json!({ "resourceSubscriptions": [params["uri"]] });
@@ -277,7 +324,7 @@ impl Fake {
                 world.sessions[at].streams.push((id.clone(), filter.clone()));
                 let params = json!({ "_meta": { SUBSCRIPTION: id }, "notifications": filter });
                 let method = "notifications/subscriptions/acknowledged";
-                vec![(Duration::ZERO, json!({ "jsonrpc": "2.0", "method": method, "params": params }))]
+                vec![Act::Say(json!({ "jsonrpc": "2.0", "method": method, "params": params }))]
             }
             "notifications/cancelled" => {
                 world.sessions[at].streams.retain(|(id, _)| *id != params["requestId"]);
@@ -286,12 +333,12 @@ impl Fake {
             "ping" | "logging/setLevel" => now(json!({})),
             "tasks/result" => {
                 let wait = Duration::from_millis(params["ms"].as_u64().unwrap_or_default());
-                vec![(wait, answer(id, json!({ "at": &*self.name })))]
+                timed(vec![(wait, answer(id, json!({ "at": &*self.name })))])
             }
             "tasks/get" => now(json!({ "taskId": params["taskId"], "status": "working", "at": &*self.name })),
-            "" => self.goes_on(&mut world.sessions[at], message),
+            "" => self.goes_on(&world.sessions[at], message),
             _ if id.is_null() => vec![],
-            _ => vec![(Duration::ZERO, error(id, -32601, "unknown"))],
+            _ => vec![Act::Say(refusal(id, -32601, "unknown"))],
         }
     }
 
@@ -310,7 +357,7 @@ impl Fake {
     }
 
     /// A tool is called.
-    fn works(&self, at: usize, message: &Value) -> Vec<(Duration, Value)> {
+    fn works(&self, at: usize, message: &Value) -> Vec<Act> {
         let (id, params) = (&message["id"], &message["params"]);
         let text = &params["arguments"]["text"];
         let done = answer(id, self.text(message));
@@ -318,22 +365,18 @@ impl Fake {
         match params["name"].as_str().unwrap_or_default() {
             "wait" => {
                 let ms = params["arguments"]["ms"].as_u64().unwrap_or_default();
-                vec![(Duration::from_millis(ms), done)]
+                timed(vec![(Duration::from_millis(ms), done)])
             }
             "hang" => vec![],
-            "die" => {
-                self.world().sessions[at].die();
-                vec![]
-            }
+            "die" => vec![Act::Die(KILLED)],
             "lie" => {
                 let wrong = answer(&json!(999_999), self.text(message));
                 let none = json!({ "jsonrpc": "2.0", "id": null, "result": {} });
-                let twice = [wrong, none, done.clone(), done].into_iter();
-                twice.map(|said| (Duration::ZERO, said)).collect()
+                [wrong, none, done.clone(), done].map(Act::Say).into()
             }
             "log" => {
                 let log = told("notifications/message", json!({ "level": "info", "data": text }));
-                vec![(Duration::ZERO, log), (Duration::ZERO, done)]
+                vec![Act::Say(log), Act::Say(done)]
             }
             "progress" => {
                 let token = &params["_meta"]["progressToken"];
@@ -341,11 +384,11 @@ impl Fake {
                     let params = json!({ "progressToken": token, "progress": n, "message": text });
                     (Duration::from_millis(10 * n), told("notifications/progress", params))
                 };
-                vec![step(1), step(2), (Duration::from_millis(30), done)]
+                timed(vec![step(1), step(2), (Duration::from_millis(30), done)])
             }
             "task" => {
                 let task = json!({ "taskId": format!("{}-task", self.name), "status": "working" });
-                vec![(Duration::ZERO, answer(id, json!({ "task": task })))]
+                vec![Act::Say(answer(id, json!({ "task": task })))]
             }
             "ask" => {
                 let mut world = self.world();
@@ -355,14 +398,14 @@ impl Fake {
                 let asked = json!({
                     "jsonrpc": "2.0", "id": number, "method": "sampling/createMessage", "params": question,
                 });
-                vec![(Duration::ZERO, asked)]
+                vec![Act::Say(asked)]
             }
-            _ => vec![(Duration::ZERO, done)],
+            _ => vec![Act::Say(done)],
         }
     }
 
     /// An answer to its question comes: so the call is answered.
-    fn goes_on(&self, session: &mut Session, message: &Value) -> Vec<(Duration, Value)> {
+    fn goes_on(&self, session: &Session, message: &Value) -> Vec<Act> {
         let call = message["id"].as_u64().and_then(|number| session.asked.get(&number));
         let Some(call) = call else { return vec![] };
         let text = match message["result"]["text"].as_str() {
@@ -370,24 +413,7 @@ impl Fake {
             None => format!("{}: no answer ({})", self.name, message["error"]["code"]),
         };
         let result = json!({ "content": [{ "type": "text", "text": text }] });
-        vec![(Duration::ZERO, answer(&call["id"], result))]
-    }
-
-    async fn read(self, at: usize, input: DuplexStream, out: mpsc::UnboundedSender<Option<String>>) {
-        let mut lines = BufReader::new(input).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            let message: Value = serde_json::from_str(&line).expect("a message");
-            for (after, said) in self.says(at, &message) {
-                let out = out.clone();
-                tokio::spawn(async move {
-                    if !after.is_zero() {
-                        sleep(after).await;
-                    }
-                    let _ = out.send(Some(format!("{said}\n"))); // A dead server says nothing.
-                });
-            }
-        }
-        std::future::pending::<()>().await;
+        vec![Act::Say(answer(&call["id"], result))]
     }
 }
 
@@ -414,118 +440,5 @@ impl World {
             result["nextCursor"] = next.to_string().into();
         }
         result
-    }
-}
-
-impl Session {
-    pub fn new(way: Way) -> Session {
-        Session { way, asked: BTreeMap::new(), streams: vec![] }
-    }
-
-    fn say(&self, message: &Value) {
-        match &self.way {
-            Way::Pipes { .. } => self.write(format!("{message}\n")),
-            Way::Network(remote) => network::say(remote, message),
-        }
-    }
-
-    /// Writes this as it is, where there are pipes.
-    pub fn write(&self, text: String) {
-        if let Way::Pipes { out, .. } = &self.way {
-            let _ = out.send(Some(text)); // A dead server says nothing.
-        }
-    }
-
-    /// Closes its output, and lives on.
-    pub fn shut(&self) {
-        if let Way::Pipes { out, .. } = &self.way {
-            let _ = out.send(None);
-        }
-    }
-
-    fn die(&self) {
-        match &self.way {
-            Way::Pipes { exit, .. } => die(exit, Fault::Killed { signal: 9 }),
-            Way::Network(remote) => network::restart(remote),
-        }
-    }
-
-    fn live(&self) -> usize {
-        match &self.way {
-            Way::Pipes { exit, .. } => usize::from(exit.value().is_none()),
-            Way::Network(remote) => remote.world().live,
-        }
-    }
-}
-
-/// The first death counts.
-fn die(exit: &Signal<Option<Fault>>, fault: Fault) {
-    exit.change(|exit| *exit = exit.take().or(Some(fault)));
-}
-
-pub fn answer(id: &Value, result: Value) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "result": result })
-}
-
-fn error(id: &Value, code: i64, text: &str) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": text } })
-}
-
-impl Transport for Fake {
-    fn open(&self, _: Epoch) -> BoxFuture<Result<Link, Fault>> {
-        let (input, far_input) = duplex(1 << 16);
-        let (far_output, output) = duplex(1 << 16);
-        let (out, mut said) = mpsc::unbounded_channel();
-        let exit = Signal::new(None);
-        let mut world = self.world();
-        let at = world.sessions.len();
-        world.sessions.push(Session::new(Way::Pipes { out: out.clone(), exit: exit.clone() }));
-        if world.is_broken {
-            die(&exit, Fault::Exited { code: 1 });
-            return Box::pin(std::future::ready(Err(Fault::Exited { code: 1 })));
-        }
-        let reads = self.clone().read(at, far_input, out);
-        let writes = async move {
-            let mut output = Some(far_output);
-            while let Some(line) = said.recv().await {
-                match (&mut output, line) {
-                    // Nobody may be reading any more.
-                    (Some(output), Some(line)) => drop(output.write_all(line.as_bytes()).await),
-                    (output, _) => *output = None,
-                }
-            }
-        };
-        let mut exited = exit.watch();
-        tokio::spawn(async move {
-            tokio::select! {
-                biased;
-                _ = exited.until(Option::is_some) => {}
-                ((), ()) = async { tokio::join!(reads, writes) } => {}
-            }
-        });
-        let pipes = Pipes { input: Box::new(input), output: Box::new(output), process: Arc::new(Body(exit)) };
-        Box::pin(std::future::ready(Ok(Link::Pipes(pipes))))
-    }
-}
-
-struct Body(Signal<Option<Fault>>);
-
-impl Process for Body {
-    fn exited(&self) -> BoxFuture<Fault> {
-        let mut exit = self.0.watch();
-        Box::pin(async move { exit.until(Option::is_some).await.unwrap_or(Fault::Exited { code: 0 }) })
-    }
-
-    fn end(&self, _: Ladder) -> BoxFuture<Ended> {
-        die(&self.0, Fault::Exited { code: 0 });
-        Box::pin(std::future::ready(Ended { fault: self.0.value(), ..Ended::default() }))
-    }
-
-    fn stderr(&self) -> regrow::Excerpt {
-        std::iter::empty().collect()
-    }
-
-    fn pid(&self) -> Option<u32> {
-        None
     }
 }

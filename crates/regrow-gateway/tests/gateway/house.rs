@@ -105,7 +105,7 @@ fn connect(known: Arc<Mutex<BTreeMap<String, Fake>>>) -> Connect {
         policy.backoff.jitter_percent = 0;
         let builder = match fake.is_remote() {
             true => Connection::builder(&*server.name, fake.wire()),
-            false => Connection::builder(&*server.name, fake),
+            false => Connection::builder(&*server.name, fake.server),
         };
         Ok(builder.policy(policy).seed(1).era(server.options.era).safe_tools(|tool| tool == "safe"))
     })

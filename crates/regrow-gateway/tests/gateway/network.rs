@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use regrow::core::{Evidence, Fault};
+use regrow_testkit::remote::{Path, Remote};
+use regrow_testkit::script::{Act, Plan, Speaks, deferred, no_session, status};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::fake::{Fake, SUBSCRIPTION, Session, Way};
-use crate::remote::{Act, Path, Remote, Speaks, deferred, no_session, status};
+use crate::fake::{Fake, SUBSCRIPTION, Script, Session};
 
 /// What the network is like now.
 #[derive(Default)]
@@ -27,24 +28,22 @@ impl Fake {
         let remote = Remote::new(if self.is_modern() { Speaks::Modern } else { Speaks::Legacy });
         let mut world = self.world();
         let at = world.sessions.len();
-        world.sessions.push(Session::new(Way::Network(remote.clone())));
+        world.sessions.push(Session::over(&remote));
         if let Some(path) = world.network.path {
             remote.set_path(path);
         }
-        let (fake, way) = (self.clone(), remote.clone());
-        remote.world().habit = Arc::new(move |message| Some(fake.acts(at, &way, message)));
         drop(world);
+        let (script, way) = (Script::clone(self), remote.clone());
+        let mut far = remote.world();
+        let habit = Arc::new(move |message: &Value| Some(script.exchange(at, &way, message)));
+        far.plan = Arc::new(Plan { habit, ..Plan::clone(&far.plan) });
+        drop(far);
         remote
     }
 
     /// Every way to it.
     pub fn wires(&self) -> Vec<Remote> {
-        let world = self.world();
-        let wires = world.sessions.iter().filter_map(|session| match &session.way {
-            Way::Network(remote) => Some(remote.clone()),
-            Way::Pipes { .. } => None,
-        });
-        wires.collect()
+        self.world().sessions.iter().filter_map(|session| session.wire.clone()).collect()
     }
 
     /// The network is so from now on, also for those who come later.
@@ -52,31 +51,33 @@ impl Fake {
         self.world().network.path = Some(path);
         self.wires().iter().for_each(|wire| wire.set_path(path));
     }
+}
 
+impl Script {
     /// What it does about a message that came this way.
-    fn acts(&self, at: usize, way: &Remote, message: &Value) -> Vec<Act> {
+    fn exchange(&self, at: usize, way: &Remote, message: &Value) -> Vec<Act> {
         if let Some(mishap) = self.chance(20, before) {
             return mishap;
         }
         let (id, method) = (&message["id"], message["method"].as_str());
         if method == Some("initialize") {
-            self.world().sessions[at] = Session::new(Way::Network(way.clone()));
+            self.world().sessions[at] = Session::over(way);
         }
-        let mut said = self.says(at, message);
-        said.sort_by_key(|(after, _)| *after);
-        let (mut acts, mut passed, mut is_answered) = (vec![], Duration::ZERO, false);
-        for (after, said) in said {
-            if after > passed {
-                acts.push(Act::Wait(after - passed));
-                passed = after;
+        let (mut acts, mut is_answered) = (vec![], false);
+        for act in self.acts(at, message) {
+            match act {
+                Act::Say(said) => {
+                    let (is_answer, is_ours) = (said.get("method").is_none(), said["id"] == *id);
+                    match (is_answer, is_ours) {
+                        (true, true) if is_answered => acts.push(Act::SayElsewhere(said)),
+                        (true, false) => say(way, &said),
+                        _ => acts.push(Act::Say(said)),
+                    }
+                    is_answered |= is_answer && is_ours;
+                }
+                Act::Die(_) => restart(way),
+                other => acts.push(other),
             }
-            let (is_answer, is_ours) = (said.get("method").is_none(), said["id"] == *id);
-            match (is_answer, is_ours) {
-                (true, true) if is_answered => acts.push(Act::SayElsewhere(said)),
-                (true, false) => say(way, &said),
-                _ => acts.push(Act::Say(said)),
-            }
-            is_answered |= is_answer && is_ours;
         }
         match acts.last() {
             Some(Act::Say(done)) if is_answered && method == Some("tools/call") => {

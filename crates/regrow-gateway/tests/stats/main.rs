@@ -2,24 +2,26 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
 
-mod server;
-
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use regrow::core::{Delivery, Fault, Policy, Requester};
-use regrow::{Connection, Era, Outcome, Reply, Request, Status};
+use regrow::core::{Delivery, Fault, Requester};
+use regrow::{Connection, Outcome, Reply, Request, Status};
 use regrow_gateway::operate::{ServerReport, ServerState};
 use regrow_gateway::stats::{CallCount, CallTimer, Ending, Stats, Watcher};
 use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_testkit::script::{Act, Plan, answer, refusal};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::{secs, settle, tasks, to, until};
 use serde_json::{Value, json};
-use server::Server;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 struct World {
     server: Server,
+    /// Why the server cannot be started.
+    refusal: Arc<Mutex<Option<Fault>>>,
     connection: Connection,
     stats: Arc<Stats>,
     watcher: Watcher,
@@ -28,13 +30,15 @@ struct World {
 impl World {
     /// A connection that is watched, to be started.
     fn new() -> World {
-        let server = Server::default();
-        let mut policy = Policy::default();
-        policy.backoff.jitter_percent = 0;
-        let builder = Connection::builder("fake", server.clone()).policy(policy).seed(1).era(Era::Legacy);
-        let (connection, stats) = (builder.build(), Arc::new(Stats::default()));
+        let refusal: Arc<Mutex<Option<Fault>>> = Arc::default();
+        let now = refusal.clone();
+        let server = Server::new(move |_| Plan {
+            cannot_start: now.lock().unwrap().clone(),
+            ..Plan::default().on("tools/call", work)
+        });
+        let (connection, stats) = (to(&server).build(), Arc::new(Stats::default()));
         let watcher = Watcher::start(stats.clone(), &connection);
-        World { server, connection, stats, watcher }
+        World { server, refusal, connection, stats, watcher }
     }
 
     async fn ready() -> World {
@@ -45,9 +49,13 @@ impl World {
     }
 
     async fn until(&self, is_so: impl Fn(&Status) -> bool) {
-        let mut status = self.connection.status();
-        timeout(Duration::from_secs(86_400), status.wait_for(is_so)).await.unwrap().unwrap();
+        until(&self.connection, is_so).await;
         settle().await;
+    }
+
+    /// The server cannot be started from now on, for this reason.
+    fn refuse(&self, fault: Option<Fault>) {
+        *self.refusal.lock().unwrap() = fault;
     }
 
     /// Waits for the session after this many.
@@ -81,9 +89,15 @@ impl Reply for Timed {
     }
 }
 
-/// Lets everything happen that is due now.
-async fn settle() {
-    sleep(Duration::from_millis(1)).await;
+/// What the tool does is in its arguments: `ms` before the answer, `refuses`, `fails`.
+fn work(message: &Value) -> Vec<Act> {
+    let (id, arguments) = (&message["id"], &message["params"]["arguments"]);
+    let said = match arguments["refuses"] == true {
+        true => refusal(id, -32602, "no"),
+        false => answer(id, json!({ "content": [], "isError": arguments["fails"] == true })),
+    };
+    let wait = arguments["ms"].as_u64().map(|ms| Act::Wait(Duration::from_millis(ms)));
+    wait.into_iter().chain([Act::Say(said)]).collect()
 }
 
 fn count(outcome: &'static str, delivery: Delivery, count: u64) -> CallCount {
@@ -142,11 +156,11 @@ async fn restarts_have_a_reason_and_recoveries_a_length() {
     world.server.die(Fault::Killed { signal: 9 });
     world.until_session(3).await;
 
-    world.server.refuse(Some(Fault::SpawnFailed { program: "fake".into(), reason: "busy".into() }));
+    world.refuse(Some(Fault::SpawnFailed { program: "fake".into(), reason: "busy".into() }));
     let lost = Instant::now();
     world.server.die(Fault::Exited { code: 3 });
-    sleep(Duration::from_secs(5)).await;
-    world.server.refuse(None);
+    sleep(secs(5)).await;
+    world.refuse(None);
     world.until_session(4).await;
     let away = lost.elapsed();
 
@@ -162,31 +176,31 @@ async fn restarts_have_a_reason_and_recoveries_a_length() {
     let recovery = world.stats.recovery();
     assert_eq!(recovery.count(), 3, "the planned one is none");
     assert!(away.abs_diff(recovery.longest) < Duration::from_millis(10), "{away:?} {recovery:?}");
-    assert!(away > Duration::from_secs(5));
+    assert!(away > secs(5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_report_says_where_the_connection_stands_and_why() {
     let world = World::new();
-    sleep(Duration::from_secs(7)).await;
+    sleep(secs(7)).await;
     let report = world.report();
-    assert_eq!((report.state, report.in_state), (ServerState::Idle, Duration::from_secs(7)));
+    assert_eq!((report.state, report.in_state), (ServerState::Idle, secs(7)));
 
     world.connection.start();
     world.until(Status::is_ready).await;
-    sleep(Duration::from_secs(20)).await;
+    sleep(secs(20)).await;
     let report = world.report().welcomed(&world.connection.welcome().unwrap());
     assert_eq!(
         (report.state, report.epoch, report.budget_left, report.pid),
-        (ServerState::Ready, 1, 5, Some(11))
+        (ServerState::Ready, 1, 5, Some(1001))
     );
     assert_eq!(report.in_state.as_secs(), 20);
     assert_eq!(report.era.as_deref(), Some("legacy"));
     let info = report.server_info.as_ref().unwrap();
-    assert_eq!((&*info.name, &*info.version), ("fake", "1.2"));
+    assert_eq!((&*info.name, &*info.version), ("fake", "1"));
     assert_eq!(report.why_not_ready(), None);
 
-    world.server.refuse(Some(Fault::NotFound { program: "fake".into() }));
+    world.refuse(Some(Fault::NotFound { program: "fake".into() }));
     world.server.die(Fault::Exited { code: 3 });
     world.until(|status| status.state.name() == "parked").await;
     let report = world.report();
@@ -202,12 +216,12 @@ async fn the_report_says_where_the_connection_stands_and_why() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_does_not_hold_its_connection_open_and_ends_with_it() {
-    let World { connection, stats, server, watcher } = World::ready().await;
+    let World { connection, stats, server, watcher, .. } = World::ready().await;
     drop((connection, watcher));
-    sleep(Duration::from_secs(60)).await;
-    assert!(!server.is_alive());
+    sleep(secs(60)).await;
+    assert_eq!(server.alive(), 0);
     assert!(stats.logs().last().unwrap().ends_with(" closed"), "{:?}", stats.logs());
-    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+    assert_eq!(tasks(), 0);
 }
 
 #[tokio::test(start_paused = true)]

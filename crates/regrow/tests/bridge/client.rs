@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use regrow::core::Policy;
 use regrow::{Bridge, Connection, Era, ErrorStyle, Port, relay};
+use regrow_testkit::script::{Act, Plan, Speaks, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, duplex};
 use tokio::time::timeout;
-
-use crate::server::{Act, Plan, Server, Speaks, answer};
-use crate::world::*;
 
 pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";

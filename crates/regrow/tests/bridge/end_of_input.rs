@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use regrow::core::{Fault, Manner};
 use regrow::{Bridge, Connection, Era, ErrorStyle, Port, Upstream, relay};
+use regrow_testkit::script::{Act, Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::client::{fault, initialize, legacy_server, modern_server};
-use crate::server::{Act, Plan, Server, answer};
-use crate::world::*;
 
 /// A client that has written everything it will ever write.
 struct Script {
@@ -209,7 +210,7 @@ async fn input_that_a_modern_server_requires_ends_the_call_of_a_legacy_client_th
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_is_not_waited_for() {
-    let server = Server::always(Plan { speaks: crate::server::Speaks::Both, ..legacy_server() });
+    let server = Server::always(Plan { speaks: regrow_testkit::script::Speaks::Both, ..legacy_server() });
     let listen = json!({ "notifications": { "toolsListChanged": true } });
     let lines = [
         crate::client::modern(1, "server/discover", json!({})).to_string(),

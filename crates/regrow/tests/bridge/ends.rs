@@ -1,12 +1,13 @@
 //! When the connection is over, nobody is left waiting.
 
 use regrow::core::Fault;
+use regrow_testkit::script::{Act, Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::client::*;
-use crate::server::{Act, Plan, Server, answer};
-use crate::world::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_close_ends_streams_of_a_modern_client() {

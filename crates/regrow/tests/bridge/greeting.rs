@@ -1,12 +1,13 @@
 //! How client and server get to know each other, whatever either speaks.
 
 use regrow::core::{Fault, Policy};
+use regrow_testkit::script::{Plan, Speaks};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::client::*;
-use crate::server::{Plan, Server, Speaks};
-use crate::world::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_legacy_client_shakes_hands_with_a_modern_server() {

@@ -1,12 +1,13 @@
 //! A modern server asks for input, and a legacy client is asked in requests.
 
 use regrow::core::Fault;
+use regrow_testkit::script::{Act, Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::client::*;
-use crate::server::{Act, Plan, Server, answer};
-use crate::world::*;
 
 fn elicitation(message: &str) -> Value {
     let schema = json!({ "type": "object", "properties": {} });

@@ -1,12 +1,13 @@
 //! A legacy client's subscriptions, on one stream of a modern server.
 
 use regrow::core::Fault;
+use regrow_testkit::script::{Act, Plan, answer, refusal};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::client::*;
-use crate::server::{Act, Plan, Server, answer, refusal};
-use crate::world::*;
 
 fn filters(server: &Server) -> Vec<Value> {
     let listens = server.heard_of("subscriptions/listen");

@@ -1,11 +1,12 @@
 //! A modern client on a legacy server: no envelope there, complete results here.
 
+use regrow_testkit::script::{Act, Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::client::*;
-use crate::server::{Act, Plan, Server, answer};
-use crate::world::*;
 
 const LEVEL: &str = "io.modelcontextprotocol/logLevel";
 

@@ -1,11 +1,12 @@
 //! A legacy client on a modern server: every request in its envelope, and what the modern era lacks.
 
+use regrow_testkit::script::{Act, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::client::*;
-use crate::server::{Act, Server, answer};
-use crate::world::*;
 
 #[tokio::test(start_paused = true)]
 async fn requests_get_the_envelope_and_keep_what_they_carry() {

@@ -1,12 +1,14 @@
 //! A legacy server asks, and a modern client is told what its call requires.
 
 use regrow::core::{Fault, Policy};
+use regrow_testkit::log::Heard;
+use regrow_testkit::script::{Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::client::*;
-use crate::server::{Heard, Plan, Server, answer};
-use crate::world::*;
 
 fn elicitation(id: impl Into<Value>) -> Value {
     let params = json!({ "message": "who?", "requestedSchema": {}, "_meta": { "progressToken": 1 } });

@@ -1,15 +1,16 @@
 //! Both sides speak the same era: nothing changes but ids.
 
+use regrow_testkit::script::Act;
+use regrow_testkit::server::Server;
 use serde_json::json;
 
 use crate::client::*;
-use crate::server::{Act, Server};
 
 /// Odd on purpose: order, spaces, escapes and numbers must all survive.
 const PARAMS: &str =
     r#"{ "name" : "work","arguments":{"n": 1.50,"big":12345678901234567890123,"s":"\u00e9"}}"#;
 
-fn echo(server: crate::server::Plan) -> Server {
+fn echo(server: regrow_testkit::script::Plan) -> Server {
     Server::always(server.on("tools/call", |message| {
         let line =
             format!(r#"{{"id":{},  "result":{{"x": 1.0, "content":[ ]}},"jsonrpc":"2.0"}}"#, message["id"]);
@@ -59,7 +60,7 @@ async fn a_legacy_client_hears_a_legacy_server_and_answers_it() {
     let question = client.next().await;
     assert_eq!(question["method"], "elicitation/create");
     client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "accept" } })).await;
-    crate::world::settle().await;
+    regrow_testkit::world::settle().await;
     let answer = server.heard().pop().unwrap().message;
     assert_eq!((&answer["id"], &answer["result"]["action"]), (&json!("s"), &json!("accept")));
 }
@@ -68,7 +69,7 @@ async fn a_legacy_client_hears_a_legacy_server_and_answers_it() {
 async fn input_required_passes_between_modern_sides() {
     let server = Server::always(modern_server().on("tools/call", |message| {
         let result = json!({ "resultType": "input_required", "requestState": "s" });
-        vec![Act::Say(crate::server::answer(&message["id"], result))]
+        vec![Act::Say(regrow_testkit::script::answer(&message["id"], result))]
     }));
     let mut client = Client::modern(&server).await;
     let answer = client.modern_call("tools/call", json!({ "name": "work" })).await;

@@ -4,25 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use regrow::core::Fault;
+use regrow_testkit::chance::Chance;
+use regrow_testkit::script::{Act, Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 
 use crate::client::*;
-use crate::server::{Act, Plan, Server, answer};
-use crate::world::*;
-
-/// Numbers that look random and come again.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    fn one_in(&mut self, bound: u64) -> bool {
-        self.below(bound) == 0
-    }
-}
 
 /// Asks during its calls, and goes on whether it is answered or not.
 fn legacy() -> Plan {
@@ -62,7 +50,7 @@ fn modern() -> Plan {
 
 struct Storm {
     client: Client,
-    random: Random,
+    random: Chance,
     is_modern: bool,
     /// Never leaves a question unanswered.
     is_diligent: bool,
@@ -178,7 +166,7 @@ async fn begin(seed: u64, server: &Server, is_modern: bool) -> Storm {
     };
     Storm {
         client,
-        random: Random(seed),
+        random: Chance(seed),
         is_modern,
         is_diligent: false,
         last: 1000,

@@ -1,12 +1,13 @@
 //! A modern client's subscription streams, on a legacy server that knows none.
 
 use regrow::core::Fault;
+use regrow_testkit::script::{Act, Plan, answer, refusal};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::client::*;
-use crate::server::{Act, Plan, Server, answer, refusal};
-use crate::world::*;
 
 fn listen(id: impl Into<Value>, filter: Value) -> Value {
     modern(id, "subscriptions/listen", json!({ "notifications": filter }))
@@ -142,7 +143,7 @@ async fn a_death_is_not_seen_and_all_is_told_to_the_next_server_once() {
 async fn changed_tools_after_a_death_are_told_on_the_streams_that_asked() {
     let server = Server::new(|start| match start {
         1 | 2 => legacy_server(), // The first is only asked for its era.
-        _ => crate::server::Plan { tools: vec!["other"], ..legacy_server() },
+        _ => regrow_testkit::script::Plan { tools: vec!["other"], ..legacy_server() },
     });
     let mut client = Client::modern(&server).await;
     client.send(listen("a", json!({ "toolsListChanged": true }))).await;

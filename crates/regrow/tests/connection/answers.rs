@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use regrow::ErrorKind;
 use regrow::core::Delivery;
+use regrow_testkit::script::{Act, Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::{begin, ready, said, secs, settle, work};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
-
-use crate::server::{Act, Plan, Server, answer};
-use crate::world::{begin, ready, said, secs, settle, work};
 
 /// Answers each call with this line, in which `ID` stands for the call's id.
 fn writes(line: &'static str) -> Server {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use regrow::core::{Delivery, Fault, Outlook, Policy, Replay, Requester, State};
 use regrow::{Connection, ErrorKind, Status};
+use regrow_testkit::process::Stubborn;
+use regrow_testkit::script::{Act, Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
-
-use crate::process::Stubborn;
-use crate::server::{Act, Plan, Server, answer};
-use crate::world::*;
 
 fn killed() -> Fault {
     Fault::Killed { signal: 9 }
@@ -445,7 +445,7 @@ async fn tool_errors_and_json_rpc_errors_never_cost_anything() {
         let id = &message["id"];
         vec![Act::Say(match id.as_u64().unwrap() % 2 {
             0 => answer(id, json!({ "isError": true, "content": [] })),
-            _ => crate::server::refusal(id, -32603, "session not found"),
+            _ => regrow_testkit::script::refusal(id, -32603, "session not found"),
         })]
     }));
     let connection = ready(&server).await;

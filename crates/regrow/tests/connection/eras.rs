@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use regrow::core::{Fault, Requester};
 use regrow::{ClientParams, Connection, Era, EraFile};
+use regrow_testkit::script::{Act, Plan, Speaks, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use crate::server::{Act, Plan, Server, Speaks, answer};
-use crate::world::*;
 
 fn finding_out(server: &Server) -> Connection {
     to(server).era(Era::Auto).build()
@@ -269,7 +269,10 @@ async fn the_era_is_remembered() {
 async fn a_late_answer_to_the_question_is_no_error() {
     let server = Server::always(speaks(Speaks::Legacy).on("server/discover", |message| {
         let id = message["id"].clone();
-        vec![Act::Wait(secs(40)), Act::Say(crate::server::answer(&id, json!({ "supportedVersions": [] })))]
+        vec![
+            Act::Wait(secs(40)),
+            Act::Say(regrow_testkit::script::answer(&id, json!({ "supportedVersions": [] }))),
+        ]
     }));
     let connection = finding_out(&server);
     work(&connection, json!({})).await.unwrap();
@@ -315,7 +318,7 @@ async fn a_server_that_exits_at_its_first_start_is_reported_with_its_stderr() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_handshake_says_with_which_words() {
     let server = Server::always(Plan::default().on("initialize", |message| {
-        vec![Act::Say(crate::server::refusal(&message["id"], -32000, "no licence\u{1b}[2J"))]
+        vec![Act::Say(regrow_testkit::script::refusal(&message["id"], -32000, "no licence\u{1b}[2J"))]
     }));
     let connection = to(&server).build();
     let error = work(&connection, json!({})).await.unwrap_err();

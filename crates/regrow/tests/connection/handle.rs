@@ -5,12 +5,12 @@ use std::task::{Context, Waker};
 use regrow::core::{Delivery, Fault, Manner, Requester};
 use regrow::transport::Ended;
 use regrow::{CloseReport, ErrorKind};
+use regrow_testkit::process::Stubborn;
+use regrow_testkit::script::{Act, Plan};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
-
-use crate::process::Stubborn;
-use crate::server::{Act, Plan, Server};
-use crate::world::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_first_call_starts_the_server_and_a_life_can_be_told() {

@@ -2,11 +2,11 @@
 
 use regrow::ErrorKind;
 use regrow::core::{Delivery, Fault, Policy};
+use regrow_testkit::script::{Act, Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-
-use crate::server::{Act, Plan, Server, answer};
-use crate::world::*;
 
 fn hang_timeout() -> Policy {
     Policy { hang_timeout: Some(secs(5)), ..policy() }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use regrow::core::{Fault, Outlook, Policy, State};
 use regrow::{Connection, ErrorKind};
+use regrow_testkit::script::{Act, Plan};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{Instant, advance, sleep, timeout};
-
-use crate::server::{Act, Plan, Server};
-use crate::world::*;
 
 fn killed() -> Fault {
     Fault::Killed { signal: 9 }
@@ -156,7 +156,8 @@ async fn an_idle_server_is_probed_and_a_silent_one_replaced_but_never_one_that_r
     assert!((55..=61).contains(&server.heard_of("ping").len()), "{}", server.heard_of("ping").len());
 
     let refuses = Server::always(
-        Plan::default().on("ping", |m| vec![Act::Say(crate::server::refusal(&m["id"], -32601, "what?"))]),
+        Plan::default()
+            .on("ping", |m| vec![Act::Say(regrow_testkit::script::refusal(&m["id"], -32601, "what?"))]),
     );
     let connection = ready(&refuses).await;
     sleep(secs(3600)).await;
@@ -175,7 +176,8 @@ async fn a_busy_server_is_not_dead() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hung_server_is_replaced_after_a_call_timed_out() {
-    let server = Server::new(|_| Plan { stubborn: crate::process::Stubborn::IgnoresTerm, ..Plan::default() });
+    let server =
+        Server::new(|_| Plan { stubborn: regrow_testkit::process::Stubborn::IgnoresTerm, ..Plan::default() });
     let connection = ready(&server).await;
     let life = Life::of(&connection);
     let params = json!({ "name": "work", "arguments": { "hangs": true } });

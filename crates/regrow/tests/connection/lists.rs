@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use regrow::core::Fault;
 use regrow::{Connection, IncomingMessages};
+use regrow_testkit::script::{Act, Plan, answer, refusal};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::timeout;
-
-use crate::server::{Act, Plan, Server, answer, refusal};
-use crate::world::*;
 
 const CHANGED: &str = "notifications/tools/list_changed";
 

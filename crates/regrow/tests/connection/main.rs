@@ -14,13 +14,8 @@ mod panics;
 mod patience;
 mod pipelining;
 mod pressure;
-mod process;
 mod restore;
-mod server;
-#[allow(dead_code)] // Other tests use the rest of it.
-mod signal;
 mod storm;
 mod streams;
 mod suspended;
 mod threads;
-mod world;

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use regrow::core::{Delivery, Fault, Outlook, Requester, State};
 use regrow::{Connection, Era, ErrorKind, Outcome, Reply, Request};
 use regrow_protocol::frame::Frame;
+use regrow_testkit::process::Stubborn;
+use regrow_testkit::script::{Act, Plan, Speaks};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
-
-use crate::process::Stubborn;
-use crate::server::{Act, Plan, Server, Speaks};
-use crate::world::*;
 
 fn standing(connection: &Connection) -> &'static str {
     connection.status().borrow().standing()

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use regrow::core::{Delivery, Fault, Policy};
 use regrow::{Connection, ErrorKind};
+use regrow_testkit::script::Plan;
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-
-use crate::server::{Plan, Server};
-use crate::world::*;
 
 /// A server whose program exits at once while this says so.
 fn fragile() -> (Server, Arc<AtomicBool>) {

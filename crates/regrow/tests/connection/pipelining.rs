@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use regrow::core::{Fault, Policy};
 use regrow::{Connection, ErrorStyle, Port, Status, relay};
+use regrow_testkit::script::{Act, Plan};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, duplex};
 use tokio::time::timeout;
-
-use crate::server::{Act, Plan, Server};
-use crate::world::*;
 
 /// A client that greets the server itself, as behind `regrow wrap`.
 struct Client {
@@ -116,7 +116,7 @@ async fn a_server_that_exits_without_reading_is_never_ready_and_reported_to_all_
 #[tokio::test(start_paused = true)]
 async fn what_follows_a_refused_handshake_is_answered() {
     let server = Server::always(Plan::default().on("initialize", |message| {
-        vec![Act::Say(crate::server::refusal(&message["id"], -32000, "no licence"))]
+        vec![Act::Say(regrow_testkit::script::refusal(&message["id"], -32000, "no licence"))]
     }));
     let mut client = Client::of(&server, policy());
     client.write(&[initialize(), note("initialized"), list()]).await;

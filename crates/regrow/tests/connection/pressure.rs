@@ -2,12 +2,12 @@
 
 use regrow::core::{Epoch, Fault, Policy, Requester};
 use regrow::{Connection, ErrorKind};
+use regrow_testkit::process::Stubborn;
+use regrow_testkit::script::{Act, Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
-
-use crate::process::Stubborn;
-use crate::server::{Act, Plan, Server, answer};
-use crate::world::*;
 
 /// A server that sends more than anybody takes, and answers a call only after that.
 fn flooding() -> Plan {

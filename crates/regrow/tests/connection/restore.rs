@@ -2,10 +2,10 @@
 
 use regrow::core::{Fault, Requester};
 use regrow::{CallError, ClientParams, Connection};
+use regrow_testkit::script::{Act, Plan, refusal};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
-
-use crate::server::{Act, Plan, Server, refusal};
-use crate::world::*;
 
 fn killed() -> Fault {
     Fault::Killed { signal: 9 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use regrow::ErrorKind;
 use regrow::core::Fault;
+use regrow_testkit::script::{Act, Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
-
-use crate::server::{Act, Plan, Server, answer};
-use crate::world::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_calls_in_flight_when_the_server_dies_end_once_each() {

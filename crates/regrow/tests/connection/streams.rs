@@ -1,44 +1,18 @@
 //! Subscription streams: open for hours, through restarts, under one id.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use regrow::core::{Fault, Requester};
-use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome, Reply, Request};
-use regrow_protocol::frame::{Frame, RawId};
+use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome};
+use regrow_protocol::frame::Frame;
+use regrow_testkit::client::Stream;
+use regrow_testkit::script::{Act, Plan, Speaks, answer, refusal};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::server::{Act, Plan, Server, Speaks, answer, refusal};
-use crate::world::*;
-
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
-
-/// A stream as a client of a relay opens it: under an id of its own.
-#[derive(Clone, Default)]
-struct Stream(Arc<Mutex<Vec<Outcome>>>);
-
-impl Reply for Stream {
-    fn end(self: Box<Self>, outcome: Outcome) {
-        self.0.lock().unwrap().push(outcome);
-    }
-}
-
-impl Stream {
-    fn open(connection: &Connection, id: &str) -> (Stream, RawId) {
-        let stream = Stream::default();
-        let line = format!(
-            r#"{{"id":{id},"method":"subscriptions/listen","params":{{"notifications":{{"toolsListChanged":true}}}}}}"#
-        );
-        let frame = Frame::parse(line.into()).unwrap();
-        let id = frame.id().unwrap();
-        connection.submit(Request::new(frame, id.clone(), Box::new(stream.clone())));
-        (stream, id)
-    }
-
-    fn ends(&self) -> usize {
-        self.0.lock().unwrap().len()
-    }
-}
 
 fn event(wire_id: &Value) -> Value {
     json!({ "method": "notifications/tools/list_changed", "params": { "_meta": { ID: wire_id } } })

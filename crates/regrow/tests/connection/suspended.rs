@@ -3,12 +3,12 @@
 use regrow::core::Policy;
 use regrow::protocol::frame::{Frame, RawId};
 use regrow::{ErrorKind, Outcome, Request, Status};
+use regrow_testkit::script::{Act, Plan, answer};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, advance};
-
-use crate::server::{Act, Plan, Server, answer};
-use crate::world::*;
 
 fn hasty() -> Policy {
     Policy { call_timeout: Some(secs(2)), connect_timeout: secs(2), ..policy() }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use regrow::core::{Fault, Requester};
+use regrow_testkit::script::Plan;
+use regrow_testkit::server::Server;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
-
-use crate::server::{Plan, Server};
-use crate::world::*;
 
 /// Nothing here takes so long when it works.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use regrow::{Bridge, Era, Inbox, Incoming, Outcome, Request, Upstream};
 use regrow_protocol::frame::{Frame, RawId};
+use regrow_testkit::remote::Remote;
+use regrow_testkit::script::{Act, answer};
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-
-use crate::remote::{Act, Remote, answer};
-use crate::world::*;
 
 /// Keeps what it is told, and of which call.
 #[derive(Default)]
@@ -78,9 +78,7 @@ async fn questions_of_two_calls_at_once_reach_each_its_own() {
         drop(ask(&*bridge, "7", "tools/call", modern(name, back)));
     }
     settle().await;
-    let heard = server.world().heard.clone();
-    let answers: Vec<_> =
-        heard.into_iter().map(|heard| heard.message).filter(|m| m["method"].is_null()).collect();
+    let answers: Vec<_> = server.responses().into_iter().map(|heard| heard.message).collect();
     assert_eq!(answers, ["two", "one"].map(|name| answer(&json!(name), json!({ "said": name }))));
     drop(connection);
 }

@@ -2,11 +2,11 @@
 
 use regrow::core::{Delivery, Fault, Policy};
 use regrow::{Connection, Era, ErrorKind};
+use regrow_testkit::remote::{Path, Remote};
+use regrow_testkit::script::{Act, answer, deferred, status};
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
-
-use crate::remote::{Act, Path, Remote, answer, deferred, status};
-use crate::world::*;
 
 async fn both_eras() -> Vec<(Remote, Connection)> {
     let mut all = vec![];
@@ -124,7 +124,7 @@ async fn a_handshake_that_is_deferred_waits_as_asked_and_its_calls_with_it() {
         call.await.unwrap().unwrap();
     }
     assert!((30..35).contains(&before.elapsed().as_secs()), "{:?}", before.elapsed());
-    assert_eq!(server.opened().len(), 2);
+    assert_eq!(server.starts().len(), 2);
     assert_eq!(connection.status().borrow().budget_left, 5);
 }
 
@@ -361,7 +361,8 @@ async fn a_notification_that_does_not_get_through_is_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_fails_for_one_tool_alone_is_asked_three_times() {
-    let server = Remote::legacy().on("tools/call", |_| Some(vec![Act::Fail(crate::remote::unreachable())]));
+    let server =
+        Remote::legacy().on("tools/call", |_| Some(vec![Act::Fail(regrow_testkit::script::unreachable())]));
     let connection = to(&server).policy(Policy { call_timeout: Some(secs(300)), ..policy() }).build();
     start(&connection).await;
     let error = work(&connection, json!({})).await.unwrap_err();
@@ -373,12 +374,12 @@ async fn a_server_that_fails_for_one_tool_alone_is_asked_three_times() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_gives_up_while_it_waits_for_a_session_leaves_nothing_behind() {
     let server = Remote::legacy();
-    server.set_path(crate::remote::Path::Partitioned);
+    server.set_path(regrow_testkit::remote::Path::Partitioned);
     let connection = to(&server).build();
     assert!(timeout(secs(1), work(&connection, json!({ "effect": "x" }))).await.is_err());
     settle().await;
     assert_eq!(connection.status().borrow().pending, 1, "our own handshake");
-    server.set_path(crate::remote::Path::Up);
+    server.set_path(regrow_testkit::remote::Path::Up);
     sleep(secs(1)).await;
     assert!(connection.status().borrow().is_ready());
     assert_eq!((server.effects("x"), server.count("tools/call")), (0, 0));

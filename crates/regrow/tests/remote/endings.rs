@@ -2,11 +2,11 @@
 
 use regrow::core::{Delivery, Manner, Requester};
 use regrow::{Connection, Era, ErrorKind};
+use regrow_testkit::remote::{Path, Remote};
+use regrow_testkit::script::Act;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-
-use crate::remote::{Act, Path, Remote};
-use crate::world::*;
 
 /// Nothing of it is left, and each of its links was ended once, with nothing carried after.
 async fn check_over(server: &Remote, connection: Connection) {

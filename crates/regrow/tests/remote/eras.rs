@@ -2,11 +2,11 @@
 
 use regrow::core::Fault;
 use regrow::{Builder, Connection, Era, EraFile, Status};
+use regrow_testkit::remote::{Path, Remote};
+use regrow_testkit::script::{Act, Speaks, refusal, status};
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::sleep;
-
-use crate::remote::{Act, Path, Remote, Speaks, refusal, status};
-use crate::world::*;
 
 const HANDSHAKE: [&str; 2] = ["initialize", "notifications/initialized"];
 
@@ -26,7 +26,7 @@ async fn a_modern_server_is_asked_once_and_its_requests_carry_the_envelope() {
     let connection = finding_out(&server).build();
     work(&connection, json!({})).await.unwrap();
     assert_eq!(server.told(1), told(true));
-    for heard in server.world().heard.iter() {
+    for heard in server.heard().iter() {
         let meta = &heard.message["params"]["_meta"];
         assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
     }
@@ -42,7 +42,7 @@ async fn an_error_in_words_of_the_modern_era_is_a_modern_answer() {
         let connection = finding_out(&server).build();
         work(&connection, json!({})).await.unwrap();
         assert!(connection.is_modern(), "{code}");
-        assert_eq!(server.opened().len(), 1);
+        assert_eq!(server.starts().len(), 1);
     }
 }
 
@@ -54,7 +54,7 @@ async fn a_server_that_is_silent_at_first_and_knows_no_handshake_is_asked_again(
     let connection = finding_out(&server).build();
     connection.start();
     sleep(secs(50)).await;
-    assert!(server.opened().len() > 1, "its silence was taken for an answer");
+    assert!(server.starts().len() > 1, "its silence was taken for an answer");
     server.revive();
     until(&connection, Status::is_ready).await;
     assert!(connection.is_modern());
@@ -138,13 +138,13 @@ async fn the_era_is_remembered_over_sessions() {
         let connection = finding_out(&server).build();
         work(&connection, json!({})).await.unwrap();
         let modern = connection.is_modern();
-        let links = server.opened().len();
+        let links = server.starts().len();
         server.kill();
         work(&connection, json!({})).await.unwrap_err();
         sleep(secs(1)).await;
         server.revive();
         work(&connection, json!({})).await.unwrap();
-        assert_eq!(server.told(server.opened().len()), told(modern));
+        assert_eq!(server.told(server.starts().len()), told(modern));
         assert_eq!(server.count("server/discover"), if modern { links + 1 } else { 1 });
     }
 }
@@ -162,9 +162,9 @@ async fn the_era_is_remembered_over_starts() {
         let folder = tempfile::tempdir().unwrap();
         let file = EraFile::at(folder.path().join("eras.json"));
         let first = restarted(&server, &file).await;
-        let links = server.opened().len();
+        let links = server.starts().len();
         let again = restarted(&server, &file).await;
-        assert_eq!(server.opened().len(), links + 1);
+        assert_eq!(server.starts().len(), links + 1);
         assert_eq!(server.told(links + 1), told(first.is_modern()));
         assert_eq!(again.is_modern(), first.is_modern());
     }
@@ -188,10 +188,10 @@ async fn an_era_that_proves_wrong_is_forgotten_and_found_anew() {
         let connection = restarted(&server, &file).await;
         assert_eq!(connection.is_modern(), speaks == Speaks::Modern, "{speaks:?}");
         assert_eq!(connection.status().borrow().budget_left, 5, "{speaks:?}: that is no fault");
-        let links = server.opened().len();
+        let links = server.starts().len();
         assert!(links <= 3, "{speaks:?}: {links} attempts");
         restarted(&server, &file).await;
-        assert_eq!(server.opened().len(), links + 1, "{speaks:?}: now it is known");
+        assert_eq!(server.starts().len(), links + 1, "{speaks:?}: now it is known");
     }
 }
 

@@ -2,11 +2,11 @@
 
 use regrow::core::{Delivery, Fault, Outlook, State};
 use regrow::{Connection, Era, ErrorKind, Status};
+use regrow_testkit::remote::Remote;
+use regrow_testkit::script::status;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-
-use crate::remote::{Remote, status};
-use crate::world::*;
 
 fn unauthorized() -> Fault {
     Fault::Unauthorized { code: 401 }
@@ -25,7 +25,7 @@ async fn without_credentials_it_parks_does_not_try_and_wakes_at_once_when_they_c
         connection.start();
         until(&connection, is_parked).await;
         sleep(secs(24 * 3600)).await;
-        assert_eq!(server.opened().len(), 1, "{era:?}");
+        assert_eq!(server.starts().len(), 1, "{era:?}");
         assert!(server.world().checks.is_empty());
         server.mend();
         sleep(millis(100)).await;
@@ -47,9 +47,9 @@ async fn credentials_that_go_bad_in_a_session_are_told_once_to_each_call_and_par
         assert_eq!(error.data()["dev.regrow/fault"]["httpStatus"], 401);
     }
     until(&connection, is_parked).await;
-    let opened = server.opened().len();
+    let opened = server.starts().len();
     sleep(secs(3600)).await;
-    assert_eq!(server.opened().len(), opened);
+    assert_eq!(server.starts().len(), opened);
     let before = Instant::now();
     server.mend();
     until(&connection, Status::is_ready).await;
@@ -84,7 +84,7 @@ async fn calls_to_a_server_that_wants_credentials_fail_at_once_and_try_once_in_t
         assert_eq!(error.fault.as_deref(), Some(&unauthorized()));
         sleep(millis(100)).await;
     }
-    assert!(server.opened().len() <= 8, "{} attempts in a minute", server.opened().len());
+    assert!(server.starts().len() <= 8, "{} attempts in a minute", server.starts().len());
 }
 
 async fn parks_with(connection: &Connection, server: &Remote, fault: &Fault) {
@@ -92,7 +92,7 @@ async fn parks_with(connection: &Connection, server: &Remote, fault: &Fault) {
     assert_eq!((error.kind, error.delivery), (ErrorKind::Unavailable, Delivery::NotSent));
     assert_eq!(error.fault.as_deref(), Some(fault));
     sleep(secs(3600)).await;
-    assert_eq!(server.opened().len(), 1, "{fault}");
+    assert_eq!(server.starts().len(), 1, "{fault}");
     assert!(is_parked(&connection.status().borrow()), "{fault}");
 }
 
@@ -138,7 +138,7 @@ async fn a_wrong_path_is_no_server_and_says_what_was_found_there() {
         assert!(matches!(error.fault.as_deref(), Some(Fault::NotMcp { .. })), "{error}");
         assert!(error.to_string().contains(&code.to_string()), "{error}");
         sleep(secs(3600)).await;
-        assert_eq!(server.opened().len(), 2, "in each era once");
+        assert_eq!(server.starts().len(), 2, "in each era once");
     }
 }
 

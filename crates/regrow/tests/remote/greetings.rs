@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use regrow::{CallError, Connection, Era, ErrorKind, Inbox, Incoming, Outcome, Reply, Request};
+use regrow::{CallError, Connection, Era, ErrorKind, Inbox, Incoming, Outcome, Request};
 use regrow_protocol::frame::{Frame, RawId};
+use regrow_testkit::remote::{Path, Remote};
+use regrow_testkit::script::{Act, unreachable};
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
-
-use crate::remote::{Act, Path, Remote, unreachable};
-use crate::world::*;
 
 /// An inbox that keeps what it takes.
 #[derive(Default)]
@@ -22,19 +22,11 @@ impl Inbox for Kept {
     }
 }
 
-struct Told(oneshot::Sender<Outcome>);
-
-impl Reply for Told {
-    fn end(self: Box<Self>, outcome: Outcome) {
-        let _ = self.0.send(outcome); // The test may have ended.
-    }
-}
-
 fn ask(connection: &Connection, id: u64, method: &str, params: &Value) -> oneshot::Receiver<Outcome> {
     let (sender, receiver) = oneshot::channel();
     let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     let frame = Frame::parse(line.to_string().into()).unwrap();
-    connection.submit(Request::new(frame, RawId::from(id), Box::new(Told(sender))));
+    connection.submit(Request::new(frame, RawId::from(id), Box::new(sender)));
     receiver
 }
 

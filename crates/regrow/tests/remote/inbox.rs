@@ -1,18 +1,13 @@
 //! What a server sends by itself, and clients that do not read it, or fail over it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use regrow::core::{Epoch, Fault};
-use regrow::{
-    Connection, Era, ErrorKind, Inbox, Incoming, IncomingMessages, Outcome, Reply, Request, Status,
-};
-use regrow_protocol::frame::Frame;
+use regrow::core::Fault;
+use regrow::{Connection, Era, ErrorKind, IncomingMessages, Status};
+use regrow_testkit::client::{PanickingInbox, call_and_panic};
+use regrow_testkit::remote::Remote;
+use regrow_testkit::script::{Act, answer};
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
-
-use crate::remote::{Act, Remote, answer};
-use crate::world::*;
 
 fn message(n: usize) -> Value {
     json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "n": n } })
@@ -54,11 +49,11 @@ async fn requests_of_the_server_are_answered_on_the_session_that_asked() {
     let roots = incoming.next().await.unwrap();
     assert!(connection.refuse(&roots, -32601, "no roots"));
     settle().await;
-    let told = server.world().heard.clone();
+    let told = server.heard();
     let answers: Vec<_> = told.iter().filter(|heard| heard.message.get("method").is_none()).collect();
     assert_eq!(answers[0].message, answer(&json!("q1"), json!({ "text": "hello" })));
     assert_eq!(answers[1].message["error"]["code"], -32601);
-    assert!(answers.iter().all(|heard| heard.link == 1));
+    assert!(answers.iter().all(|heard| heard.start == 1));
 
     server.forget();
     work(&connection, json!({})).await.unwrap();
@@ -71,7 +66,7 @@ async fn a_ping_of_the_server_is_answered_on_its_own_exchange_or_stream() {
     let connection = ready(&server).await;
     server.say(json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }));
     settle().await;
-    let pong = server.world().heard.last().unwrap().message.clone();
+    let pong = server.heard().last().unwrap().message.clone();
     assert_eq!(pong, answer(&json!(1), json!({})));
     drop(connection);
 }
@@ -163,7 +158,7 @@ async fn deadlines_go_on_when_the_server_is_lost_behind_a_client_that_does_not_r
     let error = flood.await.unwrap().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Interrupted);
     until(&connection, |status| !status.is_ready()).await;
-    server.world().refuses = Some(crate::remote::deferred(secs(50)));
+    server.world().refuses = Some(regrow_testkit::script::deferred(secs(50)));
     server.revive();
     let before = Instant::now();
     let params = Some(json!({ "name": "work" }));
@@ -188,43 +183,14 @@ async fn a_close_behind_a_client_that_does_not_read_is_bounded() {
     assert_eq!(tasks(), 0);
 }
 
-/// Fails wherever it is told to, while it is told to.
-struct Bomb(&'static str, AtomicBool);
-
-impl Bomb {
-    fn at(&self, place: &str) {
-        assert!(self.0 != place || !self.1.load(Ordering::Relaxed), "an inbox that fails");
-    }
-}
-
-impl Inbox for Bomb {
-    fn take(&self, _: Incoming) -> bool {
-        self.at("take");
-        true
-    }
-
-    fn has_room(&self) -> bool {
-        self.at("has_room");
-        true
-    }
-
-    fn lost(&self, _: Epoch) {
-        self.at("lost");
-    }
-
-    fn over(&self) {
-        self.at("over");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_inbox_that_panics_ends_sessions_and_no_connection() {
     for place in ["take", "has_room", "lost", "over"] {
         let server = Remote::legacy();
-        let bomb = Arc::new(Bomb(place, AtomicBool::new(false)));
+        let bomb = PanickingInbox::new(place, false);
         let connection = to(&server).bridge_to(bomb.clone()).build();
         start(&connection).await;
-        bomb.1.store(true, Ordering::Relaxed);
+        bomb.arm(true);
         server.say(message(1));
         let _ = work(&connection, json!({})).await;
         sleep(secs(1)).await;
@@ -232,7 +198,7 @@ async fn an_inbox_that_panics_ends_sessions_and_no_connection() {
             let fault = connection.status().borrow().last_fault.clone().unwrap();
             assert!(fault.to_string().contains("internal error in Regrow"), "{fault}");
         }
-        bomb.1.store(place == "over", Ordering::Relaxed);
+        bomb.arm(place == "over");
         until(&connection, Status::is_ready).await;
         work(&connection, json!({})).await.unwrap();
         connection.close().await;
@@ -241,27 +207,11 @@ async fn an_inbox_that_panics_ends_sessions_and_no_connection() {
     }
 }
 
-struct Explosive;
-
-impl Reply for Explosive {
-    fn end(self: Box<Self>, _: Outcome) {
-        panic!("a reply that fails");
-    }
-}
-
-fn submit(connection: &Connection, arguments: Value) {
-    let line =
-        json!({ "id": 1, "method": "tools/call", "params": { "name": "work", "arguments": arguments } });
-    let frame = Frame::parse(line.to_string().into()).unwrap();
-    let id = frame.id().unwrap();
-    connection.submit(Request::new(frame, id, Box::new(Explosive)));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_reply_that_panics_at_its_answer_ends_one_session() {
     let server = Remote::legacy();
     let connection = ready(&server).await;
-    submit(&connection, json!({}));
+    call_and_panic(&connection, json!({}));
     until(&connection, |status| status.sessions == 2).await;
     let fault = connection.status().borrow().last_fault.clone().unwrap();
     assert!(fault.to_string().contains("internal error in Regrow"), "{fault}");
@@ -279,12 +229,12 @@ async fn a_reply_that_panics_when_it_is_failed_harms_nobody() {
         json!({ "stays": true, "ms": 400_000 }),
     ];
     for fails in fails {
-        submit(&connection, fails);
+        call_and_panic(&connection, fails);
         settle().await;
         work(&connection, json!({})).await.unwrap();
     }
     sleep(secs(301)).await;
-    submit(&connection, json!({ "stays": true }));
+    call_and_panic(&connection, json!({ "stays": true }));
     settle().await;
     server.kill();
     server.revive();

@@ -2,11 +2,11 @@
 
 use regrow::core::{Delivery, Fault, Policy};
 use regrow::{Era, ErrorKind, Status};
+use regrow_testkit::remote::{Path, Remote};
+use regrow_testkit::script::{Act, refusal, status};
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-
-use crate::remote::{Act, Path, Remote, refusal, status};
-use crate::world::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_question_that_a_closed_connection_swallowed_is_no_death() {
@@ -15,7 +15,7 @@ async fn a_question_that_a_closed_connection_swallowed_is_no_death() {
         let connection = ready(&server).await;
         sleep(secs(3600)).await;
         assert!(server.count("ping") > 10);
-        assert_eq!(server.opened().len(), 1);
+        assert_eq!(server.starts().len(), 1);
         server.set_path(Path::Down);
         sleep(secs(61)).await;
         assert!(!connection.status().borrow().is_ready(), "a check that nobody answers is");
@@ -91,7 +91,11 @@ async fn whatever_a_server_answers_to_a_probe_is_a_sign_of_life() {
         ),
         ("500", Remote::legacy().on("ping", |_| Some(vec![Act::Fail(status(500))]))),
         ("405", Remote::legacy().on("ping", |_| Some(vec![Act::Fail(status(405))]))),
-        ("429", Remote::legacy().on("ping", |_| Some(vec![Act::Fail(crate::remote::deferred(secs(60)))]))),
+        (
+            "429",
+            Remote::legacy()
+                .on("ping", |_| Some(vec![Act::Fail(regrow_testkit::script::deferred(secs(60)))])),
+        ),
         ("silence", Remote::legacy().on("ping", silent)),
     ];
     for (answer, server) in servers {

@@ -3,11 +3,6 @@
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
-#[path = "../connection/signal.rs"]
-mod signal;
-#[path = "../connection/world.rs"]
-mod world;
-
 mod attribution;
 mod calls;
 mod endings;
@@ -15,11 +10,9 @@ mod eras;
 mod faults;
 mod greetings;
 mod inbox;
-mod link;
 mod liveness;
 mod outages;
 mod refusals;
-mod remote;
 mod sessions;
 mod streams;
 mod threads;

@@ -2,11 +2,11 @@
 
 use regrow::core::{Delivery, Fault, State};
 use regrow::{Era, ErrorKind, Status};
+use regrow_testkit::remote::{Path, Remote};
+use regrow_testkit::script::unreachable;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-
-use crate::remote::{Path, Remote, unreachable};
-use crate::world::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_down_at_the_start_says_why_and_is_ready_soon_after_it_appears() {
@@ -167,7 +167,7 @@ async fn an_outage_of_a_minute_of_half_an_hour_and_of_six_hours_ends_within_one_
         work(&connection, json!({})).await.unwrap();
         server.kill();
         sleep(secs(outage)).await;
-        let attempts = server.opened().len();
+        let attempts = server.starts().len();
         // At pace until the budget is spent, then after 30 s, 60 s, ... and every 300 s.
         assert!(attempts <= 10 + outage as usize / 300 + 10, "{attempts} attempts in {outage} s");
         server.revive();
@@ -198,14 +198,14 @@ async fn callers_during_an_outage_are_told_and_cause_at_most_one_attempt_a_secon
     let connection = ready(&server).await;
     server.kill();
     sleep(secs(60)).await;
-    let before = server.opened().len();
+    let before = server.starts().len();
     for _ in 0..600 {
         let error = work(&connection, json!({ "effect": "x" })).await.unwrap_err();
         assert_eq!(error.delivery, Delivery::NotSent);
         sleep(millis(100)).await;
     }
     let taken = server.elapsed() - secs(60);
-    let attempts = server.opened().len() - before;
+    let attempts = server.starts().len() - before;
     assert!(attempts as u64 <= taken.as_secs() + 2, "{attempts} attempts in {taken:?}");
     assert_eq!(server.effects("x"), 0);
 }
@@ -219,7 +219,7 @@ async fn a_connection_that_comes_and_goes_does_not_spin() {
         server.kill();
         server.revive();
     }
-    assert!(server.opened().len() <= 4000, "{} attempts in an hour", server.opened().len());
+    assert!(server.starts().len() <= 4000, "{} attempts in an hour", server.starts().len());
     assert!(server.world().listened.len() <= 8000, "{}", server.world().listened.len());
     server.revive();
     work(&connection, json!({ "effect": "x" })).await.unwrap();

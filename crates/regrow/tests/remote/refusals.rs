@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use regrow::core::{Delivery, Evidence, Fault};
 use regrow::{CallError, Connection, ErrorKind};
+use regrow_testkit::remote::Remote;
+use regrow_testkit::script::{Act, deferred, no_session, refusal, status};
+use regrow_testkit::world::*;
 use serde_json::json;
-
-use crate::remote::{Act, Remote, deferred, no_session, refusal, status};
-use crate::world::*;
 
 /// A connection whose session has answered a call.
 async fn healthy(server: &Remote) -> Connection {

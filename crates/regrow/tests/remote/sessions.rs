@@ -2,11 +2,11 @@
 
 use regrow::core::{Delivery, Evidence, Fault, Requester};
 use regrow::{Connection, ErrorKind};
+use regrow_testkit::remote::Remote;
+use regrow_testkit::script::{Act, no_session};
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::sleep;
-
-use crate::remote::{Act, Remote, no_session};
-use crate::world::*;
 
 const HANDSHAKE: [&str; 2] = ["initialize", "notifications/initialized"];
 
@@ -35,7 +35,7 @@ async fn a_forgotten_session_costs_one_handshake_whoever_finds_out_and_each_call
             assert_eq!(server.count("initialize"), 2, "{callers} callers");
             let status = connection.status().borrow().clone();
             assert_eq!((status.sessions, status.budget_left), (2, 5));
-            let ran = server.heard_of("tools/call").into_iter().filter(|heard| heard.link == 2);
+            let ran = server.heard_of("tools/call").into_iter().filter(|heard| heard.start == 2);
             let order: Vec<Value> =
                 ran.map(|heard| heard.message["params"]["arguments"]["say"].clone()).collect();
             assert!(order.is_sorted_by_key(|n| n.as_u64()), "in the order in which they were made");
@@ -106,7 +106,7 @@ async fn an_expiry_after_which_the_call_may_have_run_is_repeated_for_safe_calls_
                 && told.fetch_add(1, std::sync::atomic::Ordering::Relaxed).is_multiple_of(2);
             let key = message["params"]["arguments"]["effect"].as_str()?.to_owned();
             first.then(|| {
-                use crate::remote::Act::*;
+                use regrow_testkit::script::Act::*;
                 vec![Effect(key), Forget, Fail(no_session(Evidence::Response))]
             })
         }

@@ -4,43 +4,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use regrow::core::{Fault, Requester};
-use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome, Reply, Request};
-use regrow_protocol::frame::{Frame, RawId};
+use regrow::{Connection, Era, ErrorKind, IncomingMessages, Outcome};
+use regrow_protocol::frame::Frame;
+use regrow_testkit::client::Stream;
+use regrow_testkit::remote::Remote;
+use regrow_testkit::script::{Act, answer};
+use regrow_testkit::world::*;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
-
-use crate::remote::{Act, Remote, answer};
-use crate::world::*;
 
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const CHANGED: &str = "notifications/tools/list_changed";
-
-#[derive(Clone, Default)]
-struct Stream(Arc<Mutex<Vec<Outcome>>>);
-
-impl Reply for Stream {
-    fn end(self: Box<Self>, outcome: Outcome) {
-        self.0.lock().unwrap().push(outcome);
-    }
-}
-
-impl Stream {
-    fn open(connection: &Connection, id: &str) -> (Stream, RawId) {
-        let stream = Stream::default();
-        let line = format!(
-            r#"{{"id":{id},"method":"subscriptions/listen","params":{{"notifications":{{"toolsListChanged":true}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}}}}"#
-        );
-        let frame = Frame::parse(line.into()).unwrap();
-        let id = frame.id().unwrap();
-        connection.submit(Request::new(frame, id.clone(), Box::new(stream.clone())));
-        (stream, id)
-    }
-
-    fn ends(&self) -> usize {
-        self.0.lock().unwrap().len()
-    }
-}
 
 /// The id of the stream that was opened last, as the server knows it.
 fn wire_id(server: &Remote) -> Value {
@@ -230,7 +205,7 @@ async fn a_stream_is_neither_a_busy_server_nor_a_reason_to_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_a_server_does_not_know_ends_with_its_answer() {
     let server = Remote::modern().on("subscriptions/listen", |message| {
-        Some(vec![Act::Say(crate::remote::refusal(&message["id"], -32601, "Method not found"))])
+        Some(vec![Act::Say(regrow_testkit::script::refusal(&message["id"], -32601, "Method not found"))])
     });
     let (connection, _incoming) = connected(&server).await;
     let (stream, _) = Stream::open(&connection, "1");

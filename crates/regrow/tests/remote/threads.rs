@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use regrow::core::Requester;
+use regrow_testkit::remote::Remote;
+use regrow_testkit::world::*;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
-
-use crate::remote::Remote;
-use crate::world::*;
 
 /// Nothing here takes so long when it works.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,8 +52,8 @@ async fn calls_cuts_expiries_reconnects_and_closes_at_once_leave_no_call_behind(
         }
         let status = connection.status().borrow().clone();
         assert_eq!((status.pending, status.is_closed()), (0, true), "round {round}");
+        assert!(server.all_effects().values().all(|&count| count == 1), "round {round}");
         let world = server.world();
-        assert!(world.effects.values().all(|&count| count == 1), "round {round}");
         assert_eq!((world.live, world.most_live), (0, 1), "round {round}");
         assert_eq!(world.after_end, Vec::<String>::new(), "round {round}");
     }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use regrow::core::Policy;
+use regrow_testkit::world::{millis, secs};
 
 use crate::history::{End, Event, Heard, History};
 use crate::key::Key;
-use crate::world::{millis, secs};
 
 /// After the machine has slept, what has arrived is read for so long before deadlines count.
 const ROUND: Duration = millis(100);

@@ -4,16 +4,16 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use regrow::{Builder, Connection};
+use regrow_testkit::chance::Chance;
+use regrow_testkit::world::secs;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::bug::Bug;
-use crate::chance::Chance;
 use crate::history::{Event, Recorder};
 use crate::key::Key;
 use crate::program::Program;
 use crate::relayed::{CLIENT, Relayed};
-use crate::world::secs;
 
 /// Something that a client does beside the rest of the life.
 type Doing = Pin<Box<dyn Future<Output = ()> + Send>>;

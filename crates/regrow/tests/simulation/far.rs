@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use regrow::transport::Transport;
 use regrow::{Builder, Connection};
+use regrow_testkit::chance::Chance;
+use regrow_testkit::log::Log;
+use regrow_testkit::remote::Remote;
+use regrow_testkit::script::Speaks;
+use regrow_testkit::server::Server;
 use serde_json::Value;
 
 use crate::bug::Bug;
-use crate::chance::Chance;
 use crate::history::{Heard, History, Recorder};
-use crate::remote::Remote;
-use crate::server::{Server, Speaks};
 use crate::shim::Shim;
 use crate::{far_process, far_remote};
 
@@ -43,7 +45,7 @@ impl Far {
     pub fn speaks_legacy(&self) -> bool {
         match self {
             Far::Process { speaks, .. } => *speaks != Speaks::Modern,
-            Far::Remote { server, .. } => server.world().speaks != crate::remote::Speaks::Modern,
+            Far::Remote { server, .. } => server.world().plan.speaks != Speaks::Modern,
         }
     }
 
@@ -92,21 +94,13 @@ impl Far {
     pub fn testify(&self, history: &mut History) {
         match self {
             Far::Process { server, .. } => {
-                let heard = server.heard();
-                history.heard = heard.iter().map(|one| (one.at, one.start, hear(&one.message))).collect();
-                history.starts = server.starts();
-                let effects = server.all_effects().into_iter();
-                history.runs = effects.filter_map(|(key, runs)| Some((key.parse().ok()?, runs))).collect();
+                record(server, history);
                 history.left.processes = server.alive();
                 history.left.most_processes = server.most_alive();
             }
             Far::Remote { server, .. } => {
+                record(server, history);
                 let world = server.world();
-                history.heard =
-                    world.heard.iter().map(|one| (one.at, one.link, hear(&one.message))).collect();
-                history.starts = world.opened.clone();
-                let effects = world.effects.iter();
-                history.runs = effects.filter_map(|(key, runs)| Some((key.parse().ok()?, *runs))).collect();
                 history.left.processes = world.links;
                 history.left.most_processes = world.most_live;
                 history.left.after_end = world.after_end.clone();
@@ -114,6 +108,13 @@ impl Far {
         }
         history.piped = self.is_process();
     }
+}
+
+fn record(log: &Log, history: &mut History) {
+    history.heard = log.heard().iter().map(|one| (one.at, one.start, hear(&one.message))).collect();
+    history.starts = log.starts();
+    let effects = log.all_effects().into_iter();
+    history.runs = effects.filter_map(|(key, runs)| Some((key.parse().ok()?, runs))).collect();
 }
 
 fn hear(message: &Value) -> Heard {
@@ -129,9 +130,4 @@ fn hear(message: &Value) -> Heard {
         Some(method) => Heard::Other(method.to_owned()),
         None => Heard::Answer(message["id"].to_string(), text(&message["result"]["nonce"])),
     }
-}
-
-/// Whether a message carries the envelope of the modern era.
-pub fn is_modern(message: &Value) -> bool {
-    message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_string()
 }

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use regrow::core::Fault;
+use regrow_testkit::chance::Chance;
+use regrow_testkit::process::Stubborn;
+use regrow_testkit::script::{Act, Plan, Speaks, answer, is_modern, refusal};
+use regrow_testkit::server::Server;
 use serde_json::{Value, json};
 
-use crate::chance::Chance;
-use crate::far::{Calm, is_modern};
-use crate::history::Recorder;
-use crate::process::Stubborn;
-use crate::server::{Act, Plan, Server, Speaks, answer, refusal};
+use crate::far::Calm;
+use crate::history::{Event, Recorder};
 
 /// What the newest start offers.
 pub type Tools = Arc<Mutex<Option<Vec<String>>>>;
@@ -31,12 +32,6 @@ pub const MISHAPS: [&str; 12] = [
     "deaf",
     "long",
 ];
-
-impl Speaks {
-    pub fn is_legacy(self) -> bool {
-        !matches!(self, Speaks::Modern | Speaks::Both)
-    }
-}
 
 /// What a server speaks does not change from start to start.
 pub fn speaks(seed: u64) -> Speaks {
@@ -180,7 +175,7 @@ pub fn gust(server: &Server, chance: &mut Chance, recorder: &Recorder) {
     }
     match gust {
         0 | 1 => {
-            recorder.weather(format!("{fault}"));
+            recorder.note(Event::Weather(fault.to_string()));
             server.die(fault);
         }
         2 => act(server, recorder, Act::CloseOutput),
@@ -193,6 +188,6 @@ pub fn gust(server: &Server, chance: &mut Chance, recorder: &Recorder) {
 }
 
 fn act(server: &Server, recorder: &Recorder, act: Act) {
-    recorder.weather(format!("{act:?}"));
+    recorder.note(Event::Weather(format!("{act:?}")));
     server.act(act);
 }

@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use regrow::core::{Evidence, Fault};
+use regrow_testkit::chance::Chance;
+use regrow_testkit::remote::{Path, Remote};
+use regrow_testkit::script::{Act, Speaks, answer, deferred, is_modern, no_session, refusal, status};
+use regrow_testkit::world::{millis, secs};
 use serde_json::{Value, json};
 
-use crate::chance::Chance;
-use crate::far::{Calm, is_modern};
+use crate::far::Calm;
 use crate::far_process::{numbered, question};
-use crate::history::Recorder;
-use crate::remote::{Act, Path, Remote, Speaks, answer, deferred, no_session, refusal, status};
-use crate::world::{millis, secs};
+use crate::history::{Event, Recorder};
 
 /// What a call may ask of the server beside its work.
 pub const MISHAPS: [&str; 12] = [
@@ -29,6 +30,8 @@ pub const MISHAPS: [&str; 12] = [
     "refused",
 ];
 
+const KILLED: Fault = Fault::Killed { signal: 9 };
+
 pub fn server(seed: u64, calm: &Calm) -> Remote {
     let chance = &mut Chance(seed.wrapping_mul(31));
     let speaks = [Speaks::Legacy, Speaks::Modern, Speaks::LegacyAndStatus(400), Speaks::LegacySilent];
@@ -41,14 +44,14 @@ pub fn server(seed: u64, calm: &Calm) -> Remote {
     }
     let ours = ["initialize", "server/discover", "notifications/initialized", "ping", "subscriptions/listen"];
     for method in ours {
-        let (chance, calm) = (std::sync::Mutex::new(Chance(chance.next())), calm.clone());
+        let (chance, calm) = (std::sync::Mutex::new(Chance(chance.number())), calm.clone());
         let rarely = 4 + seed % 13;
         server = server.on(method, move |_| {
             let chance = &mut *chance.lock().expect("nobody panics while throwing dice");
             (!calm.load(Ordering::Relaxed) && chance.one_in(rarely)).then(|| mishap(chance))
         });
     }
-    let (asked, before) = (AtomicU64::new(0), std::sync::Mutex::new(Chance(chance.next())));
+    let (asked, before) = (AtomicU64::new(0), std::sync::Mutex::new(Chance(chance.number())));
     server.on("tools/call", move |message| {
         let before = &mut *before.lock().expect("nobody panics while throwing dice");
         Some(work(&asked, before, message))
@@ -68,7 +71,7 @@ fn mishap(chance: &mut Chance) -> Vec<Act> {
         7 => vec![Act::Wait(chance.length()), Act::Fail(Fault::Stalled { after: secs(1) })],
         8 => vec![Act::Forget, Act::Fail(no_session(Evidence::Words))],
         12 => vec![Act::Fail(no_session(Evidence::Status))],
-        9 => vec![Act::Die],
+        9 => vec![Act::Die(KILLED)],
         10 => vec![Act::Fail(Fault::Unauthorized { code: 401 })],
         _ => vec![Act::Fail(Fault::Broken { reason: "reset".into() })],
     }
@@ -102,7 +105,7 @@ fn work(asked: &AtomicU64, before: &mut Chance, message: &Value) -> Vec<Act> {
     }
     let done = answer(id, json!({ "content": [], "got": key, "resultType": "complete" }));
     match mishap_of_call {
-        "dies" => acts.push(Act::Die),
+        "dies" => acts.push(Act::Die(KILLED)),
         "stays" => acts.push(Act::Stay),
         "cut" => acts.push(Act::Fail(Fault::AnswerCut)),
         "status" => acts.push(Act::Fail(status(502))),
@@ -132,7 +135,7 @@ pub fn gust(server: &Remote, chance: &mut Chance, recorder: &Recorder) {
         8..14 => "all is well",
         _ => return,
     };
-    recorder.weather(what);
+    recorder.note(Event::Weather(what.into()));
     match gust {
         0 => server.kill(),
         1 => server.set_path(Path::Partitioned),

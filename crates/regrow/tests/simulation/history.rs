@@ -1,12 +1,10 @@
 //! What was seen of one life from outside, by its clients, its server and its observers; and its hash.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use regrow::core::Epoch;
-use tokio::time::Instant;
+use regrow_testkit::storm::{self, hash_of};
 
 use crate::key::Key;
 
@@ -124,16 +122,15 @@ pub struct History {
     pub left: Left,
 }
 
-impl History {
-    /// Equal lives have equal hashes.
-    pub fn hash(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        Hash::hash(self, &mut hasher);
-        hasher.finish()
+/// Where the parts of a life write down what happens.
+pub type Recorder = storm::Recorder<Event>;
+
+impl storm::History for History {
+    fn hash(&self) -> u64 {
+        hash_of(self)
     }
 
-    /// As a log that people can read.
-    pub fn log(&self) -> String {
+    fn log(&self) -> String {
         let mut lines: Vec<(Duration, String)> =
             self.events.iter().map(|(at, event)| (*at, describe(event))).collect();
         lines.extend(
@@ -155,31 +152,5 @@ fn describe(event: &Event) -> String {
         Event::Begins(key, within) => format!("{key} begins, to end within {within:?}"),
         Event::Ends(key, end) => format!("{key} ends: {end:?}"),
         other => format!("{other:?}"),
-    }
-}
-
-/// Where everybody writes down what happens, while it does.
-#[derive(Clone)]
-pub struct Recorder {
-    began: Instant,
-    events: Arc<Mutex<Vec<(Duration, Event)>>>,
-}
-
-impl Recorder {
-    pub fn new() -> Recorder {
-        Recorder { began: Instant::now(), events: Arc::default() }
-    }
-
-    pub fn note(&self, event: Event) {
-        let at = self.began.elapsed();
-        self.events().push((at, event));
-    }
-
-    pub fn weather(&self, what: impl Into<String>) {
-        self.note(Event::Weather(what.into()));
-    }
-
-    pub fn events(&self) -> MutexGuard<'_, Vec<(Duration, Event)>> {
-        self.events.lock().expect("nobody panics while writing")
     }
 }

@@ -4,27 +4,24 @@ use std::time::Duration;
 
 use regrow::core::{Manner, Notice as What, Policy, Requester};
 use regrow::{Connection, Era};
+use regrow_testkit::chance::Chance;
+use regrow_testkit::script::Speaks;
+use regrow_testkit::storm;
+use regrow_testkit::world::{secs, settle, tasks};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{advance, sleep, timeout};
 
 use crate::bug::Bug;
-use crate::chance::Chance;
 use crate::face::Face;
 use crate::far::Far;
 use crate::history::{End, Event, History, Notice, Recorder};
 use crate::key::Key;
-use crate::server::Speaks;
-use crate::world::{secs, settle, tasks};
-use crate::{far_process, far_remote, panics};
+use crate::{far_process, far_remote};
 
-/// Lives it, in simulated time, on a runtime of its own.
+/// Lives it in simulated time.
 pub fn live(seed: u64, bug: Option<Bug>) -> History {
-    let (history, panics) = panics::watched(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        let runtime = runtime.expect("a runtime without I/O can always be made");
-        runtime.block_on(async { Life::begin(seed, bug).pass().await })
-    });
+    let (history, panics) = storm::run(async { Life::begin(seed, bug).pass().await });
     let mut history = history.unwrap_or_default();
     history.left.panics = panics;
     history
@@ -113,11 +110,11 @@ impl Life {
     async fn order(&mut self) {
         match self.chance.below(40) {
             0 => {
-                self.recorder.weather("reconnect, as a person wants");
+                self.recorder.note(Event::Weather("reconnect, as a person wants".into()));
                 self.connection.reconnect(Requester::Person);
             }
             1 => {
-                self.recorder.weather("reconnect, as a program wants");
+                self.recorder.note(Event::Weather("reconnect, as a program wants".into()));
                 self.connection.reconnect(Requester::Program);
             }
             2 => {
@@ -229,7 +226,7 @@ impl Life {
         history.left.pending = pending;
         history.left.tasks = tasks();
         far.testify(&mut history);
-        history.events = std::mem::take(&mut *recorder.events());
+        history.events = recorder.take();
         history
     }
 

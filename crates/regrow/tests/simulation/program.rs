@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use regrow::core::{Delivery, Fault};
 use regrow::{Answer, CallError, Connection, ErrorKind, Incoming, IncomingMessages};
+use regrow_testkit::world::{millis, secs};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -13,7 +14,6 @@ use tokio::time::{sleep, timeout};
 use crate::bug::Bug;
 use crate::history::{End, Event, Recorder};
 use crate::key::Key;
-use crate::world::{millis, secs};
 
 #[derive(Clone)]
 pub struct Program {

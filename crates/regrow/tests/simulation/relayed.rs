@@ -7,6 +7,7 @@ use std::time::Duration;
 use regrow::core::Manner;
 use regrow::{Bridge, Builder, Connection, ErrorStyle, Port, Upstream, relay};
 use regrow_protocol::meta;
+use regrow_testkit::world::{millis, secs};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
 use tokio::sync::oneshot;
@@ -15,7 +16,6 @@ use tokio::time::{sleep, timeout};
 use crate::history::{End, Event, Recorder};
 use crate::key::Key;
 use crate::program::thought;
-use crate::world::{millis, secs};
 
 /// The one client of a relay.
 pub const CLIENT: char = 'a';

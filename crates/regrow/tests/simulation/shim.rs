@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use regrow::core::{Epoch, Fault, Ladder};
 use regrow::transport::{BoxFuture, Ended, Link, Pipes, Process, Transport};
+use regrow_testkit::server::Server;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, duplex};
 use tokio::time::sleep;
 
 use crate::bug::Bug;
-use crate::server::Server;
 
 #[derive(Clone)]
 pub struct Shim {

@@ -1,10 +1,11 @@
 //! Calls of clients that use equal ids and equal tokens.
 
 use regrow::Era;
+use regrow_testkit::script::answer;
 use serde_json::{Value, json};
 
 use super::client::*;
-use super::server::{Server, answer};
+use super::server::{killed, legacy};
 
 fn progress(token: &Value, text: &str) -> Value {
     let params = json!({ "progressToken": token, "progress": 1, "message": text });
@@ -13,7 +14,7 @@ fn progress(token: &Value, text: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn equal_ids_of_two_clients_and_of_two_types_are_four_calls() {
-    let server = Server::legacy();
+    let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
     let clients = [Client::of(&session), Client::of(&session)];
     for (client, name) in clients.iter().zip(["a", "b"]) {
@@ -28,12 +29,12 @@ async fn equal_ids_of_two_clients_and_of_two_types_are_four_calls() {
         assert_eq!(heard[1]["id"], json!("1"));
         assert_eq!(heard[1]["result"]["got"], json!({ "of": name, "text": true }));
     }
-    assert_eq!((server.starts(), server.heard_of("tools/call").len()), (1, 4));
+    assert_eq!((server.starts().len(), server.heard_of("tools/call").len()), (1, 4));
 }
 
 #[tokio::test(start_paused = true)]
 async fn progress_goes_to_the_client_whose_token_it_is_and_under_that_token_to_the_byte() {
-    let server = Server::legacy();
+    let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
     let clients = [Client::of(&session), Client::of(&session)];
     let tokens = ["1", r#""1""#, r#""\u0031/é""#];
@@ -54,9 +55,9 @@ async fn progress_goes_to_the_client_whose_token_it_is_and_under_that_token_to_t
     let different: std::collections::BTreeSet<String> = wire.iter().map(Value::to_string).collect();
     assert_eq!(different.len(), 6, "no two are equal on the wire: {wire:?}");
     assert_eq!(calls[4]["params"]["_meta"]["kept"], json!({ "n": 1 }));
-    wire.iter().for_each(|token| server.say(&progress(token, "half")));
-    server.say(&progress(&json!("nobody"), "nobody's"));
-    server.say(&progress(&json!(99), "of one who never was"));
+    wire.iter().for_each(|token| server.say(progress(token, "half")));
+    server.say(progress(&json!("nobody"), "nobody's"));
+    server.say(progress(&json!(99), "of one who never was"));
     settle().await;
     for client in &clients {
         let lines = client.lines();
@@ -71,7 +72,7 @@ async fn progress_goes_to_the_client_whose_token_it_is_and_under_that_token_to_t
 
 #[tokio::test(start_paused = true)]
 async fn a_cancellation_means_a_call_of_this_client_only() {
-    let server = Server::legacy();
+    let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
     let [one, two] = [Client::of(&session), Client::of(&session)];
     one.call("1", &json!({ "silent": true, "of": "one" }));
@@ -86,9 +87,9 @@ async fn a_cancellation_means_a_call_of_this_client_only() {
     let meant = calls.iter().find(|call| call["id"] == cancelled[0]["params"]["requestId"]).unwrap();
     assert_eq!((cancelled.len(), &meant["params"]["arguments"]["of"]), (1, &json!("two")));
     assert_eq!(cancelled[0]["params"]["reason"], "enough");
-    calls.iter().for_each(|call| {
-        server.say(&answer(&call["id"], json!({ "of": call["params"]["arguments"]["of"] })))
-    });
+    calls
+        .iter()
+        .for_each(|call| server.say(answer(&call["id"], json!({ "of": call["params"]["arguments"]["of"] }))));
     settle().await;
     assert_eq!(one.heard(), [answer(&json!(1), json!({ "of": "one" }))]);
     assert!(two.heard().is_empty());
@@ -97,7 +98,7 @@ async fn a_cancellation_means_a_call_of_this_client_only() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_takes_its_calls_with_it_and_nobody_else_notices() {
-    let server = Server::legacy();
+    let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
     let [one, two] = [Client::of(&session), Client::of(&session)];
     for id in ["1", "1", r#""x""#] {
@@ -114,15 +115,15 @@ async fn a_client_that_leaves_takes_its_calls_with_it_and_nobody_else_notices() 
     assert_eq!((session.shares(), session.connection().status().borrow().pending), (1, 1));
     assert!(told.lines.lock().unwrap().is_empty() && two.heard().is_empty());
     let wire = server.heard_of("tools/call").pop().unwrap();
-    server.say(&answer(&wire["id"], json!({ "got": 2 })));
+    server.say(answer(&wire["id"], json!({ "got": 2 })));
     settle().await;
     assert_eq!(two.heard(), [answer(&json!(1), json!({ "got": 2 }))]);
-    assert_eq!(server.starts(), 1);
+    assert_eq!(server.starts().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn when_the_last_client_and_its_keeper_let_go_the_server_ends() {
-    let server = Server::legacy();
+    let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
     let client = Client::of(&session);
     client.call("1", &json!({}));
@@ -138,12 +139,12 @@ async fn when_the_last_client_and_its_keeper_let_go_the_server_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_death_is_told_to_each_and_each_call_ends_once() {
-    let server = Server::legacy();
+    let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
     let clients = [Client::of(&session), Client::of(&session)];
     clients.iter().for_each(|client| client.call("1", &json!({ "silent": true })));
     settle().await;
-    server.die();
+    server.die(killed());
     settle().await;
     for client in &clients {
         assert!(client.told.lost.lock().unwrap().contains(&regrow::core::Epoch(1)));
@@ -154,14 +155,14 @@ async fn a_death_is_told_to_each_and_each_call_ends_once() {
     clients.iter().for_each(|client| client.call("1", &json!({})));
     come_back().await;
     assert!(clients.iter().all(|client| client.heard()[0]["result"].is_object()));
-    assert_eq!(server.starts(), 2);
+    assert_eq!(server.starts().len(), 2);
     session.connection().close().await;
     assert!(clients.iter().all(|client| client.told.is_over.load(std::sync::atomic::Ordering::Relaxed)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shared_server_can_ask_nobody_and_its_tasks_are_not_shown_to_all() {
-    let server = Server::legacy();
+    let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
     let client = Client::of(&session);
     client.call("1", &json!({}));
@@ -170,17 +171,17 @@ async fn a_shared_server_can_ask_nobody_and_its_tasks_are_not_shown_to_all() {
     for (id, method) in
         ["ping", "sampling/createMessage", "elicitation/create", "roots/list"].iter().enumerate()
     {
-        server.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method }));
+        server.say(json!({ "jsonrpc": "2.0", "id": id, "method": method }));
     }
     server
-        .say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }));
+        .say(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }));
     server.say(
-        &json!({ "jsonrpc": "2.0", "method": "notifications/tasks/status", "params": { "taskId": "t" } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/tasks/status", "params": { "taskId": "t" } }),
     );
     settle().await;
     assert!(client.heard().is_empty());
-    let answers = server.answers();
-    assert_eq!(answers[0], answer(&json!(0), json!({})));
+    let answers = server.responses();
+    assert_eq!(answers[0].message, answer(&json!(0), json!({})));
     assert!(answers[1..].iter().all(|answer| answer["error"]["code"] == -32601));
     assert_eq!(answers.len(), 4);
     client.ask("5", "tasks/list", &json!({}));
@@ -193,7 +194,7 @@ async fn a_shared_server_can_ask_nobody_and_its_tasks_are_not_shown_to_all() {
 async fn in_thousands_of_calls_with_equal_ids_no_answer_crosses() {
     // A hundred thousand calls where there is time for them.
     let rounds: usize = if std::env::var_os("REGROW_LONG").is_some() { 25_000 } else { 2_500 };
-    let server = Server::quick();
+    let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
     let clients: Vec<Client> = (0..4).map(|_| Client::of(&session)).collect();
     for round in 0..rounds / 50 {

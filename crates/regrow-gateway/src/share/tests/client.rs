@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow::core::{Epoch, Policy};
+use regrow::core::Epoch;
 use regrow::{CallError, Connection, Era, Inbox, Incoming, Outcome, Reply, Request, Upstream};
 use regrow_protocol::frame::{Frame, RawId};
+use regrow_testkit::server::Server;
+use regrow_testkit::world::policy;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::super::{ServerObserver, Share, SharedSession};
-use super::server::Server;
 
 /// Keeps what no client is told.
 #[derive(Default)]
@@ -33,8 +34,7 @@ impl ServerObserver for Keeper {
 
 /// A shared connection to this server.
 pub(super) fn shared(server: &Server, era: Era) -> (Arc<SharedSession>, Arc<Keeper>) {
-    let mut policy = Policy::default();
-    policy.backoff.jitter_percent = 0;
+    let mut policy = policy();
     policy.budget.charges = 1_000_000;
     let builder = Connection::builder("fake", server.clone()).policy(policy).seed(1).era(era);
     let keeper = Arc::new(Keeper::default());

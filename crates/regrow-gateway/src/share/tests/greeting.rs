@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::super::SharedSession;
 use super::client::*;
-use super::server::Server;
+use super::server::{killed, legacy, server};
 
 /// A client behind a bridge.
 struct Bridged {
@@ -64,7 +64,7 @@ impl Bridged {
 #[tokio::test(start_paused = true)]
 async fn ten_clients_of_both_eras_greet_a_server_that_is_greeted_once_and_after_a_restart_again() {
     for (modern, hello) in [(false, "initialize"), (true, "server/discover")] {
-        let server = Server::new(modern, |_| None);
+        let server = server(modern, |_| None);
         let (session, _) = shared(&server, Era::Auto);
         let before = {
             let first = Bridged::of(&session);
@@ -83,7 +83,7 @@ async fn ten_clients_of_both_eras_greet_a_server_that_is_greeted_once_and_after_
             clients.push(client);
         }
         assert_eq!(server.heard_of(hello).len(), before, "nobody else greeted it");
-        server.die();
+        server.die(killed());
         settle().await;
         for (n, client) in clients.iter().enumerate() {
             let answer = client.work(n % 2 == 1, "again").await;
@@ -103,7 +103,7 @@ async fn ten_clients_of_both_eras_greet_a_server_that_is_greeted_once_and_after_
 
 #[tokio::test(start_paused = true)]
 async fn a_bridge_that_is_dropped_leaves() {
-    let server = Server::legacy();
+    let server = legacy();
     let (session, _) = shared(&server, Era::Auto);
     let client = Bridged::of(&session);
     client.initialize().await;

@@ -4,14 +4,15 @@ use std::sync::atomic::Ordering;
 
 use regrow::core::Delivery;
 use regrow::{Era, ErrorKind};
+use regrow_testkit::script::answer;
 use serde_json::json;
 
 use super::client::*;
-use super::server::{Server, answer};
+use super::server::legacy;
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_dropped_and_the_others_go_on() {
-    let server = Server::legacy();
+    let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
     let [slow, other] = [Client::of(&session), Client::of(&session)];
     let params = json!({ "name": "work", "arguments": { "silent": true }, "_meta": { "progressToken": 1 } });
@@ -24,17 +25,17 @@ async fn a_client_that_does_not_read_is_dropped_and_the_others_go_on() {
     let calls = server.heard_of("tools/call");
     let token = &calls[0]["params"]["_meta"]["progressToken"];
     let large = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": token, "progress": 1, "message": "x".repeat(6 << 20) } });
-    server.say(&large);
+    server.say(large.clone());
     settle().await;
-    server.say(&large);
+    server.say(large.clone());
     settle().await;
     assert!(!slow.told.is_over.load(Ordering::Relaxed), "it may be reading what is large");
     slow.told.is_full.store(false, Ordering::Relaxed);
-    server.say(&large);
+    server.say(large.clone());
     settle().await;
     slow.told.is_full.store(true, Ordering::Relaxed);
     for _ in 0..3 {
-        server.say(&large);
+        server.say(large.clone());
         settle().await;
     }
     assert!(slow.told.is_over.load(Ordering::Relaxed));
@@ -59,18 +60,18 @@ async fn a_client_that_does_not_read_is_dropped_and_the_others_go_on() {
     assert_eq!(failed.len(), 2);
 
     other.told.lines.lock().unwrap().clear();
-    server.say(&answer(&calls[2]["id"], json!({ "got": 1 })));
+    server.say(answer(&calls[2]["id"], json!({ "got": 1 })));
     settle().await;
     assert_eq!(other.heard(), [answer(&json!(1), json!({ "got": 1 }))]);
     assert!(!other.told.is_over.load(Ordering::Relaxed));
-    assert_eq!((server.starts(), session.connection().status().borrow().pending), (1, 0));
+    assert_eq!((server.starts().len(), session.connection().status().borrow().pending), (1, 0));
     drop(slow);
     assert_eq!(session.shares(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn answers_count_like_all_else_that_it_is_told() {
-    let server = Server::legacy();
+    let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
     let slow = Client::of(&session);
     slow.told.is_full.store(true, Ordering::Relaxed);

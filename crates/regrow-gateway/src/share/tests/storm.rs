@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::Era;
+use regrow_testkit::script::answer;
+use regrow_testkit::server::Server;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::super::SharedSession;
 use super::client::*;
-use super::server::{SUBSCRIPTION, Server, answer};
+use super::server::{SUBSCRIPTION, killed, server};
 
 const STEPS: usize = 400;
 
@@ -141,7 +143,7 @@ impl Guest {
 
 /// Writes whose it is into all that it says, and takes its time.
 fn gossip(modern: bool) -> Server {
-    Server::new(modern, move |message| {
+    server(modern, move |message| {
         let (id, params) = (&message["id"], &message["params"]);
         let say =
             |method: &str, params: Value| json!({ "jsonrpc": "2.0", "method": method, "params": params });
@@ -191,7 +193,7 @@ async fn storm(seed: u64, modern: bool) {
     for step in 0..STEPS {
         let context = [&*format!("seed {seed}"), &format!("modern {modern}"), &format!("step {step}")];
         match random.u32(..100) {
-            0 => server.die(),
+            0 => server.die(killed()),
             1..=3 => {
                 let at = random.usize(..guests.len());
                 guests[at].check(&context);

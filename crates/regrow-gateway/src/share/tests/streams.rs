@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use regrow::core::Epoch;
 use regrow::{Era, Inbox, Incoming};
+use regrow_testkit::log::Heard;
 use serde_json::{Value, json};
 
 use super::super::inbox::SharedInbox;
 use super::client::*;
-use super::server::{SUBSCRIPTION, Server};
+use super::server::{SUBSCRIPTION, killed, modern, server};
 
 fn listen(client: &Client, id: &str, uri: &str) {
     let meta = json!({
@@ -26,7 +27,7 @@ fn updated(id: &Value, uri: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn each_stream_is_heard_by_its_own_client_under_its_own_id_through_a_restart_to_its_end() {
-    let server = Server::new(true, |_| None);
+    let server = modern();
     let (session, keeper) = shared(&server, Era::Modern);
     let [one, two] = [Client::of(&session), Client::of(&session)];
     session.connection().start(); // Streams alone wake nobody.
@@ -36,7 +37,7 @@ async fn each_stream_is_heard_by_its_own_client_under_its_own_id_through_a_resta
     settle().await;
     let wire = |uri: &str| {
         let meant =
-            |listen: &Value| listen["params"]["notifications"]["resourceSubscriptions"] == json!([uri]);
+            |listen: &Heard| listen["params"]["notifications"]["resourceSubscriptions"] == json!([uri]);
         server.heard_of("subscriptions/listen").into_iter().rfind(meant).unwrap()["id"].clone()
     };
     let acknowledged = |lines: &[String], uri: &str, id: &str| {
@@ -49,12 +50,12 @@ async fn each_stream_is_heard_by_its_own_client_under_its_own_id_through_a_resta
 
     for restarted in [false, true] {
         if restarted {
-            server.die();
+            server.die(killed());
             come_back().await;
             drop((one.lines(), two.lines()));
         }
         for uri in ["one", "two", "more"] {
-            server.say(&updated(&wire(uri), uri));
+            server.say(updated(&wire(uri), uri));
         }
         settle().await;
         assert_eq!(one.heard(), [updated(&json!(1), "one")], "restarted: {restarted}");
@@ -63,7 +64,7 @@ async fn each_stream_is_heard_by_its_own_client_under_its_own_id_through_a_resta
 
     let id = wire("more");
     let end = json!({ "resultType": "complete", "kept": 1.50, "_meta": { SUBSCRIPTION: id, "x": [] } });
-    server.say(&json!({ "jsonrpc": "2.0", "id": id, "result": end }));
+    server.say(json!({ "jsonrpc": "2.0", "id": id, "result": end }));
     settle().await;
     let lines = two.lines();
     assert!(lines.len() == 1 && lines[0].contains(&format!("\"{SUBSCRIPTION}\":\"\\u0031\"")), "{lines:?}");
@@ -73,7 +74,7 @@ async fn each_stream_is_heard_by_its_own_client_under_its_own_id_through_a_resta
     assert!(one.cancel("1"));
     settle().await;
     assert_eq!(server.heard_of("notifications/cancelled").len(), 1);
-    server.say(&updated(&wire("two"), "two"));
+    server.say(updated(&wire("two"), "two"));
     settle().await;
     assert_eq!((one.heard().len(), two.heard().len()), (0, 1));
     assert!(keeper.logs.lock().unwrap().is_empty());
@@ -81,7 +82,7 @@ async fn each_stream_is_heard_by_its_own_client_under_its_own_id_through_a_resta
 
 #[tokio::test(start_paused = true)]
 async fn what_the_gateway_itself_listens_to_is_told_to_no_client() {
-    let server = Server::new(true, |_| None);
+    let server = modern();
     let (session, keeper) = shared(&server, Era::Modern);
     let client = Client::of(&session);
     session.connection().start();
@@ -92,7 +93,7 @@ async fn what_the_gateway_itself_listens_to_is_told_to_no_client() {
     settle().await;
     let id = server.heard_of("subscriptions/listen")[0]["id"].clone();
     let params = json!({ "_meta": { SUBSCRIPTION: id } });
-    server.say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": params }));
+    server.say(json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": params }));
     settle().await;
     assert_eq!(keeper.lists.lock().unwrap().len(), 1);
     assert!(client.heard().is_empty());
@@ -101,7 +102,7 @@ async fn what_the_gateway_itself_listens_to_is_told_to_no_client() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_modern_client_may_not_ask_is_left_to_the_server() {
-    let server = Server::new(true, |_| None);
+    let server = modern();
     let (session, _) = shared(&server, Era::Modern);
     let client = Client::of(&session);
     client.call("1", &json!({}));
@@ -115,7 +116,7 @@ async fn what_a_modern_client_may_not_ask_is_left_to_the_server() {
 async fn a_log_message_of_a_call_goes_to_its_client_in_the_modern_era_and_to_the_operator_in_the_legacy_one()
 {
     for (modern, era) in [(true, Era::Modern), (false, Era::Legacy)] {
-        let server = Server::new(modern, |_| None);
+        let server = server(modern, |_| None);
         let (session, keeper) = shared(&server, era);
         let [one, two] = [Client::of(&session), Client::of(&session)];
         let ear = SharedInbox(Arc::downgrade(&session));

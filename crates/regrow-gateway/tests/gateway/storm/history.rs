@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use regrow_testkit::storm::{self, hash_of};
 
 /// The name of a call, which travels with it to the server and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,55 +88,21 @@ pub struct History {
     pub left: Left,
 }
 
-impl History {
-    /// Equal lives have equal hashes. What happens at one instant has no order: clients do not wait for each other.
-    pub fn hash(&self) -> u64 {
+/// Where the parts of a life write down what happens.
+pub type Recorder = storm::Recorder<Event>;
+
+impl storm::History for History {
+    /// What happens at one instant has no order: clients do not wait for each other.
+    fn hash(&self) -> u64 {
         let mut sorted = self.clone();
         sorted.events.sort();
-        let mut hasher = DefaultHasher::new();
-        Hash::hash(&sorted, &mut hasher);
-        hasher.finish()
+        hash_of(&sorted)
     }
 
-    /// As a log that people can read.
-    pub fn log(&self) -> String {
+    fn log(&self) -> String {
         let events = self.events.iter().map(|(at, event)| format!("{:>10.3}s {event:?}\n", at.as_secs_f64()));
         let runs =
             self.runs.iter().map(|((server, call), runs)| format!("  {call} ran {runs} times at {server}\n"));
         events.chain(runs).chain([format!("  left: {:?}\n", self.left)]).collect()
-    }
-}
-
-/// Where everybody writes down what happens, while it does.
-#[derive(Clone)]
-pub struct Recorder {
-    began: Instant,
-    events: Arc<Mutex<Vec<(Duration, Event)>>>,
-}
-
-impl Recorder {
-    pub fn new() -> Recorder {
-        Recorder { began: Instant::now(), events: Arc::default() }
-    }
-
-    pub fn note(&self, event: Event) {
-        let at = self.began.elapsed();
-        self.events().push((at, event));
-    }
-
-    /// Notes it so much later, for somebody who is slow.
-    pub fn note_after(&self, after: Duration, event: Event) {
-        if after.is_zero() {
-            return self.note(event);
-        }
-        let recorder = self.clone();
-        tokio::spawn(async move {
-            sleep(after).await;
-            recorder.note(event);
-        });
-    }
-
-    pub fn events(&self) -> MutexGuard<'_, Vec<(Duration, Event)>> {
-        self.events.lock().expect("nobody panics while writing")
     }
 }

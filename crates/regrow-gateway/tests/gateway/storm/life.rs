@@ -9,6 +9,7 @@ use regrow_gateway::Clients::{self, Many, One};
 use regrow_gateway::admit::Principal;
 use regrow_gateway::config::{Options, Sessions};
 use regrow_gateway::operate::{Operate, ServerCommand};
+use regrow_testkit::storm;
 use serde_json::json;
 use tokio::time::{advance, sleep, timeout};
 
@@ -18,19 +19,14 @@ use super::visitor::{Manners, Visitor};
 use super::{CALL_TIMEOUT, CONNECT_TIMEOUT, NAMES, TOOLS, WAITS, weather};
 use crate::fake::Fake;
 use crate::house::{House, described};
-use crate::panics;
 
 const STEPS: usize = 50;
 /// So many servers are in every configuration: what is written to a single one is its own, whatever it is called.
 const STAYING: usize = 2;
 
-/// Lives it, in simulated time, on a runtime of its own.
+/// Lives it in simulated time.
 pub fn live(seed: u64, bug: Option<Bug>) -> History {
-    let (history, panics) = panics::watched(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        let runtime = runtime.expect("a runtime without I/O can always be made");
-        runtime.block_on(async { Life::begin(seed, bug).pass().await })
-    });
+    let (history, panics) = storm::run(async { Life::begin(seed, bug).pass().await });
     let mut history = history.unwrap_or_default();
     history.left.panics = panics;
     history
@@ -248,7 +244,7 @@ impl Life {
         for fake in fakes {
             testify(&fake, &mut history);
         }
-        history.events = std::mem::take(&mut *recorder.events());
+        history.events = recorder.take();
         history
     }
 }

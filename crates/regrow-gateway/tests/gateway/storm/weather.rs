@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use regrow::core::Fault;
+use regrow_testkit::remote::Path;
+use regrow_testkit::script::{Act, status};
 
 use super::TOOLS;
 use super::history::called;
 use crate::fake::Fake;
-use crate::remote::{Path, status};
 
 const RUBBISH: [&str; 3] = ["rubbish\n", "{\"jsonrpc\":\"2.0\",\"id\":1,", "\0\n[]\n{}\n"];
 
@@ -47,19 +48,18 @@ pub fn gust(fake: &Fake, random: &mut Rng, clients: u32) -> &'static str {
 }
 
 fn to_its_pipes(fake: &Fake, random: &mut Rng) -> &'static str {
-    let mut world = fake.world();
     match random.u8(..4) {
         0 => {
-            world.is_broken = true;
+            fake.world().is_broken = true;
             "cannot be started"
         }
         1 => {
-            world.sessions.iter().for_each(|session| session.shut());
+            fake.act(&Act::CloseOutput);
             "closes its output"
         }
         _ => {
             let rubbish = RUBBISH[random.usize(..RUBBISH.len())];
-            world.sessions.iter().for_each(|session| session.write(rubbish.to_owned()));
+            fake.act(&Act::Write(rubbish.to_owned()));
             "writes rubbish"
         }
     }

@@ -1,15 +1,13 @@
-//! Numbers that look random and come again.
+//! Numbers that look random and are the same for the same seed.
 
 use std::time::Duration;
-
-use crate::world::millis;
 
 /// A seeded sequence (splitmix64).
 #[derive(Clone)]
 pub struct Chance(pub u64);
 
 impl Chance {
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,7 +16,7 @@ impl Chance {
     }
 
     pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.number() % n
     }
 
     pub fn one_in(&mut self, n: u64) -> bool {
@@ -32,6 +30,6 @@ impl Chance {
     /// Short more often than long.
     pub fn length(&mut self) -> Duration {
         let most = self.pick(&[1, 10, 100, 1000, 20_000]);
-        millis(self.below(most))
+        Duration::from_millis(self.below(most))
     }
 }

@@ -1,4 +1,4 @@
-//! A process that never was: it exits, ignores signals and leaves bytes unread in simulated time.
+//! A process that exists only in simulated time: it exits, ignores signals and leaves bytes unread.
 
 use std::io;
 use std::pin::Pin;
@@ -14,9 +14,11 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::signal::Signal;
 
-/// What a process bears before it goes.
+/// What a process ignores before it exits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stubborn {
+    /// Exits as soon as it is asked to end.
+    Never,
     /// Leaves when its input ends.
     #[default]
     No,
@@ -128,7 +130,10 @@ impl Process for Handle {
 
     fn end(&self, ladder: Ladder) -> BoxFuture<Ended> {
         let process = self.0.clone();
-        tokio::spawn(process.clone().climb(ladder));
+        match process.stubborn {
+            Stubborn::Never => process.die(Fault::Exited { code: 0 }),
+            _ => drop(tokio::spawn(process.clone().climb(ladder))),
+        }
         Box::pin(async move {
             let fault = process.death().await;
             Ended {

@@ -1,5 +1,5 @@
-//! A value that others wait for. Unlike with tokio's `watch`, those who wait wake in the order in which they came, so that
-//! a life from a seed comes again.
+//! A value that others wait for. Unlike with tokio's `watch`, waiters wake in the order in which they came, so that the same
+//! seed gives the same life.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,7 +26,6 @@ impl<T: Clone> Signal<T> {
     }
 
     /// The value does not change meanwhile.
-    #[allow(dead_code)] // Not in every test program.
     pub fn hold<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&self.0.value().1)
     }

@@ -12,7 +12,7 @@ thread_local! {
 static HOOK: Once = Once::new();
 
 /// Runs this, and gives what it came to, unless it panicked itself, and what panicked meanwhile on this thread.
-pub fn watched<T>(run: impl FnOnce() -> T) -> (Option<T>, Vec<String>) {
+pub(super) fn watched<T>(run: impl FnOnce() -> T) -> (Option<T>, Vec<String>) {
     HOOK.call_once(|| {
         let usual = take_hook();
         set_hook(Box::new(move |panic| {

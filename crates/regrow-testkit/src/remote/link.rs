@@ -11,12 +11,13 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::remote::{Act, Path, Remote, unreachable};
+use super::{Path, Remote};
+use crate::script::{Act, unreachable};
 use crate::signal::Signal;
 
 /// A link that was opened to a server. Clones share it.
 #[derive(Clone)]
-pub struct FarEnd(Arc<Inner>);
+pub(super) struct FarEnd(Arc<Inner>);
 
 struct Inner {
     remote: Remote,
@@ -63,7 +64,7 @@ impl Drop for Carrying {
 }
 
 impl FarEnd {
-    pub fn new(remote: Remote, number: usize) -> FarEnd {
+    pub(super) fn new(remote: Remote, number: usize) -> FarEnd {
         FarEnd(Arc::new(Inner {
             remote,
             number,
@@ -139,7 +140,7 @@ impl FarEnd {
                 }
                 Act::SayElsewhere(said) => remote.say(said),
                 Act::Elsewhere => {
-                    // The server works on by itself.
+                    // The server works on alone.
                     let (remote, rest) = (remote.clone(), std::mem::take(&mut acts));
                     tokio::spawn(async move {
                         for act in rest {
@@ -153,7 +154,7 @@ impl FarEnd {
                     return Ok(Receipt::Elsewhere(202));
                 }
                 Act::Wait(length) => sleep(length).await,
-                Act::Effect(key) => *remote.world().effects.entry(key).or_default() += 1,
+                Act::Effect(key) => remote.0.log.effect(key),
                 Act::Fail(fault) => {
                     remote.travel().await;
                     ear.heard();
@@ -166,7 +167,8 @@ impl FarEnd {
                     acts.clear();
                 }
                 Act::Forget => remote.forget(),
-                Act::Die => remote.kill(),
+                Act::Die(_) => remote.kill(),
+                Act::Write(_) | Act::CloseOutput | Act::StopReading | Act::ReadOn => {} // There is no pipe.
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What tests share: a connection to a fake server, and its life as a log.
+//! A connection to a fake server, and its life as a log.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
