@@ -89,7 +89,7 @@ enum Ended {
 fn play(setup: Setup, run: &Run) -> io::Result<Ended> {
     let stop = setup.stopper();
     let (news, hears) = channel();
-    let mut progress = Progress::new(suite::scenarios(setup.transport).len(), &run.scenarios);
+    let mut progress = Progress::new(suite::scenarios(setup.transport).count(), &run.scenarios);
     let signal = watch_signals(stop)?;
     let names = run.scenarios.clone();
     let playing = thread::spawn(move || {
@@ -132,8 +132,8 @@ fn list() -> u8 {
     let mut text = String::new();
     for transport in [Transport::Stdio, Transport::Http] {
         text.push_str(&format!("{}\n", transport.name()));
-        for about in suite::scenarios(transport) {
-            text.push_str(&format!("  {:<22} {:>3}  {}\n", about.name, about.numbers, about.what));
+        for scenario in suite::scenarios(transport) {
+            text.push_str(&format!("  {:<22} {:>3}  {}\n", scenario.name, scenario.numbers, scenario.what));
         }
     }
     print(&text).map_or_else(|error| failed("the list cannot be printed", &error), |()| DONE)

@@ -9,10 +9,10 @@ use std::{io, thread};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::driver::{Answer, Driver, ENDED_EARLY, Lines, Outcome, Pipe, Remote, Task, Ticket};
-use super::place;
+use super::driver::{Answer, Driver, ENDED_EARLY, Outcome, Task, Ticket};
+use super::place::{self, Near};
 use super::process::{MARK, Mark, Process};
-use super::scenario::{Scenario, Start};
+use super::scenarios::{Scenario, Start};
 use super::site::Site;
 use super::verdict::{Finding, Group, Verdict};
 use super::{Role, Setup, Transport};
@@ -39,7 +39,7 @@ pub(super) struct Stage<'a> {
     scenario: &'static Scenario,
     pub(super) journal: Journal,
     pub(super) site: Option<Site>,
-    driver: Box<dyn Driver>,
+    pub(super) driver: Driver,
     mark: Mark,
     findings: Vec<Finding>,
     /// How many lives the server had when the client was connected.
@@ -50,21 +50,17 @@ pub(super) struct Stage<'a> {
 }
 
 /// Plays a scenario from its start to its end, and says what was found, and what the program calls itself.
-pub(super) fn play(
-    setup: &Setup,
-    scenario: &'static Scenario,
-    story: fn(&mut Stage<'_>) -> Step,
-) -> (Vec<Finding>, Option<String>) {
+pub(super) fn play(setup: &Setup, scenario: &'static Scenario) -> (Vec<Finding>, Option<String>) {
     let mut stage = match Stage::open(setup, scenario) {
         Ok(stage) => stage,
         Err(problem) => return (not_started(scenario, problem), None),
     };
     // Whatever stopped a story has been found.
-    let _ = story(&mut stage);
+    let _ = (scenario.story)(&mut stage);
     if !stage.has_left {
         stage.leave("nothing is left after close", evidence::LEAVE);
     }
-    (std::mem::take(&mut stage.findings), stage.driver.version())
+    (std::mem::take(&mut stage.findings), stage.driver.version.take())
 }
 
 /// A program that starts its server before it serves may end where there is none, and say so.
@@ -116,17 +112,14 @@ impl<'a> Stage<'a> {
 
     /// Changes the server's plan, from its next request or life on.
     pub(super) fn control(&mut self, plan: &str) -> Step {
-        match self.journal.set_control(plan) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                self.find(
-                    Group::Answers,
-                    "the suite works",
-                    Verdict::Fail(format!("the suite itself failed: {error}")),
-                );
-                Err(Over)
-            }
-        }
+        self.journal.set_control(plan).map_err(|error| self.failed(&error))
+    }
+
+    /// The suite itself failed, so that nothing can be judged.
+    pub(super) fn failed(&mut self, error: &io::Error) -> Over {
+        let verdict = Verdict::Fail(format!("the suite itself failed: {error}"));
+        self.find(Group::Answers, "the suite works", verdict);
+        Over
     }
 
     pub(super) fn is_proxy(&self) -> bool {
@@ -140,7 +133,7 @@ impl<'a> Stage<'a> {
 
     /// The process of the program under test.
     pub(super) fn subject(&mut self) -> u32 {
-        self.driver.process().pid()
+        self.driver.process.pid()
     }
 
     /// Lives of the server that began after the client was connected.
@@ -167,7 +160,7 @@ impl<'a> Stage<'a> {
     }
 
     pub(super) fn begin(&mut self, task: Task) -> Ticket {
-        self.driver.begin(task)
+        self.driver.begin(&task)
     }
 
     /// Begins a tool call with a deadline of its own.
@@ -192,15 +185,7 @@ impl<'a> Stage<'a> {
 
     /// The answer to a task, if there is one in time.
     pub(super) fn answer(&mut self, ticket: Ticket, limit: Duration) -> Option<Answer> {
-        match self.outcome(ticket, limit) {
-            Outcome::Answered(answer) => Some(answer),
-            Outcome::Silent | Outcome::Over(_) => None,
-        }
-    }
-
-    /// Ends the program's input, without a word before.
-    pub(super) fn hang_up(&mut self) {
-        self.driver.leave();
+        self.answer_exactly(ticket, self.scaled(limit))
     }
 
     /// The same within exactly this limit.
@@ -209,11 +194,6 @@ impl<'a> Stage<'a> {
             Outcome::Answered(answer) => Some(answer),
             Outcome::Silent | Outcome::Over(_) => None,
         }
-    }
-
-    /// Lets the caller lose its patience with a call.
-    pub(super) fn give_up(&mut self, ticket: Ticket) {
-        self.driver.give_up(ticket);
     }
 
     pub(super) fn find(&mut self, group: Group, promise: &'static str, verdict: Verdict) {
@@ -266,36 +246,23 @@ fn server_command(
 }
 
 /// Starts the program under test with the server for its use.
-fn start(
-    setup: &Setup,
-    server: &[String],
-    url: Option<String>,
-    mark: Mark,
-) -> Result<Box<dyn Driver>, String> {
+fn start(setup: &Setup, server: &[String], url: Option<String>, mark: Mark) -> Result<Driver, String> {
     let failed = |error: io::Error| format!("{}: {error}", setup.command.join(" "));
-    match setup.role {
-        Role::Client => {
-            let (described, variable) = match &url {
-                Some(url) => (json!({ "url": url }), ("REGROW_CHAOS_URL", url.clone())),
-                None => (json!({ "command": server }), ("REGROW_CHAOS_COMMAND", json!(server).to_string())),
-            };
-            let process = Process::start(&setup.command, &[variable], mark).map_err(failed)?;
-            Ok(Box::new(Lines::greet(process, &described, setup.patience.max(1))?))
-        }
-        Role::Proxy => {
-            let near = setup.near.as_deref().map(place::Near::new).transpose()?;
-            let port = near.as_ref().map(|near| near.port);
-            let command = place::fill(&setup.command, server, url.as_deref(), port);
-            let process = Process::start(&command, &[], mark).map_err(failed)?;
-            match near {
-                None => Ok(Box::new(Pipe::new(process))),
-                Some(near) => {
-                    let mut remote = Remote::new(process, near.place());
-                    remote.listens_within(setup.scaled(LISTEN))?;
-                    Ok(Box::new(remote))
-                }
-            }
-        }
+    if setup.role == Role::Client {
+        let (described, variable) = match &url {
+            Some(url) => (json!({ "url": url }), ("REGROW_CHAOS_URL", url.clone())),
+            None => (json!({ "command": server }), ("REGROW_CHAOS_COMMAND", json!(server).to_string())),
+        };
+        let process = Process::start(&setup.command, &[variable], mark).map_err(failed)?;
+        return Driver::client(process, &described, setup.patience.max(1));
+    }
+    let near = setup.near.as_deref().map(Near::new).transpose()?;
+    let port = near.as_ref().map(|near| near.address.port());
+    let command = place::fill(&setup.command, server, url.as_deref(), port);
+    let process = Process::start(&command, &[], mark).map_err(failed)?;
+    match near {
+        None => Ok(Driver::pipe(process)),
+        Some(near) => Driver::remote(process, near, setup.scaled(LISTEN)),
     }
 }
 

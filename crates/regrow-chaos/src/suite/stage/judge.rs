@@ -149,7 +149,7 @@ impl Stage<'_> {
             last = stage.answer(ticket, Duration::from_secs(1)).map(|answer| answer.text).unwrap_or_default();
             !matches!(&*last, "ready" | "unknown" | "")
                 || stage.new_lives() > 0
-                || stage.driver.process().exit().is_some()
+                || stage.driver.process.exit().is_some()
         });
         let verdict = match (noticed, &*last) {
             (true, _) => Verdict::Pass,

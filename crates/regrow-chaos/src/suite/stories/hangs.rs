@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{AT_ONCE, LATER, PATIENCE, PLENTY};
+use super::{AT_ONCE, DEADLINE, LATER, PATIENCE, PLENTY, latest};
 use crate::processes::signal;
 use crate::suite::driver::{Outcome, Task};
 use crate::suite::process::is_stopped;
@@ -13,10 +13,6 @@ use crate::suite::stage::judge::LATE;
 use crate::suite::stage::{Stage, Step, short};
 use crate::suite::verdict::{Group, Verdict};
 
-/// The deadline of a call that misses it.
-const DEADLINE: Duration = Duration::from_secs(3);
-/// A proxy has its own, which we do not know; it may take so long.
-const PROXY_DEADLINE: Duration = Duration::from_secs(20);
 /// A call that takes this long, for a caller that waits a second. Frameworks may have one deadline for all calls, which is 5 s.
 const SLOW: Duration = Duration::from_secs(20);
 const IMPATIENT: Duration = Duration::from_secs(1);
@@ -35,8 +31,7 @@ pub(crate) fn hung(stage: &mut Stage<'_>) -> Step {
     signal(pid, Signal::STOP);
     stage.wait(PATIENCE, |_| is_stopped(pid));
     let ticket = stage.call("count", json!({ "key": "hung" }), DEADLINE);
-    let limit = if stage.is_proxy() { PROXY_DEADLINE } else { DEADLINE + AT_ONCE };
-    let answer = stage.ends(ticket, limit, "a call to a hung server ends at its deadline");
+    let answer = stage.ends(ticket, latest(stage), "a call to a hung server ends at its deadline");
     stage.tells(answer.as_ref(), "the error says that there was no answer", LATE);
     stage.recovers(LATER);
     stage.ran_once("count", "hung");
@@ -52,7 +47,7 @@ pub(crate) fn slow_tool(stage: &mut Stage<'_>) -> Step {
     let limit = if stage.is_proxy() { IMPATIENT } else { LATEST };
     match (stage.is_proxy(), stage.outcome(ticket, limit)) {
         (true, Outcome::Silent) => {
-            stage.give_up(ticket);
+            stage.driver.give_up(ticket);
             let reason = "the deadline is the caller's own".to_owned();
             stage.find(Group::Answers, promise, Verdict::NotApplicable(reason));
         }
