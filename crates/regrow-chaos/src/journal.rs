@@ -33,6 +33,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::processes::is_dead;
+
 /// Reads the journal of the servers that share one `CHAOS_DIR`; each question reads the file again.
 #[derive(Clone, Debug)]
 pub struct Journal {
@@ -82,7 +84,7 @@ impl Journal {
 
     /// The servers and helpers that still live. Zombies are dead.
     pub fn alive(&self) -> Vec<u32> {
-        self.pids().into_iter().chain(self.helpers()).filter(|pid| is_alive(*pid)).collect()
+        self.pids().into_iter().chain(self.helpers()).filter(|pid| !is_dead(*pid)).collect()
     }
 
     /// How often a tool ran, over all lives.
@@ -200,26 +202,6 @@ impl Journal {
     fn numbers(&self, head: &str) -> Vec<u32> {
         self.after(head).iter().filter_map(|rest| rest.split(' ').next()?.parse().ok()).collect()
     }
-}
-
-#[cfg(target_os = "linux")]
-fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state follows the command, which is in parentheses and may hold any character.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-}
-
-#[cfg(all(unix, not(target_os = "linux")))]
-fn is_alive(pid: u32) -> bool {
-    i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw)
-        .is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
-}
-
-#[cfg(not(unix))]
-fn is_alive(_pid: u32) -> bool {
-    false
 }
 
 #[cfg(test)]

@@ -190,6 +190,12 @@ impl Orders {
         })
     }
 
+    /// The same without these items.
+    pub(crate) fn without(mut self, names: &[&str]) -> Self {
+        self.active.retain(|(name, _)| !names.contains(name));
+        self
+    }
+
     fn last(&self, name: &str) -> Option<&Value> {
         debug_assert!(ITEMS.iter().any(|(known, _)| *known == name), "no plan item is called {name}");
         self.active.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value)

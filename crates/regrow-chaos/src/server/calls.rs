@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use regrow_protocol::meta;
 use serde_json::json;
 
 use super::life::{self, Death};
 use super::peer::{Call, News};
-use super::wire::{LOG_LEVEL_KEY, Reply, Request};
+use super::wire::{Reply, Request};
 use super::{Server, catalog, lock};
 use crate::plan::{Orders, parse_bytes};
 
@@ -223,7 +224,7 @@ impl Server {
 
     fn notify(&self, request: &Request) -> Reply {
         let count = number(request, "n", 10);
-        let logs = !request.modern || request.meta(LOG_LEVEL_KEY).is_some();
+        let logs = !request.modern || request.meta(meta::LOG_LEVEL).is_some();
         let logger = format!("chaos{}", "-".repeat(number(request, "bytes", 0) as usize));
         for number in 1..=count {
             if logs {
@@ -236,7 +237,7 @@ impl Server {
     }
 
     fn progress(&self, request: &Request, progress: u64) {
-        if let Some(token) = request.meta("progressToken") {
+        if let Some(token) = request.meta(meta::PROGRESS_TOKEN) {
             let params = json!({"progressToken": token, "progress": progress});
             request.output.notify("notifications/progress", &params);
         }

@@ -140,7 +140,7 @@ impl Server {
             if self.orders().number("hang-after").is_some_and(|limit| received >= limit) {
                 rest();
             }
-            let close = incoming.lists("connection", "close");
+            let close = incoming.head.lists("connection", "close");
             // An error of writing says that the client has left.
             if !self.exchange(http, socket, &incoming, port).unwrap_or(false) || close {
                 break;

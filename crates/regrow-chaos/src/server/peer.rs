@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use regrow_protocol::meta;
 use serde_json::{Value, json};
 
-use super::wire::{Reply, Request, SUBSCRIPTION_KEY};
+use super::wire::{Reply, Request};
 use super::{Server, lock};
 
 /// Longer than any life; keeps a silly number from overflowing the clock.
@@ -52,7 +53,7 @@ pub(super) struct Listen {
 
 impl Listen {
     fn meta(&self) -> Value {
-        json!({SUBSCRIPTION_KEY: self.request.id_value()})
+        json!({meta::SUBSCRIPTION_ID: self.request.id_value()})
     }
 }
 

@@ -9,6 +9,23 @@ use super::response::Plain;
 use crate::plan::Orders;
 use crate::server::lock;
 
+/// The items of a plan that strike only the requests that they are meant for.
+const FAULTS: [&str; 13] = [
+    "status",
+    "redirect",
+    "swallow",
+    "drop-request",
+    "drop-answer",
+    "cut",
+    "finish",
+    "cut-body",
+    "drip-head",
+    "drip-body",
+    "bomb",
+    "endless",
+    "answer-id",
+];
+
 /// What becomes of a request that is not looked at.
 pub(super) enum Fate {
     Refused(Plain),
@@ -96,9 +113,14 @@ pub(super) fn expiry(orders: &Orders, id: Option<&str>) -> Plain {
 pub(super) struct Strikes(Mutex<(Orders, u64)>);
 
 impl Strikes {
+    /// What the plan says for a request of this name: its faults only if they strike this one.
+    pub(super) fn of(&self, orders: Orders, name: &str, tool: Option<&str>) -> Orders {
+        if self.strike(&orders, name, tool) { orders } else { orders.without(&FAULTS) }
+    }
+
     /// Whether the faults of the plan are meant for a request of this name; counts it if they are.
     /// `tool`: the tool that it calls, if it calls one.
-    pub(super) fn strike(&self, orders: &Orders, name: &str, tool: Option<&str>) -> bool {
+    fn strike(&self, orders: &Orders, name: &str, tool: Option<&str>) -> bool {
         let meant = match orders.text("on") {
             Some(names) => names.split('|').any(|known| {
                 known == name || known.strip_prefix("tools/call#").is_some_and(|known| Some(known) == tool)
