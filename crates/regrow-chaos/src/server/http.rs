@@ -18,8 +18,6 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use self::faults::Strikes;
 pub(super) use self::rules::status_of;
 pub(super) use self::sessions::Sessions;
@@ -180,9 +178,7 @@ fn is_asked_within(socket: &TcpStream, limit: Duration) -> bool {
 
 /// Waits for a moment; returns whether the client has closed the connection by then.
 fn has_left(socket: &TcpStream) -> bool {
-    let mut polled = [PollFd::new(socket, PollFlags::IN)];
-    let moment = Timespec { tv_sec: 0, tv_nsec: GLANCE.subsec_nanos().into() };
-    if poll(&mut polled, Some(&moment)).unwrap_or(0) == 0 {
+    if !port::is_readable(socket, GLANCE) {
         return false;
     }
     match socket.peek(&mut [0]) {

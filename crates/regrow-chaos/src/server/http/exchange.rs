@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use regrow_protocol::version::MODERN;
-use serde_json::json;
 
 use super::faults::{Fate, expiry, fate};
 use super::response::{Plain, Response};
@@ -138,10 +137,7 @@ impl Server {
         }
         match message {
             Message::Request(request) => self.post_request(exchange, request),
-            Message::Unreadable => exchange.send(&Plain::json(
-                400,
-                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is not JSON-RPC"}}"#,
-            )),
+            Message::Unreadable => exchange.send(&Plain::error(400, "null", -32700, "this is not JSON-RPC")),
             message => {
                 if exchange.incoming.head.header("mcp-protocol-version") != Some(MODERN)
                     && let Err(refusal) = self.session_of(exchange, None)
@@ -161,9 +157,7 @@ impl Server {
         if modern {
             if let Some((code, problem)) = rules::objection(exchange.incoming, &request) {
                 self.evidence.note(&format!("mismatch {problem}"));
-                let error = json!({"code": code, "message": problem});
-                let text = format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, request.id);
-                return exchange.send(&Plain::json(400, &text));
+                return exchange.send(&Plain::error(400, &request.id, code, problem));
             }
         } else if request.method == "initialize" {
             if !orders.has("modern-only") && !orders.has("stateless") {
@@ -224,9 +218,7 @@ impl Server {
             return Ok(None);
         }
         if orders.has("modern-only") {
-            let text =
-                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"params._meta is missing"}}"#;
-            return Err(Plain::json(400, text));
+            return Err(Plain::error(400, "null", -32602, "params._meta is missing"));
         }
         let named = exchange.session_id().or(exchange.incoming.asked("session"));
         match named.map(|named| exchange.http.sessions.find(named, orders)) {
@@ -237,8 +229,7 @@ impl Server {
             }
             None => {
                 self.evidence.note(&format!("refused 400 {}", one_word(&exchange.name)));
-                let text = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}"#;
-                Err(Plain::json(400, text))
+                Err(Plain::error(400, "null", -32000, "Bad Request: Server not initialized"))
             }
         }
     }

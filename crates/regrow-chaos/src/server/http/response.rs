@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::plan::Orders;
+use crate::server::wire::Reply;
 
 /// The way back to the client for one request.
 pub(super) struct Response {
@@ -33,6 +34,11 @@ impl Plain {
 
     pub(super) fn json(status: u16, text: &str) -> Self {
         Self { status, headers: vec![], kind: "application/json", body: text.into() }
+    }
+
+    /// A JSON-RPC error; the id as it stands on the wire.
+    pub(super) fn error(status: u16, id: &str, code: i32, message: impl Into<String>) -> Self {
+        Self::json(status, &Reply::error(code, message).line(id).unwrap_or_default())
     }
 
     pub(super) fn empty(status: u16) -> Self {
