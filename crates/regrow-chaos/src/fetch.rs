@@ -69,6 +69,16 @@ impl Response {
         Ok(text)
     }
 
+    /// The messages of a stream as they come, or the one of another body; none of an empty one.
+    pub fn messages(self) -> io::Result<Box<dyn Iterator<Item = io::Result<Value>>>> {
+        if self.is_stream() {
+            return Ok(Box::new(self.events()));
+        }
+        let text = self.text()?;
+        let message = (!text.is_empty()).then(|| serde_json::from_str(&text).map_err(io::Error::from));
+        Ok(Box::new(message.into_iter()))
+    }
+
     /// The messages of a stream, as they come.
     pub fn events(self) -> impl Iterator<Item = io::Result<Value>> {
         let message = |line: io::Result<String>| match line {

@@ -136,6 +136,7 @@ pub mod journal;
 pub mod plan;
 mod port;
 pub mod processes;
+pub mod program;
 pub mod proxy;
 pub mod server;
 pub mod suite;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use regrow_chaos::program::Program;
 use serde_json::{Value, json};
 
 use super::call::{Tool, request};
 use super::history::{Begun, History};
-use super::program::Program;
 
 /// A program under torture, as a client and an operator of one server behind it see it.
 pub(crate) trait Face: Send + Sync {

@@ -14,7 +14,6 @@ mod history;
 mod lane;
 mod operator;
 mod plan;
-mod program;
 mod rack;
 mod report;
 mod serve;
@@ -27,8 +26,8 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,7 +39,6 @@ pub use self::report::text;
 use self::call::Call;
 use self::lane::{LANES, Way};
 use self::plan::{Habit, Kind};
-use self::program::lock;
 use self::rack::{Ground, Rack};
 use self::stalls::{Stall, Stalls};
 
@@ -301,6 +299,11 @@ impl Shared<'_> {
             );
         }
     }
+}
+
+/// No holder of these locks panics, and what they hold is whole at any time.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The program, without what the user has set for other servers, in a group of its own: Ctrl-C is for us alone.

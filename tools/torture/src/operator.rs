@@ -11,9 +11,8 @@ use serde_json::Value;
 
 use super::checks::{Broken, Promise, Reading, Standing, judge_down, judge_readings, judge_restarts};
 use super::lane::Lane;
-use super::program::lock;
 use super::serve::Gateway;
-use super::{Asked, Stall, system};
+use super::{Asked, Stall, lock, system};
 
 /// Between two readings.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -56,7 +55,7 @@ impl Operator {
         while !is_last {
             is_last = over.load(Ordering::SeqCst);
             let reading = self.read();
-            if self.gateway.program.has_ended() {
+            if self.gateway.program.exit().is_some() {
                 return; // That is told elsewhere.
             }
             let mut told = lock(&self.told);

@@ -23,6 +23,8 @@ const LOADING: Duration = Duration::from_secs(90);
 const CALLS: Duration = Duration::from_secs(5);
 /// Hosts tell a program to end when it still runs so long after the end of its input.
 const TOLD_AFTER: Duration = Duration::from_secs(2);
+/// So many lines of a program's log are quoted.
+const LAST_WORDS: usize = 20;
 /// How the complaint about a proxy begins that has ended before it served anybody.
 pub(super) const ENDED_EARLY: &str = "it ended before it listened";
 
@@ -77,8 +79,8 @@ enum Way {
 
 impl Driver {
     /// Takes a client that was just started, tells it where the server is, and waits until it has loaded.
-    pub(super) fn client(mut process: Process, server: &Value, patience: u32) -> Result<Driver, String> {
-        process.write(json!({ "server": server }).to_string());
+    pub(super) fn client(process: Process, server: &Value, patience: u32) -> Result<Driver, String> {
+        process.program.write(json!({ "server": server }).to_string());
         let loading = LOADING * patience;
         let mut driver = Driver::new(process, Way::Lines(CALLS * patience));
         let deadline = Instant::now() + loading;
@@ -94,7 +96,7 @@ impl Driver {
                 Ok(None) => return Err(format!("it said no hello within {} s", loading.as_secs())),
                 Err(()) => {
                     let end = driver.end();
-                    let last = driver.process.stderr().pop().unwrap_or_default();
+                    let last = driver.process.program.log().pop().unwrap_or_default();
                     return Err(format!("it said no hello; {end}; its last words: {last}"));
                 }
             }
@@ -109,11 +111,12 @@ impl Driver {
     /// A proxy that serves HTTP. Waits until it listens.
     pub(super) fn remote(process: Process, near: Near, limit: Duration) -> Result<Driver, String> {
         let address = near.address;
-        let mut driver = Driver::new(process, Way::Remote(Remote::new(near)));
+        let driver = Driver::new(process, Way::Remote(Remote::new(near)));
         let deadline = Instant::now() + limit;
         while std::net::TcpStream::connect(address).is_err() {
-            if let Some(status) = driver.process.exit() {
-                let said = driver.process.stderr().join(" | ");
+            if let Some(status) = driver.process.program.exit() {
+                let said = driver.process.program.log();
+                let said = said[said.len().saturating_sub(LAST_WORDS)..].join(" | ");
                 return Err(format!("{ENDED_EARLY} ({status}); its last words: {said}"));
             }
             if Instant::now() >= deadline {
@@ -159,7 +162,7 @@ impl Driver {
     }
 
     /// Stops waiting for a task and says so. A client was told the deadline, and gives up on its own.
-    pub(super) fn give_up(&mut self, ticket: Ticket) {
+    pub(super) fn give_up(&self, ticket: Ticket) {
         if !matches!(self.way, Way::Lines(_)) {
             let params = json!({ "requestId": ticket, "reason": "it took too long" });
             self.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
@@ -168,32 +171,32 @@ impl Driver {
 
     /// Ends its input. A proxy that goes on is then told to end by a signal, since a request may be unanswered; one that serves
     /// HTTP has no other way to learn it.
-    pub(super) fn leave(&mut self) {
-        self.process.close_input();
+    pub(super) fn leave(&self) {
+        self.process.program.close_input();
         let is_told = match self.way {
             Way::Lines(_) => false,
-            Way::Pipe => self.process.exit_within(TOLD_AFTER).is_none(),
+            Way::Pipe => self.process.program.exit_within(TOLD_AFTER).is_none(),
             Way::Remote(_) => true,
         };
         if is_told {
-            signal(self.process.pid(), Signal::TERM);
+            signal(self.process.program.pid, Signal::TERM);
         }
     }
 
-    fn send(&mut self, message: Value) {
+    fn send(&self, message: Value) {
         match &self.way {
             Way::Remote(remote) => remote.post(message),
-            Way::Lines(_) | Way::Pipe => self.process.write(message.to_string()),
+            Way::Lines(_) | Way::Pipe => self.process.program.write(message.to_string()),
         }
     }
 
     /// The next message; none when the time is over, an error when there will be none any more. What is no JSON is null.
-    fn next(&mut self, deadline: Instant) -> Result<Option<Value>, ()> {
+    fn next(&self, deadline: Instant) -> Result<Option<Value>, ()> {
         let limit = deadline.saturating_duration_since(Instant::now());
         match &self.way {
             Way::Remote(remote) => match remote.messages.recv_timeout(limit) {
                 Ok(message) => Ok(Some(message)),
-                Err(_) if self.process.exit().is_some() => Err(()),
+                Err(_) if self.process.program.exit().is_some() => Err(()),
                 Err(_) => Ok(None),
             },
             Way::Lines(_) | Way::Pipe => {
@@ -225,14 +228,14 @@ impl Driver {
         let result = &message["result"];
         if matches!(self.way, Way::Pipe) && result.get("protocolVersion").is_some() {
             self.version = result["serverInfo"]["name"].as_str().map(str::to_owned);
-            self.process.write(INITIALIZED.to_owned());
+            self.process.program.write(INITIALIZED.to_owned());
         }
         self.answers.entry(ticket).or_insert(answer);
     }
 
     /// How a program ended that should not have.
-    fn end(&mut self) -> String {
-        match self.process.exit_within(Duration::from_millis(500)) {
+    fn end(&self) -> String {
+        match self.process.program.exit_within(Duration::from_millis(500)) {
             Some(status) => format!("it ended itself ({status})"),
             None => "it closed its output".to_owned(),
         }

@@ -132,8 +132,8 @@ impl<'a> Stage<'a> {
     }
 
     /// The process of the program under test.
-    pub(super) fn subject(&mut self) -> u32 {
-        self.driver.process.pid()
+    pub(super) fn subject(&self) -> u32 {
+        self.driver.process.program.pid
     }
 
     /// Lives of the server that began after the client was connected.
@@ -145,15 +145,14 @@ impl<'a> Stage<'a> {
     pub(super) fn connect(&mut self) -> Step {
         let ticket = self.begin(Task::Connect { timeout: self.scaled(CONNECT) });
         let seen = match self.outcome(ticket, CONNECT * 2) {
-            Outcome::Answered(answer) if answer.ok => {
+            Ok(answer) if answer.ok => {
                 let ticket = self.begin(Task::List);
                 let _ = self.answer(ticket, CONNECT); // One that cannot list fails at what follows.
                 self.lives = self.journal.starts();
                 return Ok(());
             }
-            Outcome::Answered(answer) => format!("it said: {}", short(&answer.text)),
-            Outcome::Silent => self.none_within(CONNECT * 2),
-            Outcome::Over(end) => end,
+            Ok(answer) => format!("it said: {}", short(&answer.text)),
+            Err(seen) => seen,
         };
         self.find(Group::Answers, "it connects to a server that is well", Verdict::Fail(seen));
         Err(Over)
@@ -168,9 +167,14 @@ impl<'a> Stage<'a> {
         self.begin(Task::Call { tool, arguments, timeout })
     }
 
-    /// What comes of a task within this limit, which is longer on a busy machine.
-    pub(super) fn outcome(&mut self, ticket: Ticket, limit: Duration) -> Outcome {
-        self.driver.outcome(ticket, self.setup.scaled(limit))
+    /// The answer to a task within this limit, which is longer on a busy machine; else what was seen instead.
+    pub(super) fn outcome(&mut self, ticket: Ticket, limit: Duration) -> Result<Answer, String> {
+        let limit = self.scaled(limit);
+        match self.driver.outcome(ticket, limit) {
+            Outcome::Answered(answer) => Ok(answer),
+            Outcome::Silent => Err(format!("no answer within {} s", limit.as_secs())),
+            Outcome::Over(end) => Err(format!("no answer; {end}")),
+        }
     }
 
     /// A bound as it holds on this machine.
@@ -178,22 +182,9 @@ impl<'a> Stage<'a> {
         self.setup.scaled(bound)
     }
 
-    /// What is said of a task that did not end within this limit.
-    pub(super) fn none_within(&self, limit: Duration) -> String {
-        format!("no answer within {} s", self.scaled(limit).as_secs())
-    }
-
     /// The answer to a task, if there is one in time.
     pub(super) fn answer(&mut self, ticket: Ticket, limit: Duration) -> Option<Answer> {
-        self.answer_exactly(ticket, self.scaled(limit))
-    }
-
-    /// The same within exactly this limit.
-    pub(super) fn answer_exactly(&mut self, ticket: Ticket, limit: Duration) -> Option<Answer> {
-        match self.driver.outcome(ticket, limit) {
-            Outcome::Answered(answer) => Some(answer),
-            Outcome::Silent | Outcome::Over(_) => None,
-        }
+        self.outcome(ticket, limit).ok()
     }
 
     pub(super) fn find(&mut self, group: Group, promise: &'static str, verdict: Verdict) {

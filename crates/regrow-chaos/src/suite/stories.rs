@@ -22,13 +22,13 @@ const CLOSED: Duration = Duration::from_millis(500);
 
 /// A call that was made while the server was away succeeds, unless it left on a connection that was closed under it.
 fn waits(stage: &mut Stage<'_>, ticket: Ticket) {
-    let verdict = match stage.answer(ticket, SOON) {
-        Some(answer) if answer.ok => Verdict::Pass,
-        Some(answer) if answer.text.contains("may have run") => {
+    let verdict = match stage.outcome(ticket, SOON) {
+        Ok(answer) if answer.ok => Verdict::Pass,
+        Ok(answer) if answer.text.contains("may have run") => {
             Verdict::NotApplicable("the call had left when the server was killed".into())
         }
-        Some(answer) => Verdict::Fail(format!("it failed: {}", short(&answer.text))),
-        None => Verdict::Fail(stage.none_within(SOON)),
+        Ok(answer) => Verdict::Fail(format!("it failed: {}", short(&answer.text))),
+        Err(seen) => Verdict::Fail(seen),
     };
     stage.find(Group::Recovers, WAITS, verdict);
 }
@@ -49,9 +49,9 @@ fn ten_calls(stage: &mut Stage<'_>, promise: &'static str) {
     let mut failed = None;
     for number in 0..10 {
         let ticket = stage.call("count", json!({ "key": format!("k{number}") }), SOON);
-        let answer = stage.answer(ticket, SOON);
-        if !answer.as_ref().is_some_and(|answer| answer.ok) {
-            let said = answer.map_or("no answer".to_owned(), |answer| short(&answer.text));
+        let answer = stage.outcome(ticket, SOON);
+        if !answer.as_ref().is_ok_and(|answer| answer.ok) {
+            let said = answer.map_or_else(|seen| seen, |answer| short(&answer.text));
             failed = Some(format!("call {} of 10 failed: {said}", number + 1));
             break;
         }

@@ -31,7 +31,7 @@ impl Far {
             Kind::Kill | Kind::BadStart => self.signal(server, Signal::KILL),
             Kind::KillTwice => {
                 self.signal(server, Signal::KILL);
-                if self.wait(|far| far.witness.lives.len() >= next || hand.face.program().has_ended()) {
+                if self.wait(|far| far.witness.lives.len() >= next || hand.face.program().exit().is_some()) {
                     let second = self.server().map(|process| process.pid);
                     self.signal(second, Signal::KILL);
                 }

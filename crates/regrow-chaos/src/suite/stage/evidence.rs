@@ -25,7 +25,7 @@ impl Stage<'_> {
     pub(in crate::suite) fn nothing_left(&mut self, promise: &'static str, limit: Duration) {
         self.has_left = true;
         let limit = self.scaled(limit);
-        let ended = self.driver.process.exit_within(limit).is_some();
+        let ended = self.driver.process.program.exit_within(limit).is_some();
         let gone = self.wait(REST, |stage| stage.mark.alive().is_none_or(|alive| alive.is_empty()));
         let verdict = match self.mark.alive() {
             _ if !ended => Verdict::Fail(format!("it still ran after {} s and was killed", limit.as_secs())),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{Answer, Outcome, Stage, Task, Ticket, short};
+use super::{Answer, Stage, Task, Ticket, short};
 use crate::suite::verdict::{Group, Verdict};
 
 /// A death is noticed in this time, with no call made.
@@ -71,33 +71,27 @@ impl Stage<'_> {
         limit: Duration,
         promise: &'static str,
     ) -> Option<Answer> {
-        let outcome = self.outcome(ticket, limit);
-        let (verdict, answer) = match outcome {
-            Outcome::Answered(answer) => (Verdict::Pass, Some(answer)),
-            Outcome::Silent => (Verdict::Fail(self.none_within(limit)), None),
-            Outcome::Over(end) => (Verdict::Fail(format!("no answer; {end}")), None),
+        let (verdict, answer) = match self.outcome(ticket, limit) {
+            Ok(answer) => (Verdict::Pass, Some(answer)),
+            Err(seen) => (Verdict::Fail(seen), None),
         };
         self.find(Group::Answers, promise, verdict);
         answer
     }
 
-    /// Answers: the task succeeds in time. Returns whether it did.
+    /// The task succeeds in time.
     pub(in crate::suite) fn succeeds(
         &mut self,
         group: Group,
         ticket: Ticket,
         limit: Duration,
         promise: &'static str,
-    ) -> bool {
+    ) {
         let verdict = match self.outcome(ticket, limit) {
-            Outcome::Answered(answer) if answer.ok => Verdict::Pass,
-            Outcome::Answered(answer) => Verdict::Fail(format!("it failed: {}", short(&answer.text))),
-            Outcome::Silent => Verdict::Fail(self.none_within(limit)),
-            Outcome::Over(end) => Verdict::Fail(format!("no answer; {end}")),
+            Ok(answer) => Verdict::of(answer.ok, || format!("it failed: {}", short(&answer.text))),
+            Err(seen) => Verdict::Fail(seen),
         };
-        let passed = verdict == Verdict::Pass;
         self.find(group, promise, verdict);
-        passed
     }
 
     /// Tells the truth: the error has one of these words.
@@ -149,7 +143,7 @@ impl Stage<'_> {
             last = stage.answer(ticket, Duration::from_secs(1)).map(|answer| answer.text).unwrap_or_default();
             !matches!(&*last, "ready" | "unknown" | "")
                 || stage.new_lives() > 0
-                || stage.driver.process.exit().is_some()
+                || stage.driver.process.program.exit().is_some()
         });
         let verdict = match (noticed, &*last) {
             (true, _) => Verdict::Pass,
@@ -179,13 +173,12 @@ impl Stage<'_> {
             keys.push(key);
             // A program that has no deadlines of its own is given a little more.
             match self.outcome(ticket, TRY * 2) {
-                Outcome::Answered(answer) if answer.ok => recovered = true,
-                Outcome::Answered(answer) => last = short(&answer.text),
-                Outcome::Silent => last = self.none_within(TRY * 2),
-                Outcome::Over(end) => {
-                    last = end;
-                    break;
-                }
+                Ok(answer) if answer.ok => recovered = true,
+                Ok(answer) => last = short(&answer.text),
+                Err(seen) => last = seen,
+            }
+            if self.driver.process.program.exit().is_some() {
+                break;
             }
             if !recovered {
                 thread::sleep(PAUSE);
