@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,13 +49,12 @@ impl Program {
             let kept = Arc::clone(&log);
             thread::spawn(move || {
                 each_line(stderr, |line| {
-                    let line: String = line.chars().take(LOG_WIDTH).collect();
                     logged(&line);
                     let mut kept = lock(&kept);
                     if kept.len() == LOG_LINES {
                         kept.pop_front();
                     }
-                    kept.push_back(line);
+                    kept.push_back(line.chars().take(LOG_WIDTH).collect());
                 });
             });
         }
@@ -107,6 +107,19 @@ impl Drop for Program {
         }
         let _ = lock(&self.child).wait(); // Killed, so it ends.
     }
+}
+
+/// The program, without what the user has set for other servers, in a group of its own: Ctrl-C is for us alone.
+pub fn clean(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("REGROW_") || text.starts_with("CHAOS") {
+            command.env_remove(name);
+        }
+    }
+    command.process_group(0);
+    command
 }
 
 /// Takes lines to a program that may not read them.

@@ -104,6 +104,13 @@ impl Far {
         Ok(if by_hand { Instant::now() } else { began })
     }
 
+    fn pause(&mut self, hold: Duration) {
+        let server = self.server().map(|process| process.pid);
+        self.signal(server, Signal::STOP);
+        thread::sleep(hold);
+        self.signal(server, Signal::CONT);
+    }
+
     fn signal(&self, pid: Option<u32>, signal: Signal) {
         // No server lives now: the last trouble is not over, which is what the lane then sees.
         if let Some(process) = pid.and_then(|pid| system::marked_process(pid, &self.mark)) {

@@ -23,9 +23,7 @@ mod witness;
 mod wrap;
 
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -304,17 +302,4 @@ impl Shared<'_> {
 /// No holder of these locks panics, and what they hold is whole at any time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The program, without what the user has set for other servers, in a group of its own: Ctrl-C is for us alone.
-fn clean(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("REGROW_") || text.starts_with("CHAOS") {
-            command.env_remove(name);
-        }
-    }
-    command.process_group(0);
-    command
 }

@@ -42,11 +42,7 @@ impl Far {
                 let how = ["exit1", "exit0", "abort"][(step.chance / 3 % 3) as usize];
                 trouble("die", json!({ "when": when, "how": how }));
             }
-            Kind::Pause => {
-                self.signal(server, Signal::STOP);
-                thread::sleep(step.hold);
-                self.signal(server, Signal::CONT);
-            }
+            Kind::Pause => self.pause(step.hold),
             Kind::Hang => self.signal(server, Signal::STOP),
             Kind::CloseOut => trouble("closeout", json!({ "answer": step.chance.is_multiple_of(2) })),
             Kind::CloseIn => trouble("closein", json!({})),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{Ending, Rack};
+use crate::Shared;
 use crate::face::Hand;
 use crate::far::{Far, LIFE};
 use crate::history::History;
@@ -17,7 +18,7 @@ use crate::serve::{Gateway, Guest};
 use crate::stalls::Stalls;
 use crate::system::MARK;
 use crate::wrap::Wrap;
-use crate::{Shared, clean};
+use regrow_chaos::program::clean;
 
 /// Where a program and its servers are started.
 #[derive(Clone, Copy)]
