@@ -30,10 +30,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::processes::is_dead;
+use crate::sync::wait_until;
 
 /// Reads the journal of the servers that share one `CHAOS_DIR`; each question reads the file again.
 #[derive(Clone, Debug)]
@@ -183,14 +183,7 @@ impl Journal {
 
     /// Waits until `condition` holds for this journal. False if it does not within `limit`.
     pub fn wait(&self, limit: Duration, condition: impl Fn(&Self) -> bool) -> bool {
-        let deadline = Instant::now() + limit;
-        while !condition(self) {
-            if Instant::now() >= deadline {
-                return false;
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
-        true
+        wait_until(limit, || condition(self))
     }
 
     /// What follows `head` and a space, for each line that begins so.

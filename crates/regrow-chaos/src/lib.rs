@@ -140,5 +140,6 @@ pub mod program;
 pub mod proxy;
 pub mod server;
 pub mod suite;
+pub mod sync;
 
 pub use journal::Journal;

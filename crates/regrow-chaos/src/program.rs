@@ -6,11 +6,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::sync::{lock, wait_until};
 
 /// A longer line is cut there, and is then no JSON.
 const LONGEST_LINE: u64 = 16 << 20;
@@ -81,14 +83,8 @@ impl Program {
 
     /// Waits for it to end on its own.
     pub fn exit_within(&self, limit: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + limit;
-        loop {
-            let exit = self.exit();
-            if exit.is_some() || Instant::now() >= deadline {
-                return exit;
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
+        wait_until(limit, || self.exit().is_some());
+        self.exit()
     }
 
     /// The last lines of its standard error.
@@ -143,9 +139,4 @@ fn each_line(stream: impl Read, mut take: impl FnMut(String)) {
         take(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned());
         line.clear();
     }
-}
-
-/// No holder of these locks panics, and what they hold is whole at any time.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

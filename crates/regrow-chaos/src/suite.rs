@@ -23,6 +23,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub use self::report::Report;
 pub use self::scenarios::{Scenario, scenarios};
 pub use self::verdict::{Finding, Group, Verdict};
+use crate::sync::lock;
 use scenarios::HEALTHY;
 
 /// What the program under test is.
@@ -187,7 +188,7 @@ fn play_all(
                     let broken =
                         played.0.iter().filter(|finding| matches!(finding.verdict, Verdict::Fail(_)));
                     observe(Event::Done(scenario.name, broken.count()));
-                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(number, played);
+                    lock(&results).insert(number, played);
                 }
             });
         }

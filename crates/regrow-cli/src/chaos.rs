@@ -7,11 +7,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use regrow_chaos::suite::{self, Report, Role, Setup, Stopper, Transport};
+use regrow_chaos::sync::lock;
 
 pub(crate) use self::arguments::Chaos;
 use self::arguments::{Run, What};
@@ -96,12 +97,12 @@ fn play(setup: Setup, run: &Run) -> io::Result<Ended> {
         let news: Mutex<Sender<_>> = Mutex::new(news);
         suite::run(&setup, &names, &|event| {
             // The one who shows it may have left; what is found counts.
-            let _ = news.lock().unwrap_or_else(PoisonError::into_inner).send(event);
+            let _ = lock(&news).send(event);
         })
     });
     progress.follow(&hears);
     let played = playing.join().map_err(|_| io::Error::other("a scenario panicked"))?;
-    if let Some(signal) = *signal.lock().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(signal) = *lock(&signal) {
         return Ok(Ended::Told(signal));
     }
     Ok(played.map_or_else(Ended::Unknown, Ended::Played))
@@ -118,7 +119,7 @@ fn watch_signals(stop: Stopper) -> io::Result<Arc<Mutex<Option<u8>>>> {
     let noted = Arc::clone(&seen);
     thread::spawn(move || {
         let signal = runtime.block_on(told);
-        *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(signal);
+        *lock(&noted) = Some(signal);
         // Until the run is over, and we are.
         loop {
             stop.stop();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-pub(crate) use self::look::{wait_until, with_commands};
+pub(crate) use self::look::with_commands;
 pub(crate) use self::setup::{LANES, Served, Setup, Way};
 use super::call::{Call, Told, Tool};
 use super::checks::{Broken, Promise, judge_calls, judge_spared};

@@ -24,12 +24,13 @@ mod wrap;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
+use regrow_chaos::sync::lock;
 
 pub use self::checks::{Broken, Promise};
 pub use self::report::text;
@@ -297,9 +298,4 @@ impl Shared<'_> {
             );
         }
     }
-}
-
-/// No holder of these locks panics, and what they hold is whole at any time.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

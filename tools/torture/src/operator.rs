@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use regrow_chaos::sync::lock;
 use serde_json::Value;
 
 use super::checks::{Broken, Promise, Reading, Standing, judge_down, judge_readings, judge_restarts};
 use super::lane::Lane;
 use super::serve::Gateway;
-use super::{Asked, Stall, lock, system};
+use super::{Asked, Stall, system};
 
 /// Between two readings.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use regrow_chaos::processes;
 use regrow_chaos::program::Program;
+use regrow_chaos::sync::wait_until;
 use rustix::process::Signal;
 
 pub(crate) use self::start::Ground;
 use super::call::Call;
 use super::callers::{CALLERS, call_on};
 use super::checks::{Broken, Promise, judge_growth, judge_orphans};
-use super::lane::{CALL_TIMEOUT, GRACE, Lane, TIDY_LIMIT, wait_until, with_commands};
+use super::lane::{CALL_TIMEOUT, GRACE, Lane, TIDY_LIMIT, with_commands};
 use super::operator::Operator;
 use super::stalls::{self, Stalls};
 use super::system::{self, Process};

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use super::face::Face;
 use super::history::History;
 use super::lane::{Setup, Way};
-use super::lock;
 use super::system::MARK;
 use regrow_chaos::fetch::{Request, Response, fetch};
 use regrow_chaos::program::{Program, clean};
+use regrow_chaos::sync::lock;
 
 /// No exchange lasts longer.
 const LONGEST: Duration = Duration::from_secs(60);

@@ -14,8 +14,9 @@ use serde_json::json;
 use super::life::{self, Death};
 use super::peer::{Call, News};
 use super::wire::{Reply, Request};
-use super::{Server, catalog, lock};
+use super::{Server, catalog};
 use crate::plan::{Orders, parse_bytes};
+use crate::sync::lock;
 
 impl Server {
     /// Runs a tool: at once where that is quick or where it concerns the reading of stdin, else beside us.

@@ -22,9 +22,10 @@ use self::faults::Strikes;
 pub(super) use self::rules::status_of;
 pub(super) use self::sessions::Sessions;
 pub(super) use self::stream::Stream;
-use super::{Server, lock, rest};
+use super::{Server, rest};
 use crate::incoming::Incoming;
 use crate::port;
+use crate::sync::lock;
 
 /// More connections at a time are closed at once.
 const MOST_CONNECTIONS: usize = 4096;

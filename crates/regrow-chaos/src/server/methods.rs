@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::life::Death;
 use super::wire::{Reply, Request};
-use super::{Server, catalog, lock};
+use super::{Server, catalog};
 use crate::plan::Orders;
+use crate::sync::lock;
 
 /// What the modern era no longer knows.
 const GONE: [&str; 5] =

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::http::{Sessions, Stream};
-use super::lock;
+use crate::sync::lock;
 
 /// A way out.
 #[derive(Clone)]

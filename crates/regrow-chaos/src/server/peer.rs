@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use regrow_protocol::meta;
 use serde_json::{Value, json};
 
+use super::Server;
 use super::wire::{Reply, Request};
-use super::{Server, lock};
+use crate::sync::lock;
 
 /// Longer than any life; keeps a silly number from overflowing the clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);

@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use regrow_chaos::program::{Program, clean};
+use regrow_chaos::sync::lock;
 use regrow_chaos::{Journal, processes};
 use regrow_protocol::{method, notification};
 use rustix::process::Signal;
@@ -193,9 +194,4 @@ fn hear(line: &str, pending: &Pending) {
         // Nobody may wait for it any more.
         let _ = answered.send(Answer { at, text: text.unwrap_or_default().into(), from_server });
     }
-}
-
-/// No holder of these locks panics, and what they hold is whole at any time.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,14 +1,13 @@
 //! What is done to a server that the program under torture has started.
 
 use std::io;
-use std::thread;
-use std::time::Instant;
 
 use regrow_chaos::processes;
+use regrow_chaos::sync::wait_until;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{Far, GLANCE, PATIENCE};
+use super::{Far, PATIENCE};
 use crate::call::Tool;
 use crate::face::Hand;
 use crate::plan::{Kind, Step};
@@ -61,10 +60,11 @@ impl Far {
     /// The runtime of the server swallows the first SIGSEGV that no fault caused.
     fn signal_until_dead(&mut self, signal: Signal) {
         let Some(server) = self.server() else { return };
-        let deadline = Instant::now() + PATIENCE;
-        while server.is_alive() && Instant::now() < deadline {
-            processes::signal(server.pid, signal);
-            thread::sleep(GLANCE);
-        }
+        wait_until(PATIENCE, || {
+            if server.is_alive() {
+                processes::signal(server.pid, signal);
+            }
+            !server.is_alive()
+        });
     }
 }

@@ -11,7 +11,7 @@ use crate::Shared;
 use crate::face::Hand;
 use crate::far::{Far, LIFE};
 use crate::history::History;
-use crate::lane::{CALL_TIMEOUT, LANES, Lane, Served, Setup, Way, wait_until};
+use crate::lane::{CALL_TIMEOUT, LANES, Lane, Served, Setup, Way};
 use crate::operator::{Operator, Watched};
 use crate::plan::Place;
 use crate::serve::{Gateway, Guest};
@@ -19,6 +19,7 @@ use crate::stalls::Stalls;
 use crate::system::MARK;
 use crate::wrap::Wrap;
 use regrow_chaos::program::clean;
+use regrow_chaos::sync::wait_until;
 
 /// Where a program and its servers are started.
 #[derive(Clone, Copy)]

@@ -15,7 +15,8 @@ use crate::incoming::Incoming;
 use crate::plan::Orders;
 use crate::server::output::Output;
 use crate::server::wire::{self, Message, Request};
-use crate::server::{Server, lock, one_word};
+use crate::server::{Server, one_word};
+use crate::sync::lock;
 
 /// What an exchange needs at every step.
 pub(super) struct Exchange<'a> {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::response::Plain;
 use crate::plan::Orders;
-use crate::server::lock;
+use crate::sync::lock;
 
 /// The items of a plan that strike only the requests that they are meant for.
 const FAULTS: [&str; 13] = [

@@ -7,7 +7,8 @@ use super::exchange::Exchange;
 use super::response::Plain;
 use crate::server::output::Output;
 use crate::server::wire::Message;
-use crate::server::{Server, lock, one_word};
+use crate::server::{Server, one_word};
+use crate::sync::lock;
 
 impl Server {
     /// A client listens, or comes back for the rest of a response.

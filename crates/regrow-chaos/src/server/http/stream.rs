@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use super::gzip;
 use super::response::{Plain, Response};
 use crate::plan::Orders;
-use crate::server::lock;
+use crate::sync::lock;
 
 /// How many events are kept for a client that comes back for them.
 const KEPT_EVENTS: usize = 256;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::Task;
 use super::messages::{INITIALIZED, request_of};
 use crate::fetch::{Request, fetch};
 use crate::suite::place::Near;
+use crate::sync::lock;
 
 /// No exchange lasts longer.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -58,13 +59,12 @@ impl Remote {
 impl Client {
     /// Sends a message on the session that is known; a handshake begins the next.
     fn send(&self, message: &Value) -> Result<Value, String> {
-        let session = || self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = session().clone();
+        let known = lock(&self.session).clone();
         if message["method"] != "initialize" {
             return self.exchange(known.as_deref(), message).map(|(response, _)| response);
         }
         let (response, new) = self.exchange(None, message)?;
-        session().clone_from(&new);
+        lock(&self.session).clone_from(&new);
         let initialized = serde_json::from_str(INITIALIZED).unwrap_or_default();
         // What it thinks of that is seen by what follows.
         let _ = self.exchange(new.as_deref(), &initialized);
