@@ -6,7 +6,6 @@
 //! about itself with what is so, and what it holds is watched. See `docs/torture.md`.
 
 mod call;
-mod callers;
 mod checks;
 mod face;
 mod far;

@@ -15,7 +15,6 @@ use rustix::process::Signal;
 
 pub(crate) use self::start::Ground;
 use super::call::Call;
-use super::callers::{CALLERS, call_on};
 use super::checks::{Broken, Promise, judge_growth, judge_orphans};
 use super::lane::{CALL_TIMEOUT, GRACE, Lane, TIDY_LIMIT, with_commands};
 use super::operator::Operator;
@@ -23,6 +22,8 @@ use super::stalls::{self, Stalls};
 use super::system::{self, Process};
 use super::{Cycle, Shared, Subject, side_by_side};
 
+/// How many call a server at the same time.
+const CALLERS: u64 = 3;
 /// How long the program may take to end when its client leaves, or it is told to.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
 /// No promise is told to be broken more often by one program; more would only repeat it.
@@ -95,7 +96,7 @@ impl Rack<'_> {
             for lane in &self.lanes {
                 for caller in 0..CALLERS {
                     let (hand, random) = lane.caller(caller);
-                    scope.spawn(move || call_on(&hand, random, CALL_TIMEOUT + GRACE, over));
+                    scope.spawn(move || hand.call_on(random, CALL_TIMEOUT + GRACE, over));
                 }
             }
             if let Some(operator) = &self.operator {

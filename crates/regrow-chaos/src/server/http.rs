@@ -121,7 +121,8 @@ impl Server {
             if http.hangs.load(Ordering::SeqCst) {
                 rest();
             }
-            if served && self.orders().time("close-idle").is_some_and(|idle| !is_asked_within(socket, idle)) {
+            let is_idle = |idle: Duration| idle.is_zero() || !port::is_readable(socket, idle);
+            if served && self.orders().time("close-idle").is_some_and(is_idle) {
                 break;
             }
             served = true;
@@ -164,17 +165,6 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
             outcome => return outcome,
         }
     }
-}
-
-/// Whether something comes within this time.
-fn is_asked_within(socket: &TcpStream, limit: Duration) -> bool {
-    let deadline = Instant::now() + limit;
-    while Instant::now() < deadline {
-        if port::is_readable(socket, GLANCE.min(limit)) {
-            return true;
-        }
-    }
-    false
 }
 
 /// Waits for a moment; returns whether the client has closed the connection by then.

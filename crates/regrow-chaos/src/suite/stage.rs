@@ -1,6 +1,5 @@
 //! Where a scenario is played: one program under test, one misbehaving server, and the findings so far.
 
-mod evidence;
 pub(super) mod judge;
 
 use std::time::{Duration, Instant};
@@ -58,7 +57,7 @@ pub(super) fn play(setup: &Setup, scenario: &'static Scenario) -> (Vec<Finding>,
     // Whatever stopped a story has been found.
     let _ = (scenario.story)(&mut stage);
     if !stage.has_left {
-        stage.leave("nothing is left after close", evidence::LEAVE);
+        stage.leave("nothing is left after close", judge::LEAVE);
     }
     (std::mem::take(&mut stage.findings), stage.driver.version.take())
 }

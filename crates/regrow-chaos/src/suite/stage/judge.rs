@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{Answer, Stage, Task, Ticket, short};
+use crate::suite::process::what_is;
 use crate::suite::verdict::{Group, Verdict};
 
 /// A death is noticed in this time, with no call made.
@@ -17,6 +18,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A call that finds out what is wrong with a server that a proxy has greeted for us.
 const CALL: Duration = Duration::from_secs(20);
 
+/// From the end of our part to the end of the program, and of all that it started.
+pub(super) const LEAVE: Duration = Duration::from_secs(10);
+/// What the program left has so long to go on its own.
+const REST: Duration = Duration::from_secs(3);
 /// Words of which an error that tells of a lost server has one.
 pub(in crate::suite) const LOST: &[&str] = &[
     "kill",
@@ -192,6 +197,37 @@ impl Stage<'_> {
         let verdict = Verdict::of(most <= 1, || format!("a call ran {most} times"));
         self.find(Group::NeverTwice, "the calls that follow run at most once each", verdict);
         recovered
+    }
+
+    /// Leaves nothing: closes, ends the program's input, and looks for what is still there.
+    pub(in crate::suite) fn leave(&mut self, promise: &'static str, limit: Duration) {
+        let ticket = self.begin(Task::Close);
+        // An answer is polite; what counts is what is left.
+        let _ = self.answer(ticket, limit);
+        self.driver.leave();
+        self.nothing_left(promise, limit);
+    }
+
+    /// Leaves nothing: the program ends, and nothing that carries its mark is left.
+    pub(in crate::suite) fn nothing_left(&mut self, promise: &'static str, limit: Duration) {
+        self.has_left = true;
+        let limit = self.scaled(limit);
+        let ended = self.driver.process.program.exit_within(limit).is_some();
+        let gone = self.wait(REST, |stage| stage.mark.alive().is_none_or(|alive| alive.is_empty()));
+        let verdict = match self.mark.alive() {
+            _ if !ended => Verdict::Fail(format!("it still ran after {} s and was killed", limit.as_secs())),
+            None => Verdict::NotApplicable("there is no /proc here to look for processes".into()),
+            Some(_) if gone => Verdict::Pass,
+            Some(left) => {
+                let names: Vec<String> = left.into_iter().map(what_is).collect();
+                Verdict::Fail(format!(
+                    "still there {} s after its end: {}",
+                    self.scaled(REST).as_secs(),
+                    names.join(", ")
+                ))
+            }
+        };
+        self.find(Group::LeavesNothing, promise, verdict);
     }
 }
 
