@@ -168,7 +168,7 @@ impl<'a> Lane<'a> {
     fn serves_again(&mut self, since: Instant) -> Option<Duration> {
         let mut questions: Vec<Begun> = vec![];
         let mut next = Instant::now();
-        while since.elapsed() < self.shared.patience && !self.hand.face.program().exit().is_some() {
+        while since.elapsed() < self.shared.patience && self.hand.face.program().exit().is_none() {
             if Instant::now() >= next && questions.len() < MOST_QUESTIONS {
                 questions.extend(self.hand.call(Tool::Count(0)));
                 next = Instant::now() + ASK_EVERY;

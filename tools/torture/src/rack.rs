@@ -81,7 +81,7 @@ impl Rack<'_> {
     /// Goes through cycles until there are no more, and judges all that happened.
     pub(crate) fn run(mut self) -> io::Result<Record> {
         self.torture()?;
-        if !self.program().exit().is_some() {
+        if self.program().exit().is_none() {
             self.calm_down();
         }
         self.end();
@@ -135,7 +135,7 @@ impl Rack<'_> {
         // The guard carries no mark.
         let children: Vec<Process> =
             system::children(self.program().pid).0.into_iter().filter_map(system::living).collect();
-        if !self.program().exit().is_some() {
+        if self.program().exit().is_none() {
             let code = self.ending.end(self.program());
             if code != Some(0) && self.ending != Ending::Killed {
                 self.breaks(Promise::EndsClean, format!("{:?}, its exit code was {code:?}", self.ending));

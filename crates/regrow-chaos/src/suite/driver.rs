@@ -23,7 +23,7 @@ const LOADING: Duration = Duration::from_secs(90);
 const CALLS: Duration = Duration::from_secs(5);
 /// Hosts tell a program to end when it still runs so long after the end of its input.
 const TOLD_AFTER: Duration = Duration::from_secs(2);
-/// So many lines of a program's log are quoted.
+/// At most this many lines of a program's log are quoted.
 const LAST_WORDS: usize = 20;
 /// How the complaint about a proxy begins that has ended before it served anybody.
 pub(super) const ENDED_EARLY: &str = "it ended before it listened";
@@ -169,8 +169,8 @@ impl Driver {
         }
     }
 
-    /// Ends its input. A proxy that goes on is then told to end by a signal, since a request may be unanswered; one that serves
-    /// HTTP has no other way to learn it.
+    /// Closes its input. A proxy that still runs then gets SIGTERM, because a request may be unanswered; one that serves HTTP gets it at
+    /// once, because nothing else tells it that its client has left.
     pub(super) fn leave(&self) {
         self.process.program.close_input();
         let is_told = match self.way {

@@ -1,85 +1,62 @@
 //! The scenarios: what goes wrong in each, with which server, and the story that is played.
 
 use super::Transport::{self, Http, Stdio};
+use super::scenario::{Scenario, Start};
 use super::stage::{Stage, Step};
 use super::stories::{deaths, endings, hangs, pipes, remote};
-use super::verdict::{Finding, Group, Verdict};
 
 /// The first of all: nothing goes wrong.
 pub(super) const HEALTHY: &str = "healthy";
 
-/// How the server is started at first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
-    Plain,
-    /// Under a shell that stays.
-    Shell,
-    /// Not at all: there is no such program, or nobody listens.
-    Missing,
-}
-
-/// A way in which things go wrong, and what must be seen then.
-pub struct Scenario {
-    /// What it is called on the command line.
-    pub name: &'static str,
-    /// Its numbers in the project's list of scenarios.
-    pub numbers: &'static str,
-    /// What goes wrong.
-    pub what: &'static str,
-    pub(super) transports: &'static [Transport],
-    pub(super) start: Start,
-    pub(super) plan: &'static str,
-    pub(super) story: Story,
-}
-
 /// What is done in a scenario.
 type Story = fn(&mut Stage<'_>) -> Step;
 
-impl Scenario {
-    const fn new(
-        transports: &'static [Transport],
-        name: &'static str,
-        numbers: &'static str,
-        what: &'static str,
-        story: Story,
-    ) -> Scenario {
-        Scenario { name, numbers, what, transports, start: Start::Plain, plan: "", story }
+/// A scenario with its story.
+pub(super) struct Staged {
+    pub(super) scenario: Scenario,
+    pub(super) story: Story,
+}
+
+impl Staged {
+    const fn plan(self, plan: &'static str) -> Staged {
+        Staged { scenario: Scenario { plan, ..self.scenario }, ..self }
     }
 
-    const fn plan(self, plan: &'static str) -> Scenario {
-        Scenario { plan, ..self }
-    }
-
-    const fn start(self, start: Start) -> Scenario {
-        Scenario { start, ..self }
-    }
-
-    pub(super) fn finding(&self, group: Group, promise: &'static str, verdict: Verdict) -> Finding {
-        Finding { scenario: self.name, numbers: self.numbers, group, promise, verdict }
+    const fn start(self, start: Start) -> Staged {
+        Staged { scenario: Scenario { start, ..self.scenario }, ..self }
     }
 }
 
 /// The scenarios with servers of this transport.
-pub fn scenarios(transport: Transport) -> impl Iterator<Item = &'static Scenario> {
-    ALL.iter().filter(move |scenario| scenario.transports.contains(&transport))
+pub(super) fn staged(transport: Transport) -> impl Iterator<Item = &'static Staged> {
+    ALL.iter().filter(move |staged| staged.scenario.transports.contains(&transport))
+}
+
+const fn new(
+    transports: &'static [Transport],
+    (name, numbers, what): (Text, Text, Text),
+    story: Story,
+) -> Staged {
+    let scenario = Scenario { name, numbers, what, transports, start: Start::Plain, plan: "" };
+    Staged { scenario, story }
 }
 
 type Text = &'static str;
 
-const fn both(name: Text, numbers: Text, what: Text, story: Story) -> Scenario {
-    Scenario::new(&[Stdio, Http], name, numbers, what, story)
+const fn both(name: Text, numbers: Text, what: Text, story: Story) -> Staged {
+    new(&[Stdio, Http], (name, numbers, what), story)
 }
 
-const fn process(name: Text, numbers: Text, what: Text, story: Story) -> Scenario {
-    Scenario::new(&[Stdio], name, numbers, what, story)
+const fn process(name: Text, numbers: Text, what: Text, story: Story) -> Staged {
+    new(&[Stdio], (name, numbers, what), story)
 }
 
-const fn remote(name: Text, numbers: Text, what: Text, story: Story) -> Scenario {
-    Scenario::new(&[Http], name, numbers, what, story)
+const fn remote(name: Text, numbers: Text, what: Text, story: Story) -> Staged {
+    new(&[Http], (name, numbers, what), story)
 }
 
 /// All scenarios, in the order of reports.
-static ALL: &[Scenario] = &[
+static ALL: &[Staged] = &[
     both(HEALTHY, "-", "nothing goes wrong", pipes::healthy),
     // Servers that are processes.
     process("killed-idle", "1", "SIGKILL while no call is made", deaths::killed_idle),

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::driver::{Answer, Driver, ENDED_EARLY, Outcome, Task, Ticket};
 use super::place::{self, Near};
 use super::process::{MARK, Mark, Process};
-use super::scenarios::{Scenario, Start};
+use super::scenario::{Scenario, Start};
 use super::site::Site;
 use super::verdict::{Finding, Group, Verdict};
 use super::{Role, Setup, Transport};
@@ -49,13 +49,17 @@ pub(super) struct Stage<'a> {
 }
 
 /// Plays a scenario from its start to its end, and says what was found, and what the program calls itself.
-pub(super) fn play(setup: &Setup, scenario: &'static Scenario) -> (Vec<Finding>, Option<String>) {
+pub(super) fn play(
+    setup: &Setup,
+    scenario: &'static Scenario,
+    story: fn(&mut Stage<'_>) -> Step,
+) -> (Vec<Finding>, Option<String>) {
     let mut stage = match Stage::open(setup, scenario) {
         Ok(stage) => stage,
         Err(problem) => return (not_started(scenario, problem), None),
     };
     // Whatever stopped a story has been found.
-    let _ = (scenario.story)(&mut stage);
+    let _ = story(&mut stage);
     if !stage.has_left {
         stage.leave("nothing is left after close", judge::LEAVE);
     }

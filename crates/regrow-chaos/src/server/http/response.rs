@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use http::StatusCode;
+use serde_json::json;
 
 use crate::plan::Orders;
-use crate::server::wire::Reply;
 
 /// The way back to the client for one request.
 pub(super) struct Response {
@@ -38,7 +38,8 @@ impl Plain {
 
     /// A JSON-RPC error; the id as it stands on the wire.
     pub(super) fn error(status: u16, id: &str, code: i32, message: impl Into<String>) -> Self {
-        Self::json(status, &Reply::error(code, message).line(id).unwrap_or_default())
+        let error = json!({"code": code, "message": message.into()});
+        Self::json(status, &format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
     }
 
     pub(super) fn empty(status: u16) -> Self {
