@@ -2,95 +2,42 @@
 
 use std::io::{self, BufRead, Read};
 
-const LONGEST_HEAD: u64 = 64 * 1024;
+use crate::http1::{Framing, Head, invalid};
+
 const LARGEST_BODY: u64 = 64 * 1024 * 1024;
 
 /// One request of HTTP/1.1, whole.
 pub(crate) struct Incoming {
     pub(crate) method: String,
     pub(crate) path: String,
-    pub(crate) query: String,
-    headers: Vec<(String, String)>,
+    query: String,
+    pub(crate) head: Head,
     pub(crate) body: Vec<u8>,
 }
 
 impl Incoming {
     /// Reads the next request of a connection; none at its end.
     pub(crate) fn read(reader: &mut impl BufRead) -> io::Result<Option<Self>> {
-        let mut head = reader.take(LONGEST_HEAD);
-        let mut line = String::new();
-        if head.read_line(&mut line)? == 0 {
-            return Ok(None);
-        }
-        let mut words = line.split_whitespace();
+        let Some(head) = Head::read(reader)? else { return Ok(None) };
+        let mut words = head.first_line.split_whitespace();
         let (Some(method), Some(target)) = (words.next(), words.next()) else {
             return Err(invalid("no request line"));
         };
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let (method, path, query) = (method.to_owned(), path.to_owned(), query.to_owned());
-        let mut headers = vec![];
-        loop {
-            line.clear();
-            if head.read_line(&mut line)? == 0 {
-                return Err(invalid("the head did not end"));
-            }
-            let Some((name, value)) = line.trim_end().split_once(':') else { break };
-            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
-        }
-        let mut incoming = Self { method, path, query, headers, body: vec![] };
-        incoming.body = incoming.read_body(reader)?;
-        Ok(Some(incoming))
-    }
-
-    fn read_body(&self, reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
         let mut body = vec![];
-        if self.header("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
-            loop {
-                let mut size = String::new();
-                reader.take(100).read_line(&mut size)?;
-                let size = u64::from_str_radix(size.trim(), 16).map_err(|_| invalid("no size of a chunk"))?;
-                read_exactly(reader, size, &mut body)?;
-                reader.take(2).read_line(&mut String::new())?;
-                if size == 0 {
-                    return Ok(body);
-                }
-            }
+        head.body(reader, Framing::Length(0)).take(LARGEST_BODY + 1).read_to_end(&mut body)?;
+        if body.len() as u64 > LARGEST_BODY {
+            return Err(invalid("the body is too large"));
         }
-        let length = self.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-        read_exactly(reader, length, &mut body)?;
-        Ok(body)
-    }
-
-    /// A header's value; the name in lower case.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-
-    /// Whether a header that is a list has this word in it.
-    pub(crate) fn lists(&self, name: &str, word: &str) -> bool {
-        self.header(name).is_some_and(|value| value.to_ascii_lowercase().contains(word))
+        Ok(Some(Self { method, path, query, head, body }))
     }
 
     /// The value of a member of the query.
     pub(crate) fn asked(&self, name: &str) -> Option<&str> {
-        self.query
-            .split('&')
-            .filter_map(|pair| pair.split_once('='))
-            .find(|pair| pair.0 == name)
-            .map(|pair| pair.1)
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|pair| pair.0 == name).map(|pair| pair.1)
     }
-}
-
-fn read_exactly(reader: &mut impl BufRead, count: u64, body: &mut Vec<u8>) -> io::Result<()> {
-    if body.len() as u64 + count > LARGEST_BODY {
-        return Err(invalid("the body is too large"));
-    }
-    let read = reader.take(count).read_to_end(body)?;
-    if read as u64 == count { Ok(()) } else { Err(invalid("the body did not end")) }
-}
-
-fn invalid(problem: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, problem)
 }
 
 #[cfg(test)]
@@ -105,7 +52,7 @@ mod tests {
         let first = Incoming::read(&mut reader).unwrap().unwrap();
         assert_eq!((&first.method[..], &first.path[..], &first.body[..]), ("POST", "/mcp", &b"hello"[..]));
         assert_eq!((first.asked("b"), first.asked("c")), (Some("2"), None));
-        assert!(first.lists("accept", "text/event-stream") && !first.lists("accept", "text/html"));
+        assert!(first.head.lists("accept", "text/event-stream") && !first.head.lists("accept", "text/html"));
         let second = Incoming::read(&mut reader).unwrap().unwrap();
         assert_eq!((&second.method[..], &second.body[..]), ("DELETE", &b"abcde"[..]));
         assert!(Incoming::read(&mut reader).unwrap().is_none());

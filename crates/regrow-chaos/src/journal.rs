@@ -30,8 +30,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::processes::is_dead;
+use crate::sync::wait_until;
 
 /// Reads the journal of the servers that share one `CHAOS_DIR`; each question reads the file again.
 #[derive(Clone, Debug)]
@@ -82,7 +84,7 @@ impl Journal {
 
     /// The servers and helpers that still live. Zombies are dead.
     pub fn alive(&self) -> Vec<u32> {
-        self.pids().into_iter().chain(self.helpers()).filter(|pid| is_alive(*pid)).collect()
+        self.pids().into_iter().chain(self.helpers()).filter(|pid| !is_dead(*pid)).collect()
     }
 
     /// How often a tool ran, over all lives.
@@ -181,14 +183,7 @@ impl Journal {
 
     /// Waits until `condition` holds for this journal. False if it does not within `limit`.
     pub fn wait(&self, limit: Duration, condition: impl Fn(&Self) -> bool) -> bool {
-        let deadline = Instant::now() + limit;
-        while !condition(self) {
-            if Instant::now() >= deadline {
-                return false;
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
-        true
+        wait_until(limit, || condition(self))
     }
 
     /// What follows `head` and a space, for each line that begins so.
@@ -200,26 +195,6 @@ impl Journal {
     fn numbers(&self, head: &str) -> Vec<u32> {
         self.after(head).iter().filter_map(|rest| rest.split(' ').next()?.parse().ok()).collect()
     }
-}
-
-#[cfg(target_os = "linux")]
-fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state follows the command, which is in parentheses and may hold any character.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-}
-
-#[cfg(all(unix, not(target_os = "linux")))]
-fn is_alive(pid: u32) -> bool {
-    i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw)
-        .is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
-}
-
-#[cfg(not(unix))]
-fn is_alive(_pid: u32) -> bool {
-    false
 }
 
 #[cfg(test)]

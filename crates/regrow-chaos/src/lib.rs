@@ -129,21 +129,17 @@
 //!
 //! There is one resource, `chaos://life` (the number of the life), and one prompt, `greet`.
 
-#[cfg(unix)]
 pub mod fetch;
-#[cfg(unix)]
+mod http1;
 mod incoming;
 pub mod journal;
 pub mod plan;
-#[cfg(unix)]
 mod port;
-#[cfg(unix)]
 pub mod processes;
-#[cfg(unix)]
+pub mod program;
 pub mod proxy;
-#[cfg(unix)]
 pub mod server;
-#[cfg(unix)]
 pub mod suite;
+pub mod sync;
 
 pub use journal::Journal;

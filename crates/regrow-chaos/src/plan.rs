@@ -3,88 +3,90 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Every plan item that exists, with the kind of value it takes. A name that is not here is refused, so that a typo
-/// in a test fails the test instead of testing nothing.
-const ITEMS: &[(&str, Kind)] = &[
-    ("exit-at-start", Kind::Count(1)),
-    ("slow-start", Kind::Time(15_000)),
-    ("never-answer", Kind::Flag),
-    ("hang-after", Kind::Count(1)),
-    ("die-on-discover", Kind::Flag),
-    ("refuse-discover", Kind::Flag),
-    ("silent-discover", Kind::Flag),
-    ("modern-only", Kind::Flag),
-    ("lock-era", Kind::Flag),
-    ("strict", Kind::Flag),
-    ("crash-after-handshake", Kind::Flag),
-    ("exit-after-calls", Kind::Count(1)),
-    ("drop-after", Kind::Time(1_000)),
-    ("ignore-eof", Kind::Flag),
-    ("ignore-term", Kind::Flag),
-    ("finish-on-eof", Kind::Flag),
-    ("slow-exit", Kind::Time(1_000)),
-    ("noisy-teardown", Kind::Flag),
-    ("garbage-on-start", Kind::Flag),
-    ("close-stdout-after", Kind::Count(1)),
-    ("close-stdin-after", Kind::Count(1)),
-    ("half-line-and-die", Kind::Count(1)),
-    ("flood-stderr", Kind::Bytes(100_000_000)),
-    ("helper", Kind::Text("hold")),
-    ("helper-setsid", Kind::Text("hold")),
-    ("no-ping", Kind::Flag),
-    ("silent-ping", Kind::Flag),
-    ("tools", Kind::Text("")),
-    ("extra-tool", Kind::Text("extra")),
-    ("drop-tool", Kind::Text("")),
-    ("page", Kind::Count(10)),
-    ("version", Kind::Text("2025-06-18")),
-    ("lose-capability", Kind::Text("")),
-    ("log-secret", Kind::Text("CHAOS_SECRET")),
-    ("announce", Kind::Time(0)),
-    ("invalid-ping", Kind::Flag),
-    ("ask-on-get", Kind::Flag),
-    ("stateless", Kind::Flag),
-    ("no-get", Kind::Flag),
-    ("no-delete", Kind::Flag),
-    ("forget-after", Kind::Count(1)),
-    ("forget", Kind::Count(1)),
-    ("expiry", Kind::Text("404")),
-    ("answer", Kind::Text("sse")),
-    ("event-ids", Kind::Flag),
-    ("prime", Kind::Flag),
-    ("retry", Kind::Count(50)),
-    ("need-token", Kind::Text("")),
-    ("foreign-endpoint", Kind::Count(9)),
-    ("close-idle", Kind::Time(0)),
-    ("on", Kind::Text("")),
-    ("skip", Kind::Count(1)),
-    ("times", Kind::Count(1)),
-    ("status", Kind::Count(503)),
-    ("body", Kind::Text("text")),
-    ("retry-after", Kind::Count(1)),
-    ("retry-after-date", Kind::Count(1)),
-    ("redirect", Kind::Text("same")),
-    ("swallow", Kind::Flag),
-    ("drop-request", Kind::Flag),
-    ("drop-answer", Kind::Flag),
-    ("cut", Kind::Count(0)),
-    ("finish", Kind::Count(0)),
-    ("cut-body", Kind::Bytes(10)),
-    ("drip-head", Kind::Time(100)),
-    ("drip-body", Kind::Time(100)),
-    ("bomb", Kind::Bytes(1_000_000_000)),
-    ("endless", Kind::Bytes(1_000_000_000)),
-    ("answer-id", Kind::Count(987_654_321)),
+use self::Kind::{Bytes, Count, Flag, Text, Time};
+
+/// Every plan item that exists, with the kind of value it takes, and the value it has when none is written. A name that is
+/// not here is refused, so that a typo in a test fails the test instead of testing nothing.
+const ITEMS: &[(&str, Kind, &str)] = &[
+    ("exit-at-start", Count, "1"),
+    ("slow-start", Time, "15s"),
+    ("never-answer", Flag, ""),
+    ("hang-after", Count, "1"),
+    ("die-on-discover", Flag, ""),
+    ("refuse-discover", Flag, ""),
+    ("silent-discover", Flag, ""),
+    ("modern-only", Flag, ""),
+    ("lock-era", Flag, ""),
+    ("strict", Flag, ""),
+    ("crash-after-handshake", Flag, ""),
+    ("exit-after-calls", Count, "1"),
+    ("drop-after", Time, "1s"),
+    ("ignore-eof", Flag, ""),
+    ("ignore-term", Flag, ""),
+    ("finish-on-eof", Flag, ""),
+    ("slow-exit", Time, "1s"),
+    ("noisy-teardown", Flag, ""),
+    ("garbage-on-start", Flag, ""),
+    ("close-stdout-after", Count, "1"),
+    ("close-stdin-after", Count, "1"),
+    ("half-line-and-die", Count, "1"),
+    ("flood-stderr", Bytes, "100MB"),
+    ("helper", Text, "hold"),
+    ("helper-setsid", Text, "hold"),
+    ("no-ping", Flag, ""),
+    ("silent-ping", Flag, ""),
+    ("tools", Text, ""),
+    ("extra-tool", Text, "extra"),
+    ("drop-tool", Text, ""),
+    ("page", Count, "10"),
+    ("version", Text, "2025-06-18"),
+    ("lose-capability", Text, ""),
+    ("log-secret", Text, "CHAOS_SECRET"),
+    ("announce", Time, "0s"),
+    ("invalid-ping", Flag, ""),
+    ("ask-on-get", Flag, ""),
+    ("stateless", Flag, ""),
+    ("no-get", Flag, ""),
+    ("no-delete", Flag, ""),
+    ("forget-after", Count, "1"),
+    ("forget", Count, "1"),
+    ("expiry", Text, "404"),
+    ("answer", Text, "sse"),
+    ("event-ids", Flag, ""),
+    ("prime", Flag, ""),
+    ("retry", Count, "50"),
+    ("need-token", Text, ""),
+    ("foreign-endpoint", Count, "9"),
+    ("close-idle", Time, "0s"),
+    ("on", Text, ""),
+    ("skip", Count, "1"),
+    ("times", Count, "1"),
+    ("status", Count, "503"),
+    ("body", Text, "text"),
+    ("retry-after", Count, "1"),
+    ("retry-after-date", Count, "1"),
+    ("redirect", Text, "same"),
+    ("swallow", Flag, ""),
+    ("drop-request", Flag, ""),
+    ("drop-answer", Flag, ""),
+    ("cut", Count, "0"),
+    ("finish", Count, "0"),
+    ("cut-body", Bytes, "10"),
+    ("drip-head", Time, "100ms"),
+    ("drip-body", Time, "100ms"),
+    ("bomb", Bytes, "1GB"),
+    ("endless", Bytes, "1GB"),
+    ("answer-id", Count, "987654321"),
 ];
 
-/// What kind of value an item takes, with the value it has when none is written.
+/// What kind of value an item takes.
 #[derive(Clone, Copy)]
 enum Kind {
     Flag,
-    Count(u64),
-    Time(u64),
-    Bytes(u64),
-    Text(&'static str),
+    Count,
+    Time,
+    Bytes,
+    Text,
 }
 
 /// A list of plan items, each for some lives: `never-answer@1, drop-after=1s@2-4 extra-tool@2-`.
@@ -96,18 +98,10 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Item {
     name: &'static str,
-    value: Value,
+    value: String,
     first_life: u32,
     last_life: u32,
     cancels: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Value {
-    Flag,
-    Number(u64),
-    Time(Duration),
-    Text(String),
 }
 
 /// Why a plan could not be read: the item, and what is wrong with it.
@@ -140,7 +134,7 @@ impl Plan {
 
     /// What is to be done in one life.
     pub fn for_life(&self, life: u32) -> Orders {
-        let mut active: Vec<(&'static str, Value)> = vec![];
+        let mut active = vec![];
         for item in self.items.iter().filter(|item| (item.first_life..=item.last_life).contains(&life)) {
             if item.cancels {
                 active.retain(|(name, _)| *name != item.name);
@@ -155,23 +149,23 @@ impl Plan {
 /// The plan as it stands for one life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
-    active: Vec<(&'static str, Value)>,
+    active: Vec<(&'static str, String)>,
 }
 
 impl Orders {
     /// Whether an item is in force.
     pub fn has(&self, name: &str) -> bool {
-        self.last(name).is_some()
+        self.text(name).is_some()
     }
 
     /// The count or size given to an item that is in force.
     pub fn number(&self, name: &str) -> Option<u64> {
-        self.last(name).and_then(|value| if let Value::Number(number) = value { Some(*number) } else { None })
+        self.text(name).and_then(parse_bytes)
     }
 
     /// The duration given to an item that is in force.
     pub fn time(&self, name: &str) -> Option<Duration> {
-        self.last(name).and_then(|value| if let Value::Time(time) = value { Some(*time) } else { None })
+        self.text(name).and_then(parse_duration)
     }
 
     /// The text given to an item that is in force.
@@ -181,18 +175,15 @@ impl Orders {
 
     /// The texts of all items with this name: `extra-tool=a extra-tool=b`.
     pub fn texts<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
-        let name = ITEMS.iter().find(|(known, _)| *known == name).map(|(known, _)| *known);
+        let name = ITEMS.iter().find(|(known, ..)| *known == name).map(|(known, ..)| *known);
         debug_assert!(name.is_some(), "no plan item has this name");
-        self.active.iter().filter(move |(known, _)| Some(*known) == name).filter_map(|(_, value)| match value
-        {
-            Value::Text(text) => Some(text.as_str()),
-            _ => None,
-        })
+        self.active.iter().filter(move |(known, _)| Some(*known) == name).map(|(_, value)| value.as_str())
     }
 
-    fn last(&self, name: &str) -> Option<&Value> {
-        debug_assert!(ITEMS.iter().any(|(known, _)| *known == name), "no plan item is called {name}");
-        self.active.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value)
+    /// The same without these items.
+    pub(crate) fn without(mut self, names: &[&str]) -> Self {
+        self.active.retain(|(name, _)| !names.contains(name));
+        self
     }
 }
 
@@ -218,26 +209,25 @@ impl Item {
             Some((name, value)) => (name, Some(value)),
             None => (rest, None),
         };
-        let (name, kind) =
-            ITEMS.iter().find(|(known, _)| *known == name).ok_or_else(|| fail("no item has this name"))?;
-        let value = kind.value(value).ok_or_else(|| fail("bad value after ="))?;
+        let (name, kind, default) =
+            ITEMS.iter().find(|(known, ..)| *known == name).ok_or_else(|| fail("no item has this name"))?;
+        if value.is_some_and(|value| !kind.takes(value)) {
+            return Err(fail("bad value after ="));
+        }
+        let value = value.unwrap_or(default).to_owned();
         Ok(Self { name, value, first_life: lives.0, last_life: lives.1, cancels })
     }
 }
 
 impl Kind {
-    fn value(self, text: Option<&str>) -> Option<Value> {
-        Some(match (self, text) {
-            (Self::Flag, None) => Value::Flag,
-            (Self::Flag, Some(_)) => return None,
-            (Self::Count(default), None) | (Self::Bytes(default), None) => Value::Number(default),
-            (Self::Count(_), Some(text)) => Value::Number(text.parse().ok()?),
-            (Self::Bytes(_), Some(text)) => Value::Number(parse_bytes(text)?),
-            (Self::Time(default), None) => Value::Time(Duration::from_millis(default)),
-            (Self::Time(_), Some(text)) => Value::Time(parse_duration(text)?),
-            (Self::Text(default), None) => Value::Text(default.to_owned()),
-            (Self::Text(_), Some(text)) => Value::Text(text.to_owned()),
-        })
+    fn takes(self, text: &str) -> bool {
+        match self {
+            Flag => false,
+            Count => text.parse::<u64>().is_ok(),
+            Bytes => parse_bytes(text).is_some(),
+            Time => parse_duration(text).is_some(),
+            Text => true,
+        }
     }
 }
 

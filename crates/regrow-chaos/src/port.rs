@@ -35,7 +35,8 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// Waits at most so long for something to read, which may be the end.
 pub(crate) fn is_readable(socket: impl AsFd, limit: Duration) -> bool {
     let mut polled = [PollFd::new(&socket, PollFlags::IN)];
-    let limit = Timespec { tv_sec: 0, tv_nsec: limit.subsec_nanos().into() };
+    let seconds = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
+    let limit = Timespec { tv_sec: seconds, tv_nsec: limit.subsec_nanos().into() };
     poll(&mut polled, Some(&limit)).unwrap_or(0) > 0
 }
 

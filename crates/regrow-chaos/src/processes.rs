@@ -1,8 +1,8 @@
-//! Processes, as `/proc` shows them. Where there is no `/proc`, there are none.
+//! Processes, as `/proc` shows them. Where there is no `/proc`, only whether one lives is known.
 
 use std::fs;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// What the system says about a process.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,10 @@ impl Stat {
 
 /// Whether a process is gone, or a zombie.
 pub fn is_dead(pid: u32) -> bool {
-    Stat::of(pid).is_none_or(|stat| stat.is_dead())
+    if cfg!(target_os = "linux") {
+        return Stat::of(pid).is_none_or(|stat| stat.is_dead());
+    }
+    known(pid).is_none_or(|pid| test_kill_process(pid).is_err())
 }
 
 /// All processes that we may see.
@@ -67,7 +70,11 @@ pub fn command_line(pid: u32) -> Vec<String> {
 
 /// Signals a process that descends from us. It may have ended on its own.
 pub fn signal(pid: u32, signal: Signal) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+    if let Some(pid) = known(pid) {
         let _ = kill_process(pid, signal);
     }
+}
+
+fn known(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
 }

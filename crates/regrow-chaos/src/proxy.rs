@@ -17,13 +17,14 @@ mod pump;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 pub use self::inject::Canned;
 use self::link::Link;
 use crate::port;
+use crate::sync::lock;
 
 /// More connections at a time are closed at once.
 const MOST_CONNECTIONS: usize = 128;
@@ -156,7 +157,7 @@ impl Drop for Proxy {
 
 impl Shared {
     fn fault(&self) -> MutexGuard<'_, Fault> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.fault)
     }
 
     fn is_closed(&self) -> bool {

@@ -17,7 +17,7 @@ use std::io::{self, BufRead};
 use std::path::PathBuf;
 use std::process::{self, ExitCode};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,7 @@ use self::output::Output;
 use self::peer::{Call, Listen};
 use self::wire::{Message, Reply, Request};
 use crate::plan::{Orders, Plan};
+use crate::sync::lock;
 
 /// Runs the server on stdin and stdout, or over HTTP with the arguments `--http ADDRESS`, as `CHAOS`, `CHAOS_DIR` and `CHAOS_LIFE` say.
 ///
@@ -262,11 +263,6 @@ fn rest() -> ! {
     loop {
         thread::park();
     }
-}
-
-/// Nothing here panics while it holds a lock, and if it did the data would still be whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn one_word(text: &str) -> String {

@@ -22,9 +22,10 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 pub use self::report::Report;
+pub use self::scenario::Scenario;
 pub use self::verdict::{Finding, Group, Verdict};
-use scenario::Scenario;
-use scenarios::{ALL, HEALTHY, Story};
+use crate::sync::lock;
+use scenarios::{HEALTHY, Staged, staged};
 
 /// What the program under test is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,26 +129,9 @@ pub enum Event {
     Done(&'static str, usize),
 }
 
-/// A scenario for people: its name, its numbers in the list of scenarios, and what goes wrong in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct About {
-    /// What it is called on the command line.
-    pub name: &'static str,
-    /// The numbers in the list of scenarios.
-    pub numbers: &'static str,
-    /// What goes wrong.
-    pub what: &'static str,
-}
-
 /// The scenarios with servers of this transport.
-pub fn scenarios(transport: Transport) -> Vec<About> {
-    let of =
-        |scenario: &Scenario| About { name: scenario.name, numbers: scenario.numbers, what: scenario.about };
-    with(transport).map(|(scenario, _)| of(scenario)).collect()
-}
-
-fn with(transport: Transport) -> impl Iterator<Item = &'static (Scenario, Story)> {
-    ALL.iter().filter(move |(scenario, _)| scenario.transports.contains(&transport))
+pub fn scenarios(transport: Transport) -> impl Iterator<Item = &'static Scenario> {
+    staged(transport).map(|staged| &staged.scenario)
 }
 
 /// Plays the scenarios of these names, or all. Names that no scenario of the transport has are the error.
@@ -155,16 +139,17 @@ fn with(transport: Transport) -> impl Iterator<Item = &'static (Scenario, Story)
 /// A program that does not work with a server that is well is not tried with others.
 pub fn run(setup: &Setup, names: &[String], observe: &(dyn Fn(Event) + Sync)) -> Result<Report, Vec<String>> {
     let (date, began) = (SystemTime::now(), Instant::now());
-    let known: Vec<&'static (Scenario, Story)> = with(setup.transport).collect();
-    let unknown = |name: &&String| !known.iter().any(|(scenario, _)| scenario.name == **name);
+    let known: Vec<&'static Staged> = staged(setup.transport).collect();
+    let unknown = |name: &&String| !known.iter().any(|staged| staged.scenario.name == **name);
     let unknown: Vec<String> = names.iter().filter(unknown).cloned().collect();
     if !unknown.is_empty() {
         return Err(unknown);
     }
-    let wanted = |(scenario, _): &&&(Scenario, Story)| {
-        names.is_empty() || scenario.name == HEALTHY || names.iter().any(|name| name == scenario.name)
+    let is_wanted = |staged: &&&Staged| {
+        let wanted = staged.scenario.name;
+        names.is_empty() || wanted == HEALTHY || names.iter().any(|name| name == wanted)
     };
-    let wanted: Vec<&'static (Scenario, Story)> = known.iter().filter(wanted).copied().collect();
+    let wanted: Vec<&'static Staged> = known.iter().filter(is_wanted).copied().collect();
     let (first, others) = wanted.split_at(1.min(wanted.len()));
     let (mut findings, version) = play_all(setup, first, observe);
     let is_broken =
@@ -174,8 +159,8 @@ pub fn run(setup: &Setup, names: &[String], observe: &(dyn Fn(Event) + Sync)) ->
         findings.extend(play_all(setup, others, observe).0);
     } else {
         let reason = "it does not work with a server that is well".to_owned();
-        findings.extend(others.iter().map(|(scenario, _)| {
-            scenario.finding(Group::Answers, scenario.about, Verdict::NotApplicable(reason.clone()))
+        findings.extend(others.iter().map(|Staged { scenario, .. }| {
+            scenario.finding(Group::Answers, scenario.what, Verdict::NotApplicable(reason.clone()))
         }));
     }
     Ok(Report {
@@ -194,7 +179,7 @@ pub fn run(setup: &Setup, names: &[String], observe: &(dyn Fn(Event) + Sync)) ->
 /// Plays scenarios side by side; findings are in the order of the scenarios.
 fn play_all(
     setup: &Setup,
-    scenarios: &[&'static (Scenario, Story)],
+    scenarios: &[&'static Staged],
     observe: &(dyn Fn(Event) + Sync),
 ) -> (Vec<Finding>, Option<String>) {
     let next = AtomicUsize::new(0);
@@ -204,13 +189,13 @@ fn play_all(
             scope.spawn(|| {
                 while !setup.is_stopped() {
                     let number = next.fetch_add(1, Ordering::SeqCst);
-                    let Some((scenario, story)) = scenarios.get(number) else { return };
+                    let Some(Staged { scenario, story }) = scenarios.get(number) else { return };
                     observe(Event::Begun(scenario.name));
                     let played = stage::play(setup, scenario, *story);
                     let broken =
                         played.0.iter().filter(|finding| matches!(finding.verdict, Verdict::Fail(_)));
                     observe(Event::Done(scenario.name, broken.count()));
-                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(number, played);
+                    lock(&results).insert(number, played);
                 }
             });
         }

@@ -7,11 +7,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use regrow_chaos::suite::{self, Report, Role, Setup, Stopper, Transport};
+use regrow_chaos::sync::lock;
 
 pub(crate) use self::arguments::Chaos;
 use self::arguments::{Run, What};
@@ -89,19 +90,19 @@ enum Ended {
 fn play(setup: Setup, run: &Run) -> io::Result<Ended> {
     let stop = setup.stopper();
     let (news, hears) = channel();
-    let mut progress = Progress::new(suite::scenarios(setup.transport).len(), &run.scenarios);
+    let mut progress = Progress::new(suite::scenarios(setup.transport).count(), &run.scenarios);
     let signal = watch_signals(stop)?;
     let names = run.scenarios.clone();
     let playing = thread::spawn(move || {
         let news: Mutex<Sender<_>> = Mutex::new(news);
         suite::run(&setup, &names, &|event| {
             // The one who shows it may have left; what is found counts.
-            let _ = news.lock().unwrap_or_else(PoisonError::into_inner).send(event);
+            let _ = lock(&news).send(event);
         })
     });
     progress.follow(&hears);
     let played = playing.join().map_err(|_| io::Error::other("a scenario panicked"))?;
-    if let Some(signal) = *signal.lock().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(signal) = *lock(&signal) {
         return Ok(Ended::Told(signal));
     }
     Ok(played.map_or_else(Ended::Unknown, Ended::Played))
@@ -118,7 +119,7 @@ fn watch_signals(stop: Stopper) -> io::Result<Arc<Mutex<Option<u8>>>> {
     let noted = Arc::clone(&seen);
     thread::spawn(move || {
         let signal = runtime.block_on(told);
-        *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(signal);
+        *lock(&noted) = Some(signal);
         // Until the run is over, and we are.
         loop {
             stop.stop();
@@ -132,8 +133,8 @@ fn list() -> u8 {
     let mut text = String::new();
     for transport in [Transport::Stdio, Transport::Http] {
         text.push_str(&format!("{}\n", transport.name()));
-        for about in suite::scenarios(transport) {
-            text.push_str(&format!("  {:<22} {:>3}  {}\n", about.name, about.numbers, about.what));
+        for scenario in suite::scenarios(transport) {
+            text.push_str(&format!("  {:<22} {:>3}  {}\n", scenario.name, scenario.numbers, scenario.what));
         }
     }
     print(&text).map_or_else(|error| failed("the list cannot be printed", &error), |()| DONE)

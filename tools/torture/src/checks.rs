@@ -13,32 +13,21 @@ use super::call::{Call, Delivery, Told};
 use super::{Sample, stalls};
 use crate::stalls::Stall;
 
-/// What Regrow promises.
+/// What Regrow promises. [`PROMISES`] says each as a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the sentences are below")]
 pub enum Promise {
-    /// Every call gets exactly one answer, its own.
     OneAnswer,
-    /// It comes by the deadline.
     InTime,
-    /// Nothing runs twice, unless it was declared safe.
     NeverTwice,
-    /// What a caller is told about it is true.
     Truth,
-    /// The connection comes back.
     Recovers,
-    /// At most one server at a time.
     OneServer,
-    /// No process is left behind.
     NoOrphans,
-    /// No child waits to be reaped.
     NoZombies,
-    /// Memory, open files, threads and tasks do not grow.
     Flat,
-    /// A server that nothing is done to does not notice what is done to others.
     Unharmed,
-    /// What it says about its own state is true.
     Status,
-    /// It ends cleanly when its client leaves or on a signal.
     EndsClean,
 }
 

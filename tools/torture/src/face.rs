@@ -1,13 +1,16 @@
 //! How calls are made on the program under torture, and how its own word about its state is heard.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
+use fastrand::Rng;
+use regrow_chaos::program::Program;
 use serde_json::{Value, json};
 
 use super::call::{Tool, request};
 use super::history::{Begun, History};
-use super::program::Program;
 
 /// A program under torture, as a client and an operator of one server behind it see it.
 pub(crate) trait Face: Send + Sync {
@@ -64,6 +67,23 @@ impl Hand {
             self.face.notify("notifications/initialized");
         }
         greeted
+    }
+
+    /// Calls, waits for the answer, rests for a moment, and calls again, until it is over.
+    pub(crate) fn call_on(&self, mut random: Rng, patience: Duration, over: &AtomicBool) {
+        while !over.load(Ordering::SeqCst) {
+            let tool = match random.u8(0..10) {
+                0 => Tool::List,
+                1 => Tool::Echo,
+                2 => Tool::Lookup,
+                3..6 => Tool::Count(random.u64(5..400)),
+                _ => Tool::Count(0),
+            };
+            let Some(begun) = self.call(tool) else { return };
+            // Whether it was answered is in the history, where it is judged.
+            let _ = begun.answer.recv_timeout(patience);
+            thread::sleep(Duration::from_millis(random.u64(1..80)));
+        }
     }
 
     fn send(&self, key: usize, method: &str, mut params: Value) {

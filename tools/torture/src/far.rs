@@ -20,10 +20,10 @@ use super::system::{self, Process};
 use super::witness::Witness;
 use regrow_chaos::Journal;
 use regrow_chaos::proxy::Proxy;
+use regrow_chaos::sync::wait_until;
 
 /// How long a server that is told something may take to show it.
 const PATIENCE: Duration = Duration::from_secs(20);
-const GLANCE: Duration = Duration::from_millis(2);
 /// A server that nobody ends lives no longer.
 pub(crate) const LIFE: &str = "360m";
 
@@ -104,6 +104,13 @@ impl Far {
         Ok(if by_hand { Instant::now() } else { began })
     }
 
+    fn pause(&mut self, hold: Duration) {
+        let server = self.server().map(|process| process.pid);
+        self.signal(server, Signal::STOP);
+        thread::sleep(hold);
+        self.signal(server, Signal::CONT);
+    }
+
     fn signal(&self, pid: Option<u32>, signal: Signal) {
         // No server lives now: the last trouble is not over, which is what the lane then sees.
         if let Some(process) = pid.and_then(|pid| system::marked_process(pid, &self.mark)) {
@@ -113,17 +120,10 @@ impl Far {
 
     /// Waits until this holds; false if it does not in time.
     fn wait(&mut self, holds: impl Fn(&mut Far) -> bool) -> bool {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        wait_until(PATIENCE, || {
             self.witness.look();
-            if holds(self) {
-                return true;
-            }
-            if Instant::now() >= deadline {
-                return false;
-            }
-            thread::sleep(GLANCE);
-        }
+            holds(self)
+        })
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use regrow_chaos::sync::lock;
 use serde_json::Value;
 
 use super::call::{Call, Told, Tool, told};
@@ -43,7 +44,7 @@ impl History {
 
     /// Writes down a call that is about to be made. None when the book is full.
     pub(crate) fn begin(&self, tool: Tool) -> Option<Begun> {
-        let mut book = self.book();
+        let mut book = lock(&self.book);
         let key = book.calls.len();
         if key >= MOST_CALLS {
             return None;
@@ -58,7 +59,7 @@ impl History {
     /// Writes down an answer.
     pub(crate) fn answer(&self, id: &Value, message: &Value) {
         let ended = self.began.elapsed();
-        let mut book = self.book();
+        let mut book = lock(&self.book);
         let key = id.as_u64().and_then(|id| usize::try_from(id.checked_sub(1)?).ok());
         let Some((key, call)) = key.and_then(|key| Some((key, book.calls.get_mut(key)?))) else {
             self.unasked.fetch_add(1, Ordering::SeqCst);
@@ -80,27 +81,31 @@ impl History {
     /// No answer to this one will come any more.
     pub(crate) fn give_up(&self, id: u64) {
         if let Some(key) = id.checked_sub(1).and_then(|key| usize::try_from(key).ok()) {
-            self.book().waiting.remove(&key);
+            lock(&self.book).waiting.remove(&key);
             self.news.notify_all();
         }
     }
 
     /// There will be no more answers: nobody waits any longer.
     pub(crate) fn close(&self) {
-        self.book().waiting.clear();
+        lock(&self.book).waiting.clear();
         self.news.notify_all();
     }
 
     /// Waits for any answer, at most so long.
     pub(crate) fn wait(&self, limit: Duration) {
         // Whether it was news or the time does not matter: the caller looks.
-        drop(self.news.wait_timeout(self.book(), limit).unwrap_or_else(PoisonError::into_inner));
+        drop(self.news.wait_timeout(lock(&self.book), limit).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Waits until every call has its answer, at most so long.
     pub(crate) fn settle(&self, limit: Duration) {
         let open = |book: &mut Book| !book.waiting.is_empty();
-        drop(self.news.wait_timeout_while(self.book(), limit, open).unwrap_or_else(PoisonError::into_inner));
+        drop(
+            self.news
+                .wait_timeout_while(lock(&self.book), limit, open)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
     }
 
     pub(crate) fn is_nearly_full(&self) -> bool {
@@ -108,11 +113,11 @@ impl History {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.book().calls.len()
+        lock(&self.book).calls.len()
     }
 
     pub(crate) fn ended(&self, key: usize) -> Option<Duration> {
-        self.book().calls.get(key)?.ended
+        lock(&self.book).calls.get(key)?.ended
     }
 
     pub(crate) fn unasked(&self) -> u64 {
@@ -120,12 +125,7 @@ impl History {
     }
 
     pub(crate) fn calls(&self) -> Vec<Call> {
-        self.book().calls.clone()
-    }
-
-    /// No holder panics, and the book is whole at any time.
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.book).calls.clone()
     }
 }
 

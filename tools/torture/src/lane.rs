@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-pub(crate) use self::look::{wait_until, with_commands};
+pub(crate) use self::look::with_commands;
 pub(crate) use self::setup::{LANES, Served, Setup, Way};
 use super::call::{Call, Told, Tool};
 use super::checks::{Broken, Promise, judge_calls, judge_spared};
@@ -116,7 +116,7 @@ impl<'a> Lane<'a> {
     fn go_through(&mut self, plan: Plan) -> io::Result<()> {
         self.serves_again(Instant::now()); // So that there is somebody to hit. Whether it does is seen after the first blow.
         for step in plan {
-            if self.hand.face.program().has_ended() {
+            if self.hand.face.program().exit().is_some() {
                 self.breaks(Promise::Recovers, "the program under torture ended on its own".into());
                 return Ok(());
             }
@@ -168,7 +168,7 @@ impl<'a> Lane<'a> {
     fn serves_again(&mut self, since: Instant) -> Option<Duration> {
         let mut questions: Vec<Begun> = vec![];
         let mut next = Instant::now();
-        while since.elapsed() < self.shared.patience && !self.hand.face.program().has_ended() {
+        while since.elapsed() < self.shared.patience && self.hand.face.program().exit().is_none() {
             if Instant::now() >= next && questions.len() < MOST_QUESTIONS {
                 questions.extend(self.hand.call(Tool::Count(0)));
                 next = Instant::now() + ASK_EVERY;

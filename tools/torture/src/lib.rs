@@ -6,7 +6,6 @@
 //! about itself with what is so, and what it holds is watched. See `docs/torture.md`.
 
 mod call;
-mod callers;
 mod checks;
 mod face;
 mod far;
@@ -14,7 +13,6 @@ mod history;
 mod lane;
 mod operator;
 mod plan;
-mod program;
 mod rack;
 mod report;
 mod serve;
@@ -24,15 +22,14 @@ mod witness;
 mod wrap;
 
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
+use regrow_chaos::sync::lock;
 
 pub use self::checks::{Broken, Promise};
 pub use self::report::text;
@@ -40,7 +37,6 @@ pub use self::report::text;
 use self::call::Call;
 use self::lane::{LANES, Way};
 use self::plan::{Habit, Kind};
-use self::program::lock;
 use self::rack::{Ground, Rack};
 use self::stalls::{Stall, Stalls};
 
@@ -301,17 +297,4 @@ impl Shared<'_> {
             );
         }
     }
-}
-
-/// The program, without what the user has set for other servers, in a group of its own: Ctrl-C is for us alone.
-fn clean(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("REGROW_") || text.starts_with("CHAOS") {
-            command.env_remove(name);
-        }
-    }
-    command.process_group(0);
-    command
 }

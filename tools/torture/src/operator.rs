@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use regrow_chaos::sync::lock;
 use serde_json::Value;
 
 use super::checks::{Broken, Promise, Reading, Standing, judge_down, judge_readings, judge_restarts};
 use super::lane::Lane;
-use super::program::lock;
 use super::serve::Gateway;
 use super::{Asked, Stall, system};
 
@@ -56,7 +56,7 @@ impl Operator {
         while !is_last {
             is_last = over.load(Ordering::SeqCst);
             let reading = self.read();
-            if self.gateway.program.has_ended() {
+            if self.gateway.program.exit().is_some() {
                 return; // That is told elsewhere.
             }
             let mut told = lock(&self.told);

@@ -9,22 +9,53 @@ use std::thread;
 use std::time::Duration;
 
 use regrow_chaos::processes;
+use regrow_chaos::program::Program;
+use regrow_chaos::sync::wait_until;
+use rustix::process::Signal;
 
 pub(crate) use self::start::Ground;
 use super::call::Call;
-use super::callers::{CALLERS, call_on};
 use super::checks::{Broken, Promise, judge_growth, judge_orphans};
-use super::lane::{CALL_TIMEOUT, GRACE, Lane, TIDY_LIMIT, wait_until, with_commands};
+use super::lane::{CALL_TIMEOUT, GRACE, Lane, TIDY_LIMIT, with_commands};
 use super::operator::Operator;
-use super::program::{Ending, Program};
 use super::stalls::{self, Stalls};
 use super::system::{self, Process};
 use super::{Cycle, Shared, Subject, side_by_side};
 
+/// How many call a server at the same time.
+const CALLERS: u64 = 3;
 /// How long the program may take to end when its client leaves, or it is told to.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
 /// No promise is told to be broken more often by one program; more would only repeat it.
 const MOST_BROKEN: usize = 50;
+
+/// A way to end the program under torture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Its client leaves.
+    Left,
+    /// SIGTERM.
+    Told,
+    /// SIGKILL; what it started must not outlive it even so.
+    Killed,
+}
+
+impl Ending {
+    /// Ends it so. Returns its exit code; none if a signal ended it, or it had to be killed.
+    fn end(self, program: &Program) -> Option<i32> {
+        match self {
+            Ending::Left => program.close_input(),
+            Ending::Told => processes::signal(program.pid, Signal::TERM),
+            Ending::Killed => processes::signal(program.pid, Signal::KILL),
+        }
+        let Some(status) = program.exit_within(FAREWELL_LIMIT) else {
+            processes::signal(program.pid, Signal::KILL);
+            program.exit_within(FAREWELL_LIMIT);
+            return None;
+        };
+        status.code()
+    }
+}
 
 /// What a rack leaves: evidence.
 pub(crate) struct Record {
@@ -50,7 +81,7 @@ impl Rack<'_> {
     /// Goes through cycles until there are no more, and judges all that happened.
     pub(crate) fn run(mut self) -> io::Result<Record> {
         self.torture()?;
-        if !self.program().has_ended() {
+        if self.program().exit().is_none() {
             self.calm_down();
         }
         self.end();
@@ -65,7 +96,7 @@ impl Rack<'_> {
             for lane in &self.lanes {
                 for caller in 0..CALLERS {
                     let (hand, random) = lane.caller(caller);
-                    scope.spawn(move || call_on(&hand, random, CALL_TIMEOUT + GRACE, over));
+                    scope.spawn(move || hand.call_on(random, CALL_TIMEOUT + GRACE, over));
                 }
             }
             if let Some(operator) = &self.operator {
@@ -104,8 +135,8 @@ impl Rack<'_> {
         // The guard carries no mark.
         let children: Vec<Process> =
             system::children(self.program().pid).0.into_iter().filter_map(system::living).collect();
-        if !self.program().has_ended() {
-            let code = self.program().end(self.ending, FAREWELL_LIMIT);
+        if self.program().exit().is_none() {
+            let code = self.ending.end(self.program());
             if code != Some(0) && self.ending != Ending::Killed {
                 self.breaks(Promise::EndsClean, format!("{:?}, its exit code was {code:?}", self.ending));
             }
@@ -119,7 +150,7 @@ impl Rack<'_> {
         let left: Vec<Process> = left().into_iter().collect();
         self.broken.extend(judge_orphans(&self.name, "at the end", &with_commands(&left)));
         for process in left {
-            processes::signal(process.pid, rustix::process::Signal::KILL); // Told, so it need not stay.
+            processes::signal(process.pid, Signal::KILL); // Told, so it need not stay.
         }
     }
 

@@ -7,17 +7,18 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::clean;
 use super::face::Face;
 use super::history::History;
 use super::lane::{Setup, Way};
-use super::program::{Program, lock, spawn};
 use super::system::MARK;
 use regrow_chaos::fetch::{Request, Response, fetch};
+use regrow_chaos::program::{Program, clean};
+use regrow_chaos::sync::lock;
 
 /// No exchange lasts longer.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -45,11 +46,12 @@ impl Gateway {
         command.args(["--admin-token-env", OPERATOR_TOKEN]).env(OPERATOR_TOKEN, mark).arg(file);
         command.env(MARK, mark).env("NO_PROXY", "*").stdin(Stdio::null()).stdout(Stdio::null());
         let (found, address) = sync_channel(1);
-        let (program, _) = Program::start(&mut command, move |line| {
+        let hear = move |line: &str| {
             if let Some(address) = address_said_by(line) {
                 let _ = found.try_send(address); // Said once; who waits for it takes it or has gone.
             }
-        })?;
+        };
+        let program = Program::start(&mut command, |_| (), hear)?;
         match address.recv_timeout(LONGEST) {
             Ok(address) => Ok(Gateway { program, address, operator: format!("Bearer {mark}") }),
             Err(_) => {
@@ -120,20 +122,11 @@ impl Guest {
         if let Some(session) = response.header("mcp-session-id") {
             *lock(&self.session) = Some(session.to_owned());
         }
-        let hear = |message: &Value| {
+        for message in response.messages()? {
+            let message = message?;
             if message.get("method").is_none() {
-                self.history.answer(&message["id"], message);
+                self.history.answer(&message["id"], &message);
             }
-        };
-        if response.is_stream() {
-            for message in response.events() {
-                hear(&message?);
-            }
-            return Ok(());
-        }
-        let text = response.text()?;
-        if !text.is_empty() {
-            hear(&serde_json::from_str(&text)?);
         }
         Ok(())
     }
@@ -157,7 +150,7 @@ impl Face for Guest {
         }
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let guest = self.clone();
-        let begun = spawn(move || {
+        let begun = thread::Builder::new().spawn(move || {
             let _ = guest.post(&message); // Whether that brought an answer is in the history.
             guest.history.give_up(id);
         });

@@ -1,11 +1,12 @@
 //! When the machine stood still, or kept a program waiting: what is late for that must not be taken for a broken promise.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::system;
+use regrow_chaos::sync::lock;
 
 const TICK: Duration = Duration::from_millis(20);
 /// How often we look how long a program has waited for a processor.
@@ -35,7 +36,7 @@ impl Stalls {
             let due = began.elapsed() + TICK;
             thread::sleep(TICK);
             let now = began.elapsed();
-            let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = lock(&self.0);
             if now > due + NOTABLE && seen.len() < MOST {
                 seen.push(Stall { from: due, to: now });
             }
@@ -49,7 +50,7 @@ impl Stalls {
             thread::sleep(LOOK);
             last = system::waited(pid);
             let (to, waited) = (began.elapsed(), last.unwrap_or(before).saturating_sub(before));
-            let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = lock(&self.0);
             let free_from = seen.last().map_or(Duration::ZERO, |stall| stall.to);
             let stall = Stall { from: to.saturating_sub(waited).max(free_from), to };
             if stall.from < to && seen.len() < MOST {
@@ -59,7 +60,7 @@ impl Stalls {
     }
 
     pub(crate) fn seen(&self) -> Vec<Stall> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 }
 

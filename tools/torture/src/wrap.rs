@@ -1,17 +1,17 @@
 //! `regrow wrap` under torture: a child of ours with pipes, as a host runs it.
 
-use std::io::{self, BufRead, BufReader, Write};
-use std::process::{ChildStdout, Command, Stdio};
+use std::io;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use regrow_chaos::processes;
+use regrow_chaos::program::Program;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::face::Face;
 use super::history::History;
-use super::program::{Program, lock, spawn};
 
 pub(crate) struct Wrap {
     program: Program,
@@ -36,19 +36,17 @@ impl Wrap {
                 said.store(ready, Ordering::SeqCst);
             }
         };
-        let (program, stdout) = Program::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()), hear)?;
-        if let Some(stdout) = stdout {
-            let history = history.clone();
-            spawn(move || answers(stdout, &history))?;
-        }
+        let history = history.clone();
+        let answer = move |line: Option<String>| match line {
+            Some(line) => match serde_json::from_str::<Value>(&line) {
+                Ok(message) if message.get("method").is_none() => history.answer(&message["id"], &message),
+                Ok(_) => {} // A notification.
+                Err(_) => history.answer(&Value::Null, &Value::Null),
+            },
+            None => history.close(),
+        };
+        let program = Program::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()), answer, hear)?;
         Ok(Wrap { program, children, log_is_whole, ready })
-    }
-
-    fn write(&self, message: &Value) {
-        if let Some(stdin) = &mut *lock(&self.program.stdin) {
-            // If it cannot be written, the program has ended, and that is watched.
-            let _ = stdin.write_all(format!("{message}\n").as_bytes());
-        }
     }
 }
 
@@ -58,11 +56,12 @@ impl Face for Wrap {
     }
 
     fn send(&self, id: u64, method: &str, params: Value) {
-        self.write(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.program.write(message.to_string());
     }
 
     fn notify(&self, method: &str) {
-        self.write(&json!({ "jsonrpc": "2.0", "method": method }));
+        self.program.write(json!({ "jsonrpc": "2.0", "method": method }).to_string());
     }
 
     fn children(&self) -> Option<usize> {
@@ -80,17 +79,6 @@ impl Face for Wrap {
     fn restart(&self) {
         processes::signal(self.program.pid, Signal::HUP);
     }
-}
-
-fn answers(stdout: ChildStdout, history: &History) {
-    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-        match serde_json::from_str::<Value>(&line) {
-            Ok(message) if message.get("method").is_none() => history.answer(&message["id"], &message),
-            Ok(_) => {} // A notification.
-            Err(_) => history.answer(&Value::Null, &Value::Null),
-        }
-    }
-    history.close();
 }
 
 /// Whether a line of the log says that the connection is ready, or that it is not.

@@ -64,13 +64,6 @@ enum Way {
     ToClient,
 }
 
-/// What becomes of a pump after a piece.
-enum Next {
-    Go,
-    Wait,
-    End,
-}
-
 /// What one way of a connection knows.
 struct Pump<'a> {
     link: &'a Link<'a>,
@@ -110,9 +103,8 @@ impl<'a> Pump<'a> {
                 continue; // What is wrong may have changed meanwhile.
             }
             match self.pass() {
-                Ok(Next::Go) => self.waiting.clear(),
-                Ok(Next::Wait) => thread::sleep(GLANCE),
-                Ok(Next::End) => self.link.end(),
+                Ok(true) => self.waiting.clear(),
+                Ok(false) => thread::sleep(GLANCE),
                 Err(_) => self.link.reset(),
             }
         }
@@ -132,50 +124,51 @@ impl<'a> Pump<'a> {
         }
     }
 
-    fn pass(&mut self) -> io::Result<Next> {
+    /// Passes on what waits, or drops it. False if it must wait on.
+    fn pass(&mut self) -> io::Result<bool> {
         self.look();
         let fault = self.link.shared.fault().clone();
         if self.link.lost.load(Ordering::SeqCst) || self.shut {
-            return Ok(Next::Go); // Dropped.
+            return Ok(true);
         }
         match (fault, self.way) {
             (Fault::Blackhole, _) => {
                 self.link.lost.store(true, Ordering::SeqCst);
-                Ok(Next::Go)
+                return Ok(true);
             }
-            (Fault::Stall, _) => Ok(Next::Wait),
+            (Fault::Stall, _) => return Ok(false),
             (Fault::Latency(pause), _) => {
                 let until = Instant::now() + pause;
                 while Instant::now() < until && !self.link.is_over() {
                     thread::sleep(GLANCE.min(pause));
                 }
-                self.write(0, self.waiting.len())
+                self.write(0, self.waiting.len())?;
             }
             (Fault::Drip(pause), Way::ToClient) => {
                 for at in 0..self.waiting.len() {
                     self.write(at, at + 1)?;
                     thread::sleep(pause);
                     if self.link.is_over() || !matches!(*self.link.shared.fault(), Fault::Drip(_)) {
-                        return self.write(at + 1, self.waiting.len());
+                        self.write(at + 1, self.waiting.len())?;
+                        break;
                     }
                 }
-                Ok(Next::Go)
             }
             (Fault::Truncate(limit), Way::ToClient) => {
                 let left = usize::try_from(limit.saturating_sub(self.passed)).unwrap_or(usize::MAX);
-                if left > self.waiting.len() {
-                    return self.write(0, self.waiting.len());
+                self.write(0, left.min(self.waiting.len()))?;
+                if left <= self.waiting.len() {
+                    self.link.end();
                 }
-                self.write(0, left)?;
-                Ok(Next::End)
             }
-            (Fault::Answer(_), Way::ToServer) if self.link.inject(&self.waiting)? => Ok(Next::Go),
-            _ => self.write(0, self.waiting.len()),
+            (Fault::Answer(_), Way::ToServer) if self.link.inject(&self.waiting)? => {}
+            _ => self.write(0, self.waiting.len())?,
         }
+        Ok(true)
     }
 
     /// Passes these of the waiting bytes on; gives up when it is over.
-    fn write(&mut self, from: usize, to: usize) -> io::Result<Next> {
+    fn write(&mut self, from: usize, to: usize) -> io::Result<()> {
         let mut bytes = &self.waiting[from..to];
         let total = match self.way {
             Way::ToServer => &self.link.shared.to_server,
@@ -192,6 +185,6 @@ impl<'a> Pump<'a> {
         }
         total.fetch_sub(bytes.len() as u64, Ordering::SeqCst);
         self.passed += (to - from - bytes.len()) as u64;
-        Ok(Next::Go)
+        Ok(())
     }
 }

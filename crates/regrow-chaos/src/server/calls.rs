@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use regrow_protocol::meta;
 use serde_json::json;
 
 use super::life::{self, Death};
 use super::peer::{Call, News};
-use super::wire::{LOG_LEVEL_KEY, Reply, Request};
-use super::{Server, catalog, lock};
+use super::wire::{Reply, Request};
+use super::{Server, catalog};
 use crate::plan::{Orders, parse_bytes};
+use crate::sync::lock;
 
 impl Server {
     /// Runs a tool: at once where that is quick or where it concerns the reading of stdin, else beside us.
@@ -223,7 +225,7 @@ impl Server {
 
     fn notify(&self, request: &Request) -> Reply {
         let count = number(request, "n", 10);
-        let logs = !request.modern || request.meta(LOG_LEVEL_KEY).is_some();
+        let logs = !request.modern || request.meta(meta::LOG_LEVEL).is_some();
         let logger = format!("chaos{}", "-".repeat(number(request, "bytes", 0) as usize));
         for number in 1..=count {
             if logs {
@@ -236,7 +238,7 @@ impl Server {
     }
 
     fn progress(&self, request: &Request, progress: u64) {
-        if let Some(token) = request.meta("progressToken") {
+        if let Some(token) = request.meta(meta::PROGRESS_TOKEN) {
             let params = json!({"progressToken": token, "progress": progress});
             request.output.notify("notifications/progress", &params);
         }

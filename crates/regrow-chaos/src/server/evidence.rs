@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process;
 use std::sync::Mutex;
 
-use super::lock;
+use crate::sync::lock;
 
 /// The writing end of the journal. Without a folder it writes nowhere and counts in memory.
 pub(super) struct Evidence {

@@ -18,15 +18,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use self::faults::Strikes;
 pub(super) use self::rules::status_of;
 pub(super) use self::sessions::Sessions;
 pub(super) use self::stream::Stream;
-use super::{Server, lock, rest};
+use super::{Server, rest};
 use crate::incoming::Incoming;
 use crate::port;
+use crate::sync::lock;
 
 /// More connections at a time are closed at once.
 const MOST_CONNECTIONS: usize = 4096;
@@ -122,7 +121,8 @@ impl Server {
             if http.hangs.load(Ordering::SeqCst) {
                 rest();
             }
-            if served && self.orders().time("close-idle").is_some_and(|idle| !is_asked_within(socket, idle)) {
+            let is_idle = |idle: Duration| idle.is_zero() || !port::is_readable(socket, idle);
+            if served && self.orders().time("close-idle").is_some_and(is_idle) {
                 break;
             }
             served = true;
@@ -140,7 +140,7 @@ impl Server {
             if self.orders().number("hang-after").is_some_and(|limit| received >= limit) {
                 rest();
             }
-            let close = incoming.lists("connection", "close");
+            let close = incoming.head.lists("connection", "close");
             // An error of writing says that the client has left.
             if !self.exchange(http, socket, &incoming, port).unwrap_or(false) || close {
                 break;
@@ -167,22 +167,9 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// Whether something comes within this time.
-fn is_asked_within(socket: &TcpStream, limit: Duration) -> bool {
-    let deadline = Instant::now() + limit;
-    while Instant::now() < deadline {
-        if port::is_readable(socket, GLANCE.min(limit)) {
-            return true;
-        }
-    }
-    false
-}
-
 /// Waits for a moment; returns whether the client has closed the connection by then.
 fn has_left(socket: &TcpStream) -> bool {
-    let mut polled = [PollFd::new(socket, PollFlags::IN)];
-    let moment = Timespec { tv_sec: 0, tv_nsec: GLANCE.subsec_nanos().into() };
-    if poll(&mut polled, Some(&moment)).unwrap_or(0) == 0 {
+    if !port::is_readable(socket, GLANCE) {
         return false;
     }
     match socket.peek(&mut [0]) {

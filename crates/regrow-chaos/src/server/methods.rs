@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use regrow_protocol::meta;
+use regrow_protocol::version::{LATEST_LEGACY, LEGACY, MODERN};
 use serde_json::{Map, Value, json};
 
 use super::life::Death;
-use super::wire::{LEGACY, MODERN, Reply, Request, SERVER_KEY, VERSION_KEY};
-use super::{Server, catalog, lock};
+use super::wire::{Reply, Request};
+use super::{Server, catalog};
 use crate::plan::Orders;
+use crate::sync::lock;
 
 /// What the modern era no longer knows.
 const GONE: [&str; 5] =
@@ -73,7 +76,7 @@ impl Server {
             if GONE.contains(&method) {
                 return Some(Reply::error(-32601, format!("Method not found: {method}")));
             }
-            let version = request.meta(VERSION_KEY).and_then(Value::as_str).unwrap_or(MODERN);
+            let version = request.meta(meta::PROTOCOL_VERSION).and_then(Value::as_str).unwrap_or(MODERN);
             return (version != MODERN).then(|| unsupported(version));
         }
         let open = matches!(method, "initialize" | "ping" | "server/discover");
@@ -96,7 +99,7 @@ impl Server {
             return unsupported(requested);
         }
         let known = LEGACY.into_iter().find(|version| *version == requested);
-        let version = orders.text("version").unwrap_or(known.unwrap_or("2025-11-25"));
+        let version = orders.text("version").unwrap_or(known.unwrap_or(LATEST_LEGACY));
         self.initialized.store(true, Ordering::SeqCst);
         Reply::Result(json!({
             "protocolVersion": version,
@@ -117,7 +120,7 @@ impl Server {
             return Reply::error(-32601, "Method not found: server/discover");
         }
         self.discovered.store(true, Ordering::SeqCst);
-        let legacy = LEGACY.iter().filter(|_| !orders.has("modern-only"));
+        let legacy = LEGACY.iter().rev().filter(|_| !orders.has("modern-only"));
         let versions: Vec<&str> = legacy.copied().chain([MODERN]).collect();
         Reply::Result(json!({
             "supportedVersions": versions,
@@ -146,8 +149,7 @@ impl Server {
         let Reply::Result(Value::Object(mut result)) = reply else { return reply };
         if request.modern {
             result.entry("resultType").or_insert("complete".into());
-            let meta = result.entry("_meta").or_insert_with(|| Map::new().into());
-            meta[SERVER_KEY] = server_info();
+            result.entry("_meta").or_insert_with(|| Map::new().into())[meta::SERVER_INFO] = server_info();
             let method = request.method.as_str();
             if method.ends_with("/list") || matches!(method, "server/discover" | "resources/read") {
                 result.insert("ttlMs".into(), 0.into());

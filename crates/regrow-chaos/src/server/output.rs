@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::http::{Sessions, Stream};
-use super::lock;
+use crate::sync::lock;
 
 /// A way out.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl Output {
     /// One message that is not the answer.
     pub(super) fn line(&self, text: &str) {
         match self {
-            Self::Stdout(stdout) => stdout.line(text),
+            Self::Stdout(stdout) => stdout.raw(format!("{text}\n").as_bytes()),
             Self::Response(stream) => stream.message(text),
             Self::Listeners(sessions) => sessions.say(text),
         }
@@ -115,11 +115,6 @@ pub(super) struct Stdout {
 }
 
 impl Stdout {
-    /// Writes one line.
-    fn line(&self, text: &str) {
-        self.raw(format!("{text}\n").as_bytes());
-    }
-
     /// Writes bytes as they are.
     fn raw(&self, bytes: &[u8]) {
         let _turn = lock(&self.turn);

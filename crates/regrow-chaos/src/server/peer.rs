@@ -4,10 +4,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use regrow_protocol::meta;
 use serde_json::{Value, json};
 
-use super::wire::{Reply, Request, SUBSCRIPTION_KEY};
-use super::{Server, lock};
+use super::Server;
+use super::wire::{Reply, Request};
+use crate::sync::lock;
 
 /// Longer than any life; keeps a silly number from overflowing the clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -52,7 +54,7 @@ pub(super) struct Listen {
 
 impl Listen {
     fn meta(&self) -> Value {
-        json!({SUBSCRIPTION_KEY: self.request.id_value()})
+        json!({meta::SUBSCRIPTION_ID: self.request.id_value()})
     }
 }
 

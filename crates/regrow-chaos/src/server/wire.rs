@@ -2,25 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use regrow_protocol::meta;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::output::Output;
-
-/// The revision of the stateless era.
-pub(super) const MODERN: &str = "2026-07-28";
-/// The revisions of the era with a handshake, oldest first.
-pub(super) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
-/// Where a modern request says its revision.
-pub(super) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-/// Where a modern request says what its client can do.
-pub(super) const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
-/// Where a modern request says which log messages it wants.
-pub(super) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
-/// Where a notification says to which stream it belongs.
-pub(super) const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
-/// Where a modern result says who made it.
-pub(super) const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// One message from the client.
 pub(super) enum Message {
@@ -113,7 +99,7 @@ fn parse_one(text: &str, output: &Output) -> Message {
     let params = value("params").unwrap_or_default();
     match (value("method"), id) {
         (Some(Value::String(method)), Some(id)) => {
-            let modern = method == "server/discover" || params["_meta"].get(VERSION_KEY).is_some();
+            let modern = method == "server/discover" || params["_meta"].get(meta::PROTOCOL_VERSION).is_some();
             Message::Request(Request { id, method, params, modern, output: output.clone() })
         }
         (Some(Value::String(method)), None) => Message::Notification { method, params },

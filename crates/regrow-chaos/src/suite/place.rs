@@ -2,14 +2,12 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use super::driver::Place;
 use crate::port;
 
 /// Where a proxy listens for us.
 pub(super) struct Near {
-    pub(super) port: u16,
-    address: SocketAddr,
-    path: String,
+    pub(super) address: SocketAddr,
+    pub(super) path: String,
 }
 
 impl Near {
@@ -22,11 +20,7 @@ impl Near {
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let mut found = host.to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
         let address = found.find(SocketAddr::is_ipv4).ok_or_else(|| format!("{host}: no address"))?;
-        Ok(Near { port: address.port(), address, path: format!("/{path}") })
-    }
-
-    pub(super) fn place(self) -> Place {
-        Place { address: self.address, path: self.path }
+        Ok(Near { address, path: format!("/{path}") })
     }
 }
 
@@ -89,8 +83,8 @@ mod tests {
     #[test]
     fn a_url_gets_a_free_port() {
         let near = Near::new("http://127.0.0.1:{port}/mcp/x").unwrap();
-        let (port, place) = (near.port, near.place());
-        assert_eq!((place.address.port(), &*place.path), (port, "/mcp/x"));
+        assert_ne!(near.address.port(), 0);
+        assert_eq!(near.path, "/mcp/x");
         assert!(Near::new("https://host/").is_err());
     }
 }

@@ -14,11 +14,13 @@ pub(super) enum Start {
 }
 
 /// A way in which things go wrong, and what must be seen then.
-pub(super) struct Scenario {
-    pub(super) name: &'static str,
-    /// In the project's list of scenarios.
-    pub(super) numbers: &'static str,
-    pub(super) about: &'static str,
+pub struct Scenario {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// Its numbers in the project's list of scenarios.
+    pub numbers: &'static str,
+    /// What goes wrong.
+    pub what: &'static str,
     pub(super) transports: &'static [Transport],
     pub(super) start: Start,
     pub(super) plan: &'static str,

@@ -1,6 +1,5 @@
 //! Where a scenario is played: one program under test, one misbehaving server, and the findings so far.
 
-mod evidence;
 pub(super) mod judge;
 
 use std::time::{Duration, Instant};
@@ -9,8 +8,8 @@ use std::{io, thread};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::driver::{Answer, Driver, ENDED_EARLY, Lines, Outcome, Pipe, Remote, Task, Ticket};
-use super::place;
+use super::driver::{Answer, Driver, ENDED_EARLY, Outcome, Task, Ticket};
+use super::place::{self, Near};
 use super::process::{MARK, Mark, Process};
 use super::scenario::{Scenario, Start};
 use super::site::Site;
@@ -39,7 +38,7 @@ pub(super) struct Stage<'a> {
     scenario: &'static Scenario,
     pub(super) journal: Journal,
     pub(super) site: Option<Site>,
-    driver: Box<dyn Driver>,
+    pub(super) driver: Driver,
     mark: Mark,
     findings: Vec<Finding>,
     /// How many lives the server had when the client was connected.
@@ -62,9 +61,9 @@ pub(super) fn play(
     // Whatever stopped a story has been found.
     let _ = story(&mut stage);
     if !stage.has_left {
-        stage.leave("nothing is left after close", evidence::LEAVE);
+        stage.leave("nothing is left after close", judge::LEAVE);
     }
-    (std::mem::take(&mut stage.findings), stage.driver.version())
+    (std::mem::take(&mut stage.findings), stage.driver.version.take())
 }
 
 /// A program that starts its server before it serves may end where there is none, and say so.
@@ -116,17 +115,14 @@ impl<'a> Stage<'a> {
 
     /// Changes the server's plan, from its next request or life on.
     pub(super) fn control(&mut self, plan: &str) -> Step {
-        match self.journal.set_control(plan) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                self.find(
-                    Group::Answers,
-                    "the suite works",
-                    Verdict::Fail(format!("the suite itself failed: {error}")),
-                );
-                Err(Over)
-            }
-        }
+        self.journal.set_control(plan).map_err(|error| self.failed(&error))
+    }
+
+    /// The suite itself failed, so that nothing can be judged.
+    pub(super) fn failed(&mut self, error: &io::Error) -> Over {
+        let verdict = Verdict::Fail(format!("the suite itself failed: {error}"));
+        self.find(Group::Answers, "the suite works", verdict);
+        Over
     }
 
     pub(super) fn is_proxy(&self) -> bool {
@@ -139,8 +135,8 @@ impl<'a> Stage<'a> {
     }
 
     /// The process of the program under test.
-    pub(super) fn subject(&mut self) -> u32 {
-        self.driver.process().pid()
+    pub(super) fn subject(&self) -> u32 {
+        self.driver.process.program.pid
     }
 
     /// Lives of the server that began after the client was connected.
@@ -152,22 +148,21 @@ impl<'a> Stage<'a> {
     pub(super) fn connect(&mut self) -> Step {
         let ticket = self.begin(Task::Connect { timeout: self.scaled(CONNECT) });
         let seen = match self.outcome(ticket, CONNECT * 2) {
-            Outcome::Answered(answer) if answer.ok => {
+            Ok(answer) if answer.ok => {
                 let ticket = self.begin(Task::List);
                 let _ = self.answer(ticket, CONNECT); // One that cannot list fails at what follows.
                 self.lives = self.journal.starts();
                 return Ok(());
             }
-            Outcome::Answered(answer) => format!("it said: {}", short(&answer.text)),
-            Outcome::Silent => self.none_within(CONNECT * 2),
-            Outcome::Over(end) => end,
+            Ok(answer) => format!("it said: {}", short(&answer.text)),
+            Err(seen) => seen,
         };
         self.find(Group::Answers, "it connects to a server that is well", Verdict::Fail(seen));
         Err(Over)
     }
 
     pub(super) fn begin(&mut self, task: Task) -> Ticket {
-        self.driver.begin(task)
+        self.driver.begin(&task)
     }
 
     /// Begins a tool call with a deadline of its own.
@@ -175,9 +170,14 @@ impl<'a> Stage<'a> {
         self.begin(Task::Call { tool, arguments, timeout })
     }
 
-    /// What comes of a task within this limit, which is longer on a busy machine.
-    pub(super) fn outcome(&mut self, ticket: Ticket, limit: Duration) -> Outcome {
-        self.driver.outcome(ticket, self.setup.scaled(limit))
+    /// The answer to a task within this limit, which is longer on a busy machine; else what was seen instead.
+    pub(super) fn outcome(&mut self, ticket: Ticket, limit: Duration) -> Result<Answer, String> {
+        let limit = self.scaled(limit);
+        match self.driver.outcome(ticket, limit) {
+            Outcome::Answered(answer) => Ok(answer),
+            Outcome::Silent => Err(format!("no answer within {} s", limit.as_secs())),
+            Outcome::Over(end) => Err(format!("no answer; {end}")),
+        }
     }
 
     /// A bound as it holds on this machine.
@@ -185,35 +185,9 @@ impl<'a> Stage<'a> {
         self.setup.scaled(bound)
     }
 
-    /// What is said of a task that did not end within this limit.
-    pub(super) fn none_within(&self, limit: Duration) -> String {
-        format!("no answer within {} s", self.scaled(limit).as_secs())
-    }
-
     /// The answer to a task, if there is one in time.
     pub(super) fn answer(&mut self, ticket: Ticket, limit: Duration) -> Option<Answer> {
-        match self.outcome(ticket, limit) {
-            Outcome::Answered(answer) => Some(answer),
-            Outcome::Silent | Outcome::Over(_) => None,
-        }
-    }
-
-    /// Ends the program's input, without a word before.
-    pub(super) fn hang_up(&mut self) {
-        self.driver.leave();
-    }
-
-    /// The same within exactly this limit.
-    pub(super) fn answer_exactly(&mut self, ticket: Ticket, limit: Duration) -> Option<Answer> {
-        match self.driver.outcome(ticket, limit) {
-            Outcome::Answered(answer) => Some(answer),
-            Outcome::Silent | Outcome::Over(_) => None,
-        }
-    }
-
-    /// Lets the caller lose its patience with a call.
-    pub(super) fn give_up(&mut self, ticket: Ticket) {
-        self.driver.give_up(ticket);
+        self.outcome(ticket, limit).ok()
     }
 
     pub(super) fn find(&mut self, group: Group, promise: &'static str, verdict: Verdict) {
@@ -266,36 +240,23 @@ fn server_command(
 }
 
 /// Starts the program under test with the server for its use.
-fn start(
-    setup: &Setup,
-    server: &[String],
-    url: Option<String>,
-    mark: Mark,
-) -> Result<Box<dyn Driver>, String> {
+fn start(setup: &Setup, server: &[String], url: Option<String>, mark: Mark) -> Result<Driver, String> {
     let failed = |error: io::Error| format!("{}: {error}", setup.command.join(" "));
-    match setup.role {
-        Role::Client => {
-            let (described, variable) = match &url {
-                Some(url) => (json!({ "url": url }), ("REGROW_CHAOS_URL", url.clone())),
-                None => (json!({ "command": server }), ("REGROW_CHAOS_COMMAND", json!(server).to_string())),
-            };
-            let process = Process::start(&setup.command, &[variable], mark).map_err(failed)?;
-            Ok(Box::new(Lines::greet(process, &described, setup.patience.max(1))?))
-        }
-        Role::Proxy => {
-            let near = setup.near.as_deref().map(place::Near::new).transpose()?;
-            let port = near.as_ref().map(|near| near.port);
-            let command = place::fill(&setup.command, server, url.as_deref(), port);
-            let process = Process::start(&command, &[], mark).map_err(failed)?;
-            match near {
-                None => Ok(Box::new(Pipe::new(process))),
-                Some(near) => {
-                    let mut remote = Remote::new(process, near.place());
-                    remote.listens_within(setup.scaled(LISTEN))?;
-                    Ok(Box::new(remote))
-                }
-            }
-        }
+    if setup.role == Role::Client {
+        let (described, variable) = match &url {
+            Some(url) => (json!({ "url": url }), ("REGROW_CHAOS_URL", url.clone())),
+            None => (json!({ "command": server }), ("REGROW_CHAOS_COMMAND", json!(server).to_string())),
+        };
+        let process = Process::start(&setup.command, &[variable], mark).map_err(failed)?;
+        return Driver::client(process, &described, setup.patience.max(1));
+    }
+    let near = setup.near.as_deref().map(Near::new).transpose()?;
+    let port = near.as_ref().map(|near| near.address.port());
+    let command = place::fill(&setup.command, server, url.as_deref(), port);
+    let process = Process::start(&command, &[], mark).map_err(failed)?;
+    match near {
+        None => Ok(Driver::pipe(process)),
+        Some(near) => Driver::remote(process, near, setup.scaled(LISTEN)),
     }
 }
 

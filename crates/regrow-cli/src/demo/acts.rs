@@ -125,7 +125,7 @@ async fn hung(show: &mut Show) {
     let (call, key) = show.write(LONG);
     let called = call.at;
     show.stage.journal_shows(|journal| journal.runs_with("count", &key) > 0).await;
-    let from = show.freeze();
+    let from = show.freeze().from;
     let told = show.answer(call).await.filter(|told| !told.from_server);
     let told_after = told.as_ref().map(|told| told.at - called);
     let given_up = show.stage.logged(from, "the server did not respond").await;
@@ -141,7 +141,7 @@ async fn restarted_as_planned(show: &mut Show) {
     show.act("It is restarted on purpose, during a call").await;
     let (running, key) = show.write(SHORT);
     show.stage.journal_shows(|journal| journal.runs_with("count", &key) > 0).await;
-    let from = show.ask_for_restart();
+    let from = show.ask_for_restart().from;
     sleep(HEARD).await;
     let next = show.call("echo", json!({ "text": "I can wait" }));
     let finished = show.answer(running).await.filter(|answer| answer.from_server);

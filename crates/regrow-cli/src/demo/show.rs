@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use regrow_chaos::processes;
 use regrow_protocol::method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -36,11 +37,11 @@ pub(super) struct Call {
     answer: oneshot::Receiver<Answer>,
 }
 
-/// A server that was killed.
-pub(super) struct Death {
+/// What was done to the server.
+pub(super) struct Blow {
     pub(super) at: Instant,
-    /// The line of the log from which it may be told.
-    from: usize,
+    /// The line of the log from which on it may be told.
+    pub(super) from: usize,
 }
 
 impl Show {
@@ -144,40 +145,43 @@ impl Show {
     }
 
     /// SIGKILL to the server.
-    pub(super) fn kill(&mut self) -> Death {
-        let from = self.stage.log_length();
-        self.teller
-            .say(Voice::Signal, &format!("SIGKILL to the server (process {})", self.stage.server_pid()));
+    pub(super) fn kill(&mut self) -> Blow {
         self.summary.kills += 1;
-        Death { at: self.stage.signal_server(Signal::KILL), from }
-    }
-
-    /// A call that makes the server kill itself. The death is dated back to the call, since it comes from inside.
-    pub(super) fn deadly_call(&mut self, tool: &str, arguments: Value) -> (Call, Death) {
-        let from = self.stage.log_length();
-        let call = self.call(tool, arguments);
-        self.summary.kills += 1;
-        let death = Death { at: call.at, from };
-        (call, death)
+        self.signal_server(Signal::KILL, "SIGKILL")
     }
 
     /// SIGSTOP to the server: it lives, and does nothing.
-    pub(super) fn freeze(&mut self) -> usize {
-        let from = self.stage.log_length();
-        self.teller
-            .say(Voice::Signal, &format!("SIGSTOP to the server (process {})", self.stage.server_pid()));
+    pub(super) fn freeze(&mut self) -> Blow {
         self.summary.hangs += 1;
-        self.stage.signal_server(Signal::STOP);
-        from
+        self.signal_server(Signal::STOP, "SIGSTOP")
     }
 
     /// SIGHUP to `regrow wrap`, which asks for a planned restart.
-    pub(super) fn ask_for_restart(&mut self) -> usize {
-        let from = self.stage.log_length();
-        self.teller.say(Voice::Signal, "SIGHUP to regrow: restart the server");
+    pub(super) fn ask_for_restart(&mut self) -> Blow {
         self.summary.restarts += 1;
-        self.stage.signal_wrap(Signal::HUP);
-        from
+        self.signal(self.stage.wrap.pid, Signal::HUP, "SIGHUP to regrow: restart the server")
+    }
+
+    fn signal_server(&self, signal: Signal, name: &str) -> Blow {
+        let pid = self.stage.server_pid();
+        self.signal(pid, signal, &format!("{name} to the server (process {pid})"))
+    }
+
+    fn signal(&self, pid: u32, signal: Signal, said: &str) -> Blow {
+        let from = self.stage.log_length();
+        self.teller.say(Voice::Signal, said);
+        let at = Instant::now();
+        processes::signal(pid, signal); // What is gone on its own shows in what follows.
+        Blow { at, from }
+    }
+
+    /// A call that makes the server kill itself. The death is dated back to the call, since it comes from inside.
+    pub(super) fn deadly_call(&mut self, tool: &str, arguments: Value) -> (Call, Blow) {
+        let from = self.stage.log_length();
+        let call = self.call(tool, arguments);
+        self.summary.kills += 1;
+        let death = Blow { at: call.at, from };
+        (call, death)
     }
 
     /// From now on, the server exits cleanly after its next answer; or it does not.
@@ -192,7 +196,7 @@ impl Show {
     }
 
     /// How long it took until the death was in the log.
-    pub(super) async fn noticed(&mut self, death: &Death) -> Option<Duration> {
+    pub(super) async fn noticed(&mut self, death: &Blow) -> Option<Duration> {
         let at = self.stage.logged(death.from, "killed by SIGKILL").await?;
         let took = at.saturating_duration_since(death.at);
         self.summary.noticed.push(took);
@@ -200,7 +204,7 @@ impl Show {
     }
 
     /// How long it took until the server answered again.
-    pub(super) async fn recovered(&mut self, death: &Death, answer: Option<&Answer>) -> Option<Duration> {
+    pub(super) async fn recovered(&mut self, death: &Blow, answer: Option<&Answer>) -> Option<Duration> {
         self.restarted(death.from).await;
         let took = answer?.at - death.at;
         self.summary.recovered.push(took);
@@ -231,10 +235,7 @@ impl Show {
     /// Leaves, looks whether anything is left, and sums up.
     pub(super) async fn end(mut self) -> Summary {
         let journal = self.stage.journal();
-        match self.stage.leave().await {
-            Ok(left) => self.summary.orphans = left,
-            Err(error) => self.break_promise(&format!("`regrow wrap` ends when its client leaves: {error}")),
-        }
+        self.summary.orphans = self.stage.leave().await;
         self.summary.writes = self.keys.len();
         self.summary.ran_twice = self.keys.iter().filter(|key| journal.runs_with("count", key) > 1).count();
         self.summary.took = self.began.elapsed();

@@ -1,12 +1,13 @@
 //! What the demo plays on: `regrow wrap` as a child of ours, a server behind it, and the server's journal.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::io;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use regrow_chaos::program::{Program, clean};
+use regrow_chaos::sync::lock;
 use regrow_chaos::{Journal, processes};
 use regrow_protocol::{method, notification};
 use rustix::process::Signal;
@@ -31,8 +32,7 @@ const FAREWELL: Duration = Duration::from_secs(4);
 const GLANCE: Duration = Duration::from_millis(1);
 
 pub(super) struct Stage {
-    wrap: Child,
-    stdin: Option<ChildStdin>,
+    pub(super) wrap: Program,
     last_id: u64,
     pending: Pending,
     ended: watch::Receiver<bool>,
@@ -59,39 +59,27 @@ impl Stage {
         let folder = tempfile::Builder::new().prefix("regrow-demo-").tempdir()?;
         let mark = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let regrow = std::env::current_exe()?;
-        let mut command = Command::new(&regrow);
-        for (name, _) in std::env::vars_os() {
-            // What is set for the user's own servers is not meant for this one.
-            if name.to_string_lossy().starts_with("REGROW_") || name.to_string_lossy().starts_with("CHAOS") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = clean(&regrow);
         command.arg("wrap").args(OPTIONS).arg("--").arg(&regrow).arg("chaos-server");
         command.env(MARK, &mark).env("CHAOS_DIR", folder.path()).env("CHAOS_LIFE", "120s");
-        let mut wrap = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (log_written, log) = watch::channel(vec![]);
-        if let Some(stderr) = wrap.stderr.take() {
-            thread::spawn(move || {
-                for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-                    let at = Instant::now();
-                    let line = String::from_utf8_lossy(&line).into_owned();
-                    teller.log(&line);
-                    log_written.send_modify(|log| log.push((at, line)));
-                }
-            });
-        }
+        let logged = move |line: &str| {
+            let at = Instant::now();
+            teller.log(line);
+            log_written.send_modify(|log| log.push((at, line.to_owned())));
+        };
         let pending = Pending::default();
         let (has_ended, ended) = watch::channel(false);
-        if let Some(stdout) = wrap.stdout.take() {
-            let pending = pending.clone();
-            thread::spawn(move || {
-                read_answers(stdout, &pending);
-                lock(&pending).clear();
+        let waiting = pending.clone();
+        let said = move |line: Option<String>| match line {
+            Some(line) => hear(&line, &waiting),
+            None => {
+                lock(&waiting).clear();
                 has_ended.send_replace(true);
-            });
-        }
-        let stdin = wrap.stdin.take();
-        Ok(Stage { wrap, stdin, last_id: 0, pending, ended, log, mark, folder })
+            }
+        };
+        let wrap = Program::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()), said, logged)?;
+        Ok(Stage { wrap, last_id: 0, pending, ended, log, mark, folder })
     }
 
     /// The handshake of a client. False if it failed.
@@ -116,21 +104,9 @@ impl Stage {
         answer
     }
 
-    fn send(&mut self, message: &Value) {
-        if let Some(stdin) = &mut self.stdin {
-            // If it cannot be written, `regrow wrap` has ended, and that is watched.
-            let _ = stdin.write_all(format!("{message}\n").as_bytes());
-        }
-    }
-
-    /// A signal to the server that runs now; says when it was sent.
-    pub(super) fn signal_server(&self, signal: Signal) -> Instant {
-        send_signal(self.server_pid(), signal)
-    }
-
-    /// A signal to `regrow wrap`; says when it was sent.
-    pub(super) fn signal_wrap(&self, signal: Signal) -> Instant {
-        send_signal(self.wrap.id(), signal)
+    /// If it cannot be written, `regrow wrap` has ended, and that is watched.
+    fn send(&self, message: &Value) {
+        self.wrap.write(message.to_string());
     }
 
     pub(super) fn server_pid(&self) -> u32 {
@@ -181,16 +157,15 @@ impl Stage {
     }
 
     /// Leaves as a host does. Returns how many processes are left after that; none where that cannot be told.
-    pub(super) async fn leave(&mut self) -> io::Result<Option<usize>> {
+    pub(super) async fn leave(&self) -> Option<usize> {
         // The guard carries no mark.
-        let wrap = self.wrap.id();
-        let is_guard = |pid: &u32| processes::Stat::of(*pid).is_some_and(|stat| stat.parent == wrap);
+        let is_guard = |pid: &u32| processes::Stat::of(*pid).is_some_and(|stat| stat.parent == self.wrap.pid);
         let ours: Vec<u32> = processes::all().filter(is_guard).collect();
-        drop(self.stdin.take());
+        self.wrap.close_input();
         let began = Instant::now();
-        while self.wrap.try_wait()?.is_none() {
+        while self.wrap.exit().is_none() {
             if began.elapsed() > FAREWELL {
-                self.wrap.kill()?;
+                processes::signal(self.wrap.pid, Signal::KILL);
             }
             sleep(GLANCE).await;
         }
@@ -204,32 +179,19 @@ impl Stage {
         while left() > 0 && ended.elapsed() < FAREWELL {
             sleep(GLANCE).await;
         }
-        Ok(cfg!(target_os = "linux").then(left))
+        cfg!(target_os = "linux").then(left)
     }
 }
 
-fn read_answers(stdout: ChildStdout, pending: &Pending) {
-    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-        let at = Instant::now();
-        let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
-        let answered = message["id"].as_u64().and_then(|id| lock(pending).remove(&id));
-        if let Some(answered) = answered {
-            let result = &message["result"];
-            let text = result["content"][0]["text"].as_str().or(message["error"]["message"].as_str());
-            let from_server = result["isError"] != true && message.get("error").is_none();
-            // Nobody may wait for it any more.
-            let _ = answered.send(Answer { at, text: text.unwrap_or_default().into(), from_server });
-        }
-    }
-}
-
-/// No holder of these locks panics, and what they hold is whole at any time.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn send_signal(pid: u32, signal: Signal) -> Instant {
+fn hear(line: &str, pending: &Pending) {
     let at = Instant::now();
-    processes::signal(pid, signal); // What is gone on its own shows in what follows.
-    at
+    let Ok(message) = serde_json::from_str::<Value>(line) else { return };
+    let answered = message["id"].as_u64().and_then(|id| lock(pending).remove(&id));
+    if let Some(answered) = answered {
+        let result = &message["result"];
+        let text = result["content"][0]["text"].as_str().or(message["error"]["message"].as_str());
+        let from_server = result["isError"] != true && message.get("error").is_none();
+        // Nobody may wait for it any more.
+        let _ = answered.send(Answer { at, text: text.unwrap_or_default().into(), from_server });
+    }
 }

@@ -1,9 +1,10 @@
 //! Tells the story as it happens: a line for each event, with the time since the beginning, in 80 columns.
 
 use std::io::{ErrorKind, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
+use regrow_chaos::sync::lock;
 use tokio::sync::watch;
 
 use super::summary::Summary;
@@ -78,7 +79,7 @@ impl Teller {
     /// One event, now.
     pub(super) fn say(&self, voice: Voice, text: &str) {
         let (name, colour) = voice.name_and_colour();
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = lock(&self.output);
         // The time is taken under the lock, so that it never runs backwards down the page.
         let time = format!("{:8.3}s", self.began.elapsed().as_secs_f64());
         let mut told = format!("{}  {}", self.paint("2", &time), self.paint(colour, &format!("{name:6}  ")));
@@ -127,7 +128,7 @@ impl Teller {
     }
 
     fn print(&self, text: &str) {
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = lock(&self.output);
         self.write(&mut **output, text);
     }
 

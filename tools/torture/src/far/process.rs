@@ -1,14 +1,13 @@
 //! What is done to a server that the program under torture has started.
 
 use std::io;
-use std::thread;
-use std::time::Instant;
 
 use regrow_chaos::processes;
+use regrow_chaos::sync::wait_until;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{Far, GLANCE, PATIENCE};
+use super::{Far, PATIENCE};
 use crate::call::Tool;
 use crate::face::Hand;
 use crate::plan::{Kind, Step};
@@ -31,7 +30,7 @@ impl Far {
             Kind::Kill | Kind::BadStart => self.signal(server, Signal::KILL),
             Kind::KillTwice => {
                 self.signal(server, Signal::KILL);
-                if self.wait(|far| far.witness.lives.len() >= next || hand.face.program().has_ended()) {
+                if self.wait(|far| far.witness.lives.len() >= next || hand.face.program().exit().is_some()) {
                     let second = self.server().map(|process| process.pid);
                     self.signal(second, Signal::KILL);
                 }
@@ -42,11 +41,7 @@ impl Far {
                 let how = ["exit1", "exit0", "abort"][(step.chance / 3 % 3) as usize];
                 trouble("die", json!({ "when": when, "how": how }));
             }
-            Kind::Pause => {
-                self.signal(server, Signal::STOP);
-                thread::sleep(step.hold);
-                self.signal(server, Signal::CONT);
-            }
+            Kind::Pause => self.pause(step.hold),
             Kind::Hang => self.signal(server, Signal::STOP),
             Kind::CloseOut => trouble("closeout", json!({ "answer": step.chance.is_multiple_of(2) })),
             Kind::CloseIn => trouble("closein", json!({})),
@@ -65,10 +60,11 @@ impl Far {
     /// The runtime of the server swallows the first SIGSEGV that no fault caused.
     fn signal_until_dead(&mut self, signal: Signal) {
         let Some(server) = self.server() else { return };
-        let deadline = Instant::now() + PATIENCE;
-        while server.is_alive() && Instant::now() < deadline {
-            processes::signal(server.pid, signal);
-            thread::sleep(GLANCE);
-        }
+        wait_until(PATIENCE, || {
+            if server.is_alive() {
+                processes::signal(server.pid, signal);
+            }
+            !server.is_alive()
+        });
     }
 }

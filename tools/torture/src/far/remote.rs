@@ -4,13 +4,11 @@ use std::io;
 use std::process::Stdio;
 use std::thread;
 
-use rustix::process::Signal;
-
 use super::{Far, LIFE};
-use crate::clean;
 use crate::face::Hand;
 use crate::plan::{Kind, Step};
 use crate::system::MARK;
+use regrow_chaos::program::clean;
 use regrow_chaos::proxy::{Canned, Fault};
 
 impl Far {
@@ -49,12 +47,7 @@ impl Far {
                 thread::sleep(step.hold);
                 self.start_site()?;
             }
-            Kind::Pause => {
-                let server = self.server().map(|process| process.pid);
-                self.signal(server, Signal::STOP);
-                thread::sleep(step.hold);
-                self.signal(server, Signal::CONT);
-            }
+            Kind::Pause => self.pause(step.hold),
             Kind::Restart => hand.face.restart(),
             _ => {
                 let Some(site) = &self.site else { return Ok(()) };

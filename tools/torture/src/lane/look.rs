@@ -1,10 +1,9 @@
 //! What a lane sees when it looks around: servers, helpers, zombies, and what the program holds.
 
 use std::collections::HashSet;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use regrow_chaos::processes;
+use regrow_chaos::sync::wait_until;
 
 use super::Lane;
 use crate::Sample;
@@ -68,16 +67,4 @@ impl Lane<'_> {
 
 pub(crate) fn with_commands(processes: &[Process]) -> Vec<(u32, String)> {
     processes.iter().map(|process| (process.pid, processes::command_line(process.pid).join(" "))).collect()
-}
-
-/// Waits for what must come; false if it does not in time.
-pub(crate) fn wait_until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + limit;
-    while !holds() {
-        if Instant::now() >= deadline {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    true
 }

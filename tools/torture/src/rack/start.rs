@@ -6,19 +6,20 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::Rack;
+use super::{Ending, Rack};
+use crate::Shared;
 use crate::face::Hand;
 use crate::far::{Far, LIFE};
 use crate::history::History;
-use crate::lane::{CALL_TIMEOUT, LANES, Lane, Served, Setup, Way, wait_until};
+use crate::lane::{CALL_TIMEOUT, LANES, Lane, Served, Setup, Way};
 use crate::operator::{Operator, Watched};
 use crate::plan::Place;
-use crate::program::Ending;
 use crate::serve::{Gateway, Guest};
 use crate::stalls::Stalls;
 use crate::system::MARK;
 use crate::wrap::Wrap;
-use crate::{Shared, clean};
+use regrow_chaos::program::clean;
+use regrow_chaos::sync::wait_until;
 
 /// Where a program and its servers are started.
 #[derive(Clone, Copy)]
@@ -103,7 +104,7 @@ impl<'a> Rack<'a> {
         let watched = sites.iter().map(watched).collect();
         let operator = Operator::new(gateway.clone(), watched, ground.shared.began);
         // Nobody calls before all are known: what stands by then belongs to no client.
-        wait_until(ground.shared.patience, || operator.is_calm() || gateway.program.has_ended());
+        wait_until(ground.shared.patience, || operator.is_calm() || gateway.program.exit().is_some());
         let lane = |site: Site| {
             let history = Arc::new(History::new(ground.shared.began));
             let face = Arc::new(Guest::new(&gateway, &history, server_name(site.number), &site.setup));

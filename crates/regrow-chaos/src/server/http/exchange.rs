@@ -5,32 +5,33 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use serde_json::json;
+use regrow_protocol::version::MODERN;
 
 use super::faults::{Fate, expiry, fate};
-use super::response::{Plain, Response, Shape};
+use super::response::{Plain, Response};
 use super::sessions::Session;
 use super::{Http, Stream, has_left, rules};
 use crate::incoming::Incoming;
 use crate::plan::Orders;
 use crate::server::output::Output;
 use crate::server::wire::{self, Message, Request};
-use crate::server::{Server, lock, one_word};
+use crate::server::{Server, one_word};
+use crate::sync::lock;
 
 /// What an exchange needs at every step.
 pub(super) struct Exchange<'a> {
     pub(super) http: &'a Http,
     pub(super) socket: &'a TcpStream,
     pub(super) incoming: &'a Incoming,
+    /// Without the faults that are not meant for this request.
     pub(super) orders: Orders,
-    pub(super) shape: Shape,
     /// The JSON-RPC or HTTP method.
     pub(super) name: String,
 }
 
 impl Exchange<'_> {
     pub(super) fn response(&self) -> io::Result<Response> {
-        Ok(Response::new(self.socket.try_clone()?, &self.shape))
+        Ok(Response::new(self.socket.try_clone()?, &self.orders))
     }
 
     pub(super) fn send(&self, plain: &Plain) -> io::Result<bool> {
@@ -44,14 +45,14 @@ impl Exchange<'_> {
         endless: bool,
     ) -> io::Result<Arc<Stream>> {
         let number = self.http.next_stream.fetch_add(1, Ordering::SeqCst) + u64::from(life) * 1_000_000;
-        let stream = Stream::new(number, self.shape.clone(), headers, self.response()?, endless);
+        let stream = Stream::new(number, self.orders.clone(), headers, self.response()?, endless);
         let stream = Arc::new(stream);
         self.http.keep(&stream);
         Ok(stream)
     }
 
     pub(super) fn session_id(&self) -> Option<&str> {
-        self.incoming.header("mcp-session-id")
+        self.incoming.head.header("mcp-session-id")
     }
 }
 
@@ -75,25 +76,23 @@ impl Server {
             Some(Message::Response { .. }) => ("response".to_owned(), None),
             Some(Message::Unreadable) | None => (incoming.method.clone(), None),
         };
-        if let Some(credential) = incoming.header("authorization") {
+        if let Some(credential) = incoming.head.header("authorization") {
             self.evidence.note(&format!("authorization {} {credential}", one_word(&name)));
         }
         let token = orders.text("need-token").map(|token| format!("Bearer {token}"));
-        if token.is_some() && token.as_deref() != incoming.header("authorization") {
+        if token.is_some() && token.as_deref() != incoming.head.header("authorization") {
             self.evidence.note(&format!("refused 401 {}", one_word(&name)));
             let challenge = r#"Bearer error="invalid_token""#.to_owned();
             let plain = Plain::text(401, "Unauthorized\n").with("WWW-Authenticate", challenge);
-            return Response::new(socket.try_clone()?, &Shape::default()).plain(&plain).map(|()| true);
+            return Response::new(socket.try_clone()?, &Orders::default()).plain(&plain).map(|()| true);
         }
         let tool = match &message {
             Some(Message::Request(request)) if name == "tools/call" => request.params["name"].as_str(),
             _ => None,
         };
-        let struck = http.strikes.strike(&orders, &name, tool);
-        let shape = Shape::new(&orders, struck);
-        let exchange = Exchange { http, socket, incoming, orders, shape, name };
-        if struck
-            && incoming.path != "/moved"
+        let orders = http.strikes.of(orders, &name, tool);
+        let exchange = Exchange { http, socket, incoming, orders, name };
+        if incoming.path != "/moved"
             && let Some(fate) = fate(&exchange.orders, port, id.as_deref())
         {
             return self.meet(&exchange, fate);
@@ -130,21 +129,18 @@ impl Server {
     }
 
     fn post(self: &Arc<Self>, exchange: &Exchange<'_>, message: Message) -> io::Result<bool> {
-        let accepts = |kind| exchange.incoming.lists("accept", kind);
+        let accepts = |kind| exchange.incoming.head.lists("accept", kind);
         if !accepts("application/json") || !accepts("text/event-stream") {
             return exchange.send(&Plain::text(406, "accept both application/json and text/event-stream\n"));
         }
-        if !exchange.incoming.lists("content-type", "application/json") {
+        if !exchange.incoming.head.lists("content-type", "application/json") {
             return exchange.send(&Plain::text(415, "send application/json\n"));
         }
         match message {
             Message::Request(request) => self.post_request(exchange, request),
-            Message::Unreadable => exchange.send(&Plain::json(
-                400,
-                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is not JSON-RPC"}}"#,
-            )),
+            Message::Unreadable => exchange.send(&Plain::error(400, "null", -32700, "this is not JSON-RPC")),
             message => {
-                if exchange.incoming.header("mcp-protocol-version") != Some(wire::MODERN)
+                if exchange.incoming.head.header("mcp-protocol-version") != Some(MODERN)
                     && let Err(refusal) = self.session_of(exchange, None)
                 {
                     return exchange.send(&refusal);
@@ -162,9 +158,7 @@ impl Server {
         if modern {
             if let Some((code, problem)) = rules::objection(exchange.incoming, &request) {
                 self.evidence.note(&format!("mismatch {problem}"));
-                let error = json!({"code": code, "message": problem});
-                let text = format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, request.id);
-                return exchange.send(&Plain::json(400, &text));
+                return exchange.send(&Plain::error(400, &request.id, code, problem));
             }
         } else if request.method == "initialize" {
             if !orders.has("modern-only") && !orders.has("stateless") {
@@ -182,7 +176,7 @@ impl Server {
         }
         let stream = exchange.stream(self.life, headers, false)?;
         request.output = Output::Response(Arc::clone(&stream));
-        if exchange.shape.sse {
+        if orders.text("answer") == Some("sse") {
             stream.begin();
         }
         let id = request.id_value();
@@ -225,9 +219,7 @@ impl Server {
             return Ok(None);
         }
         if orders.has("modern-only") {
-            let text =
-                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"params._meta is missing"}}"#;
-            return Err(Plain::json(400, text));
+            return Err(Plain::error(400, "null", -32602, "params._meta is missing"));
         }
         let named = exchange.session_id().or(exchange.incoming.asked("session"));
         match named.map(|named| exchange.http.sessions.find(named, orders)) {
@@ -238,8 +230,7 @@ impl Server {
             }
             None => {
                 self.evidence.note(&format!("refused 400 {}", one_word(&exchange.name)));
-                let text = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}"#;
-                Err(Plain::json(400, text))
+                Err(Plain::error(400, "null", -32000, "Bad Request: Server not initialized"))
             }
         }
     }

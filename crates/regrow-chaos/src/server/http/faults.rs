@@ -3,11 +3,26 @@
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-use serde_json::json;
-
 use super::response::Plain;
 use crate::plan::Orders;
-use crate::server::lock;
+use crate::sync::lock;
+
+/// The items of a plan that strike only the requests that they are meant for.
+const FAULTS: [&str; 13] = [
+    "status",
+    "redirect",
+    "swallow",
+    "drop-request",
+    "drop-answer",
+    "cut",
+    "finish",
+    "cut-body",
+    "drip-head",
+    "drip-body",
+    "bomb",
+    "endless",
+    "answer-id",
+];
 
 /// What becomes of a request that is not looked at.
 pub(super) enum Fate {
@@ -52,13 +67,9 @@ fn planned_body(kind: &str, status: u16, id: Option<&str>) -> Plain {
         500 => -32603,
         _ => -32000,
     };
-    let error = json!({"code": code, "message": "refused as planned"});
     match kind {
-        "rpc" => Plain::json(
-            status,
-            &format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id.unwrap_or("null")),
-        ),
-        "rpc-null" => Plain::json(status, &format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#)),
+        "rpc" => Plain::error(status, id.unwrap_or("null"), code, "refused as planned"),
+        "rpc-null" => Plain::error(status, "null", code, "refused as planned"),
         "json" => Plain::json(status, r#"{"error":"refused as planned"}"#),
         "html" => Plain {
             kind: "text/html; charset=utf-8",
@@ -71,23 +82,15 @@ fn planned_body(kind: &str, status: u16, id: Option<&str>) -> Plain {
 
 /// How a request on a session that is not known is refused.
 pub(super) fn expiry(orders: &Orders, id: Option<&str>) -> Plain {
-    let missing = r#"{"code":-32000,"message":"Bad Request: No valid session ID provided"}"#;
+    let missing = r#""error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}"#;
     match (orders.text("expiry").unwrap_or("404"), id) {
         ("404-text", _) => Plain::text(404, "Not Found\n"),
         ("404-empty", _) => Plain::empty(404),
-        ("400", _) => Plain::json(400, &format!(r#"{{"jsonrpc":"2.0","error":{missing},"id":null}}"#)),
-        ("400-bare", _) => Plain::json(400, &format!(r#"{{"jsonrpc":"2.0","error":{missing}}}"#)),
+        ("400", _) => Plain::json(400, &format!(r#"{{"jsonrpc":"2.0",{missing},"id":null}}"#)),
+        ("400-bare", _) => Plain::json(400, &format!(r#"{{"jsonrpc":"2.0",{missing}}}"#)),
         ("400-text", _) => Plain::text(400, "Bad Request: no valid session\n"),
-        ("200", Some(id)) => Plain::json(
-            200,
-            &format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"Session not found"}}}}"#
-            ),
-        ),
-        _ => Plain::json(
-            404,
-            r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}"#,
-        ),
+        ("200", Some(id)) => Plain::error(200, id, -32603, "Session not found"),
+        _ => Plain::error(404, "null", -32001, "Session not found"),
     }
 }
 
@@ -96,9 +99,14 @@ pub(super) fn expiry(orders: &Orders, id: Option<&str>) -> Plain {
 pub(super) struct Strikes(Mutex<(Orders, u64)>);
 
 impl Strikes {
+    /// What the plan says for a request of this name: its faults only if they strike this one.
+    pub(super) fn of(&self, orders: Orders, name: &str, tool: Option<&str>) -> Orders {
+        if self.strike(&orders, name, tool) { orders } else { orders.without(&FAULTS) }
+    }
+
     /// Whether the faults of the plan are meant for a request of this name; counts it if they are.
     /// `tool`: the tool that it calls, if it calls one.
-    pub(super) fn strike(&self, orders: &Orders, name: &str, tool: Option<&str>) -> bool {
+    fn strike(&self, orders: &Orders, name: &str, tool: Option<&str>) -> bool {
         let meant = match orders.text("on") {
             Some(names) => names.split('|').any(|known| {
                 known == name || known.strip_prefix("tools/call#").is_some_and(|known| Some(known) == tool)

@@ -7,12 +7,13 @@ use super::exchange::Exchange;
 use super::response::Plain;
 use crate::server::output::Output;
 use crate::server::wire::Message;
-use crate::server::{Server, lock, one_word};
+use crate::server::{Server, one_word};
+use crate::sync::lock;
 
 impl Server {
     /// A client listens, or comes back for the rest of a response.
     pub(super) fn listen_on_get(self: &Arc<Self>, exchange: &Exchange<'_>) -> io::Result<bool> {
-        let last = exchange.incoming.header("last-event-id").unwrap_or("-");
+        let last = exchange.incoming.head.header("last-event-id").unwrap_or("-");
         let session = exchange.session_id().unwrap_or("-");
         self.evidence.note(&format!("get {} {}", one_word(session), one_word(last)));
         if exchange.orders.has("no-get")

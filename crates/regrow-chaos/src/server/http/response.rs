@@ -5,48 +5,10 @@ use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::Duration;
 
+use http::StatusCode;
+use serde_json::json;
+
 use crate::plan::Orders;
-
-/// How a response is written.
-#[derive(Clone, Default)]
-pub(super) struct Shape {
-    pub(super) sse: bool,
-    pub(super) event_ids: bool,
-    pub(super) prime: bool,
-    pub(super) retry: Option<u64>,
-    pub(super) cut: Option<u64>,
-    pub(super) finish: Option<u64>,
-    pub(super) cut_body: Option<u64>,
-    pub(super) drip_head: Option<Duration>,
-    pub(super) drip_body: Option<Duration>,
-    pub(super) bomb: Option<u64>,
-    pub(super) endless: Option<u64>,
-    pub(super) answer_id: Option<u64>,
-    pub(super) drop_answer: bool,
-}
-
-impl Shape {
-    /// As the plan says, with the faults that are meant for this request.
-    pub(super) fn new(orders: &Orders, struck: bool) -> Self {
-        let number = |name| orders.number(name).filter(|_| struck);
-        let time = |name| orders.time(name).filter(|_| struck);
-        Self {
-            sse: orders.text("answer") == Some("sse"),
-            event_ids: orders.has("event-ids"),
-            prime: orders.has("prime"),
-            retry: orders.number("retry"),
-            cut: number("cut"),
-            finish: number("finish"),
-            cut_body: number("cut-body"),
-            drip_head: time("drip-head"),
-            drip_body: time("drip-body"),
-            bomb: number("bomb"),
-            endless: number("endless"),
-            answer_id: number("answer-id"),
-            drop_answer: orders.has("drop-answer") && struck,
-        }
-    }
-}
 
 /// The way back to the client for one request.
 pub(super) struct Response {
@@ -74,6 +36,12 @@ impl Plain {
         Self { status, headers: vec![], kind: "application/json", body: text.into() }
     }
 
+    /// A JSON-RPC error; the id as it stands on the wire.
+    pub(super) fn error(status: u16, id: &str, code: i32, message: impl Into<String>) -> Self {
+        let error = json!({"code": code, "message": message.into()});
+        Self::json(status, &format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
+    }
+
     pub(super) fn empty(status: u16) -> Self {
         Self::text(status, "")
     }
@@ -85,9 +53,9 @@ impl Plain {
 }
 
 impl Response {
-    pub(super) fn new(socket: TcpStream, shape: &Shape) -> Self {
-        let Shape { drip_head, drip_body, cut_body, .. } = *shape;
-        Self { socket, drip_head, drip_body, left: cut_body }
+    pub(super) fn new(socket: TcpStream, orders: &Orders) -> Self {
+        let (drip_head, drip_body) = (orders.time("drip-head"), orders.time("drip-body"));
+        Self { socket, drip_head, drip_body, left: orders.number("cut-body") }
     }
 
     pub(super) fn plain(&mut self, plain: &Plain) -> io::Result<()> {
@@ -101,7 +69,8 @@ impl Response {
     }
 
     pub(super) fn head(&mut self, status: u16, headers: &[(&str, String)]) -> io::Result<()> {
-        let mut head = format!("HTTP/1.1 {status} {}\r\n", reason(status));
+        let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+        let mut head = format!("HTTP/1.1 {status} {}\r\n", reason.unwrap_or("As Planned"));
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -137,23 +106,4 @@ fn drip(socket: &mut TcpStream, bytes: &[u8], pause: Option<Duration>) -> io::Re
         thread::sleep(pause);
     }
     Ok(())
-}
-
-fn reason(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        202 => "Accepted",
-        307 => "Temporary Redirect",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        406 => "Not Acceptable",
-        415 => "Unsupported Media Type",
-        429 => "Too Many Requests",
-        500 => "Internal Server Error",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        _ => "As Planned",
-    }
 }

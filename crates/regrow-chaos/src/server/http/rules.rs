@@ -1,9 +1,13 @@
 //! What the modern era demands of a request's headers, and which status an answer has.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use regrow_protocol::meta;
+use regrow_protocol::version::MODERN;
 use serde_json::Value;
 
 use crate::incoming::Incoming;
-use crate::server::wire::{CAPABILITIES_KEY, MODERN, Reply, Request, VERSION_KEY};
+use crate::server::wire::{Reply, Request};
 
 /// The HTTP status of an answer.
 pub(in crate::server) fn status_of(request: &Request, reply: &Reply) -> u16 {
@@ -16,9 +20,9 @@ pub(in crate::server) fn status_of(request: &Request, reply: &Reply) -> u16 {
 
 /// Why a modern request is refused: the code, and what is wrong.
 pub(super) fn objection(incoming: &Incoming, request: &Request) -> Option<(i32, String)> {
-    let version = request.meta(VERSION_KEY).and_then(Value::as_str);
+    let version = request.meta(meta::PROTOCOL_VERSION).and_then(Value::as_str);
     let differs = |header: &str, wanted: Option<&str>| {
-        let found = incoming.header(header).map(decoded);
+        let found = incoming.head.header(header).map(decoded);
         (found.as_deref() != wanted).then(|| format!("{header} is {found:?}, the body says {wanted:?}"))
     };
     let (method, params) = (request.method.as_str(), &request.params);
@@ -37,8 +41,8 @@ pub(super) fn objection(incoming: &Incoming, request: &Request) -> Option<(i32, 
     if let Some(mismatch) = mismatch {
         return Some((-32020, mismatch));
     }
-    if version == Some(MODERN) && request.meta(CAPABILITIES_KEY).is_none() {
-        return Some((-32602, format!("params._meta has no {CAPABILITIES_KEY}")));
+    if version == Some(MODERN) && request.meta(meta::CLIENT_CAPABILITIES).is_none() {
+        return Some((-32602, format!("params._meta has no {}", meta::CLIENT_CAPABILITIES)));
     }
     None
 }
@@ -46,30 +50,8 @@ pub(super) fn objection(incoming: &Incoming, request: &Request) -> Option<(i32, 
 /// A header's value without its wrapping, `=?base64?...?=`, where it has one that can be read.
 fn decoded(value: &str) -> String {
     let wrapped = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
-    let bytes = wrapped.and_then(from_base64);
+    let bytes = wrapped.and_then(|text| STANDARD.decode(text).ok());
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| value.to_owned())
-}
-
-fn from_base64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = vec![];
-    let (mut bits, mut count) = (0_u32, 0);
-    for letter in text.trim_end_matches('=').bytes() {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count & 0xff) as u8);
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

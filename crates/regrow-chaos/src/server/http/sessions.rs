@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::stream::Stream;
 use crate::plan::Orders;
-use crate::server::lock;
+use crate::sync::lock;
 
 /// How many are remembered.
 const KEPT_SESSIONS: usize = 4096;

@@ -5,8 +5,9 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 
 use super::gzip;
-use super::response::{Plain, Response, Shape};
-use crate::server::lock;
+use super::response::{Plain, Response};
+use crate::plan::Orders;
+use crate::sync::lock;
 
 /// How many events are kept for a client that comes back for them.
 const KEPT_EVENTS: usize = 256;
@@ -14,7 +15,7 @@ const KEPT_EVENTS: usize = 256;
 /// Where what belongs to a request goes; also where a client listens for what belongs to none.
 pub(in crate::server) struct Stream {
     pub(super) number: u64,
-    shape: Shape,
+    orders: Orders,
     headers: Vec<(&'static str, String)>,
     /// Answers do not end it: it is the only stream of a client of HTTP+SSE, or one that only listens.
     pub(super) endless: bool,
@@ -36,13 +37,13 @@ struct State {
 impl Stream {
     pub(super) fn new(
         number: u64,
-        shape: Shape,
+        orders: Orders,
         headers: Vec<(&'static str, String)>,
         response: Response,
         endless: bool,
     ) -> Self {
         let state = State { response: Some(response), ..State::default() };
-        Self { number, shape, headers, endless, state: Mutex::new(state) }
+        Self { number, orders, headers, endless, state: Mutex::new(state) }
     }
 
     /// Begins a stream of events now, not with the first event.
@@ -67,22 +68,22 @@ impl Stream {
     /// The answer. It is the whole body if nothing came before it.
     pub(in crate::server) fn answer(&self, text: &str, status: u16) {
         let mut state = lock(&self.state);
-        if self.shape.drop_answer {
+        if self.orders.has("drop-answer") {
             return state.cut();
         }
-        let renamed = self.shape.answer_id.and_then(|id| rename(text, id));
+        let renamed = self.orders.number("answer-id").and_then(|id| rename(text, id));
         let text = renamed.as_deref().unwrap_or(text);
-        if let Some(bytes) = self.shape.bomb {
+        if let Some(bytes) = self.orders.number("bomb") {
             let (head, tail) = halves(text);
             return state.last(|response| self.send_bomb(response, &head, bytes, &tail));
         }
-        if !state.begun && !self.endless && self.shape.endless.is_none() {
+        if !state.begun && !self.endless && !self.orders.has("endless") {
             let mut plain = Plain::json(status, text);
             plain.headers.extend(self.headers.iter().cloned());
             return state.last(|response| response.plain(&plain));
         }
         self.begin_in(&mut state);
-        match self.shape.endless {
+        match self.orders.number("endless") {
             Some(bytes) => state.write(|response| flood(response, b"data: ", bytes, b"\n\n")),
             None => self.event(&mut state, "message", text.as_bytes()),
         }
@@ -180,16 +181,16 @@ impl Stream {
     }
 
     fn begin_in(&self, state: &mut MutexGuard<'_, State>) {
-        if state.begun || state.over || self.shape.drop_answer {
+        if state.begun || state.over || self.orders.has("drop-answer") {
             return;
         }
         state.begun = true;
         let headers = self.event_headers();
         state.write(|response| response.head(200, &headers));
-        if let Some(retry) = self.shape.retry {
+        if let Some(retry) = self.orders.number("retry") {
             state.write(|response| response.chunk(format!("retry: {retry}\n\n").as_bytes()));
         }
-        if self.shape.prime {
+        if self.orders.has("prime") {
             let id = self.event_id(0);
             state.write(|response| response.chunk(format!("id: {id}\ndata: \n\n").as_bytes()));
         }
@@ -214,7 +215,7 @@ impl Stream {
         }
         state.events += 1;
         let mut event = format!("event: {kind}\n").into_bytes();
-        if self.shape.event_ids {
+        if self.orders.has("event-ids") {
             event.extend(format!("id: {}\n", self.event_id(state.events)).into_bytes());
         }
         for line in data.split(|byte| *byte == b'\n') {
@@ -222,7 +223,7 @@ impl Stream {
         }
         event.push(b'\n');
         state.write(|response| response.chunk(&event));
-        if self.shape.event_ids {
+        if self.orders.has("event-ids") {
             let number = state.events;
             state.kept.push_back((number, event));
             if state.kept.len() > KEPT_EVENTS {
@@ -234,10 +235,10 @@ impl Stream {
 
     /// Cuts or ends the stream after as many events as planned.
     fn fail_when_due(&self, state: &mut MutexGuard<'_, State>) {
-        if self.shape.cut == Some(state.events) {
+        if self.orders.number("cut") == Some(state.events) {
             state.cut();
         }
-        if self.shape.finish == Some(state.events) && state.response.is_some() {
+        if self.orders.number("finish") == Some(state.events) && state.response.is_some() {
             state.write(|response| response.chunk(b""));
             state.cut();
         }

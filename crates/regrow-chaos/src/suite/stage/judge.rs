@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{Answer, Outcome, Stage, Task, Ticket, short};
+use super::{Answer, Stage, Task, Ticket, short};
+use crate::suite::process::what_is;
 use crate::suite::verdict::{Group, Verdict};
 
 /// A death is noticed in this time, with no call made.
@@ -17,6 +18,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A call that finds out what is wrong with a server that a proxy has greeted for us.
 const CALL: Duration = Duration::from_secs(20);
 
+/// From the end of our part to the end of the program, and of all that it started.
+pub(super) const LEAVE: Duration = Duration::from_secs(10);
+/// What the program left has so long to go on its own.
+const REST: Duration = Duration::from_secs(3);
 /// Words of which an error that tells of a lost server has one.
 pub(in crate::suite) const LOST: &[&str] = &[
     "kill",
@@ -71,33 +76,27 @@ impl Stage<'_> {
         limit: Duration,
         promise: &'static str,
     ) -> Option<Answer> {
-        let outcome = self.outcome(ticket, limit);
-        let (verdict, answer) = match outcome {
-            Outcome::Answered(answer) => (Verdict::Pass, Some(answer)),
-            Outcome::Silent => (Verdict::Fail(self.none_within(limit)), None),
-            Outcome::Over(end) => (Verdict::Fail(format!("no answer; {end}")), None),
+        let (verdict, answer) = match self.outcome(ticket, limit) {
+            Ok(answer) => (Verdict::Pass, Some(answer)),
+            Err(seen) => (Verdict::Fail(seen), None),
         };
         self.find(Group::Answers, promise, verdict);
         answer
     }
 
-    /// Answers: the task succeeds in time. Returns whether it did.
+    /// The task succeeds in time.
     pub(in crate::suite) fn succeeds(
         &mut self,
         group: Group,
         ticket: Ticket,
         limit: Duration,
         promise: &'static str,
-    ) -> bool {
+    ) {
         let verdict = match self.outcome(ticket, limit) {
-            Outcome::Answered(answer) if answer.ok => Verdict::Pass,
-            Outcome::Answered(answer) => Verdict::Fail(format!("it failed: {}", short(&answer.text))),
-            Outcome::Silent => Verdict::Fail(self.none_within(limit)),
-            Outcome::Over(end) => Verdict::Fail(format!("no answer; {end}")),
+            Ok(answer) => Verdict::of(answer.ok, || format!("it failed: {}", short(&answer.text))),
+            Err(seen) => Verdict::Fail(seen),
         };
-        let passed = verdict == Verdict::Pass;
         self.find(group, promise, verdict);
-        passed
     }
 
     /// Tells the truth: the error has one of these words.
@@ -149,7 +148,7 @@ impl Stage<'_> {
             last = stage.answer(ticket, Duration::from_secs(1)).map(|answer| answer.text).unwrap_or_default();
             !matches!(&*last, "ready" | "unknown" | "")
                 || stage.new_lives() > 0
-                || stage.driver.process().exit().is_some()
+                || stage.driver.process.program.exit().is_some()
         });
         let verdict = match (noticed, &*last) {
             (true, _) => Verdict::Pass,
@@ -179,13 +178,12 @@ impl Stage<'_> {
             keys.push(key);
             // A program that has no deadlines of its own is given a little more.
             match self.outcome(ticket, TRY * 2) {
-                Outcome::Answered(answer) if answer.ok => recovered = true,
-                Outcome::Answered(answer) => last = short(&answer.text),
-                Outcome::Silent => last = self.none_within(TRY * 2),
-                Outcome::Over(end) => {
-                    last = end;
-                    break;
-                }
+                Ok(answer) if answer.ok => recovered = true,
+                Ok(answer) => last = short(&answer.text),
+                Err(seen) => last = seen,
+            }
+            if self.driver.process.program.exit().is_some() {
+                break;
             }
             if !recovered {
                 thread::sleep(PAUSE);
@@ -199,6 +197,37 @@ impl Stage<'_> {
         let verdict = Verdict::of(most <= 1, || format!("a call ran {most} times"));
         self.find(Group::NeverTwice, "the calls that follow run at most once each", verdict);
         recovered
+    }
+
+    /// Leaves nothing: closes, ends the program's input, and looks for what is still there.
+    pub(in crate::suite) fn leave(&mut self, promise: &'static str, limit: Duration) {
+        let ticket = self.begin(Task::Close);
+        // An answer is polite; what counts is what is left.
+        let _ = self.answer(ticket, limit);
+        self.driver.leave();
+        self.nothing_left(promise, limit);
+    }
+
+    /// Leaves nothing: the program ends, and nothing that carries its mark is left.
+    pub(in crate::suite) fn nothing_left(&mut self, promise: &'static str, limit: Duration) {
+        self.has_left = true;
+        let limit = self.scaled(limit);
+        let ended = self.driver.process.program.exit_within(limit).is_some();
+        let gone = self.wait(REST, |stage| stage.mark.alive().is_none_or(|alive| alive.is_empty()));
+        let verdict = match self.mark.alive() {
+            _ if !ended => Verdict::Fail(format!("it still ran after {} s and was killed", limit.as_secs())),
+            None => Verdict::NotApplicable("there is no /proc here to look for processes".into()),
+            Some(_) if gone => Verdict::Pass,
+            Some(left) => {
+                let names: Vec<String> = left.into_iter().map(what_is).collect();
+                Verdict::Fail(format!(
+                    "still there {} s after its end: {}",
+                    self.scaled(REST).as_secs(),
+                    names.join(", ")
+                ))
+            }
+        };
+        self.find(Group::LeavesNothing, promise, verdict);
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{AT_ONCE, AWAY, PATIENCE, PLENTY, SOON, waits};
+use super::{AT_ONCE, AWAY, PATIENCE, PLENTY, SOON, ten_calls, waits, well};
 use crate::processes::{is_dead, signal};
-use crate::suite::driver::Task;
+use crate::suite::driver::{Outcome, Task};
 use crate::suite::stage::{Stage, Step, short};
 use crate::suite::verdict::{Group, Verdict};
 
@@ -25,8 +25,7 @@ fn kill_server(stage: &mut Stage<'_>) {
 
 pub(crate) fn killed_idle(stage: &mut Stage<'_>) -> Step {
     stage.connect()?;
-    let ticket = stage.call("echo", json!({ "text": "well" }), PLENTY);
-    stage.succeeds(Group::Answers, ticket, PLENTY, "a call to a server that is well succeeds");
+    well(stage);
     kill_server(stage);
     stage.notices();
     stage.recovers(SOON);
@@ -37,8 +36,7 @@ pub(crate) fn exits_idle(stage: &mut Stage<'_>) -> Step {
     stage.connect()?;
     let pid = stage.server();
     stage.control("exit-after-calls=1")?;
-    let ticket = stage.call("echo", json!({ "text": "well" }), PLENTY);
-    stage.succeeds(Group::Answers, ticket, PLENTY, "a call to a server that is well succeeds");
+    well(stage);
     stage.wait(PATIENCE, |_| is_dead(pid));
     stage.control("")?;
     stage.notices();
@@ -68,8 +66,7 @@ pub(crate) fn dead_on_arrival(stage: &mut Stage<'_>) -> Step {
 
 pub(crate) fn away(stage: &mut Stage<'_>) -> Step {
     stage.connect()?;
-    let ticket = stage.call("echo", json!({ "text": "well" }), PLENTY);
-    stage.succeeds(Group::Answers, ticket, PLENTY, "a call to a server that is well succeeds");
+    well(stage);
     stage.control("exit-at-start=1")?;
     kill_server(stage);
     let ticket = stage.call("count", json!({ "key": "patient" }), SOON);
@@ -114,7 +111,7 @@ pub(crate) fn many_calls(stage: &mut Stage<'_>) -> Step {
     let mut ended = 0;
     for ticket in tickets {
         let left = deadline.saturating_duration_since(Instant::now());
-        ended += usize::from(stage.answer_exactly(ticket, left).is_some());
+        ended += usize::from(matches!(stage.driver.outcome(ticket, left), Outcome::Answered(_)));
     }
     let verdict = Verdict::of(ended == CALLS, || format!("only {ended} of {CALLS} ended in time"));
     stage.find(Group::Answers, "every call ends when its server dies", verdict);
@@ -132,22 +129,7 @@ pub(crate) fn many_calls(stage: &mut Stage<'_>) -> Step {
 pub(crate) fn retires(stage: &mut Stage<'_>) -> Step {
     stage.connect()?;
     stage.control("exit-after-calls=2")?;
-    let mut failed = None;
-    for number in 0..10 {
-        let key = format!("k{number}");
-        let ticket = stage.call("count", json!({ "key": key }), SOON);
-        let answer = stage.answer(ticket, SOON);
-        if !answer.as_ref().is_some_and(|answer| answer.ok) {
-            let said = answer.map_or("no answer".to_owned(), |answer| short(&answer.text));
-            failed = Some(format!("call {} of 10 failed: {said}", number + 1));
-            break;
-        }
-    }
-    let verdict = failed.map_or(Verdict::Pass, Verdict::Fail);
-    stage.find(Group::Recovers, "no call fails because a server exits between calls", verdict);
-    let most = (0..10).map(|number| stage.journal.runs_with("count", &format!("k{number}"))).max();
-    let verdict = Verdict::of(most <= Some(1), || "a call ran more than once".to_owned());
-    stage.find(Group::NeverTwice, "each of those calls runs at most once", verdict);
+    ten_calls(stage, "no call fails because a server exits between calls");
     stage.control("")
 }
 

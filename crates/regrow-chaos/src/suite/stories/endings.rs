@@ -14,7 +14,7 @@ const BY_FORCE: Duration = Duration::from_secs(15);
 
 pub(crate) fn input_ends(stage: &mut Stage<'_>) -> Step {
     stage.connect()?;
-    stage.hang_up();
+    stage.driver.leave();
     stage.nothing_left("nothing is left when its input has ended", END);
     Ok(())
 }

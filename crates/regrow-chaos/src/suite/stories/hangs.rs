@@ -5,18 +5,14 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{AT_ONCE, LATER, PATIENCE, PLENTY};
+use super::{AT_ONCE, DEADLINE, LATER, PATIENCE, PLENTY, latest};
 use crate::processes::signal;
-use crate::suite::driver::{Outcome, Task};
+use crate::suite::driver::Task;
 use crate::suite::process::is_stopped;
 use crate::suite::stage::judge::LATE;
 use crate::suite::stage::{Stage, Step, short};
 use crate::suite::verdict::{Group, Verdict};
 
-/// The deadline of a call that misses it.
-const DEADLINE: Duration = Duration::from_secs(3);
-/// A proxy has its own, which we do not know; it may take so long.
-const PROXY_DEADLINE: Duration = Duration::from_secs(20);
 /// A call that takes this long, for a caller that waits a second. Frameworks may have one deadline for all calls, which is 5 s.
 const SLOW: Duration = Duration::from_secs(20);
 const IMPATIENT: Duration = Duration::from_secs(1);
@@ -35,8 +31,7 @@ pub(crate) fn hung(stage: &mut Stage<'_>) -> Step {
     signal(pid, Signal::STOP);
     stage.wait(PATIENCE, |_| is_stopped(pid));
     let ticket = stage.call("count", json!({ "key": "hung" }), DEADLINE);
-    let limit = if stage.is_proxy() { PROXY_DEADLINE } else { DEADLINE + AT_ONCE };
-    let answer = stage.ends(ticket, limit, "a call to a hung server ends at its deadline");
+    let answer = stage.ends(ticket, latest(stage), "a call to a hung server ends at its deadline");
     stage.tells(answer.as_ref(), "the error says that there was no answer", LATE);
     stage.recovers(LATER);
     stage.ran_once("count", "hung");
@@ -50,33 +45,27 @@ pub(crate) fn slow_tool(stage: &mut Stage<'_>) -> Step {
     stage.wait(PATIENCE, |stage| stage.journal.runs("slow") > 0);
     let promise = "a call ends at its deadline, though its tool is slow";
     let limit = if stage.is_proxy() { IMPATIENT } else { LATEST };
-    match (stage.is_proxy(), stage.outcome(ticket, limit)) {
-        (true, Outcome::Silent) => {
-            stage.give_up(ticket);
-            let reason = "the deadline is the caller's own".to_owned();
-            stage.find(Group::Answers, promise, Verdict::NotApplicable(reason));
+    let verdict = match stage.outcome(ticket, limit) {
+        Ok(answer) => Verdict::of(!answer.ok, || "it succeeded after its deadline".to_owned()),
+        Err(_) if stage.is_proxy() && stage.driver.process.program.exit().is_none() => {
+            stage.driver.give_up(ticket);
+            Verdict::NotApplicable("the deadline is the caller's own".to_owned())
         }
-        (_, Outcome::Answered(answer)) if !answer.ok => stage.find(Group::Answers, promise, Verdict::Pass),
-        (_, Outcome::Answered(_)) => {
-            stage.find(Group::Answers, promise, Verdict::Fail("it succeeded after its deadline".into()));
-        }
-        (_, Outcome::Silent) => {
-            let seen = stage.none_within(LATEST);
-            stage.find(Group::Answers, promise, Verdict::Fail(seen));
-        }
-        (_, Outcome::Over(end)) => stage.find(Group::Answers, promise, Verdict::Fail(end)),
-    }
+        Err(seen) => Verdict::Fail(seen),
+    };
+    stage.find(Group::Answers, promise, verdict);
     let cancelled = stage.wait(Duration::from_secs(2), |stage| {
         !stage.journal.cancelled().is_empty() || !stage.journal.gone().is_empty()
     });
     let verdict = Verdict::of(cancelled, || "the server was not told, and worked on".to_owned());
     stage.find(Group::LeavesNothing, "a call that was given up is cancelled at the server", verdict);
     let ticket = stage.call("echo", json!({ "text": "well" }), AT_ONCE);
-    let verdict = match stage.answer(ticket, AT_ONCE) {
-        Some(answer) if answer.ok && stage.new_lives() == 0 => Verdict::Pass,
-        Some(answer) if answer.ok => Verdict::Fail("the server was replaced".into()),
-        Some(answer) => Verdict::Fail(format!("the next call failed: {}", short(&answer.text))),
-        None => Verdict::Fail(format!("the next call had {}", stage.none_within(AT_ONCE))),
+    let verdict = match stage.outcome(ticket, AT_ONCE) {
+        Ok(answer) if answer.ok => {
+            Verdict::of(stage.new_lives() == 0, || "the server was replaced".to_owned())
+        }
+        Ok(answer) => Verdict::Fail(format!("the next call failed: {}", short(&answer.text))),
+        Err(seen) => Verdict::Fail(format!("the next call had {seen}")),
     };
     stage.find(Group::Recovers, "the connection stays as it is, and serves other calls", verdict);
     stage.ran_once("slow", "slow");

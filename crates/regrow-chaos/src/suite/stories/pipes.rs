@@ -59,19 +59,13 @@ pub(crate) fn odd_messages(stage: &mut Stage<'_>) -> Step {
             continue; // Over HTTP that is a body that cannot be read: no answer follows.
         }
         let ticket = stage.call(tool, json!({}), PLENTY);
-        match stage.answer(ticket, SOON) {
-            Some(answer) if answer.ok && answer.text == tool => {
-                stage.find(Group::Answers, promise, Verdict::Pass);
+        let verdict = match stage.outcome(ticket, SOON) {
+            Ok(answer) => {
+                Verdict::of(answer.ok && answer.text == tool, || format!("it got: {}", short(&answer.text)))
             }
-            Some(answer) => {
-                let seen = format!("it got: {}", short(&answer.text));
-                stage.find(Group::Answers, promise, Verdict::Fail(seen));
-            }
-            None => {
-                let seen = stage.none_within(SOON);
-                stage.find(Group::Answers, promise, Verdict::Fail(seen));
-            }
-        }
+            Err(seen) => Verdict::Fail(seen),
+        };
+        stage.find(Group::Answers, promise, verdict);
     }
     stage.recovers(SOON);
     Ok(())
@@ -90,10 +84,10 @@ pub(crate) fn tool_errors(stage: &mut Stage<'_>) -> Step {
     let mut seen = None;
     for tool in ["fail", "error"].into_iter().cycle().take(10) {
         let ticket = stage.call(tool, json!({}), PLENTY);
-        match stage.answer(ticket, SOON) {
-            Some(answer) if !answer.ok && answer.text.contains("as planned") => {}
-            Some(answer) => seen = Some(format!("{tool} gave: {}", short(&answer.text))),
-            None => seen = Some(format!("{tool} had {}", stage.none_within(SOON))),
+        match stage.outcome(ticket, SOON) {
+            Ok(answer) if !answer.ok && answer.text.contains("as planned") => {}
+            Ok(answer) => seen = Some(format!("{tool} gave: {}", short(&answer.text))),
+            Err(none) => seen = Some(format!("{tool} had {none}")),
         }
         if seen.is_some() {
             break;

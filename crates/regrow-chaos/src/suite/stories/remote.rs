@@ -1,20 +1,17 @@
 //! Servers over HTTP: they go and come back, forget sessions, refuse, and stall.
 
-use std::time::Duration;
+use serde_json::json;
 
-use serde_json::{Value, json};
-
-use super::{AT_ONCE, AWAY, CLOSED, LATER, PATIENCE, PLENTY, SOON, waits};
+use super::{
+    AT_ONCE, AWAY, CLOSED, DEADLINE, LATER, PATIENCE, PLENTY, PROXY_DEADLINE, SOON, latest, ten_calls, waits,
+    well,
+};
 use crate::proxy::Fault;
 use crate::suite::driver::Task;
 use crate::suite::stage::judge::{LATE, LOST};
-use crate::suite::stage::{Over, Stage, Step, short};
+use crate::suite::stage::{Stage, Step, short};
 use crate::suite::verdict::{Group, Verdict};
 
-/// The deadline of a call that misses it, and how late it may be told.
-const DEADLINE: Duration = Duration::from_secs(3);
-/// A proxy has its own, which we do not know.
-const PROXY_DEADLINE: Duration = Duration::from_secs(20);
 /// More requests than that, to a server that refuses all, are a loop.
 const MOST_REFUSED: usize = 30;
 
@@ -32,24 +29,13 @@ fn kill(stage: &mut Stage<'_>) {
 
 fn start(stage: &mut Stage<'_>) -> Step {
     let Some(site) = &mut stage.site else { return Ok(()) };
-    if let Err(error) = site.start() {
-        let verdict = Verdict::Fail(format!("the suite itself failed: {error}"));
-        stage.find(Group::Answers, "the suite works", verdict);
-        return Err(Over);
-    }
-    Ok(())
+    site.start().map_err(|error| stage.failed(&error))
 }
 
 fn network(stage: &mut Stage<'_>, fault: Fault) {
     if let Some(site) = &stage.site {
         site.network.set(fault);
     }
-}
-
-/// A call after which the server's session is good.
-fn well(stage: &mut Stage<'_>) {
-    let ticket = stage.call("echo", json!({ "text": "well" }), PLENTY);
-    stage.succeeds(Group::Answers, ticket, PLENTY, "a call to a server that is well succeeds");
 }
 
 pub(crate) fn down_at_start(stage: &mut Stage<'_>) -> Step {
@@ -184,8 +170,7 @@ pub(crate) fn blackhole(stage: &mut Stage<'_>) -> Step {
     well(stage);
     network(stage, Fault::Blackhole);
     let ticket = stage.call("count", json!({ "key": "lost" }), DEADLINE);
-    let limit = if stage.is_proxy() { PROXY_DEADLINE } else { DEADLINE + AT_ONCE };
-    let answer = stage.ends(ticket, limit, "a call into a dead network ends at its deadline");
+    let answer = stage.ends(ticket, latest(stage), "a call into a dead network ends at its deadline");
     stage.tells(answer.as_ref(), "the error says that there was no answer", &[LATE, LOST].concat());
     network(stage, Fault::None);
     stage.recovers(LATER);
@@ -219,8 +204,7 @@ pub(crate) fn slow_drip(stage: &mut Stage<'_>) -> Step {
     stage.connect()?;
     stage.control("drip-body=500ms on=tools/call times=1")?;
     let ticket = stage.call("count", json!({ "key": "drip" }), DEADLINE);
-    let limit = if stage.is_proxy() { PROXY_DEADLINE } else { DEADLINE + AT_ONCE };
-    stage.ends(ticket, limit, "a call whose answer drips ends at its deadline");
+    stage.ends(ticket, latest(stage), "a call whose answer drips ends at its deadline");
     stage.recovers(SOON);
     stage.ran_once("count", "drip");
     Ok(())
@@ -229,21 +213,6 @@ pub(crate) fn slow_drip(stage: &mut Stage<'_>) -> Step {
 pub(crate) fn forgets_often(stage: &mut Stage<'_>) -> Step {
     stage.connect()?;
     stage.control("forget-after=2")?;
-    let mut failed = None;
-    for number in 0..10 {
-        let arguments: Value = json!({ "key": format!("k{number}") });
-        let ticket = stage.call("count", arguments, SOON);
-        let answer = stage.answer(ticket, SOON);
-        if !answer.as_ref().is_some_and(|answer| answer.ok) {
-            let said = answer.map_or("no answer".to_owned(), |answer| short(&answer.text));
-            failed = Some(format!("call {} of 10 failed: {said}", number + 1));
-            break;
-        }
-    }
-    let verdict = failed.map_or(Verdict::Pass, Verdict::Fail);
-    stage.find(Group::Recovers, "no call fails because a session is forgotten between calls", verdict);
-    let most = (0..10).map(|number| stage.journal.runs_with("count", &format!("k{number}"))).max();
-    let verdict = Verdict::of(most <= Some(1), || "a call ran more than once".to_owned());
-    stage.find(Group::NeverTwice, "each of those calls runs at most once", verdict);
+    ten_calls(stage, "no call fails because a session is forgotten between calls");
     Ok(())
 }

@@ -1,4 +1,6 @@
-//! Tasks as messages of the legacy era, and answers from them.
+//! Tasks as messages: of the legacy era, or of the line protocol for clients; and answers from messages.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -19,6 +21,22 @@ pub(super) fn request_of(task: &Task, ticket: Ticket) -> Option<Value> {
         Task::Status | Task::Close => return None,
     };
     Some(json!({ "jsonrpc": "2.0", "id": ticket, "method": method, "params": params }))
+}
+
+/// The line that tells a client to do a task; `calls` is the deadline of all its calls.
+pub(super) fn command_of(task: &Task, ticket: Ticket, calls: Duration) -> Value {
+    let millis = |time: &Duration| time.as_millis() as u64;
+    match task {
+        Task::Connect { timeout } => {
+            json!({ "id": ticket, "do": "connect", "timeout_ms": millis(timeout), "call_timeout_ms": millis(&calls) })
+        }
+        Task::List => json!({ "id": ticket, "do": "list" }),
+        Task::Call { tool, arguments, timeout } => {
+            json!({ "id": ticket, "do": "call", "tool": tool, "arguments": arguments, "timeout_ms": millis(timeout) })
+        }
+        Task::Status => json!({ "id": ticket, "do": "status" }),
+        Task::Close => json!({ "id": ticket, "do": "close" }),
+    }
 }
 
 /// A response as an answer: the texts of its content, the names of its tools, or what its error says.
