@@ -5,6 +5,7 @@ mod call;
 mod calls;
 mod greeting;
 mod lists;
+mod one_call;
 mod registry;
 mod streams;
 mod subscribing;
@@ -51,6 +52,8 @@ pub(crate) struct Client {
 struct State {
     record: SessionRecord,
     upstreams: BTreeMap<Key, AtServer>,
+    /// Sessions for one call each: see `one_call`.
+    one_call: Vec<Arc<UpstreamSession>>,
     waiting: WaitingCalls,
     streams: Streams,
     /// How many lists wait for servers that start.
@@ -85,6 +88,7 @@ impl Client {
         let state = State {
             record,
             upstreams: BTreeMap::new(),
+            one_call: vec![],
             waiting: WaitingCalls::default(),
             streams: Streams::default(),
             waiting_lists: 0,
@@ -125,9 +129,10 @@ impl Client {
         if let Some(upstream) = self.state().upstream(server.key) {
             return Ok(upstream);
         }
-        let inbox = Arc::new(UpstreamInbox::new(self.me.clone(), server));
+        let inbox = Arc::new(UpstreamInbox::new(self.me.clone(), server, self.inbox.is_one_client()));
         let record = self.state().record.clone();
         let upstream = Arc::new(server.upstream(record.principal, needs(&record), inbox.clone())?);
+        inbox.belongs_to(&upstream);
         let subscriptions: Vec<_> = record.subscriptions(&server.config.name).map(subscription).collect();
         let subscribed = (!subscriptions.is_empty()).then(|| InUse::of(server, &upstream));
         let taken = AtServer { upstream: upstream.clone(), inbox, subscribed };
@@ -193,6 +198,10 @@ impl Upstream for Client {
         let waited = self.state().waiting.withdraw(id);
         if waited.is_some() {
             return true; // It is dropped here, not under the lock.
+        }
+        let one_call = self.state().one_call.clone();
+        if one_call.iter().any(|session| session.cancel(id, notification)) {
+            return true;
         }
         // Also at servers that are gone from the configuration: their calls may finish.
         let upstreams: Vec<_> = self

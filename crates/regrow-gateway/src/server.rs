@@ -256,7 +256,13 @@ impl Server {
             }
     }
 
-    fn private_upstream(&self, inbox: Arc<dyn Inbox>) -> Result<UpstreamSession, Box<CallError>> {
+    /// Whether each client gets a session of its own, as far as is known. A modern server has no sessions.
+    pub(crate) fn has_private_sessions(&self) -> bool {
+        let is_private = self.config.options.sessions == Sessions::Private;
+        is_private && self.context.settings.clients == Clients::Many && self.catalog().era != Era::Modern
+    }
+
+    pub(crate) fn private_upstream(&self, inbox: Arc<dyn Inbox>) -> Result<UpstreamSession, Box<CallError>> {
         let options = &self.config.options;
         let mut state = self.state();
         if state.is_ended {

@@ -104,6 +104,16 @@ impl UpstreamSession {
         }
     }
 
+    /// Whether calls of the client run here, or wait for its input.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.bridge.has_calls()
+    }
+
+    /// Whether a client was sent away from here with this, to come back with input.
+    pub(crate) fn awaits(&self, request_state: &str) -> bool {
+        self.bridge.awaits(request_state)
+    }
+
     /// What the client has at the bridge is cancelled there, the rest behind it.
     pub(crate) fn cancel(&self, id: &RawId, notification: &Frame) -> bool {
         self.bridge.cancel(id, notification)
@@ -185,6 +195,10 @@ impl Inbox for ServerInbox {
             Some(bridge) => bridge.auto_reply(method),
             None => Some(AutoReply::UnknownMethod),
         }
+    }
+
+    fn is_one_client(&self) -> bool {
+        self.client.is_one_client()
     }
 
     fn has_room(&self) -> bool {

@@ -135,6 +135,16 @@ impl Bridge {
         self.eras().is_none_or(|(client, server)| client != server)
     }
 
+    /// Whether a client is away to answer, or waits for one of the calls here.
+    pub fn has_calls(&self) -> bool {
+        !self.state().calls.open.is_empty()
+    }
+
+    /// Whether a client was sent away with this, and has not come back.
+    pub fn awaits(&self, request_state: &str) -> bool {
+        self.state().calls.open.values().any(|call| call.state.as_deref() == Some(request_state))
+    }
+
     /// What the server said of itself when it was first greeted.
     fn about(&self) -> Arc<About> {
         let read = |said: Option<HandshakeResult>| {
@@ -243,6 +253,10 @@ impl Inbox for Bridge {
             Some((Speaks::Modern, Speaks::Legacy)) if method::client_capability(method).is_some() => None,
             _ => Some(AutoReply::UnknownMethod),
         }
+    }
+
+    fn is_one_client(&self) -> bool {
+        self.client.is_one_client()
     }
 
     fn has_room(&self) -> bool {

@@ -64,6 +64,12 @@ pub trait Inbox: Send + Sync + 'static {
         None
     }
 
+    /// Whether everything that comes here is for one client. Where it is not, a message that names no call is for nobody: which client
+    /// it is for is not guessed.
+    fn is_one_client(&self) -> bool {
+        true
+    }
+
     /// Whether the server may go on sending. While it may not, it is not read.
     fn has_room(&self) -> bool {
         true

@@ -164,6 +164,57 @@ fn on_a_private_session_a_server_asks_its_client_and_nobody_else() {
     }
 }
 
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
+/// A modern client that can be asked has the server ask it.
+fn begin_ask(guest: &mut Guest, more: Value) -> Value {
+    let mut params = json!({
+        "name": "ask", "arguments": { "kind": "elicitation" }, "_meta": { CAPABILITIES: { "elicitation": {} } },
+    });
+    for (name, value) in more.as_object().into_iter().flatten() {
+        params[name] = value.clone();
+    }
+    guest.request("tools/call", params)
+}
+
+#[test]
+fn security_21_of_two_modern_clients_with_one_token_each_is_asked_what_its_own_call_asks() {
+    let place = Place::new([("one", chaos("refuse-discover").option("sessions", "private"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let mut guests = [0, 1].map(|_| Guest::of(&house, Era::Modern));
+    let asked = guests.each_mut().map(|guest| begin_ask(guest, json!({})));
+    assert_eq!(house.server("one")["privateSessions"], 2, "one for each call that waits for input");
+    let states = asked.each_ref().map(|asked| asked["result"]["requestState"].as_str().unwrap());
+    assert_ne!(states[0], states[1]);
+    // The second is answered first: the answers find their own calls.
+    for (number, guest) in guests.iter_mut().enumerate().rev() {
+        let questions = asked[number]["result"]["inputRequests"].as_object().unwrap();
+        let (key, question) = questions.iter().next().unwrap();
+        assert_eq!((questions.len(), &question["method"]), (1, &json!("elicitation/create")));
+        let words = json!({ "action": "accept", "content": { "words": format!("words of {number}") } });
+        let answer =
+            begin_ask(guest, json!({ "requestState": states[number], "inputResponses": { key: words } }));
+        assert!(text(&answer).contains(&format!("words of {number}")), "{answer}");
+    }
+    wait_until("their sessions are gone", PATIENCE, || house.server("one")["privateSessions"] == 0);
+    // A client that shows a state again gets nothing of the call that it was for.
+    let again = begin_ask(&mut guests[0], json!({ "requestState": states[1], "inputResponses": {} }));
+    assert!(is_failure(&again), "{again}");
+    house.end();
+}
+
+#[test]
+fn security_21_a_server_that_modern_clients_share_asks_none_of_them() {
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let answer = begin_ask(&mut Guest::of(&house, Era::Modern), json!({}));
+    assert!(answer["result"]["requestState"].is_null(), "{answer}");
+    assert!(is_failure(&answer) || text(&answer).contains("Method not found"), "{answer}");
+    house.end();
+}
+
 /// Has the resource change. The update, where it came to the client that did it, before the answer.
 fn touch(guest: &mut Guest) -> Option<Value> {
     let mut call = guest.begin_call("touch", json!({}));

@@ -8,6 +8,7 @@ use regrow_protocol::frame::Frame;
 use regrow_protocol::method;
 
 use super::Client;
+use super::one_call::OneCall;
 use crate::answers::parsed;
 use crate::gate::Permit;
 use crate::operate::traces::CallSpan;
@@ -27,6 +28,8 @@ pub(super) struct Call {
     /// Runs as soon as the call has a place at its server.
     timer: Option<CallTimer>,
     in_use: Option<InUse>,
+    /// The session that it has for itself, if so.
+    pub(super) one_call: Option<OneCall>,
     permit: Option<Permit>,
 }
 
@@ -48,8 +51,8 @@ pub(super) enum OnEnd {
 impl Call {
     pub(super) fn new(client: &Client, server: Arc<Server>, request: Request, then: OnEnd) -> Call {
         let client = client.me.clone();
-        let (span, timer, in_use, permit) = (CallSpan::default(), None, None, None);
-        Call { request, server, client, then, span, timer, in_use, permit }
+        let (span, timer, in_use, one_call, permit) = (CallSpan::default(), None, None, None, None);
+        Call { request, server, client, then, span, timer, in_use, one_call, permit }
     }
 
     /// From now on it counts as a call in flight, and uses the server and the client's place there.
@@ -81,7 +84,7 @@ impl Call {
 
 impl Reply for Call {
     fn end(self: Box<Self>, outcome: Outcome) {
-        let Call { request, server, client, then, span, timer, in_use, permit } = *self;
+        let Call { request, server, client, then, span, timer, in_use, one_call, permit } = *self;
         let client = client.upgrade();
         // Before the client is told: a client that has the answer finds the call counted, and can ask for its task.
         if let Some(timer) = timer {
@@ -105,7 +108,7 @@ impl Reply for Call {
             }
             _ => request.reply.end(outcome),
         }
-        drop((in_use, permit)); // The next call may go when this one's answer is written.
+        drop((in_use, one_call, permit)); // The next call may go when this one's answer is written.
     }
 
     fn inbox(&self) -> Option<Arc<dyn CallInbox>> {

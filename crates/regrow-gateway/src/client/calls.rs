@@ -49,11 +49,20 @@ impl Client {
             let error = CallError::unsent(name.into(), &request.frame, ErrorKind::Closed);
             return request.reply.end(Outcome::Failed(error)); // It has just gone from the configuration.
         };
-        let call = Call::new(self, server.clone(), request, then);
+        let mut call = Call::new(self, server.clone(), request, then);
         if server.waits() {
             return self.call_later(call);
         }
-        let upstream = match self.upstream(&server) {
+        let upstream = match self.one_call(&server, &call.request.frame) {
+            Ok(None) => self.upstream(&server),
+            Ok(Some(own)) => {
+                let session = own.session().clone();
+                call.one_call = Some(own);
+                Ok(session)
+            }
+            Err(error) => Err(error),
+        };
+        let upstream = match upstream {
             Ok(upstream) => upstream,
             Err(error) => {
                 let tool = call.request.frame.tool().map(Arc::from);

@@ -19,10 +19,7 @@ impl Client {
         if request.protocol_version().is_none() || self.state().record.greeting.is_some() {
             return;
         }
-        let meta = request.meta().unwrap_or_default();
-        let params = [b"{\"_meta\":", meta, b"}"].concat();
-        let line = frame::request(&RawId::from(0), method::SERVER_DISCOVER, Some(&params));
-        self.state().record.greeting.get_or_insert_with(|| Frame::built(line));
+        self.state().record.greeting.get_or_insert_with(|| introduction(request));
     }
 
     pub(super) fn initialize(&self, request: Request) {
@@ -143,6 +140,12 @@ impl About {
         }
         capabilities.into()
     }
+}
+
+/// `server/discover` in the name of the client that sent this modern request.
+pub(super) fn introduction(request: &Frame) -> Frame {
+    let params = [b"{\"_meta\":", request.meta().unwrap_or(b"{}"), b"}"].concat();
+    Frame::built(frame::request(&RawId::from(0), method::SERVER_DISCOVER, Some(&params)))
 }
 
 /// What a client needs a session of its own for, as far as it has said by now.

@@ -1,7 +1,7 @@
 //! What one server tells one client on its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use regrow::core::Epoch;
 use regrow::transport::BoxFuture;
@@ -10,6 +10,7 @@ use regrow_protocol::frame::Kind;
 
 use super::Client;
 use crate::server::{Key, Server};
+use crate::upstream::UpstreamSession;
 
 /// The number of a server stands above that of its session: so no two sessions of a client have the same.
 const SESSION_BITS: u32 = 40;
@@ -19,17 +20,29 @@ pub(super) struct UpstreamInbox {
     client: Weak<Client>,
     server: Weak<Server>,
     key: Key,
+    /// What comes here is for one client: that is what the client itself is, or it is for the one call of the session.
+    is_one_client: bool,
+    /// The session that it is the inbox of.
+    session: OnceLock<Weak<UpstreamSession>>,
     is_over: AtomicBool,
 }
 
 impl UpstreamInbox {
-    pub(super) fn new(client: Weak<Client>, server: &Arc<Server>) -> UpstreamInbox {
+    pub(super) fn new(client: Weak<Client>, server: &Arc<Server>, is_one_client: bool) -> UpstreamInbox {
         UpstreamInbox {
             client,
+            is_one_client,
+            session: OnceLock::new(),
             server: Arc::downgrade(server),
             key: server.key,
             is_over: AtomicBool::new(false),
         }
+    }
+
+    /// The session that it is the inbox of, once that is made.
+    pub(super) fn belongs_to(&self, session: &Arc<UpstreamSession>) {
+        let is_first = self.session.set(Arc::downgrade(session)).is_ok();
+        debug_assert!(is_first, "each session has an inbox of its own");
     }
 
     /// Whether nothing comes any more: the connection is closed, or the client was too slow for those that it shared it with.
@@ -67,8 +80,9 @@ impl Inbox for UpstreamInbox {
                 return client.tell_stream(&subscription, &incoming.frame);
             }
         }
-        let incoming = match client.state().upstream(self.key).filter(|_| incoming.call.is_none()) {
-            Some(upstream) => upstream.attribute(incoming),
+        let session = self.session.get().and_then(Weak::upgrade);
+        let incoming = match session.filter(|_| incoming.call.is_none() && self.is_one_client) {
+            Some(session) => session.attribute(incoming),
             None => incoming,
         };
         client.take(Incoming { epoch: self.scoped(incoming.epoch), client: 0, ..incoming })
@@ -79,6 +93,10 @@ impl Inbox for UpstreamInbox {
             Some(client) => client.inbox.auto_reply(method),
             None => Some(AutoReply::UnknownMethod),
         }
+    }
+
+    fn is_one_client(&self) -> bool {
+        self.is_one_client
     }
 
     fn has_room(&self) -> bool {

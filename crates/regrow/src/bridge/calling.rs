@@ -41,7 +41,6 @@ impl Bridge {
             end: None,
             questions: vec![],
             state: None,
-            has_progress: false,
             limit: None,
             polish,
         };
@@ -138,13 +137,13 @@ impl Bridge {
     pub(super) fn progress(&self, incoming: Incoming) -> bool {
         let told = incoming.frame.progress_token();
         let token = {
-            let mut state = self.state();
-            let calls = state.calls.open.values_mut().rev();
-            let Some(call) = calls.into_iter().find(|call| call.progress_token.as_deref() == told) else {
+            let state = self.state();
+            let Some(call) =
+                state.calls.open.values().rev().find(|call| call.progress_token.as_deref() == told)
+            else {
                 drop(state);
                 return self.client.take(incoming);
             };
-            call.has_progress = true;
             // Nobody hears it who is away, or has not asked when it came back.
             let Some(token) = call.client.as_ref().and_then(|client| client.progress_token.clone()) else {
                 return true;

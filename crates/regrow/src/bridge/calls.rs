@@ -53,7 +53,6 @@ pub(super) struct Call {
     pub(super) questions: Vec<Question>,
     /// What its client must show when it comes back.
     pub(super) state: Option<String>,
-    pub(super) has_progress: bool,
     pub(super) limit: Option<Timer>,
     pub(super) polish: Polish,
 }

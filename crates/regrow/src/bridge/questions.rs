@@ -36,25 +36,32 @@ impl QuestionRefusal {
 }
 
 impl Calls {
-    /// During which call the server asks. Where its exchange does not tell, the server does not either, so there must be no doubt.
-    fn asking(&self, named: Option<&RawId>) -> Option<u64> {
+    /// During which call the server asks. Where its exchange does not tell, the server does not either: then all calls must be of one
+    /// client, and there must be no doubt.
+    fn asking(&self, named: Option<&RawId>, is_one_client: bool) -> Option<u64> {
         let running = || self.open.iter().filter(|(_, call)| call.is_running());
         let is_named = |call: &Call| named.is_some_and(|named| call.id == *named);
         if let Some((&number, _)) = running().rev().find(|(_, call)| is_named(call)) {
             return Some(number);
         }
+        if !is_one_client {
+            return None;
+        }
         let only = |wanted: fn(&Call) -> bool| {
             let mut found = running().filter(|(_, call)| wanted(call)).map(|(&number, _)| number);
             found.next().filter(|_| found.next().is_none())
         };
-        only(|_| true)
-            .or_else(|| only(|call| call.method == method::TOOLS_CALL))
-            .or_else(|| only(|call| call.has_progress))
+        only(|_| true).or_else(|| only(|call| call.method == method::TOOLS_CALL))
     }
 
-    fn admit(&mut self, incoming: &Incoming, id: &RawId) -> Result<u64, QuestionRefusal> {
+    fn admit(
+        &mut self,
+        incoming: &Incoming,
+        id: &RawId,
+        is_one_client: bool,
+    ) -> Result<u64, QuestionRefusal> {
         let Incoming { epoch, call, frame: request, .. } = incoming;
-        let number = self.asking(call.as_ref()).ok_or(QuestionRefusal::Unattributed)?;
+        let number = self.asking(call.as_ref(), is_one_client).ok_or(QuestionRefusal::Unattributed)?;
         let leaves = self.open.get(&number).is_some_and(|call| call.client.is_some());
         let has_room = self.has_room_for(leaves.into(), request.bytes().len());
         let key = format!("q{}", self.next());
@@ -81,8 +88,9 @@ impl Calls {
 impl Bridge {
     /// The server asks the client something.
     pub(super) fn question(&self, incoming: &Incoming, id: &RawId) -> bool {
+        let is_one_client = self.client.is_one_client();
         let mut state = self.state();
-        let admitted = state.calls.admit(incoming, id);
+        let admitted = state.calls.admit(incoming, id, is_one_client);
         // A client that is away already is told when it comes back.
         let away = admitted.map(|number| state.calls.send_away(number, &self.me));
         drop(state);

@@ -176,6 +176,11 @@ impl Inbox for ModernEndpoint {
         Some(if method == method::PING { AutoReply::Pong } else { AutoReply::UnknownMethod })
     }
 
+    /// All clients that show the same token, or none.
+    fn is_one_client(&self) -> bool {
+        false
+    }
+
     fn over(&self) {
         self.end();
     }
