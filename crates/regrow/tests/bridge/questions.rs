@@ -206,7 +206,7 @@ async fn a_question_that_belongs_to_no_call_or_to_which_is_unclear_is_refused() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_only_tool_call_and_the_only_call_with_progress_are_clear() {
+async fn the_only_tool_call_is_clear_and_of_two_the_one_with_progress_is_not() {
     let server = Server::always(legacy_server().on("resources/read", |_| vec![]));
     let mut client = Client::modern(&server).await;
     client.send(modern("r", "resources/read", json!({ "uri": "u" }))).await;
@@ -230,7 +230,10 @@ async fn the_only_tool_call_and_the_only_call_with_progress_are_clear() {
     server.say(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": { "progressToken": wire(&server), "progress": 1 } }));
     client.next().await;
     server.say(elicitation(1));
-    assert_eq!(client.next().await["id"], "b");
+    settle().await;
+    let refusal = answers(&server).pop().expect("the server is told");
+    assert!(refusal["error"]["message"].as_str().unwrap().contains("it is not clear which"), "{refusal}");
+    client.hears_nothing(secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
