@@ -88,7 +88,7 @@ fn crashes_or_drops_after_the_handshake() {
 #[test]
 fn hangs_after_some_requests_and_still_dies_of_age() {
     let world = world("hang-after=2");
-    let mut life = world.start_with(&[("CHAOS_LIFE", "700ms")]);
+    let mut life = world.start_with(&[("CHAOS_LIFE", "4s")]);
     life.handshake();
     assert_eq!(life.text("echo", json!({"text": "last"})), "last");
     life.request("ping", json!({}));

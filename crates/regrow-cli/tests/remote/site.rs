@@ -278,6 +278,8 @@ impl Peer {
 
     /// How many sessions were ready so far.
     pub fn sessions(&self) -> usize {
+        // It was greeted, so there was one; the log may be read later.
+        wait_until("the log tells of a session", PATIENCE, || self.client.logged("ready (session") > 0);
         self.client.logged("ready (session")
     }
 
