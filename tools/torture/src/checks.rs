@@ -13,7 +13,7 @@ use super::call::{Call, Delivery, Told};
 use super::{Sample, stalls};
 use crate::stalls::Stall;
 
-/// What Regrow promises. [`PROMISES`] says each as a sentence.
+/// What Regrow promises. `PROMISES` says each as a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the sentences are below")]
 pub enum Promise {
