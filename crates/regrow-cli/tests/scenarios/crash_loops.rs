@@ -168,7 +168,9 @@ fn scenario_08_handshakes_that_are_never_answered_end_at_their_limit_and_leave_n
     assert!((Duration::from_millis(280)..Duration::from_secs(2) + slack()).contains(&took), "{took:?}");
     assert!(text(&answer).starts_with("chaos: the handshake timed out after 0.3 s"), "{answer}");
     let fault = fault(&answer);
-    assert_eq!((&fault["cause"], &fault["delivery"]), (&json!("handshake-timeout"), &json!("unknown")));
+    assert_eq!(fault["cause"], "handshake-timeout", "{fault}");
+    // On a busy machine it may not even have read the request.
+    assert!(["unknown", "not-sent"].contains(&fault["delivery"].as_str().unwrap()), "{fault}");
 
     let mut files = vec![];
     while client.journal.starts() < attempts {

@@ -119,6 +119,9 @@ fn scenario_09_calls_that_a_stopped_server_never_read_move_to_the_next_when_it_i
     client.leave_cleanly();
 }
 
+/// The probe takes 5 s of a call's time; the rest is for the next server to start, on a machine that may be busy.
+const DOUBTED: [&str; 2] = ["--call-timeout", "15s"];
+
 /// Stops the server and makes a call that times out of that. While the doubt lasts, later calls are made in vain.
 fn stop_until_doubted(client: &mut Client) {
     stop(client.server_pid());
@@ -129,7 +132,7 @@ fn stop_until_doubted(client: &mut Client) {
 
 #[test]
 fn scenario_09_calls_that_a_stopped_server_never_read_move_to_the_next_when_it_is_found_out() {
-    let mut client = Setup::plan("").options(&["--call-timeout", "8s"]).connect();
+    let mut client = Setup::plan("").options(&DOUBTED).connect();
     stop_until_doubted(&mut client);
     let keys: Vec<String> = (0..20).map(|number| format!("key-{number}")).collect();
     let ids: Vec<u64> = keys.iter().map(|key| client.begin_call("count", json!({ "key": key }))).collect();
@@ -147,7 +150,7 @@ fn scenario_09_calls_that_a_stopped_server_never_read_move_to_the_next_when_it_i
 #[test]
 fn scenario_09_what_a_stopped_server_reads_while_it_is_ended_is_told_truly() {
     // It ignores SIGTERM, so it goes on for 0.1 s when it is continued to be ended.
-    let mut client = Setup::plan("ignore-term@1").options(&["--call-timeout", "8s"]).connect();
+    let mut client = Setup::plan("ignore-term@1").options(&DOUBTED).connect();
     stop_until_doubted(&mut client);
     let (keys, ids) = begin_large_calls(&mut client);
     let mut answered = 0;
