@@ -104,7 +104,7 @@ fn scenario_36_something_that_speaks_no_http() {
 fn scenario_36_a_host_that_does_not_exist() {
     let journal = regrow_chaos::Journal::new("/nonexistent");
     let setup =
-        Setup::remote("http://no-such-host.invalid/mcp", &journal).options(&["--connect-timeout", "1s"]);
+        Setup::remote("http://no-such-host.invalid/mcp", &journal).options(&["--connect-timeout", "20s"]);
     let (_, answer) = told(setup, Era::Legacy);
     assert_eq!(fault(&answer)["cause"], "unknown-host", "{answer}");
     assert!(text(&answer).contains("no-such-host.invalid"), "{answer}");

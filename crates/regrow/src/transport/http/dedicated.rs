@@ -146,7 +146,7 @@ mod tests {
     }
 
     async fn fault(url: &str) -> Fault {
-        let client = HttpClient::builder().no_proxy().connect(Duration::from_millis(300)).build().unwrap();
+        let client = HttpClient::builder().no_proxy().connect(Duration::from_secs(60)).build().unwrap();
         let url = Url::parse(url).unwrap();
         match Dedicated::connect(&client, &url).await {
             Ok(mut connection) => connection.send(get(&url, &HeaderMap::new())).await.err().unwrap(),
