@@ -293,7 +293,7 @@ impl Peer {
     pub fn leave(mut self) {
         let (code, took) = self.client.leave();
         assert_eq!(code, Some(0), "{}", self.log());
-        assert!(took < Duration::from_secs(4) + slack(), "{took:?}");
+        assert!(took < Duration::from_secs(4) + slack(), "{took:?}: {}", self.log());
         self.client.marked.assert_none_left(Duration::from_secs(5));
         let unclaimed = self.client.unclaimed_answers();
         assert!(unclaimed.is_empty(), "answers that nobody asked for: {unclaimed:?}");
