@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
+use memchr::memmem;
 use regrow::core::Epoch;
 use regrow::{CallError, Inbox, Incoming, Request, Upstream};
 use regrow_protocol::frame::{self, Frame, RawId};
@@ -22,7 +23,7 @@ use regrow_protocol::notification;
 
 use crate::answers;
 use crate::directory::Directory;
-use crate::route::{OwnMethod, Route, route};
+use crate::route::{OwnMethod, Route, route, unknown_task};
 use crate::server::{InUse, Key, Server};
 use crate::servers::ServerRegistry;
 use crate::session_record::SessionRecord;
@@ -35,6 +36,9 @@ use subscribing::subscription;
 use upstream_inbox::UpstreamInbox;
 
 pub(crate) use registry::ClientRegistry;
+
+/// Links in longer results are not remembered: reading them would cost more than a call.
+const MAX_LINKING_RESULT: usize = 1 << 20;
 
 /// A client that was admitted. It leaves when this is dropped.
 pub(crate) struct Client {
@@ -155,6 +159,25 @@ impl Client {
         Ok(upstream)
     }
 
+    /// Remembers the URIs in a result of this server, where several servers may have them.
+    fn note_links(&self, server: &str, result: &[u8]) {
+        let may_link = result.len() <= MAX_LINKING_RESULT && memmem::find(result, b"\"uri\"").is_some();
+        if may_link && self.servers().len() > 1 {
+            let result = answers::parsed(Some(result));
+            self.state().record.links.remember(server, &result);
+        }
+    }
+
+    /// Whether no other client uses its session at this server, or will.
+    fn has_own_session(&self, server: &str) -> bool {
+        let Some(server) = self.servers.named(server) else { return false };
+        let state = self.state();
+        match state.upstream(server.key) {
+            Some(taken) => taken.connection().is_some() && self.inbox.is_one_client(),
+            None => server.gives_own_session(needs(&state.record)) && self.inbox.is_one_client(),
+        }
+    }
+
     /// Forgets what is left of a server that is gone from the configuration.
     pub(crate) fn leave(&self, gone: Key) {
         let left = self.state().upstreams.remove(&gone);
@@ -185,8 +208,11 @@ impl Upstream for Client {
             Route::Gateway(OwnMethod::Listen) => self.listen(request),
             Route::Gateway(OwnMethod::List(list)) => self.list(list, request),
             Route::Server { name, frame } => self.call(&name, Request { frame, ..request }, OnEnd::Nothing),
-            Route::FirstOf(owners) => self.read(owners, request),
             Route::Subscription { owner, begins } => self.subscribe(owner, begins, request),
+            Route::ForeignTask { name, frame } if self.has_own_session(&name) => {
+                self.call(&name, Request { frame, ..request }, OnEnd::Nothing);
+            }
+            Route::ForeignTask { .. } => request.reply.end(unknown_task()),
             Route::Refused(answer) => request.reply.end(answer),
         }
     }

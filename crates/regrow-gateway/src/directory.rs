@@ -7,9 +7,10 @@
 //! hash of both names. Where two would be called the same, *both* end in such a hash, so that nobody can take another's
 //! name, and neither the order of the servers nor that of their answers matters.
 //!
-//! **Resources** keep their URIs, so that links inside results work. Where several servers list the same URI, the first in the order
-//! of the configuration keeps it; those of the others are `regrow://SERVER/PERCENT-ENCODED-URI`. Templates likewise, but
-//! what follows the server stays as it is, since clients fill it in. URIs that begin with `regrow:` are ours alone.
+//! **Resources** keep their URIs, so that links inside results work. Where several servers list the same URI, each of them is
+//! `regrow://SERVER/PERCENT-ENCODED-URI`. Templates likewise, but what follows the server stays as it is, since clients fill it in. URIs
+//! that begin with `regrow:` are ours alone. A server answers for a URI if it alone lists it; if nobody does, if it returned it in a
+//! result, or if its template alone matches. No order decides, and a template for everything takes nothing.
 
 mod merged_list;
 mod names;
@@ -113,16 +114,23 @@ impl Directory {
         self.original(List::Prompts, name)
     }
 
-    /// Whom to ask for this resource or template, one after the other; and what each calls it. If it is listed, only its owner;
-    /// else servers with a template for it, then all others that have resources.
-    pub fn resource<'a>(&'a self, uri: &'a str) -> impl Iterator<Item = (usize, Cow<'a, str>)> {
+    /// The server that answers for this resource or template, and what that calls it. `returned` tells which servers have returned
+    /// the URI in a result.
+    pub fn resource<'a>(
+        &'a self,
+        uri: &'a str,
+        returned: impl Fn(&str) -> bool,
+    ) -> Option<(usize, Cow<'a, str>)> {
         let listed = self.original(List::Resources, uri).or_else(|| self.original(List::Templates, uri));
         let named = listed.map(|(server, uri)| (server, Cow::Borrowed(uri))).or_else(|| self.named(uri));
-        let unlisted = match named {
-            Some(_) => vec![],
-            None => self.likely(uri).into_iter().map(|server| (server, Cow::Borrowed(uri))).collect(),
-        };
-        named.into_iter().chain(unlisted)
+        // One that several list is none's. What nobody lists is the only server's that has returned it, or has a template for it.
+        named.or_else(|| {
+            let server = match self.servers.iter().any(|entry| entry.lists(uri)) {
+                true => self.the_only(|entry| returned(&entry.name)),
+                false => self.the_only(|entry| returned(&entry.name) || entry.may_have(uri)),
+            };
+            server.map(|server| (server, Cow::Borrowed(uri)))
+        })
     }
 
     /// A part of a list: what follows this cursor, or the first. [`PAGE_SIZE`] items are a good size: many clients
@@ -180,16 +188,24 @@ impl Directory {
         Some((server, original))
     }
 
-    /// The servers that may have a resource which nobody lists.
-    fn likely(&self, uri: &str) -> Vec<usize> {
-        let having =
-            (0..self.servers.len()).filter(|server| self.servers[*server].catalog.has(&["resources"]));
-        let (mut matching, others): (Vec<_>, Vec<_>) = having.partition(|server| {
-            let mut steps = budget();
-            self.servers[*server].templates.iter().any(|template| template.matches(uri, &mut steps))
-        });
-        matching.extend(others);
-        matching
+    /// The only server of which this is true, if it is one.
+    fn the_only(&self, is_so: impl Fn(&Entry) -> bool) -> Option<usize> {
+        let mut found =
+            self.servers.iter().enumerate().filter(|(_, entry)| is_so(entry)).map(|(server, _)| server);
+        found.next().filter(|_| found.next().is_none())
+    }
+}
+
+impl Entry {
+    fn lists(&self, uri: &str) -> bool {
+        keys(&self.catalog, List::Resources).any(|key| key == uri)
+    }
+
+    /// Whether a URI that nobody lists may come from one of its templates. One for everything claims nothing.
+    fn may_have(&self, uri: &str) -> bool {
+        let mut steps = budget();
+        let claims = |template: &Template| !template.is_catch_all() && template.matches(uri, &mut steps);
+        self.templates.iter().any(claims)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where a request of a client goes: a function of the request, of what the client's session remembers, and of what the servers offer.
 //! Nothing here sends, waits or locks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use regrow::Outcome;
 use regrow_protocol::frame::{self, Edit, Frame, RawId};
@@ -21,10 +21,11 @@ pub(crate) enum Route {
     Gateway(OwnMethod),
     /// To this server, in its words.
     Server { name: String, frame: Frame },
-    /// To the first of these that has the resource. Links to resources come in results, so a URI may be on no list.
-    FirstOf(VecDeque<Owner>),
     /// To this server, where it begins or ends a subscription.
     Subscription { owner: Owner, begins: bool },
+    /// To this server, about tasks that this client is not known to have begun: only where the server knows from the session whose
+    /// they are.
+    ForeignTask { name: String, frame: Frame },
     /// Nobody can answer it. This is the client's answer.
     Refused(Outcome),
 }
@@ -40,7 +41,7 @@ pub(crate) enum OwnMethod {
     List(List),
 }
 
-/// A server that may have a resource, and what it calls that.
+/// The server that answers for a resource, and what it calls that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) server: String,
@@ -64,17 +65,18 @@ pub(crate) fn route(request: &Frame, session: &SessionRecord, directory: &Direct
         method::SUBSCRIPTIONS_LISTEN => Route::Gateway(OwnMethod::Listen),
         method::TOOLS_CALL => by_name(request, List::Tools, directory),
         method::PROMPTS_GET => by_name(request, List::Prompts, directory),
-        method::RESOURCES_READ => match owners(request, directory) {
-            owners if owners.is_empty() => Route::Refused(unknown_resource(request)),
-            owners => Route::FirstOf(owners),
-        },
-        method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => {
-            match owners(request, directory).pop_front() {
-                Some(owner) => Route::Subscription { owner, begins: method == method::RESOURCES_SUBSCRIBE },
-                None => Route::Refused(unknown_resource(request)),
+        method::RESOURCES_READ | method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => {
+            match (owner(&request.uri().unwrap_or_default(), session, directory), method) {
+                (None, _) => Route::Refused(unknown_resource(request)),
+                (Some(Owner { server, uri }), method::RESOURCES_READ) => {
+                    Route::Server { name: server, frame: with_uri(request, &uri) }
+                }
+                (Some(owner), _) => {
+                    Route::Subscription { owner, begins: method == method::RESOURCES_SUBSCRIBE }
+                }
             }
         }
-        method::COMPLETION_COMPLETE => completion(request, directory),
+        method::COMPLETION_COMPLETE => completion(request, session, directory),
         _ if method::is_about_tasks(method) => task(request, session, directory),
         _ => match (List::by_method(method), directory.only_server()) {
             (Some(list), _) => Route::Gateway(OwnMethod::List(list)),
@@ -84,11 +86,11 @@ pub(crate) fn route(request: &Frame, session: &SessionRecord, directory: &Direct
     }
 }
 
-/// The server that most likely has this resource.
-pub(crate) fn owner(uri: &str, directory: &Directory) -> Option<Owner> {
-    let listed = directory.resource(uri).next();
-    let listed = listed.map(|(at, original)| (directory.server(at), original.into_owned()));
-    let (server, uri) = listed.or_else(|| Some((directory.only_server()?, uri.to_owned())))?;
+/// The server that answers for this resource. Links to resources come in results, so a URI may be on no list.
+pub(crate) fn owner(uri: &str, session: &SessionRecord, directory: &Directory) -> Option<Owner> {
+    let found = directory.resource(uri, |server| session.links.is_from(uri, server));
+    let found = found.map(|(at, original)| (directory.server(at), original.into_owned()));
+    let (server, uri) = found.or_else(|| Some((directory.only_server()?, uri.to_owned())))?;
     Some(Owner { server: server.into(), uri })
 }
 
@@ -120,39 +122,29 @@ fn by_name(request: &Frame, list: List, directory: &Directory) -> Route {
     }
 }
 
-/// The servers that may have the resource of this request.
-fn owners(request: &Frame, directory: &Directory) -> VecDeque<Owner> {
-    let only =
-        |uri: &str| directory.only_server().map(|server| Owner { server: server.into(), uri: uri.into() });
-    let Some(uri) = request.uri() else { return only("").into_iter().collect() };
-    let mut owners: VecDeque<_> = directory
-        .resource(&uri)
-        .map(|(at, original)| Owner { server: directory.server(at).into(), uri: original.into_owned() })
-        .collect();
-    if owners.is_empty() {
-        owners.extend(only(&uri));
-    }
-    owners
-}
-
 /// To the server where the task runs.
 fn task(request: &Frame, session: &SessionRecord, directory: &Directory) -> Route {
     let params = parsed(request.params());
-    let task = params["taskId"].as_str();
-    match task.and_then(|task| session.tasks.server(task)).or(directory.only_server()) {
-        Some(server) => Route::Server { name: server.into(), frame: request.clone() },
-        None if task.is_some() => {
-            let text = "Invalid params: no task has this id";
-            Route::Refused(answers::refusal(error_code::INVALID_PARAMS, text, None))
-        }
-        None => Route::Refused(answers::unknown_method()),
+    let (task, only) = (params["taskId"].as_str(), directory.only_server());
+    let frame = request.clone();
+    match (task, task.and_then(|task| session.tasks.server(task)), only) {
+        (_, Some(server), _) => Route::Server { name: server.into(), frame },
+        (Some(_), None, Some(only)) => Route::ForeignTask { name: only.into(), frame },
+        (Some(_), None, None) => Route::Refused(unknown_task()),
+        (None, None, Some(only)) => Route::Server { name: only.into(), frame },
+        (None, None, None) => Route::Refused(answers::unknown_method()),
     }
 }
 
+/// What a client is told of a task that is not its own: the same as of one that does not exist.
+pub(crate) fn unknown_task() -> Outcome {
+    answers::refusal(error_code::INVALID_PARAMS, "Invalid params: no task has this id", None)
+}
+
 /// To the server that has the prompt or the resource whose argument is to be completed.
-fn completion(request: &Frame, directory: &Directory) -> Route {
+fn completion(request: &Frame, session: &SessionRecord, directory: &Directory) -> Route {
     let reference = &parsed(request.params())["ref"];
-    match referred(reference, directory) {
+    match referred(reference, session, directory) {
         Some((server, known)) if known == *reference => {
             Route::Server { name: server.into(), frame: request.clone() }
         }
@@ -179,7 +171,11 @@ fn completion(request: &Frame, directory: &Directory) -> Route {
 }
 
 /// The server that a reference means, and the reference in that server's words.
-fn referred<'a>(reference: &Value, directory: &'a Directory) -> Option<(&'a str, Value)> {
+fn referred<'a>(
+    reference: &Value,
+    session: &SessionRecord,
+    directory: &'a Directory,
+) -> Option<(&'a str, Value)> {
     let mut known = reference.clone();
     match reference["type"].as_str()? {
         "ref/prompt" => {
@@ -188,7 +184,8 @@ fn referred<'a>(reference: &Value, directory: &'a Directory) -> Option<(&'a str,
             Some((directory.server(at), known))
         }
         "ref/resource" => {
-            let (at, original) = directory.resource(reference["uri"].as_str()?).next()?;
+            let uri = reference["uri"].as_str()?;
+            let (at, original) = directory.resource(uri, |server| session.links.is_from(uri, server))?;
             known["uri"] = original.into();
             Some((directory.server(at), known))
         }
@@ -260,10 +257,8 @@ mod tests {
             Route::Server { name, frame } => {
                 format!("{name} {}", String::from_utf8_lossy(frame.params().unwrap_or_default()))
             }
-            Route::FirstOf(owners) => {
-                owners.iter().map(|owner| format!("{} {};", owner.server, owner.uri)).collect()
-            }
             Route::Subscription { owner, begins } => format!("{} {} {begins}", owner.server, owner.uri),
+            Route::ForeignTask { name, .. } => format!("{name}, if that knows whose it is"),
             Route::Refused(Outcome::Answered(refusal)) => {
                 parsed(refusal.error())["message"].as_str().unwrap_or_default().to_owned()
             }
@@ -290,8 +285,11 @@ mod tests {
         let goes = |method: &str, params: Value| goes(method, params, &session(), &only);
         assert_eq!(goes("tools/call", json!({ "name": "hidden" })), r#"a {"name":"hidden"}"#);
         assert_eq!(goes("vendor/thing", json!({ "x": 1 })), r#"a {"x":1}"#);
-        assert_eq!(goes("resources/read", json!({ "uri": "other://y" })), "a other://y;");
-        assert_eq!(goes("tasks/get", json!({ "taskId": "t" })), r#"a {"taskId":"t"}"#);
+        for uri in ["other://y", "regrow://a/x"] {
+            assert_eq!(goes("resources/read", json!({ "uri": uri })), format!(r#"a {{"uri":"{uri}"}}"#));
+        }
+        assert_eq!(goes("tasks/get", json!({ "taskId": "t" })), "a, if that knows whose it is");
+        assert_eq!(goes("tasks/list", json!({})), "a {}");
     }
 
     #[test]
@@ -309,6 +307,25 @@ mod tests {
             json!({ "ref": { "type": "ref/prompt", "name": "b__greet" }, "argument": { "name": "n" } });
         let known = r#"b {"argument":{"name":"n"},"ref":{"name":"greet","type":"ref/prompt"}}"#;
         assert_eq!(goes("completion/complete", completed), known);
+    }
+
+    #[test]
+    fn security_25_a_server_answers_for_what_it_lists_or_has_returned_and_for_nothing_else() {
+        let both = directory(&["a", "b"]);
+        let mut session = session();
+        let read = |uri: &str, session: &SessionRecord| {
+            goes("resources/read", json!({ "uri": uri }), session, &both)
+        };
+        assert_eq!(
+            read("file:///x", &session),
+            "Resource not found",
+            "both list it, so neither has it alone"
+        );
+        assert_eq!(read("other://y", &session), "Resource not found");
+        session.links.remember("b", &json!({ "content": [{ "type": "resource_link", "uri": "other://y" }] }));
+        assert_eq!(read("other://y", &session), r#"b {"uri":"other://y"}"#);
+        session.links.remember("a", &json!({ "contents": [{ "uri": "other://y" }] }));
+        assert_eq!(read("other://y", &session), "Resource not found", "both have returned it");
     }
 
     #[test]

@@ -244,6 +244,11 @@ impl Server {
         }
     }
 
+    /// Whether a client with these needs has its session for itself: it is the only client, or gets one of its own.
+    pub(crate) fn gives_own_session(&self, needs: Needs) -> bool {
+        self.context.settings.clients == Clients::One || self.is_private(needs)
+    }
+
     /// Whether a client with these needs gets a session of its own.
     fn is_private(&self, needs: Needs) -> bool {
         let catalog = self.catalog();

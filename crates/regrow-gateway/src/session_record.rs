@@ -4,11 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use regrow_protocol::frame::Frame;
+use serde_json::Value;
 
 use crate::admit::{Principal, Scope};
 
 /// At most this many of a client's tasks are remembered, the newest.
 const MAX_TASKS: usize = 1024;
+/// At most this many URIs from results are remembered, the newest.
+const MAX_LINKS: usize = 1024;
+/// Ids and URIs of servers that are longer than this are not remembered.
+const MAX_LENGTH: usize = 4096;
 /// At most this many subscriptions at one server. Servers refuse far fewer.
 const MAX_SUBSCRIPTIONS: usize = 4096;
 
@@ -30,6 +35,7 @@ pub(crate) struct SessionRecord {
     /// The resources that it is subscribed to, by server, in that server's words.
     subscriptions: BTreeMap<String, BTreeSet<String>>,
     pub(crate) tasks: Tasks,
+    pub(crate) links: Links,
 }
 
 impl SessionRecord {
@@ -44,6 +50,7 @@ impl SessionRecord {
             lists: [None; 4],
             subscriptions: BTreeMap::new(),
             tasks: Tasks::default(),
+            links: Links::default(),
         }
     }
 
@@ -87,10 +94,53 @@ impl Tasks {
     }
 
     pub(crate) fn remember(&mut self, task: &str, server: &str) {
+        if task.len() > MAX_LENGTH {
+            return;
+        }
         if self.servers.insert(task.to_owned(), server.to_owned()).is_none() {
             self.oldest_first.push_back(task.to_owned());
         }
         if self.oldest_first.len() > MAX_TASKS {
+            let oldest = self.oldest_first.pop_front();
+            oldest.map(|oldest| self.servers.remove(&oldest));
+        }
+    }
+}
+
+/// Which servers have returned a URI in a result: they answer for it, although they may not list it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Links {
+    servers: HashMap<String, BTreeSet<String>>,
+    oldest_first: VecDeque<String>,
+}
+
+impl Links {
+    pub(crate) fn is_from(&self, uri: &str, server: &str) -> bool {
+        self.servers.get(uri).is_some_and(|servers| servers.contains(server))
+    }
+
+    /// Remembers the URIs in a result of this server.
+    pub(crate) fn remember(&mut self, server: &str, result: &Value) {
+        match result {
+            Value::Array(items) => items.iter().for_each(|item| self.remember(server, item)),
+            Value::Object(members) => {
+                let uri = members.get("uri").and_then(Value::as_str);
+                if let Some(uri) = uri.filter(|uri| uri.len() <= MAX_LENGTH) {
+                    self.insert(uri, server);
+                }
+                members.values().for_each(|member| self.remember(server, member));
+            }
+            _ => {}
+        }
+    }
+
+    fn insert(&mut self, uri: &str, server: &str) {
+        let servers = self.servers.entry(uri.to_owned()).or_insert_with(|| {
+            self.oldest_first.push_back(uri.to_owned());
+            BTreeSet::new()
+        });
+        servers.insert(server.to_owned());
+        if self.oldest_first.len() > MAX_LINKS {
             let oldest = self.oldest_first.pop_front();
             oldest.map(|oldest| self.servers.remove(&oldest));
         }

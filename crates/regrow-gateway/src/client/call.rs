@@ -1,10 +1,8 @@
 //! One call of a client to one server: one record, made when its request has found the server, and ended in one place.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply, Request};
-use regrow_protocol::frame::Frame;
 use regrow_protocol::method;
 
 use super::Client;
@@ -12,7 +10,6 @@ use super::one_call::OneCall;
 use crate::answers::parsed;
 use crate::gate::Permit;
 use crate::operate::traces::CallSpan;
-use crate::route::Owner;
 use crate::server::{InUse, Server};
 use crate::stats::{CallTimer, Ending};
 use crate::upstream::UpstreamSession;
@@ -40,11 +37,6 @@ pub(super) enum OnEnd {
     Subscribed {
         uri: String,
         begins: bool,
-    },
-    /// If this server does not have the resource, the next one may: the client's request, and who is left to ask.
-    AskNext {
-        request: Frame,
-        left: VecDeque<Owner>,
     },
 }
 
@@ -97,14 +89,14 @@ impl Reply for Call {
         {
             client.state().record.tasks.remember(task, &server.config.name);
         }
+        if let (Outcome::Answered(answer), Some(client)) = (&outcome, &client) {
+            client.note_links(&server.config.name, answer.result().unwrap_or_default());
+        }
         let is_done = matches!(&outcome, Outcome::Answered(answer) if !answer.is_error());
         match (then, client) {
             (OnEnd::Subscribed { uri, begins }, Some(client)) if is_done || !begins => {
                 client.subscribed(&server, uri, begins);
                 request.reply.end(outcome);
-            }
-            (OnEnd::AskNext { request: frame, left }, Some(client)) if !is_done && !left.is_empty() => {
-                client.read(left, Request { frame, ..request });
             }
             _ => request.reply.end(outcome),
         }

@@ -1,6 +1,6 @@
 //! The requests of a client that go to one server each.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
@@ -10,7 +10,6 @@ use tokio::time::timeout;
 
 use super::Client;
 use super::call::{Call, OnEnd};
-use crate::route::{Owner, with_uri};
 
 /// No more calls of one client wait until their server may start.
 const MAX_WAITING: usize = 4096;
@@ -113,13 +112,5 @@ impl Client {
             }
             client.call(&server.config.name, call.request, call.then); // It may have been replaced once more.
         });
-    }
-
-    /// A resource is read: at the first of these; if that does not have it, at the next.
-    pub(super) fn read(&self, mut owners: VecDeque<Owner>, request: Request) {
-        let Some(Owner { server, uri }) = owners.pop_front() else { return };
-        let frame = with_uri(&request.frame, &uri);
-        let then = OnEnd::AskNext { request: request.frame, left: owners };
-        self.call(&server, Request { frame, ..request }, then);
     }
 }

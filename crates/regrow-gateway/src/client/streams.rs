@@ -110,7 +110,7 @@ impl Client {
         let mut by_server = BTreeMap::new();
         let directory = self.directory();
         for uri in wanted {
-            if let Some(owner) = route::owner(&uri, &directory)
+            if let Some(owner) = route::owner(&uri, &self.state().record, &directory)
                 && let Some(server) = self.servers.named(&owner.server)
             {
                 by_server.entry(server.key).or_insert_with(|| (server, BTreeSet::new())).1.insert(owner.uri);

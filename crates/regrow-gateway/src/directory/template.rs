@@ -52,6 +52,11 @@ impl Template {
         Some(Template { parts })
     }
 
+    /// Whether it says nothing of the URIs that it is for, not even their scheme.
+    pub(super) fn is_catch_all(&self) -> bool {
+        !matches!(self.parts.first(), Some(Part::Text(text)) if text.contains(':'))
+    }
+
     /// Goes through the parts with all places at once where the URI may have been read up to, so there is nothing to go back to.
     pub(super) fn matches(&self, uri: &str, steps: &mut u32) -> bool {
         let uri = uri.as_bytes();

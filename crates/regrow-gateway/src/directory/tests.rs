@@ -37,7 +37,7 @@ fn listed(directory: &Directory, list: List, key: &str) -> Vec<String> {
 }
 
 fn asked<'a>(directory: &'a Directory, uri: &'a str) -> Vec<(usize, Cow<'a, str>)> {
-    directory.resource(uri).collect()
+    directory.resource(uri, |_| false).into_iter().collect()
 }
 
 #[test]
@@ -46,7 +46,6 @@ fn one_server_is_shown_as_it_is() {
     let directory = Directory::of(&[("files", offering(List::Tools, &[raw]))]);
     assert_eq!(directory.page(List::Tools, None, PAGE_SIZE).unwrap().items, format!("[{raw}]"));
     assert_eq!(directory.tool("réad file!"), Some((0, "réad file!")));
-    assert_eq!(asked(&directory, "regrow://files/x"), [(0, "regrow://files/x".into())]);
 }
 
 #[test]
@@ -100,11 +99,16 @@ fn whatever_is_listed_is_found_again_whatever_the_order() {
 }
 
 #[test]
-fn of_several_servers_with_one_uri_the_first_keeps_it_and_all_can_be_read() {
+fn a_uri_of_several_servers_is_none_s_alone_and_all_can_be_read() {
     let directory = Directory::of(&[("a", resources(&["x:1", "x:2"])), ("b c", resources(&["x:1", "x:3"]))]);
-    assert_eq!(listed(&directory, List::Resources, "uri"), ["x:1", "x:2", "regrow://b%20c/x%3A1", "x:3"]);
+    assert_eq!(
+        listed(&directory, List::Resources, "uri"),
+        ["regrow://a/x%3A1", "x:2", "regrow://b%20c/x%3A1", "x:3"]
+    );
     assert_eq!(listed(&directory, List::Resources, "name"), ["n"; 4]);
-    assert_eq!(asked(&directory, "x:1"), [(0, "x:1".into())]);
+    assert_eq!(asked(&directory, "x:1"), [], "which one is meant is not guessed");
+    let returned = directory.resource("x:1", |server| server == "b c");
+    assert_eq!(returned, Some((1, "x:1".into())), "a link in a result says whose it is");
     assert_eq!(asked(&directory, "regrow://b%20c/x%3A1"), [(1, "x:1".into())]);
     assert_eq!(
         asked(&directory, "regrow://b%20c/x%3A99"),
@@ -115,18 +119,22 @@ fn of_several_servers_with_one_uri_the_first_keeps_it_and_all_can_be_read() {
 }
 
 #[test]
-fn what_is_not_listed_is_asked_of_those_with_a_template_first() {
+fn what_is_not_listed_is_the_only_server_s_whose_template_claims_it() {
     let none = catalog(&json!({ "capabilities": { "tools": {} } }), &[]);
     let servers = [
         ("a", resources(&["x:1"])),
         ("b", templates(&["note://{id}"])),
         ("c", none),
         ("d", templates(&["{+any}"])),
+        ("e", templates(&["file:///{+path}", "mail:{id}"])),
+        ("f", templates(&["file:///home/{name}"])),
     ];
     let directory = Directory::of(&servers);
     let whom = |uri| asked(&directory, uri).iter().map(|(server, _)| *server).collect::<Vec<_>>();
-    assert_eq!(whom("note://7"), [1, 3, 0]);
-    assert_eq!(whom("note://7/8"), [3, 0, 1]);
+    assert_eq!(whom("note://7"), [1], "a template for everything takes nothing");
+    assert_eq!(whom("note://7/8"), [] as [usize; 0]);
+    assert_eq!(whom("file:///home/x"), [] as [usize; 0], "two claim it");
+    assert_eq!((whom("file:///etc"), whom("mail:1")), (vec![4], vec![4]));
     assert_eq!(whom("note://{id}"), [1], "a template itself, for completion");
 }
 
@@ -136,7 +144,7 @@ fn a_template_of_two_servers_can_be_filled_in_for_each() {
         Directory::of(&[("a", templates(&["file:///{path}"])), ("b", templates(&["file:///{path}"]))]);
     assert_eq!(
         listed(&directory, List::Templates, "uriTemplate"),
-        ["file:///{path}", "regrow://b/file:///{path}"]
+        ["regrow://a/file:///{path}", "regrow://b/file:///{path}"]
     );
     assert_eq!(asked(&directory, "regrow://b/file:///a%20b"), [(1, "file:///a%20b".into())]);
     assert_eq!(asked(&directory, "regrow://b/file:///{path}"), [(1, "file:///{path}".into())]);

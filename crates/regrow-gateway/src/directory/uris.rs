@@ -1,26 +1,30 @@
 //! What resources and templates are called that several servers have.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 const OURS: &str = "regrow:";
 const START: &str = "regrow://";
 
-/// A URI for each pair of a server and its URI: its own for the first who has it, one apart for the others. What is given
-/// twice gets one.
+/// A URI for each pair of a server and its URI: its own if no other server has it, else one apart, whichever comes first. What is
+/// given twice by one server gets one.
 pub(super) fn together<'a>(
     pairs: &[(&str, &'a str)],
     apart: impl Fn(&str, &str) -> String,
 ) -> Vec<Option<Cow<'a, str>>> {
-    let mut taken = HashSet::with_capacity(pairs.len());
-    let mut twice = HashSet::new();
-    let uri = |(server, uri): &(&str, &'a str)| match !is_ours(uri) && taken.insert(*uri) {
-        true => Some(Cow::Borrowed(*uri)),
-        false => {
-            let uri = apart(server, uri);
-            twice.insert(uri.clone()).then_some(Cow::Owned(uri))
-        }
+    let mut of_one: HashMap<&str, Option<&str>> = HashMap::with_capacity(pairs.len());
+    for (server, uri) in pairs {
+        let owner = of_one.entry(uri).or_insert(Some(server));
+        *owner = owner.filter(|owner| owner == server);
+    }
+    let mut given = HashSet::with_capacity(pairs.len());
+    let uri = |(server, uri): &(&str, &'a str)| {
+        let name = match !is_ours(uri) && of_one.get(uri).is_some_and(Option::is_some) {
+            true => Cow::Borrowed(*uri),
+            false => Cow::Owned(apart(server, uri)),
+        };
+        given.insert(name.clone()).then_some(name)
     };
     pairs.iter().map(uri).collect()
 }
@@ -92,13 +96,20 @@ mod tests {
     }
 
     #[test]
-    fn the_first_keeps_its_uri_and_nobody_takes_ours() {
-        let pairs = [("a", "x:1"), ("b", "x:1"), ("b", "y:1"), ("a", "regrow://b/x%3A1"), ("a", "REGROW:z")];
+    fn a_uri_that_two_have_is_kept_by_none_and_nobody_takes_ours() {
+        let pairs = [
+            ("a", "x:1"),
+            ("b", "x:1"),
+            ("b", "y:1"),
+            ("b", "y:1"),
+            ("a", "regrow://b/x%3A1"),
+            ("a", "REGROW:z"),
+        ];
         let uris: Vec<_> = together(&pairs, apart).into_iter().flatten().collect();
         assert_eq!(
             uris,
             [
-                "x:1",
+                "regrow://a/x%3A1",
                 "regrow://b/x%3A1",
                 "y:1",
                 "regrow://a/regrow%3A%2F%2Fb%2Fx%253A1",

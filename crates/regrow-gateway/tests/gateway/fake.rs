@@ -97,7 +97,7 @@ impl Fake {
             capabilities: json!({
                 "tools": { "listChanged": true }, "prompts": { "listChanged": true }, "logging": {},
                 "resources": { "listChanged": true, "subscribe": true }, "completions": {},
-                "tasks": { "requests": { "tools": { "call": {} } } },
+                "tasks": { "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } },
             }),
             lists,
             page: 100,

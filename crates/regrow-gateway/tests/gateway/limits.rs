@@ -185,7 +185,9 @@ async fn waiting_for_the_result_of_a_task_outlasts_the_call_timeout_and_keeps_no
             options.call_timeout = Some(Duration::from_secs(10));
         });
         let guest = Guest::legacy(&house.gateway).await;
-        let waiting = guest.send(&json!(1), "tasks/result", json!({ "taskId": "t", "ms": 3_600_000 }));
+        let task = json!({ "name": "task", "arguments": {}, "task": { "ttl": 1 } });
+        let task = guest.ask("tools/call", task).await["result"]["task"]["taskId"].clone();
+        let waiting = guest.send(&json!(1), "tasks/result", json!({ "taskId": task, "ms": 3_600_000 }));
         settle().await;
         assert_eq!(guest.call("echo", "meanwhile").await, "a: meanwhile");
         assert_eq!(waiting.end().await["result"]["at"], "a");

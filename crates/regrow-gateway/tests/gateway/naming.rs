@@ -110,7 +110,7 @@ async fn prompts_and_what_completes_them_find_their_server_under_its_own_names()
 }
 
 #[tokio::test(start_paused = true)]
-async fn resources_are_read_where_they_are_listed_and_unlisted_ones_are_tried_in_turn() {
+async fn security_25_resources_are_read_where_they_are_listed_or_claimed_and_nowhere_else() {
     let (a, b, c) = (Fake::legacy("a"), Fake::modern("b"), Fake::legacy("c"));
     let house = House::new(Many, &[&a, &b, &c]);
     let guest = Guest::legacy(&house.gateway).await;
@@ -125,19 +125,28 @@ async fn resources_are_read_where_they_are_listed_and_unlisted_ones_are_tried_in
         (0, 1),
         "its template says whose it is"
     );
-    assert_eq!(read("c://elsewhere").await["result"]["contents"][0]["text"], "c: c://elsewhere");
-    assert_eq!((a.count("resources/read"), b.count("resources/read")), (1, 2));
+    assert_eq!(read("c://elsewhere").await["error"]["code"], -32002);
+    assert_eq!(
+        read("regrow://c/c%3A%2F%2Felsewhere").await["result"]["contents"][0]["text"],
+        "c: c://elsewhere"
+    );
+    assert_eq!(
+        read("c://elsewhere").await["result"]["contents"][0]["text"],
+        "c: c://elsewhere",
+        "it has returned it"
+    );
+    assert_eq!((a.count("resources/read"), b.count("resources/read")), (0, 1));
     assert_eq!(read("d://nowhere").await["error"]["code"], -32002);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_uri_that_two_servers_list_is_the_first_one_s_and_the_other_s_has_a_name_of_its_own() {
+async fn a_uri_that_two_servers_list_has_a_name_for_each() {
     let (a, b) = (Fake::legacy("a"), Fake::legacy("b"));
     b.world().lists.insert("resources/list", vec!["a://listed".into()]);
     let house = House::new(Many, &[&a, &b]);
     let guest = Guest::legacy(&house.gateway).await;
     let listed = guest.list("resources/list").await.0;
-    assert_eq!(listed, ["a://listed", "regrow://b/a%3A%2F%2Flisted"]);
+    assert_eq!(listed, ["regrow://a/a%3A%2F%2Flisted", "regrow://b/a%3A%2F%2Flisted"]);
     guest.ask("resources/read", json!({ "uri": listed[1] })).await;
     assert_eq!(a.count("resources/read"), 0);
     assert_eq!(b.heard_of("resources/read")[0]["params"]["uri"], "a://listed");
@@ -191,4 +200,24 @@ async fn what_nobody_offers_is_refused_by_name_and_reaches_no_server() {
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     assert_eq!(guest.ask("no/such", json!({})).await["error"]["code"], -32601);
     assert_eq!(a.count("tools/call") + a.count("no/such"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn security_21_a_task_is_only_for_the_client_that_began_it() {
+    let a = Fake::legacy("a");
+    let house = House::new(Many, &[&a]);
+    let (owner, other) = (Guest::legacy(&house.gateway).await, Guest::legacy(&house.gateway).await);
+    let begun =
+        owner.ask("tools/call", json!({ "name": "task", "arguments": {}, "task": { "ttl": 1 } })).await;
+    let task = json!({ "taskId": begun["result"]["task"]["taskId"] });
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        assert_eq!(other.ask(method, task.clone()).await["error"]["code"], -32602, "{method}");
+        assert_eq!(a.count(method), 0, "{method}: the server is not asked");
+    }
+    assert_eq!(owner.ask("tasks/get", task).await["result"]["at"], "a");
+    assert_eq!(
+        owner.ask("tasks/list", json!({})).await["refused"],
+        true,
+        "it would show those of all clients"
+    );
 }
