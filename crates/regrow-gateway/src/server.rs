@@ -30,7 +30,7 @@ use crate::gate::{Limiter, Limits};
 use crate::latch::Latch;
 use crate::operate::traces::Traces;
 use crate::share::SharedSession;
-use crate::stats::{Stats, Watcher};
+use crate::stats::{self, Stats};
 use crate::upstream::{UpstreamSession, expire};
 use crate::usage::Usage;
 
@@ -281,7 +281,7 @@ impl Server {
         if let Some(connection) = upstream.connection() {
             state.heed_commands(connection);
             state.own.push(connection.clone());
-            Watcher::start(self.stats.clone(), connection);
+            stats::watch(self.stats.clone(), connection);
             tokio::spawn(expire(connection.clone(), upstream.usage().clone(), options.session_idle));
         }
         Ok(upstream)

@@ -19,7 +19,7 @@ use regrow::transport::stdio::Stderr;
 pub use calls::{CallCount, Ending};
 pub use histogram::{Buckets, Histogram, Quantiles};
 pub use timer::CallTimer;
-pub use watcher::Watcher;
+pub use watcher::watch;
 
 use calls::Calls;
 use journal::Journal;

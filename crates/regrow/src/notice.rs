@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use regrow_core::{Epoch, Fault, Manner, State, seconds};
 use tokio::sync::broadcast;
+use tokio::time::Instant;
 
 /// Something that happened to a connection.
 #[derive(Clone, Debug)]
@@ -106,6 +107,8 @@ impl Notices {
 pub struct Status {
     /// The state of its lifecycle.
     pub state: State,
+    /// When it entered that state.
+    pub since: Instant,
     /// The number of the newest session or attempt.
     pub epoch: Epoch,
     /// Why the last session or attempt failed, if one ever did. Orders of an operator leave it as it is.

@@ -14,7 +14,7 @@ use crate::admit::Principal;
 use crate::catalog::{Catalog, CatalogRefresher};
 use crate::context::store_key;
 use crate::share::{ServerObserver, SharedSession};
-use crate::stats::Watcher;
+use crate::stats;
 
 /// The connection that keeps the catalog.
 pub(super) struct CatalogConnection {
@@ -22,7 +22,6 @@ pub(super) struct CatalogConnection {
     /// None where it is the one client's own.
     pub(super) shared: Option<Arc<SharedSession>>,
     keeper: CatalogRefresher,
-    pub(super) watcher: Watcher,
     /// Who looks after it, until it is replaced.
     _tasks: Vec<Task>,
 }
@@ -87,8 +86,8 @@ impl Server {
             Task(tokio::spawn(follow(self.me.clone(), self.catalog.subscribe()))),
             Task(tokio::spawn(maintenance::tend(self.me.clone(), connection.clone()))),
         ];
-        let watcher = Watcher::start(self.stats.clone(), &connection);
-        CatalogConnection { connection, shared, keeper, watcher, _tasks: tasks }
+        stats::watch(self.stats.clone(), &connection);
+        CatalogConnection { connection, shared, keeper, _tasks: tasks }
     }
 
     /// Hears what is no client's alone.

@@ -5,7 +5,6 @@ use std::time::SystemTime;
 use regrow::core::{Requester, State};
 use regrow_protocol::list::List;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::Server;
 use crate::config::Start;
@@ -24,12 +23,10 @@ impl Server {
         let mut report = ServerReport::new(&*self.name, &self.stats);
         report.eager = self.config.options.start == Start::Eager;
         report.catalog = self.catalog_report();
-        let (catalog_connection, private) = {
+        let (connection, private) = {
             let state = self.state();
-            let catalog_connection = state.catalog_connection.as_ref().map(|catalog_connection| {
-                (catalog_connection.connection.clone(), catalog_connection.watcher.clone())
-            });
-            (catalog_connection, state.own.iter().filter(|own| !own.status().borrow().is_closed()).count())
+            let connection = state.catalog_connection.as_ref().map(|catalog| catalog.connection.clone());
+            (connection, state.own.iter().filter(|own| !own.status().borrow().is_closed()).count())
         };
         report.private_sessions = private as u64;
         // A call is timed from when it came; in flight it is when it was let through.
@@ -37,7 +34,7 @@ impl Server {
         if let Some(problems) = self.config.problems() {
             return report.broken(problems);
         }
-        let Some((connection, watcher)) = catalog_connection else {
+        let Some(connection) = connection else {
             return match self.refused() {
                 Some(why) => ServerReport { state: ServerState::Broken, problems: vec![why], ..report },
                 None => report,
@@ -46,7 +43,7 @@ impl Server {
         let status = connection.status().borrow().clone();
         report.stopped =
             status.state.is_parked_by_command() || (status.state == State::Idle && status.sessions > 0);
-        report = report.standing(&status, watcher.in_state(Instant::now()));
+        report = report.standing(&status);
         match connection.welcome() {
             Some(welcome) => report.welcomed(&welcome),
             None => report,

@@ -1,48 +1,20 @@
 //! Reads what happens to a connection into the stats of its server.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use regrow::core::{Epoch, Notice as What};
-use regrow::watch;
-use regrow::{Connection, Notice, Notices, Status};
-use tokio::time::Instant;
+use regrow::{Connection, Notice, Notices};
 
-use super::{Stats, lock};
+use super::Stats;
 
-/// Watches one connection until that is over. Dropping it changes nothing: the end is worth knowing, too.
-#[derive(Clone, Debug)]
-pub struct Watcher(Arc<Mutex<Instant>>);
-
-impl Watcher {
-    /// Starts to watch a connection that was just made. Does not hold it open.
-    pub fn start(stats: Arc<Stats>, connection: &Connection) -> Watcher {
-        let since = Arc::new(Mutex::new(Instant::now()));
-        tokio::spawn(watch_state(connection.status(), since.clone()));
-        tokio::spawn(watch_notices(connection.notices(), stats));
-        Watcher(since)
-    }
-
-    /// How long the connection has been in its state.
-    pub fn in_state(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(*lock(&self.0))
-    }
+/// Watches a connection that was just made, until it is over. Does not hold it open.
+pub fn watch(stats: Arc<Stats>, connection: &Connection) {
+    tokio::spawn(read_notices(connection.notices(), stats));
 }
 
 /// Resolves when the connection is over.
-async fn watch_state(mut status: watch::Receiver<Status>, since: Arc<Mutex<Instant>>) {
-    let mut state = status.borrow_and_update().state.name();
-    while status.changed().await.is_ok() {
-        let now = status.borrow_and_update().state.name();
-        if now != state {
-            state = now;
-            *lock(&since) = Instant::now();
-        }
-    }
-}
-
-/// Resolves when the connection is over.
-async fn watch_notices(mut notices: Notices, stats: Arc<Stats>) {
+async fn read_notices(mut notices: Notices, stats: Arc<Stats>) {
     let mut life = Life::default();
     while let Some(notice) = notices.next().await {
         stats.journal().notice(SystemTime::now(), &notice.text());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use regrow::core::{Delivery, Fault, Requester};
 use regrow::{Connection, Outcome, Reply, Request, Status};
 use regrow_gateway::operate::{ServerReport, ServerState};
-use regrow_gateway::stats::{CallCount, CallTimer, Ending, Stats, Watcher};
+use regrow_gateway::stats::{CallCount, CallTimer, Ending, Stats, watch};
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_testkit::script::{Act, Plan, answer, refusal};
 use regrow_testkit::server::Server;
@@ -24,7 +24,6 @@ struct World {
     refusal: Arc<Mutex<Option<Fault>>>,
     connection: Connection,
     stats: Arc<Stats>,
-    watcher: Watcher,
 }
 
 impl World {
@@ -37,8 +36,8 @@ impl World {
             ..Plan::default().on("tools/call", work)
         });
         let (connection, stats) = (to(&server).build(), Arc::new(Stats::default()));
-        let watcher = Watcher::start(stats.clone(), &connection);
-        World { server, refusal, connection, stats, watcher }
+        watch(stats.clone(), &connection);
+        World { server, refusal, connection, stats }
     }
 
     async fn ready() -> World {
@@ -75,7 +74,7 @@ impl World {
 
     fn report(&self) -> ServerReport {
         let status = self.connection.status().borrow().clone();
-        ServerReport::new("fake", &self.stats).standing(&status, self.watcher.in_state(Instant::now()))
+        ServerReport::new("fake", &self.stats).standing(&status)
     }
 }
 
@@ -216,8 +215,8 @@ async fn the_report_says_where_the_connection_stands_and_why() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_does_not_hold_its_connection_open_and_ends_with_it() {
-    let World { connection, stats, server, watcher, .. } = World::ready().await;
-    drop((connection, watcher));
+    let World { connection, stats, server, .. } = World::ready().await;
+    drop(connection);
     sleep(secs(60)).await;
     assert_eq!(server.alive(), 0);
     assert!(stats.logs().last().unwrap().ends_with(" closed"), "{:?}", stats.logs());

@@ -241,10 +241,13 @@ impl Owner {
         let mut state = self.shared.lock();
         let ended = state.take_ended();
         state.shown = state.supervisor.ledger.len();
-        let status = state.status(self.shared.now());
+        let mut status = state.status(self.shared.now());
         drop(state);
         drop(ended); // Not under the lock.
         self.status.send_if_modified(|old| {
+            if old.state.name() == status.state.name() {
+                status.since = old.since;
+            }
             let changed = *old != status;
             *old = status;
             changed

@@ -11,6 +11,7 @@ use regrow_core::{
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::method;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::era::Greeting;
 use super::events::EventQueue;
@@ -165,11 +166,12 @@ impl ConnectionState {
         }
     }
 
-    /// What observers see.
+    /// What observers see, if it has just entered its state.
     pub(crate) fn status(&self, now: Time) -> Status {
         let lifecycle = self.supervisor.lifecycle();
         Status {
             state: lifecycle.state().clone(),
+            since: Instant::now(),
             epoch: lifecycle.epoch(),
             last_fault: self.supervisor.last_fault().cloned(),
             budget_left: lifecycle.budget_left(now),

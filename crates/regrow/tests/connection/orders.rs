@@ -57,6 +57,7 @@ async fn a_resting_connection_runs_no_server_and_starts_it_with_the_next_call_as
     connection.rest();
     until(&connection, |status| status.is_resting()).await;
     let status = connection.status().borrow().clone();
+    assert!(status.since.elapsed() < secs(600), "it rests since a moment ago: {:?}", status.since.elapsed());
     assert_eq!((server.alive(), status.pid, status.state, status.budget_left), (0, None, State::Idle, 5));
     assert_eq!((standing(&connection), status.last_fault), ("resting", None));
 

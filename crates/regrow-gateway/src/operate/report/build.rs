@@ -1,7 +1,6 @@
 //! Reports, from what the engine and the stats know.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use regrow::core::{Fault, State, signal_name};
 use regrow::{Anomalies, HandshakeResult, Status};
@@ -46,11 +45,11 @@ impl ServerReport {
         ServerReport { state: ServerState::Broken, problems, ..self }
     }
 
-    /// The same with where its connection stands, and for how long it has been there.
-    pub fn standing(self, status: &Status, in_state: Duration) -> ServerReport {
+    /// The same with where its connection stands.
+    pub fn standing(self, status: &Status) -> ServerReport {
         ServerReport {
             state: ServerState::from(&status.state),
-            in_state,
+            in_state: status.since.elapsed(),
             epoch: status.epoch.0,
             pid: status.pid,
             budget_left: status.budget_left,
