@@ -31,6 +31,9 @@
 //! | `modern-only` | `initialize` gets -32022 |
 //! | `lock-era` | `initialize` gets -32022 once `server/discover` was answered |
 //! | `strict` | refuses every legacy request but `initialize` and `ping` before `notifications/initialized` |
+//! | `ignore-case` | takes members for the ones that it knows if they differ only by case, as some JSON readers do; one in capitals counts |
+//! | `odd-tools` | lists tools that strict JSON readers refuse: `deep`, `surrogate`, `infinite`, and one with a name of 300 bytes |
+//! | `catch-all` | lists no resource but the template `{+any}`, and answers every `resources/read` |
 //! | `version` (`=2025-06-18`) | `initialize` negotiates this version, whatever was asked |
 //! | `lose-capability=AREA` | `tools`, `resources`, `prompts`, `logging` or `completions` is gone: not announced, -32601 |
 //! | `crash-after-handshake` | exits 1 at `notifications/initialized`, or after the first modern answer |

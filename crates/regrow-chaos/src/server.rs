@@ -79,6 +79,9 @@ impl Server {
             if line.trim_ascii().is_empty() {
                 continue;
             }
+            if self.orders().has("ignore-case") {
+                line = wire::without_case(&line);
+            }
             for message in wire::parse(&line, &self.output) {
                 self.receive(message, line.len(), &self.output);
             }

@@ -46,6 +46,8 @@ mod site;
 mod soak;
 #[path = "gateway/standard_streams.rs"]
 mod standard_streams;
+#[path = "gateway/strict.rs"]
+mod strict;
 #[path = "gateway/surroundings.rs"]
 mod surroundings;
 #[path = "gateway/together.rs"]

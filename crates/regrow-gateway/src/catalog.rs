@@ -21,7 +21,7 @@ use regrow_protocol::meta;
 use regrow_protocol::version::Era;
 use serde_json::Value;
 
-pub use item::Item;
+pub use item::{Defect, Item};
 pub use listing::{Cut, Listing};
 pub use refresher::CatalogRefresher;
 pub use store::{Store, StoreKey};
@@ -81,8 +81,9 @@ impl Catalog {
 
     /// Whether both say the same. When it was said does not count.
     pub fn is_like(&self, other: &Catalog) -> bool {
-        let said = |listing: &Option<Arc<Listing>>| listing.as_ref().map(|listing| listing.said());
-        self.listings.iter().map(said).eq(other.listings.iter().map(said))
+        let said =
+            |list: List| self.listing(list).map(Listing::said) == other.listing(list).map(Listing::said);
+        List::ALL.into_iter().all(said)
             && self.stale == other.stale
             && self.server_info == other.server_info
             && self.capabilities == other.capabilities

@@ -20,12 +20,11 @@ mod uris;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use regrow::transport::http::MirroredArguments;
 use regrow_protocol::list::List;
 
-use crate::catalog::{Catalog, Cut, Item};
+use crate::catalog::{Catalog, Item};
 use merged_list::MergedList;
 pub use merged_list::{BadCursor, PAGE_SIZE, Page};
 use template::{Template, budget};
@@ -42,25 +41,6 @@ struct Entry {
     name: String,
     catalog: Arc<Catalog>,
     templates: Vec<Template>,
-}
-
-/// How fresh a list of one server is.
-#[derive(Clone, Copy, Debug)]
-pub struct Freshness<'a> {
-    /// The server, by its place.
-    pub server: usize,
-    /// Which list.
-    pub list: List,
-    /// How many items it has; none where it was never fetched.
-    pub items: Option<usize>,
-    /// When it was last fetched.
-    pub fetched: Option<SystemTime>,
-    /// Why it may not be what the server has now.
-    pub stale: Option<&'a str>,
-    /// Why it is not the whole list.
-    pub cut: Option<Cut>,
-    /// How many items could not be listed.
-    pub left_out: usize,
 }
 
 impl Directory {
@@ -147,25 +127,6 @@ impl Directory {
     /// The same as long as what clients see of the list is, in whatever order.
     pub fn revision(&self, list: List) -> u64 {
         self.lists[list as usize].revision()
-    }
-
-    /// How fresh everything is, for those lists that servers have.
-    pub fn freshness(&self) -> impl Iterator<Item = Freshness<'_>> {
-        let lists = |(server, entry)| List::ALL.into_iter().map(move |list| (server, entry, list));
-        let all = self.servers.iter().enumerate().flat_map(lists);
-        let offered = all.filter(|(_, entry, list): &(usize, &Entry, List)| entry.catalog.offers(*list));
-        offered.map(|(server, entry, list)| {
-            let listing = entry.catalog.listing(list);
-            Freshness {
-                server,
-                list,
-                items: listing.map(|listing| listing.items().len()),
-                fetched: listing.map(|listing| listing.fetched),
-                stale: entry.catalog.stale(list),
-                cut: listing.and_then(|listing| listing.cut),
-                left_out: listing.map_or(0, |listing| listing.left_out),
-            }
-        })
     }
 
     fn original(&self, list: List, name: &str) -> Option<(usize, &str)> {

@@ -167,4 +167,6 @@ pub struct Anomalies {
     pub stray: u64,
     /// Messages that could not be delivered: there was no session, nobody who receives them, or no room.
     pub undelivered: u64,
+    /// Members of messages, in both directions, that no envelope has. They were left out.
+    pub dropped_members: u64,
 }

@@ -35,6 +35,13 @@ impl Server {
                 json!({"completion": {"values": ["alpha", "beta"], "total": 2, "hasMore": false}}),
             ),
             "tools/list" => self.list_tools(params, orders),
+            "resources/list" if orders.has("catch-all") => Reply::Result(json!({"resources": []})),
+            "resources/templates/list" if orders.has("catch-all") => {
+                Reply::Result(json!({"resourceTemplates": [{"uriTemplate": "{+any}", "name": "any"}]}))
+            }
+            "resources/read" if orders.has("catch-all") => {
+                Reply::Result(json!({"contents": [{"uri": uri, "text": "caught"}]}))
+            }
             "resources/list" => Reply::Result(json!({"resources": catalog::resources()})),
             "resources/templates/list" => Reply::Result(json!({"resourceTemplates": []})),
             "resources/read" if uri == "chaos://life" => {
@@ -131,6 +138,9 @@ impl Server {
 
     fn list_tools(&self, params: &Value, orders: &Orders) -> Reply {
         let tools = self.tools(orders);
+        if orders.has("odd-tools") {
+            return Reply::Written(with_odd_tools(&tools));
+        }
         let Some(page) = orders.number("page").and_then(|page| usize::try_from(page).ok()) else {
             return Reply::Result(json!({"tools": tools}));
         };
@@ -158,6 +168,21 @@ impl Server {
         }
         Reply::Result(result.into())
     }
+}
+
+/// The result of `tools/list` with tools that strict readers refuse.
+fn with_odd_tools(tools: &[Value]) -> String {
+    let tool =
+        |name: &str, more: &str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}{more}}}"#);
+    let deep = format!(r#","x":{}{}"#, "[".repeat(200), "]".repeat(200));
+    let odd = [
+        tool("deep", &deep),
+        tool("surrogate", r#","title":"\ud800""#),
+        tool("infinite", r#","x":1e999"#),
+        tool(&"n".repeat(300), ""),
+    ];
+    let all: Vec<String> = tools.iter().map(Value::to_string).chain(odd).collect();
+    format!(r#"{{"tools":[{}]}}"#, all.join(","))
 }
 
 fn unsupported(requested: &str) -> Reply {

@@ -47,7 +47,13 @@ impl Request {
 /// What a request is answered with.
 pub(super) enum Reply {
     Result(Value),
-    Error { code: i32, message: String, data: Option<Value> },
+    /// A result that is no value for strict readers.
+    Written(String),
+    Error {
+        code: i32,
+        message: String,
+        data: Option<Value>,
+    },
     Silence,
 }
 
@@ -66,6 +72,7 @@ impl Reply {
     pub(super) fn line(&self, id: &str) -> Option<String> {
         Some(match self {
             Self::Result(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
+            Self::Written(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
             Self::Error { code, message, data } => {
                 let mut error = json!({"code": code, "message": message});
                 if let Some(data) = data {
@@ -88,6 +95,24 @@ pub(super) fn parse(line: &[u8], output: &Output) -> Vec<Message> {
         Ok(batch) => batch.iter().map(|message| parse_one(message.get(), output)).collect(),
         Err(_) => vec![Message::Unreadable],
     }
+}
+
+/// The same line for a reader that does not tell members apart by case: one in capitals counts before the one that it resembles.
+pub(super) fn without_case(line: &[u8]) -> Vec<u8> {
+    serde_json::from_slice(line)
+        .map_or_else(|_| line.to_vec(), |value| folded(value).to_string().into_bytes())
+}
+
+fn folded(value: Value) -> Value {
+    const KNOWN: [&str; 9] =
+        ["id", "method", "params", "result", "error", "name", "arguments", "_meta", "progressToken"];
+    let Value::Object(members) = value else { return value };
+    // Capitals stand before small letters, so they are put in their place last.
+    let members = members.into_iter().rev().map(|(name, value)| {
+        let known = KNOWN.into_iter().find(|known| known.eq_ignore_ascii_case(&name));
+        (known.map_or(name, str::to_owned), folded(value))
+    });
+    Value::Object(members.collect())
 }
 
 fn parse_one(text: &str, output: &Output) -> Message {
@@ -124,6 +149,13 @@ mod tests {
             assert_eq!(request.id, id);
             assert!(!request.modern);
         }
+    }
+
+    #[test]
+    fn without_case_a_member_in_capitals_counts() {
+        let line = br#"{"id":1,"params":{"name":"a","NAME":"b"},"ID":2,"x":[1]}"#;
+        let read: Value = serde_json::from_slice(&without_case(line)).unwrap();
+        assert_eq!(read, json!({ "id": 2, "params": { "name": "b" }, "x": [1] }));
     }
 
     #[test]

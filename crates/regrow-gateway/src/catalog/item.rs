@@ -1,13 +1,20 @@
 //! One thing that a server offers: carried as it was written, with only its key understood.
 
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use regrow::transport::http::MirroredArguments;
 use regrow_protocol::list::List;
+use regrow_protocol::text::escape;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+/// An item that nests deeper is not offered,
+const MAX_DEPTH: usize = 64;
+/// nor a tool or prompt with a longer name.
+const MAX_NAME: usize = 256;
 
 /// A tool, prompt, resource or template.
 #[derive(Clone, Debug)]
@@ -18,6 +25,24 @@ pub struct Item {
     span: Range<usize>,
     revision: u64,
     mirrored: MirroredArguments,
+}
+
+/// Why an item is not offered: some reader of the list would refuse the whole of it, or take the item for another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defect {
+    /// What its server calls it, if that is known.
+    pub key: Option<String>,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.key {
+            Some(key) => write!(f, "\"{}\" {}", escape(key), self.reason),
+            None => write!(f, "an item {}", self.reason),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -31,24 +56,43 @@ struct Keys<'a> {
 }
 
 impl Item {
-    /// None where it has no key, or two: readers would not agree on what it is called.
-    pub fn read(list: List, raw: &RawValue) -> Option<Item> {
+    /// Reads an item that every client can read.
+    pub fn read(list: List, raw: &RawValue) -> Result<Item, Defect> {
         let raw = raw.to_owned();
-        let keys: Keys<'_> = serde_json::from_str(raw.get()).ok()?;
+        let unnamed = || Defect { key: None, reason: "has no name, or two".to_owned() };
+        let keys: Keys<'_> = serde_json::from_str(raw.get()).map_err(|_| unnamed())?;
         let value = match list {
             List::Tools | List::Prompts => keys.name,
             List::Resources => keys.uri,
             List::Templates => keys.uri_template,
-        }?;
-        let key: String = serde_json::from_str(value.get()).ok()?;
+        };
+        let value = value.ok_or_else(unnamed)?;
+        let key: String = serde_json::from_str(value.get()).map_err(|_| unnamed())?;
+        if key.is_empty() {
+            return Err(unnamed());
+        }
+        if key.len() > MAX_NAME && matches!(list, List::Tools | List::Prompts) {
+            let start = format!("{}...", &key[..key.floor_char_boundary(32)]);
+            return Err(Defect { key: Some(start), reason: format!("is a name of over {MAX_NAME} bytes") });
+        }
+        let whole = match serde_json::from_str::<Value>(raw.get()) {
+            Ok(whole) if is_within(MAX_DEPTH, &whole) => whole,
+            Ok(_) => {
+                return Err(Defect { key: Some(key), reason: format!("nests over {MAX_DEPTH} levels deep") });
+            }
+            Err(error) => {
+                return Err(Defect {
+                    key: Some(key),
+                    reason: format!("is not readable for every client: {error}"),
+                });
+            }
+        };
         // The value is borrowed from the text, so this is where it stands there.
         let start = value.get().as_ptr().addr() - raw.get().as_ptr().addr();
         let span = start..start + value.get().len();
-        let whole: Option<Value> = serde_json::from_str(raw.get()).ok(); // It may be too deep to be understood.
-        let revision = revision(whole.as_ref(), raw.get());
-        let schema = whole.as_ref().filter(|_| list == List::Tools).map(|whole| &whole["inputSchema"]);
+        let schema = (list == List::Tools).then(|| &whole["inputSchema"]);
         let mirrored = schema.and_then(MirroredArguments::of).unwrap_or_default();
-        (!key.is_empty()).then_some(Item { key, raw, span, revision, mirrored })
+        Ok(Item { key, raw, span, revision: revision(&whole), mirrored })
     }
 
     /// What its server knows it by: `name`, `uri` or `uriTemplate`.
@@ -83,20 +127,26 @@ impl Item {
     }
 }
 
-fn revision(whole: Option<&Value>, raw: &str) -> u64 {
+fn revision(whole: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
-    match whole {
-        Some(value) => value.to_string().hash(&mut hasher), // Members are sorted: objects are kept so.
-        None => raw.hash(&mut hasher),
-    }
+    whole.to_string().hash(&mut hasher); // Members are sorted: objects are kept so.
     hasher.finish()
+}
+
+fn is_within(depth: usize, value: &Value) -> bool {
+    let inner = |value: &Value| depth > 0 && is_within(depth - 1, value);
+    match value {
+        Value::Array(items) => depth > 0 && items.iter().all(inner),
+        Value::Object(members) => depth > 0 && members.values().all(inner),
+        _ => true,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn item(list: List, text: &str) -> Option<Item> {
+    fn item(list: List, text: &str) -> Result<Item, Defect> {
         Item::read(list, &RawValue::from_string(text.to_owned()).unwrap())
     }
 
@@ -131,7 +181,33 @@ mod tests {
             "null",
             r#"{"name":"\ud800"}"#,
         ] {
-            assert!(item(List::Tools, text).is_none(), "{text}");
+            assert_eq!(
+                item(List::Tools, text).unwrap_err().to_string(),
+                "an item has no name, or two",
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn security_25_what_a_strict_reader_refuses_is_no_item() {
+        let nested =
+            |depth: usize| format!(r#"{{"name":"a","x":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
+        assert!(item(List::Tools, &nested(MAX_DEPTH - 1)).is_ok());
+        let long = |length: usize| format!(r#"{{"name":"{}"}}"#, "n".repeat(length));
+        assert!(item(List::Tools, &long(MAX_NAME)).is_ok());
+        for (text, why) in [
+            (nested(MAX_DEPTH), r#""a" nests over 64 levels deep"#),
+            (nested(100_000), r#""a" is not readable for every client: recursion limit exceeded"#),
+            (long(MAX_NAME + 1), r#""nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn..." is a name of over 256 bytes"#),
+            (r#"{"name":"a","x":"\ud800"}"#.into(), r#""a" is not readable for every client: "#),
+            (
+                r#"{"name":"a","x":1e999}"#.into(),
+                r#""a" is not readable for every client: number out of range"#,
+            ),
+        ] {
+            let told = item(List::Tools, &text).unwrap_err().to_string();
+            assert!(told.starts_with(why), "{told}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use regrow_protocol::list::List;
 use serde_json::value::RawValue;
 
-use super::Item;
+use super::{Defect, Item};
 
 /// More pages of one list are not asked for.
 pub(crate) const MAX_PAGES: usize = 100;
@@ -15,6 +15,8 @@ pub(crate) const MAX_PAGES: usize = 100;
 pub(crate) const MAX_ITEMS: usize = 10_000;
 /// nor more bytes.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
+/// More items that are left out are counted, not named.
+const MAX_DEFECTS: usize = 10;
 
 /// A list of a server.
 #[derive(Clone, Debug)]
@@ -27,8 +29,10 @@ pub struct Listing {
     pub ttl: Option<Duration>,
     /// Why it is not the whole list, where it is not.
     pub cut: Option<Cut>,
-    /// How many items had no key, or the key of an earlier one.
+    /// The items that are not offered,
     pub left_out: usize,
+    /// and what is wrong with the first of them.
+    pub defects: Vec<Defect>,
 }
 
 /// Why a list is not whole.
@@ -68,8 +72,18 @@ impl Listing {
     }
 
     /// What a reader sees of it.
-    pub(super) fn said(&self) -> (u64, Option<Cut>, usize) {
-        (self.revision, self.cut, self.left_out)
+    pub(super) fn said(&self) -> (u64, Option<Cut>, usize, &[Defect]) {
+        (self.revision, self.cut, self.left_out, &self.defects)
+    }
+
+    /// Which items are left out, for people; none if all are there.
+    pub(crate) fn omission(&self) -> Option<String> {
+        let named = self.defects.iter().map(Defect::to_string).collect::<Vec<_>>().join("; ");
+        let more = match self.left_out - self.defects.len() {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        (self.left_out > 0).then(|| format!("left out {}: {named}{more}", self.left_out))
     }
 }
 
@@ -81,11 +95,12 @@ pub(super) struct Draft {
     keys: HashSet<String>,
     bytes: usize,
     left_out: usize,
+    defects: Vec<Defect>,
 }
 
 impl Draft {
     pub(super) fn new(list: List) -> Draft {
-        Draft { list, items: vec![], keys: HashSet::new(), bytes: 0, left_out: 0 }
+        Draft { list, items: vec![], keys: HashSet::new(), bytes: 0, left_out: 0, defects: vec![] }
     }
 
     /// Adds the items of a page. Of two with the same key the first counts.
@@ -98,20 +113,32 @@ impl Draft {
                 return Err(Cut::Bytes);
             }
             match Item::read(self.list, raw) {
-                Some(item) if self.keys.insert(item.key().to_owned()) => {
+                Ok(item) if self.keys.insert(item.key().to_owned()) => {
                     self.bytes += raw.get().len();
                     self.items.push(item);
                 }
-                _ => self.left_out += 1,
+                Ok(item) => self.leave_out(Defect {
+                    key: Some(item.key().to_owned()),
+                    reason: "is listed twice; the first counts".to_owned(),
+                }),
+                Err(defect) => self.leave_out(defect),
             }
         }
         Ok(())
     }
 
+    fn leave_out(&mut self, defect: Defect) {
+        self.left_out += 1;
+        if self.defects.len() < MAX_DEFECTS {
+            self.defects.push(defect);
+        }
+    }
+
     pub(super) fn finish(self, fetched: SystemTime, ttl: Option<Duration>, cut: Option<Cut>) -> Listing {
         let count = self.items.len() as u64;
         let revision = self.items.iter().fold(count, |sum, item| sum.wrapping_add(item.revision()));
-        Listing { items: self.items, revision, fetched, ttl, cut, left_out: self.left_out }
+        let Draft { items, left_out, defects, .. } = self;
+        Listing { items, revision, fetched, ttl, cut, left_out, defects }
     }
 }
 
@@ -136,7 +163,8 @@ mod tests {
             listing(&[r#"{"name":"a","n":1}"#, r#"{"x":0}"#, r#"{"name":"b"}"#, r#"{"name":"a","n":2}"#]);
         assert_eq!(listing.items().iter().map(Item::key).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(listing.items()[0].raw().get(), r#"{"name":"a","n":1}"#);
-        assert_eq!(listing.left_out, 2);
+        let told = r#"left out 2: an item has no name, or two; "a" is listed twice; the first counts"#;
+        assert_eq!(listing.omission().as_deref(), Some(told));
     }
 
     #[test]

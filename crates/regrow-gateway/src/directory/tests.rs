@@ -255,22 +255,3 @@ fn instructions_stand_under_the_name_of_their_server_and_are_bounded() {
     let text = Directory::of(&many).instructions().unwrap();
     assert!(text.len() < 66_000 && text.ends_with("are omitted.)"));
 }
-
-#[test]
-fn freshness_tells_of_each_list_that_a_server_has() {
-    let directory = Directory::of(&[
-        ("a", tools(&["x", "y"])),
-        ("b", catalog(&json!({ "capabilities": { "prompts": {} } }), &[])),
-    ]);
-    let told: Vec<_> = directory.freshness().map(|f| (f.server, f.list, f.items)).collect();
-    assert_eq!(
-        told,
-        [
-            (0, List::Tools, Some(2)),
-            (0, List::Prompts, None),
-            (0, List::Resources, None),
-            (0, List::Templates, None),
-            (1, List::Prompts, None),
-        ]
-    );
-}

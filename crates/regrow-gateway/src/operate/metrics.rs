@@ -117,6 +117,7 @@ pub const METRICS: &[Metric] = &[
                 ("too-long", odd.too_long),
                 ("stray", odd.stray),
                 ("undelivered", odd.undelivered),
+                ("dropped-members", odd.dropped_members),
             ];
             for (kind, count) in kinds {
                 text.sample(metric.name, &[("server", &server.name), ("kind", kind)], count);

@@ -210,6 +210,9 @@ pub struct ListReport {
     /// Why it may not be what the server has now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale: Option<String>,
+    /// Which items are left out, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
 }
 
 /// What a server sent that could not be used, since its connection was made.
@@ -224,4 +227,6 @@ pub struct OddityReport {
     pub stray: u64,
     /// Messages that could not be delivered.
     pub undelivered: u64,
+    /// Members of messages that no envelope has. They were left out.
+    pub dropped_members: u64,
 }

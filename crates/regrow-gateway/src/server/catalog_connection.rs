@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::{Server, maintenance};
 use crate::admit::Principal;
-use crate::catalog::{Catalog, CatalogRefresher};
+use crate::catalog::{Catalog, CatalogRefresher, Listing};
 use crate::context::store_key;
 use crate::share::{ServerObserver, SharedSession};
 use crate::stats;
@@ -124,9 +124,17 @@ impl ServerObserver for Observer {
 
 /// Tells the gateway, and the store, that the catalog has changed.
 async fn follow(server: Weak<Server>, mut catalog: watch::Receiver<Arc<Catalog>>) {
+    let mut omissions = [const { None }; 4];
     while catalog.changed().await.is_ok() {
         let Some(server) = server.upgrade() else { return };
         let now = catalog.borrow_and_update().clone();
+        for list in List::ALL {
+            let omission = now.listing(list).and_then(Listing::omission);
+            let before = std::mem::replace(&mut omissions[list as usize], omission.clone());
+            if let Some(omission) = omission.filter(|omission| before.as_ref() != Some(omission)) {
+                tracing::warn!(server = &*server.name, "{}: {omission}", list.method());
+            }
+        }
         server.context.changed.notify_one();
         if let Some(store) = &server.context.settings.store {
             store.keep(store_key(&server.config), now);

@@ -64,6 +64,7 @@ impl Server {
                         .and_then(|listing| now.duration_since(listing.fetched).ok())
                         .unwrap_or_default(),
                     stale: stale.or_else(cut),
+                    left_out: listing.and_then(|listing| listing.omission()),
                 };
                 (name(list).to_owned(), report)
             })

@@ -11,8 +11,12 @@ use crate::fake::{Fake, broken, by, ready};
 
 #[tokio::test]
 async fn a_machine_reads_everything_back() {
-    let list =
-        ListReport { count: 12, age: Duration::from_secs(60), stale: Some("the server is away".into()) };
+    let list = ListReport {
+        count: 12,
+        age: Duration::from_secs(60),
+        stale: Some("the server is away".into()),
+        left_out: None,
+    };
     let report = ServerReport {
         in_state: Duration::from_micros(1_234_567),
         epoch: 7,

@@ -91,6 +91,7 @@ impl Messages {
 
     fn take(&self, frame: Frame) {
         self.shared.count_message();
+        self.shared.count_dropped_members(&frame);
         match frame.kind() {
             Kind::Response { id } => self.response(id, &frame),
             Kind::Request { id, method } => match self.shared.inbox.auto_reply(method) {

@@ -112,6 +112,14 @@ impl Shared {
         self.read.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Members that no envelope has were left out of a message, in either direction.
+    pub(crate) fn count_dropped_members(&self, message: &Frame) {
+        if message.dropped_members() > 0 {
+            self.lock().anomalies.dropped_members += u64::from(message.dropped_members());
+            self.wake.notify_one(); // For the status.
+        }
+    }
+
     /// What the supervisor must know of the newest session.
     pub(crate) fn facts(&self, state: &mut ConnectionState) -> Facts {
         let heard = Time::from_millis(self.heard.load(Ordering::Relaxed));
@@ -126,6 +134,7 @@ impl Shared {
     /// Takes a call.
     pub(crate) fn submit(&self, request: Request, caller: Caller, timeout: Option<Duration>) {
         let Request { frame: request, id: caller_id, reply, since } = request;
+        self.count_dropped_members(&request);
         let method = request.method().unwrap_or_default();
         let nature = Nature::of(method, self.tool_safety(&request), self.settings.policy.replay);
         let bytes = request.bytes().len();

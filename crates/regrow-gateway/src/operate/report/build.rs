@@ -147,7 +147,7 @@ impl From<&Arc<Fault>> for FaultReport {
 
 impl From<Anomalies> for OddityReport {
     fn from(anomalies: Anomalies) -> OddityReport {
-        let Anomalies { garbage, too_long, stray, undelivered } = anomalies;
-        OddityReport { garbage, too_long, stray, undelivered }
+        let Anomalies { garbage, too_long, stray, undelivered, dropped_members } = anomalies;
+        OddityReport { garbage, too_long, stray, undelivered, dropped_members }
     }
 }
