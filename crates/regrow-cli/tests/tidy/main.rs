@@ -50,6 +50,17 @@ fn crates_import_what_the_map_allows() {
 }
 
 #[test]
+fn the_tests_that_the_security_document_names_exist() {
+    let (document, code) = (source::read("docs/security.md"), source::all_code());
+    let is_name =
+        |text: &&str| text.contains('_') && text.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
+    let named: Vec<&str> = document.split('`').skip(1).step_by(2).filter(is_name).collect();
+    assert!(named.len() > 27, "{named:?}");
+    let missing: Vec<_> = named.iter().filter(|name| !code.contains(&format!("fn {name}("))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn people_read_plain_words() {
     let mut found: Vec<String> = vec![];
     for source in sources() {

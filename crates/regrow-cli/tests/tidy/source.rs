@@ -56,9 +56,30 @@ fn collect(folder: &Path, krate: &Path, found: &mut Vec<Source>) {
     }
 }
 
+/// All code of all crates, with the tests.
+pub(crate) fn all_code() -> String {
+    fn add(folder: &Path, code: &mut String) {
+        for path in entries(folder) {
+            if path.is_dir() {
+                add(&path, code);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                code.push_str(&fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let mut code = String::new();
+    add(&root().join("crates"), &mut code);
+    code
+}
+
 /// The documents that users read.
 pub(crate) fn documents() -> Vec<String> {
-    let mut found = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned(), "CONTRIBUTING.md".to_owned()];
+    let mut found = vec![
+        "README.md".to_owned(),
+        "ARCHITECTURE.md".to_owned(),
+        "CONTRIBUTING.md".to_owned(),
+        "SECURITY.md".to_owned(),
+    ];
     for path in entries(&root().join("docs")) {
         if path.extension().is_some_and(|extension| extension == "md") {
             found.push(format!("docs/{}", path.file_name().unwrap().to_str().unwrap()));
