@@ -186,6 +186,7 @@ impl Setup {
     pub fn connect(self) -> Client {
         let mut client = self.start();
         client.shake_hands();
+        client.wait_for_log(0, "ready (session"); // What is logged later is about what happens later.
         client
     }
 }
@@ -461,6 +462,13 @@ impl Client {
         kill(server, Signal::KILL);
         wait_until("the server is dead", PATIENCE, || !is_running(server));
         at
+    }
+
+    /// Kills the server, and waits until the next one serves.
+    pub fn replace_server(&mut self) {
+        let from = self.log().len();
+        kill(self.server_pid(), Signal::KILL);
+        self.wait_for_log(from, "ready (session");
     }
 
     /// Tells that the answer to this request is no longer wanted.

@@ -4,20 +4,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, PATIENCE, Setup, envelope};
-use crate::evidence::{bytes_written, kill, peak_kib, slack};
+use crate::evidence::{bytes_written, peak_kib, slack};
 
 const STREAM: &str = "io.modelcontextprotocol/subscriptionId";
-
-fn kill_server(client: &mut Client) {
-    client.wait_for_log(0, "ready (session"); // Of the first: the log may be behind its answers.
-    let from = client.log().len();
-    kill(client.server_pid(), Signal::KILL);
-    client.wait_for_log(from, "ready (session");
-}
 
 fn text_of(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"))
@@ -81,7 +73,7 @@ fn scenario_24_a_client_that_gives_up_on_its_discover_may_shake_hands_on_the_sam
     assert_eq!(client.journal.starts(), 1);
 
     // A restart shakes hands again, and does not ask what was never answered.
-    kill_server(&mut client);
+    client.replace_server();
     assert_eq!(client.call("echo", json!({ "text": "again" })), "again");
     assert_eq!(client.journal.requests("initialize"), 2);
     assert_eq!(client.journal.requests("server/discover"), 1, "{:?}", client.journal.lines());
@@ -95,7 +87,7 @@ fn scenario_24_a_refused_discover_and_a_handshake_on_the_same_pipe() {
     let answer = client.request_modern("server/discover", json!({}));
     assert_eq!(answer["error"]["code"], -32601);
     client.shake_hands();
-    kill_server(&mut client);
+    client.replace_server();
     assert_eq!(client.call("echo", json!({ "text": "again" })), "again");
     assert_eq!(client.journal.requests("server/discover"), 1);
     assert_eq!(client.journal.requests("initialize"), 2);
@@ -105,7 +97,7 @@ fn scenario_24_a_refused_discover_and_a_handshake_on_the_same_pipe() {
 fn a_modern_client_that_never_discovers_survives_a_death_too() {
     let mut client = Setup::plan("modern-only").start();
     assert!(client.request_modern("tools/list", json!({}))["result"]["tools"].is_array());
-    kill_server(&mut client);
+    client.replace_server();
     assert_eq!(text_of(&client.call_modern("echo", json!({ "text": "again" }))), "again");
     assert_eq!(client.journal.starts(), 2);
     assert_eq!(client.journal.requests("initialize"), 0, "the modern era has no handshake");
@@ -165,7 +157,7 @@ fn scenario_25_a_listen_stream_stays_open_through_deaths_and_keeps_its_id() {
     listen(&mut client, json!("listen-1"), json!({ "toolsListChanged": true }));
     listen(&mut client, json!(77), json!({ "resourceSubscriptions": ["chaos://life"] }));
     for lives in 2..=4 {
-        kill_server(&mut client);
+        client.replace_server();
         assert!(client.journal.wait(PATIENCE, |j| j.requests("subscriptions/listen") == 2 * lives));
         let answer = client.call_modern("touch", json!({}));
         assert_eq!(text_of(&answer), "1", "it listens again, once");

@@ -46,7 +46,8 @@ fn scenario_15_a_flood_on_stderr_during_calls_holds_nothing_up() {
 
 #[test]
 fn scenario_15_a_host_that_does_not_read_stderr_holds_nothing_up() {
-    let mut client = Setup::plan("").deaf_to_stderr().connect();
+    let mut client = Setup::plan("").deaf_to_stderr().start();
+    client.shake_hands();
     for _ in 0..3 {
         let flood = client.begin_call("stderr", json!({ "bytes": "20MB" }));
         client.answer_within(flood, LONG);

@@ -9,12 +9,6 @@ use crate::evidence::kill;
 const CHANGED: &str = "notifications/tools/list_changed";
 
 /// Kills the server and waits for the next to serve.
-fn kill_server(client: &mut Client) {
-    let from = client.log().len();
-    kill(client.server_pid(), Signal::KILL);
-    client.wait_for_log(from, "ready (session");
-}
-
 fn tools(answer: &Value) -> Vec<String> {
     let tools = answer["result"]["tools"].as_array().unwrap();
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
@@ -32,7 +26,7 @@ fn scenario_22_a_restarted_server_with_other_tools_is_told_of_exactly_once() {
     let mut client = Setup::plan("extra-tool@2- drop-tool=pid@2-").connect();
     let before = tools(&client.request("tools/list", json!({})));
     assert!(before.contains(&"pid".into()) && !before.contains(&"extra".into()));
-    kill_server(&mut client);
+    client.replace_server();
     client.wait_for(CHANGED);
     let after = tools(&client.request("tools/list", json!({})));
     assert!(!after.contains(&"pid".into()) && after.contains(&"extra".into()));
@@ -44,7 +38,7 @@ fn scenario_22_a_restarted_server_with_other_tools_is_told_of_exactly_once() {
     assert_eq!(client.call("extra", json!({ "text": "new" })), "new");
 
     // The next restart changes nothing more, so nothing more is told.
-    kill_server(&mut client);
+    client.replace_server();
     assert_eq!(told(&mut client, 4), 0);
 }
 
@@ -55,7 +49,7 @@ fn scenario_22_unchanged_lists_are_not_told_of() {
         client.request(list, json!({}));
     }
     for restarts in 1..=3 {
-        kill_server(&mut client);
+        client.replace_server();
         let all = 1 + restarts;
         assert!(client.journal.wait(crate::client::PATIENCE, |journal| {
             journal.requests("resources/templates/list") >= all && journal.requests("prompts/list") >= all
@@ -79,9 +73,9 @@ fn scenario_22_pages_are_compared_too() {
         }
     }
     assert!(pages > 2);
-    kill_server(&mut client);
+    client.replace_server();
     assert_eq!(told(&mut client, 2 * pages), 0);
-    kill_server(&mut client);
+    client.replace_server();
     client.wait_for(CHANGED); // The new tool is on the last page.
 }
 
@@ -89,7 +83,7 @@ fn scenario_22_pages_are_compared_too() {
 fn scenario_22_a_client_that_never_listed_is_told_nothing() {
     let mut client = Setup::plan("extra-tool@2-").connect();
     client.call("echo", json!({ "text": "x" }));
-    kill_server(&mut client);
+    client.replace_server();
     client.call("echo", json!({ "text": "y" }));
     assert_eq!(client.journal.requests("tools/list"), 0, "nobody asked");
     assert_eq!(client.seen(), Vec::<Value>::new());
@@ -102,7 +96,7 @@ fn scenario_22_a_server_that_announces_changes_at_each_start_does_not_disturb() 
         client.wait_for(CHANGED); // In the first life it is forwarded as it is.
         client.request("tools/list", json!({}));
         for restarts in 1..=2 {
-            kill_server(&mut client);
+            client.replace_server();
             // One list for the comparison, and one more for the announcement.
             assert_eq!(told(&mut client, 1 + 2 * restarts), 0, "{plan}");
         }
@@ -115,7 +109,7 @@ fn scenario_22_a_change_is_told_once_though_the_server_announces_it_too() {
         let mut client = Setup::plan(plan).connect();
         client.wait_for(CHANGED);
         client.request("tools/list", json!({}));
-        kill_server(&mut client);
+        client.replace_server();
         client.wait_for(CHANGED);
         assert_eq!(told(&mut client, 3), 0, "{plan}: told a second time");
     }
@@ -167,7 +161,7 @@ fn scenario_23_a_change_during_a_list_leaves_the_right_list() {
     assert!(tools(&client.answer(again)).contains(&"added-1".into()));
 
     // The client saw the longer list; the next life offers the shorter one, and that is told.
-    kill_server(&mut client);
+    client.replace_server();
     client.wait_for(CHANGED);
     assert!(!tools(&client.request("tools/list", json!({}))).contains(&"added-1".into()));
 }

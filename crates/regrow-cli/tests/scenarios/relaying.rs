@@ -9,12 +9,6 @@ use serde_json::{Value, json};
 use crate::client::{Client, PATIENCE, Setup};
 use crate::evidence::{kill, stop};
 
-fn kill_server(client: &mut Client) {
-    let from = client.log().len();
-    kill(client.server_pid(), Signal::KILL);
-    client.wait_for_log(from, "ready (session");
-}
-
 fn text_of(answer: &Value) -> String {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
@@ -45,7 +39,7 @@ fn an_answer_to_a_dead_server_never_reaches_the_next() {
     let mut client = Setup::plan("").connect();
     let first = client.begin_call("ask", json!({ "key": "first" }));
     let old = client.wait_for("elicitation/create");
-    kill_server(&mut client);
+    client.replace_server();
     // The question is taken back, and the call that asked it has failed.
     let taken_back = client.wait_for("notifications/cancelled");
     assert_eq!(taken_back["params"]["requestId"], old["id"]);
@@ -101,7 +95,7 @@ fn the_time_that_a_person_takes_is_not_the_servers() {
 #[test]
 fn a_question_that_the_server_takes_back_is_taken_back_under_the_id_the_client_knows() {
     let mut client = Setup::plan("").connect();
-    kill_server(&mut client);
+    client.replace_server();
     client.begin_call("ask", json!({}));
     client.wait_for("elicitation/create");
     let call = client.begin_call("ask", json!({}));
@@ -357,7 +351,7 @@ fn log_level_and_subscriptions_are_restored_once_per_session() {
         if restarts == 2 {
             client.restart()
         } else {
-            kill_server(&mut client)
+            client.replace_server()
         }
         // It is subscribed before the first call of the client runs.
         assert_eq!(client.call("touch", json!({})), "1");
@@ -379,7 +373,7 @@ fn a_subscription_that_a_death_interrupts_is_made_once_on_the_next_session() {
     client.request("initialize", params);
     client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     let subscribe = client.ask("resources/subscribe", json!({ "uri": "chaos://life" }));
-    kill_server(&mut client);
+    client.replace_server();
     assert_eq!(client.answer(subscribe)["result"], json!({}));
     assert_eq!(client.call("touch", json!({})), "1");
     let lives_two = client.journal.requests("resources/subscribe");

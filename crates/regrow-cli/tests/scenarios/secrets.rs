@@ -162,9 +162,7 @@ fn a_server_has_no_file_of_ours_open_and_keeps_its_arguments_to_the_letter() {
     let mut client = Setup::plan("").connect();
     for _ in 0..2 {
         assert_eq!(client.call("fds", json!({})), "", "nothing above 2");
-        let from = client.log().len();
-        kill(client.server_pid(), Signal::KILL);
-        client.wait_for_log(from, "ready (session");
+        client.replace_server();
     }
     drop(client);
 
