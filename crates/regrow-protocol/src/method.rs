@@ -48,8 +48,15 @@ pub const SAMPLING_CREATE_MESSAGE: &str = "sampling/createMessage";
 pub const ROOTS_LIST: &str = "roots/list";
 
 /// Requests that exist in the legacy era only.
-pub const LEGACY_ONLY: [&str; 5] =
-    [INITIALIZE, PING, LOGGING_SET_LEVEL, RESOURCES_SUBSCRIBE, RESOURCES_UNSUBSCRIBE];
+pub const LEGACY_ONLY: [&str; 7] = [
+    INITIALIZE,
+    PING,
+    LOGGING_SET_LEVEL,
+    RESOURCES_SUBSCRIBE,
+    RESOURCES_UNSUBSCRIBE,
+    TASKS_LIST,
+    TASKS_RESULT,
+];
 
 /// What a client's request does at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
