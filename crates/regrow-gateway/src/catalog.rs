@@ -81,9 +81,9 @@ impl Catalog {
 
     /// Whether both say the same. When it was said does not count.
     pub fn is_like(&self, other: &Catalog) -> bool {
-        let said =
+        let is_same =
             |list: List| self.listing(list).map(Listing::said) == other.listing(list).map(Listing::said);
-        List::ALL.into_iter().all(said)
+        List::ALL.into_iter().all(is_same)
             && self.stale == other.stale
             && self.server_info == other.server_info
             && self.capabilities == other.capabilities

@@ -83,40 +83,25 @@ impl SessionRecord {
 
 /// At which server each task of a client runs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tasks {
-    servers: HashMap<String, String>,
-    oldest_first: VecDeque<String>,
-}
+pub(crate) struct Tasks(Newest<String, MAX_TASKS>);
 
 impl Tasks {
     pub(crate) fn server(&self, task: &str) -> Option<&str> {
-        self.servers.get(task).map(String::as_str)
+        self.0.get(task).map(String::as_str)
     }
 
     pub(crate) fn remember(&mut self, task: &str, server: &str) {
-        if task.len() > MAX_LENGTH {
-            return;
-        }
-        if self.servers.insert(task.to_owned(), server.to_owned()).is_none() {
-            self.oldest_first.push_back(task.to_owned());
-        }
-        if self.oldest_first.len() > MAX_TASKS {
-            let oldest = self.oldest_first.pop_front();
-            oldest.map(|oldest| self.servers.remove(&oldest));
-        }
+        self.0.update(task, |known| server.clone_into(known));
     }
 }
 
 /// Which servers have returned a URI in a result: they answer for it, although they may not list it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Links {
-    servers: HashMap<String, BTreeSet<String>>,
-    oldest_first: VecDeque<String>,
-}
+pub(crate) struct Links(Newest<BTreeSet<String>, MAX_LINKS>);
 
 impl Links {
     pub(crate) fn is_from(&self, uri: &str, server: &str) -> bool {
-        self.servers.get(uri).is_some_and(|servers| servers.contains(server))
+        self.0.get(uri).is_some_and(|servers| servers.contains(server))
     }
 
     /// Remembers the URIs in a result of this server.
@@ -124,25 +109,40 @@ impl Links {
         match result {
             Value::Array(items) => items.iter().for_each(|item| self.remember(server, item)),
             Value::Object(members) => {
-                let uri = members.get("uri").and_then(Value::as_str);
-                if let Some(uri) = uri.filter(|uri| uri.len() <= MAX_LENGTH) {
-                    self.insert(uri, server);
+                if let Some(uri) = members.get("uri").and_then(Value::as_str) {
+                    self.0.update(uri, |servers| _ = servers.insert(server.to_owned()));
                 }
                 members.values().for_each(|member| self.remember(server, member));
             }
             _ => {}
         }
     }
+}
 
-    fn insert(&mut self, uri: &str, server: &str) {
-        let servers = self.servers.entry(uri.to_owned()).or_insert_with(|| {
-            self.oldest_first.push_back(uri.to_owned());
-            BTreeSet::new()
+/// The `MAX` keys that came last. Those longer than [`MAX_LENGTH`] are not kept.
+#[derive(Clone, Debug, Default)]
+struct Newest<V, const MAX: usize> {
+    values: HashMap<String, V>,
+    oldest_first: VecDeque<String>,
+}
+
+impl<V: Default, const MAX: usize> Newest<V, MAX> {
+    fn get(&self, key: &str) -> Option<&V> {
+        self.values.get(key)
+    }
+
+    fn update(&mut self, key: &str, change: impl FnOnce(&mut V)) {
+        if key.len() > MAX_LENGTH {
+            return;
+        }
+        let value = self.values.entry(key.to_owned()).or_insert_with(|| {
+            self.oldest_first.push_back(key.to_owned());
+            V::default()
         });
-        servers.insert(server.to_owned());
-        if self.oldest_first.len() > MAX_LINKS {
+        change(value);
+        if self.oldest_first.len() > MAX {
             let oldest = self.oldest_first.pop_front();
-            oldest.map(|oldest| self.servers.remove(&oldest));
+            oldest.map(|oldest| self.values.remove(&oldest));
         }
     }
 }

@@ -157,12 +157,11 @@ impl Guest {
         wire.head().status
     }
 
-    /// Posts exactly this. Returns the status and the body of the response.
-    pub fn post_text(&self, body: &str) -> (u16, String) {
+    /// Posts exactly this. Returns the body of the response.
+    pub fn post_text(&self, body: &str) -> String {
         let session = self.session.as_deref().unwrap_or_default();
         let headers = [("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")];
-        let (head, said) = Wire::connect(self.address).ask("POST", &self.path, &headers, body);
-        (head.status, said)
+        Wire::connect(self.address).ask("POST", &self.path, &headers, body).1
     }
 
     fn message(&mut self, method: &str, mut params: Value) -> (u64, Value) {

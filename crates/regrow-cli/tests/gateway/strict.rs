@@ -28,7 +28,7 @@ fn security_20_no_member_that_resembles_another_reaches_a_server() {
         (r#""name":"echo","_meta":{"progressToken":1,"progresstoken":2}"#, ""),
     ] {
         let body = format!(r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{{params}}}{more}}}"#);
-        let (_, said) = attacker.post_text(&body);
+        let said = attacker.post_text(&body);
         assert!(said.contains("-32600"), "{body}: {said}");
     }
     let journal = place.journal("one");
@@ -37,7 +37,7 @@ fn security_20_no_member_that_resembles_another_reaches_a_server() {
 
     // What resembles nothing is left out and counted.
     let body = format!(r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{{echo}}},"x":1}}"#);
-    assert!(attacker.post_text(&body).1.contains("mine"));
+    assert!(attacker.post_text(&body).contains("mine"));
     house.wait_where("one", "counted", |server| server["oddities"]["droppedMembers"] == 1);
 }
 

@@ -417,9 +417,7 @@ impl Client {
 
     /// Restarts the server as planned, and waits until the next one serves.
     pub fn restart(&mut self) {
-        let from = self.log().len();
-        kill(self.pid(), Signal::HUP);
-        self.wait_for_log(from, "ready (session");
+        self.replace(self.pid(), Signal::HUP);
     }
 
     /// The log of `regrow wrap` so far, with the server's stderr in it.
@@ -466,8 +464,13 @@ impl Client {
 
     /// Kills the server, and waits until the next one serves.
     pub fn replace_server(&mut self) {
+        self.replace(self.server_pid(), Signal::KILL);
+    }
+
+    fn replace(&mut self, pid: u32, signal: Signal) {
+        self.wait_for_log(0, "ready (session"); // The log may be behind what was answered.
         let from = self.log().len();
-        kill(self.server_pid(), Signal::KILL);
+        kill(pid, signal);
         self.wait_for_log(from, "ready (session");
     }
 

@@ -186,10 +186,8 @@ fn scenario_08_handshakes_that_are_never_answered_end_at_their_limit_and_leave_n
         assert!(asked <= client.journal.starts(), "none is asked twice: {:?}", client.journal.lines());
         wait_until("all but the next are gone", PATIENCE, || {
             let alive = client.journal.alive().len();
-            let the_guard_and_the_next = children_of(client.pid()).len() <= 2;
-            alive + asked <= client.journal.starts()
-                && zombies_of(client.pid()).is_empty()
-                && the_guard_and_the_next
+            let children = children_of(client.pid()).len(); // The guard, and the next server.
+            alive + asked <= client.journal.starts() && zombies_of(client.pid()).is_empty() && children <= 2
         });
         files.push(open_files(client.pid()));
     }

@@ -15,6 +15,8 @@ use serde_json::value::RawValue;
 const MAX_DEPTH: usize = 64;
 /// nor a tool or prompt with a longer name.
 const MAX_NAME: usize = 256;
+/// Of a longer key a defect gives the beginning.
+const MAX_TOLD: usize = 64;
 
 /// A tool, prompt, resource or template.
 #[derive(Clone, Debug)]
@@ -30,10 +32,20 @@ pub struct Item {
 /// Why an item is not offered: some reader of the list would refuse the whole of it, or take the item for another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
-    /// What its server calls it, if that is known.
+    /// What its server calls it, or the beginning of that, if it is known.
     pub key: Option<String>,
     /// What is wrong with it.
     pub reason: String,
+}
+
+impl Defect {
+    pub(super) fn of(key: &str, reason: impl Into<String>) -> Defect {
+        let key = match key.len() > MAX_TOLD {
+            true => format!("{}...", &key[..key.floor_char_boundary(MAX_TOLD)]),
+            false => key.to_owned(),
+        };
+        Defect { key: Some(key), reason: reason.into() }
+    }
 }
 
 impl fmt::Display for Defect {
@@ -72,21 +84,13 @@ impl Item {
             return Err(unnamed());
         }
         if key.len() > MAX_NAME && matches!(list, List::Tools | List::Prompts) {
-            let start = format!("{}...", &key[..key.floor_char_boundary(32)]);
-            return Err(Defect { key: Some(start), reason: format!("is a name of over {MAX_NAME} bytes") });
+            return Err(Defect::of(&key, format!("has a name longer than {MAX_NAME} bytes")));
         }
-        let whole = match serde_json::from_str::<Value>(raw.get()) {
-            Ok(whole) if is_within(MAX_DEPTH, &whole) => whole,
-            Ok(_) => {
-                return Err(Defect { key: Some(key), reason: format!("nests over {MAX_DEPTH} levels deep") });
-            }
-            Err(error) => {
-                return Err(Defect {
-                    key: Some(key),
-                    reason: format!("is not readable for every client: {error}"),
-                });
-            }
-        };
+        let whole: Value = serde_json::from_str(raw.get())
+            .map_err(|error| Defect::of(&key, format!("cannot be read by every client: {error}")))?;
+        if !is_within(MAX_DEPTH, &whole) {
+            return Err(Defect::of(&key, format!("is nested more than {MAX_DEPTH} levels deep")));
+        }
         // The value is borrowed from the text, so this is where it stands there.
         let start = value.get().as_ptr().addr() - raw.get().as_ptr().addr();
         let span = start..start + value.get().len();
@@ -197,13 +201,16 @@ mod tests {
         let long = |length: usize| format!(r#"{{"name":"{}"}}"#, "n".repeat(length));
         assert!(item(List::Tools, &long(MAX_NAME)).is_ok());
         for (text, why) in [
-            (nested(MAX_DEPTH), r#""a" nests over 64 levels deep"#),
-            (nested(100_000), r#""a" is not readable for every client: recursion limit exceeded"#),
-            (long(MAX_NAME + 1), r#""nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn..." is a name of over 256 bytes"#),
-            (r#"{"name":"a","x":"\ud800"}"#.into(), r#""a" is not readable for every client: "#),
+            (nested(MAX_DEPTH), r#""a" is nested more than 64 levels deep"#),
+            (nested(100_000), r#""a" cannot be read by every client: recursion limit exceeded"#),
+            (
+                long(MAX_NAME + 1),
+                &format!("\"{}...\" has a name longer than 256 bytes", "n".repeat(MAX_TOLD)),
+            ),
+            (r#"{"name":"a","x":"\ud800"}"#.into(), r#""a" cannot be read by every client: "#),
             (
                 r#"{"name":"a","x":1e999}"#.into(),
-                r#""a" is not readable for every client: number out of range"#,
+                r#""a" cannot be read by every client: number out of range"#,
             ),
         ] {
             let told = item(List::Tools, &text).unwrap_err().to_string();

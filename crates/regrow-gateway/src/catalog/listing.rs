@@ -117,10 +117,7 @@ impl Draft {
                     self.bytes += raw.get().len();
                     self.items.push(item);
                 }
-                Ok(item) => self.leave_out(Defect {
-                    key: Some(item.key().to_owned()),
-                    reason: "is listed twice; the first counts".to_owned(),
-                }),
+                Ok(item) => self.leave_out(Defect::of(item.key(), "is listed twice; the first counts")),
                 Err(defect) => self.leave_out(defect),
             }
         }

@@ -9,6 +9,7 @@ use super::state::ConnectionState;
 
 /// Hands on a notification of a client. Returns whether it reached the server, or will.
 pub(crate) fn forward(shared: &Shared, notification: &Frame) -> bool {
+    shared.count_dropped_members(notification);
     let line = notification.to_line();
     let mut state = shared.lock();
     let taken = match Bearing::of(notification.method().unwrap_or_default()) {

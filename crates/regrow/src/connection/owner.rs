@@ -246,7 +246,7 @@ impl Owner {
         drop(ended); // Not under the lock.
         self.status.send_if_modified(|old| {
             if old.state.name() == status.state.name() {
-                status.since = old.since;
+                status.since = old.since; // It began earlier.
             }
             let changed = *old != status;
             *old = status;

@@ -166,7 +166,7 @@ impl ConnectionState {
         }
     }
 
-    /// What observers see, if it has just entered its state.
+    /// What observers see of a state that begins now.
     pub(crate) fn status(&self, now: Time) -> Status {
         let lifecycle = self.supervisor.lifecycle();
         Status {
