@@ -52,7 +52,7 @@ fn told_to_end_it_lets_calls_finish_then_ends_its_servers_and_says_so() {
 }
 
 #[test]
-fn told_to_end_it_takes_nobody_in_any_more() {
+fn scenario_57_told_to_end_it_takes_nobody_in_any_more() {
     let place = Place::new([("one", chaos(""))]);
     let mut house = place.start();
     house.wait_for_tools("one");

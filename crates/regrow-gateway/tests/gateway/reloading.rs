@@ -268,7 +268,7 @@ async fn changed_under_a_call(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_server_starts_when_nothing_is_left_of_what_it_was_and_calls_wait_for_that() {
+async fn scenario_57_a_changed_server_starts_when_nothing_is_left_of_what_it_was_and_calls_wait_for_that() {
     for clients in [One, Many] {
         let (a, house, guest, mut old) = changed_under_a_call(clients, 5000, |_| {}).await;
         let new = guest.begin(2, "echo", json!({ "text": "new" }));

@@ -621,7 +621,7 @@ fn slow_task() -> Plan {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_the_result_of_a_task_has_no_deadline() {
+async fn scenario_54_waiting_for_the_result_of_a_task_has_no_deadline() {
     let server = Server::always(slow_task());
     let connection = ready(&server).await;
     let before = Instant::now();
