@@ -356,19 +356,7 @@ impl Client {
 
     /// Waits for a notification or request of this method.
     pub fn wait_for(&mut self, method: &str) -> Value {
-        let found = self.seen.iter().position(|message| message["method"] == method);
-        if let Some(at) = found {
-            return self.seen.remove(at);
-        }
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Some(message) = self.next_message(left) else { panic!("no {method} came") };
-            if message["method"] == method {
-                return message;
-            }
-            self.seen.push(message);
-        }
+        self.wait_where(method, |message| message["method"] == method)
     }
 
     /// Waits for a message for which this holds.
