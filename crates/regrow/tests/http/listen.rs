@@ -108,7 +108,10 @@ async fn a_stream_that_is_refused_after_it_was_open_is_a_reason_to_doubt() {
 async fn a_stream_that_breaks_is_a_reason_to_doubt() {
     let (go, wait) = std::sync::mpsc::channel();
     let wait = std::sync::Mutex::new(wait);
-    let (_server, link) = greeted(move |_, _, talk| {
+    let (_server, link) = greeted(move |count, _, talk| {
+        if count > 0 {
+            return talk.reply(404, "", "");
+        }
         talk.events("");
         talk.event(CHANGED);
         wait.lock().unwrap().recv().unwrap();
@@ -118,8 +121,12 @@ async fn a_stream_that_breaks_is_a_reason_to_doubt() {
     let (listening, ear) = listen(&link);
     ear.until(1).await;
     go.send(()).unwrap();
-    let end = end(listening).await;
-    assert!(matches!(end, ListenEnd::Lost(Fault::Broken { .. })), "{end:?}");
+    let broken = end(listening).await;
+    assert!(matches!(broken, ListenEnd::Lost(Fault::Broken { .. })), "{broken:?}");
+    // The next server may be there already, and not know the session.
+    let refused = Fault::Broken { reason: "HTTP 404 to a stream that was open".into() };
+    assert_eq!(end(listen(&link).0).await, ListenEnd::Lost(refused));
+    assert_eq!(end(listen(&link).0).await, ListenEnd::NoStream);
 }
 
 #[tokio::test]

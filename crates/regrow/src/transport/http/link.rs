@@ -41,6 +41,8 @@ struct Known {
     version: Option<HeaderValue>,
     /// How far we heard what it said on its own.
     heard: Bookmark,
+    /// It had a stream for that, and has not refused it since.
+    had_stream: bool,
 }
 
 /// The session at the server, of the era that has them.
@@ -60,6 +62,7 @@ impl HttpLink {
             session: Session::None,
             version: None,
             heard: Bookmark::default(),
+            had_stream: false,
         };
         Arc::new(HttpLink {
             http,
@@ -121,6 +124,14 @@ impl HttpLink {
 
     pub(super) fn has_heard(&self, bookmark: Bookmark) {
         self.known().heard = bookmark;
+    }
+
+    pub(super) fn had_stream(&self) -> bool {
+        self.known().had_stream
+    }
+
+    pub(super) fn set_had_stream(&self, had_stream: bool) {
+        self.known().had_stream = had_stream;
     }
 
     pub(super) fn url(&self) -> Url {

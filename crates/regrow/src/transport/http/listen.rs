@@ -24,7 +24,6 @@ pub(super) async fn listen(link: &HttpLink, handler: &Arc<dyn ExchangeHandler>) 
     }
     let mut bookmark = link.heard();
     let mut short = 0;
-    let mut had_stream = false;
     loop {
         let stream = match Box::pin(stream::open(link, bookmark.last.clone())).await {
             Ok(Reply::Good(response)) if response.content() == Ok(Content::Events) => Some(response),
@@ -36,18 +35,19 @@ pub(super) async fn listen(link: &HttpLink, handler: &Arc<dyn ExchangeHandler>) 
                 return Some(refusal.fault());
             }
             // There was a stream, and now it is refused: the session may be gone. Only a POST tells, so the server is asked.
-            Ok(Reply::Refused(refusal)) if had_stream => {
+            Ok(Reply::Refused(refusal)) if link.had_stream() => {
+                link.set_had_stream(false); // Once: after that, this server has none.
                 let reason = format!("HTTP {} to a stream that was open", refusal.code);
                 return Some(Fault::Broken { reason });
             }
             // This server has no such stream; neither has one that sends us elsewhere. Many answer with 404 or 403 rather than 405.
             Ok(_) | Err(Fault::Redirected { .. } | Fault::Status { .. }) => None,
-            Err(Fault::Unauthorized { .. }) if !had_stream => None,
+            Err(Fault::Unauthorized { .. }) if !link.had_stream() => None,
             Err(fault) => return Some(fault),
         };
         // Not within the match: what the server said would be kept for as long.
         let mut response = stream?;
-        had_stream = true;
+        link.set_had_stream(true);
         let opened = Instant::now();
         let mut spoke = false;
         let read = stream::until(link, handler, None, &mut response, &mut bookmark, |event| {
