@@ -58,7 +58,7 @@ impl<'a> Rack<'a> {
         let Way::Wrap(options) = site.setup.way else { return Err(io::Error::other("not a lane of wrap")) };
         let mut command = clean(ground.program);
         command.args(["wrap", "--name", &format!("lane-{number}"), "--call-timeout", &deadline()]);
-        command.args(["--connect-timeout", "10s", "--safe-tool", "lookup"]).args(options);
+        command.args(["--connect-timeout", "30s", "--safe-tool", "lookup"]).args(options);
         let url = site.far.url();
         match &url {
             Some(url) => command.args(["--reach-timeout", "2s", "--no-cache", url]),
@@ -151,7 +151,7 @@ fn config(ground: &Ground<'_>, sites: &[Site]) -> Value {
     }
     let all = json!({
         "callTimeout": deadline(),
-        "connectTimeout": "10s",
+        "connectTimeout": "30s",
         "reachTimeout": "2s",
         "safeTools": ["lookup"],
     });
