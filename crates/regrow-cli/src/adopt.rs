@@ -40,18 +40,33 @@ pub(crate) fn run(options: Adopt) -> u8 {
         Ok(false) => return code,
         Err(error) => return failed(&error.to_string()),
     }
-    match file.replace(&plan.text, !options.undo) {
-        Ok(backup) => {
+    let changed = if options.undo {
+        file.replace(&plan.text).map(|()| remove_backups(&file, &plan, &program))
+    } else {
+        file.replace_with_backup(&plan.text).map(|backup| {
+            vec![format!(
+                "the original is in {backup}; `regrow adopt --undo` restores the file and removes it"
+            )]
+        })
+    };
+    match changed {
+        Ok(remarks) => {
             eprintln!("regrow: {} is changed; restart the host for it to take effect", file.shown());
-            if let Some(backup) = backup {
-                eprintln!(
-                    "regrow: the original is in {backup}; `regrow adopt --undo` also removes regrow again"
-                );
-            }
+            remarks.iter().for_each(|remark| eprintln!("regrow: {remark}"));
             code
         }
         Err(message) => failed(&message),
     }
+}
+
+/// After an undo: backups that say nothing about servers which the file does not say are removed, because they hold its secrets, too.
+fn remove_backups(file: &HostFile, plan: &Plan, program: &str) -> Vec<String> {
+    let (gone, left) = file.remove_backups(|backup| adopt::is_spent(backup, &plan.text, program));
+    let gone = gone.iter().map(|name| format!("the backup {name} is removed"));
+    let left = left.iter().map(|name| {
+        format!("the backup {name} stays, because its servers are not the same as those in the file now; remove it if you do not need it")
+    });
+    gone.chain(left).collect()
 }
 
 /// What becomes of each server, and the lines that change.

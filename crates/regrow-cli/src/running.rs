@@ -4,16 +4,15 @@
 //! A gateway holds a lock on its file. The system releases it however the gateway ends, so a file without a lock is stale.
 
 use std::fmt;
-use std::fs::{DirBuilder, File};
-use std::io::{self, Read};
+use std::fs::File;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use regrow::folder::Folder;
 use regrow::random_id;
-use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, flock};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 /// More are not looked at.
@@ -75,12 +74,12 @@ impl Drop for Announced {
 /// Writes the file of this process into the user's runtime folder.
 pub(crate) fn announce(running: &Running) -> io::Result<Announced> {
     let path = folder().ok_or_else(|| io::Error::other("there is no folder for it"))?;
-    announce_in(Folder::create(&path)?, running)
+    announce_in(create(&path)?, running)
 }
 
 /// The gateways that run now, oldest first. Files that others left behind are removed.
 pub(crate) fn find() -> Vec<Running> {
-    let folder = folder().map(|path| Folder::open(&path));
+    let folder = folder().map(|path| open(&path));
     folder.and_then(Result::ok).map(|folder| find_in(&folder)).unwrap_or_default()
 }
 
@@ -104,93 +103,39 @@ fn folder() -> Option<PathBuf> {
     }
 }
 
-/// The user's runtime folder, which only that user can reach. It is held open, and files are named relative to it, so that nobody can put
-/// another folder or a link in its place once it was checked.
-struct Folder(OwnedFd);
+fn create(path: &Path) -> io::Result<Folder> {
+    Folder::create(path)?.require_private()
+}
 
-impl Folder {
-    /// Makes it if it is not there.
-    fn create(path: &Path) -> io::Result<Folder> {
-        match DirBuilder::new().mode(0o700).create(path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Folder::open(path),
-        }
-    }
-
-    fn open(path: &Path) -> io::Result<Folder> {
-        let folder = fs::open(path, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-        let found = fs::fstat(&folder)?;
-        let is_shared = Mode::from_raw_mode(found.st_mode).intersects(Mode::RWXG | Mode::RWXO);
-        if is_shared || found.st_uid != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other(format!("other users can reach {path:?}")));
-        }
-        Ok(Folder(folder))
-    }
-
-    /// A file that was not there.
-    fn create_file(&self, name: &str) -> io::Result<File> {
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(fs::openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?.into())
-    }
-
-    fn open_file(&self, name: &str) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(fs::openat(&self.0, name, flags, Mode::empty())?.into())
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(fs::renameat(&self.0, from, &self.0, to)?)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        Ok(fs::unlinkat(&self.0, name, AtFlags::empty())?)
-    }
-
-    /// In the order of their names.
-    fn names(&self) -> Vec<String> {
-        let entries = fs::Dir::read_from(&self.0).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
-        let mut names: Vec<String> = names.take(MAX_FILES).collect();
-        names.sort();
-        names
-    }
+fn open(path: &Path) -> io::Result<Folder> {
+    Folder::open(path)?.require_private()
 }
 
 fn announce_in(folder: Folder, running: &Running) -> io::Result<Announced> {
     let born = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     // The order of names is the order of starts.
     let name = format!("{:020}-{}{ENDING}", born.as_nanos(), running.pid);
-    let draft = format!(".{name}.draft");
-    let file = folder.create_file(&draft)?;
-    let written = flock(&file, FlockOperation::NonBlockingLockExclusive)
-        .map_err(io::Error::from)
-        .and_then(|()| Ok(serde_json::to_writer(&file, running)?))
-        // It appears whole, and locked.
-        .and_then(|()| folder.rename(&draft, &name));
-    match written {
-        Ok(()) => Ok(Announced { folder, name, _file: file }),
-        Err(error) => {
-            let _ = folder.remove(&draft); // What is told is why it was not written.
-            Err(error)
-        }
-    }
+    // It appears whole, and locked.
+    let file = folder.replace(&name, |file| {
+        flock(&*file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(serde_json::to_writer(file, running)?)
+    })?;
+    Ok(Announced { folder, name, _file: file })
 }
 
 fn find_in(folder: &Folder) -> Vec<Running> {
-    let names = folder.names();
+    let names = folder.names(MAX_FILES);
     names.iter().filter(|name| name.ends_with(ENDING)).filter_map(|name| read(folder, name)).collect()
 }
 
 fn read(folder: &Folder, name: &str) -> Option<Running> {
-    let file = folder.open_file(name).ok()?;
+    let (file, text) = folder.read(name, LONGEST).ok()?;
     if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
         // Nobody holds it: its gateway was killed.
         let _ = folder.remove(name);
         return None;
     }
-    let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+    serde_json::from_slice(&text).ok()
 }
 
 #[cfg(test)]
@@ -211,7 +156,7 @@ mod tests {
     fn who_runs_is_found_and_who_was_killed_is_not() {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("regrow");
-        let folder = || Folder::create(&path).unwrap();
+        let folder = || create(&path).unwrap();
         assert_eq!(find_in(&folder()), []);
         let one = announce_in(folder(), &running(1)).unwrap();
         let two = announce_in(folder(), &running(2)).unwrap();
@@ -235,20 +180,20 @@ mod tests {
     #[test]
     fn a_folder_that_others_can_reach_is_not_used_and_no_link_is_followed() {
         let temporary = tempfile::tempdir().unwrap();
-        let open = temporary.path().join("open");
-        std::fs::create_dir(&open).unwrap();
+        let shared = temporary.path().join("shared");
+        std::fs::create_dir(&shared).unwrap();
         for mode in [0o777, 0o750, 0o701] {
-            std::fs::set_permissions(&open, PermissionsExt::from_mode(mode)).unwrap();
-            assert!(Folder::create(&open).is_err(), "{mode:o}");
+            std::fs::set_permissions(&shared, PermissionsExt::from_mode(mode)).unwrap();
+            assert!(create(&shared).is_err(), "{mode:o}");
         }
         let (own, link) = (temporary.path().join("own"), temporary.path().join("link"));
-        let folder = Folder::create(&own).unwrap();
+        let folder = create(&own).unwrap();
         std::os::unix::fs::symlink(&own, &link).unwrap();
-        assert!(Folder::create(&link).is_err() && Folder::open(&link).is_err());
+        assert!(create(&link).is_err() && open(&link).is_err());
         std::fs::write(temporary.path().join("elsewhere"), "{}").unwrap();
         std::os::unix::fs::symlink("../elsewhere", own.join("1.json")).unwrap();
         assert_eq!(find_in(&folder), []);
-        assert!(folder.open_file("1.json").is_err() && folder.create_file("1.json").is_err());
+        assert!(folder.open_file("1.json").is_err());
         // A folder that is put in its place gets nothing.
         std::fs::rename(&own, temporary.path().join("moved")).unwrap();
         std::fs::create_dir(&own).unwrap();

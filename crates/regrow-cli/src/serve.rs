@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use regrow::{EraFile, ErrorStyle};
+use regrow::{EraFile, ErrorStyle, cache_folder};
 use regrow_gateway::catalog::Store;
 use regrow_gateway::config::{Config, Problems, Reach, Secret, Server};
 use regrow_gateway::operate::traces::Traces;
@@ -101,7 +101,7 @@ fn settings(
                 None => builder,
             })
         }),
-        store: Store::folder_of_user().filter(|_| cache).map(|folder| Store::open(folder, SystemTime::now())),
+        store: cache_folder().filter(|_| cache).map(|folder| Store::open(folder, SystemTime::now())),
         list_wait: options.list_wait,
         max_clients: options.http.max_clients,
         config_files: files.iter().flat_map(|files| &files.paths).map(|path| shown(path)).collect(),

@@ -103,6 +103,93 @@ fn a_file_is_changed_and_comes_back_byte_for_byte() {
 }
 
 #[test]
+fn undo_restores_the_file_byte_for_byte_and_removes_its_backup() {
+    let desk = Desk::new(CONFIG);
+    desk.run(&["--yes"]);
+    let output = desk.run(&["--undo", "--yes"]);
+    assert!(text(&output.stderr).contains("mcp.json.before-regrow is removed"), "{output:?}");
+    assert_eq!((desk.text().as_str(), desk.files()), (CONFIG, vec!["mcp.json".to_owned()]));
+
+    // One copy for each change; they stay while a server is behind regrow.
+    desk.run(&["--yes", "--server", "time"]);
+    desk.run(&["--yes", "--server", "bare"]);
+    desk.run(&["--undo", "--yes", "--server", "time"]);
+    assert_eq!(desk.files(), ["mcp.json", "mcp.json.before-regrow", "mcp.json.before-regrow.2"]);
+    desk.run(&["--undo", "--yes"]);
+    assert_eq!((desk.text().as_str(), desk.files()), (CONFIG, vec!["mcp.json".to_owned()]));
+
+    // The host has written something else into the file meanwhile.
+    desk.run(&["--yes"]);
+    fs::write(&desk.file, desk.text().replace("// Mine.", "// Ours.")).unwrap();
+    desk.run(&["--undo", "--yes"]);
+    assert_eq!((desk.text(), desk.files().len()), (CONFIG.replace("// Mine.", "// Ours."), 1));
+
+    // The user has changed a server meanwhile: the copy may be needed.
+    desk.run(&["--yes"]);
+    fs::write(&desk.file, desk.text().replace("mcp-server-time", "another")).unwrap();
+    let output = desk.run(&["--undo", "--yes"]);
+    assert!(text(&output.stderr).contains("mcp.json.before-regrow stays"), "{output:?}");
+    assert_eq!(desk.files(), ["mcp.json", "mcp.json.before-regrow"]);
+}
+
+#[test]
+fn a_change_that_is_interrupted_leaves_the_file_as_it_was() {
+    let desk = Desk::new(CONFIG);
+    // The system ends it in the middle of the first write.
+    let interrupted = |options: &[&str]| {
+        let adopt = desk.adopt(options);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -f 0; exec \"$@\"", "sh", REGROW]).args(adopt.get_args());
+        shell.stdin(Stdio::null()).output().unwrap()
+    };
+    assert_ne!(interrupted(&["--yes"]).status.code(), Some(0));
+    assert_eq!(desk.text(), CONFIG);
+    desk.run(&["--yes"]);
+    let adopted = desk.text();
+    assert_ne!(adopted, CONFIG);
+    assert_ne!(interrupted(&["--undo", "--yes"]).status.code(), Some(0));
+    assert_eq!(desk.text(), adopted);
+    desk.run(&["--undo", "--yes"]);
+    assert_eq!(desk.text(), CONFIG);
+}
+
+#[test]
+fn nothing_is_written_or_removed_through_a_link_that_somebody_planted() {
+    let desk = Desk::new(CONFIG);
+    let place = |name: &str| desk.folder.path().join(name);
+    fs::write(place("victim"), CONFIG).unwrap();
+    symlink(place("victim"), place("mcp.json.before-regrow")).unwrap();
+    symlink(place("nowhere"), place("mcp.json.before-regrow.2")).unwrap();
+    assert_eq!(desk.run(&["--yes"]).status.code(), Some(0));
+    assert_eq!(fs::read_to_string(place("mcp.json.before-regrow.3")).unwrap(), CONFIG);
+    assert_eq!(desk.run(&["--undo", "--yes"]).status.code(), Some(0));
+    assert_eq!(fs::read_to_string(place("victim")).unwrap(), CONFIG);
+    assert_eq!(desk.files(), ["mcp.json", "mcp.json.before-regrow", "mcp.json.before-regrow.2", "victim"]);
+}
+
+#[test]
+fn a_configuration_that_is_linked_from_elsewhere_changes_in_its_own_place() {
+    let desk = Desk::new(CONFIG);
+    fs::set_permissions(&desk.file, fs::Permissions::from_mode(0o640)).unwrap();
+    let home = TempDir::new().unwrap();
+    let link = home.path().join("link.json");
+    symlink(&desk.file, &link).unwrap();
+    for options in [&["--yes"][..], &["--undo", "--yes"]] {
+        let output = Command::new(REGROW).arg("adopt").arg(&link).args(options).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(fs::read_link(&link).unwrap(), desk.file);
+        assert_eq!(desk.text().contains("\"wrap\""), options.len() == 1);
+        assert_eq!(fs::metadata(&desk.file).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(
+            fs::read_dir(home.path()).unwrap().count(),
+            1,
+            "the copy is beside the file, not beside the link"
+        );
+    }
+    assert_eq!((desk.text().as_str(), desk.files().len()), (CONFIG, 1));
+}
+
+#[test]
 fn without_a_terminal_it_only_shows() {
     let desk = Desk::new(CONFIG);
     let output = desk.run(&[]);

@@ -95,6 +95,20 @@ pub fn undo(text: &str, program: &str, only: Option<&str>) -> Result<Plan, PlanE
     })
 }
 
+/// Whether a copy from before an adoption is not needed any more: no server in `text` is behind `program` by adoption, and the servers are the
+/// same as in the copy. What else the host keeps in the file may have changed.
+pub fn is_spent(copy: &str, text: &str, program: &str) -> bool {
+    let undone = |text: &str| {
+        let plan = undo(text, program, None).ok()?;
+        let (tree, _) = parse(&plan.text).ok()?;
+        let servers: Vec<String> = servers(&tree).iter().map(CstObjectProp::to_string).collect();
+        Some((plan.is_empty(), servers))
+    };
+    // A copy may be older than another adoption in the same file, so that is undone in it, too.
+    let (copy, text) = (undone(copy), undone(text));
+    matches!((copy, text), (Some((_, copied)), Some((true, servers))) if copied == servers)
+}
+
 fn plan(text: &str, only: Option<&str>, edit: impl Fn(&Entry) -> Outcome) -> Result<Plan, PlanError> {
     let (tree, lines) = parse(text)?;
     let (mut names, mut steps) = (vec![], vec![]);

@@ -1,10 +1,13 @@
 //! Which era a server spoke when it was last asked, kept on disk, so that a later start need not ask again.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
+use std::ffi::OsStr;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use regrow_protocol::version::Era;
+
+use crate::folder::{Folder, cached};
 
 /// Our part of the user's cache folder; none where there is no such folder.
 pub fn cache_folder() -> Option<PathBuf> {
@@ -43,7 +46,7 @@ impl EraFile {
 
     /// The era that this server spoke.
     pub(crate) fn recall(&self, server: &str) -> Option<Era> {
-        match self.read().get(&fingerprint(server))?.as_str() {
+        match cached(&self.path, self.read())?.get(&fingerprint(server))?.as_str() {
             "legacy" => Some(Era::Legacy),
             "modern" => Some(Era::Modern),
             _ => None,
@@ -67,7 +70,7 @@ impl EraFile {
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, String>) -> bool) {
-        let mut eras = self.read();
+        let mut eras = self.read().unwrap_or_default(); // What cannot be read is replaced.
         if change(&mut eras)
             && let Err(error) = self.write(&eras)
         {
@@ -75,20 +78,22 @@ impl EraFile {
         }
     }
 
-    fn read(&self) -> BTreeMap<String, String> {
-        let fits = std::fs::metadata(&self.path).is_ok_and(|file| file.is_file() && file.len() <= MAX_BYTES);
-        let text = if fits { std::fs::read(&self.path).unwrap_or_default() } else { vec![] };
-        serde_json::from_slice(&text).unwrap_or_default()
+    fn read(&self) -> io::Result<BTreeMap<String, String>> {
+        let (_, text) = Folder::open(self.folder())?.read(self.name(), MAX_BYTES)?;
+        Ok(serde_json::from_slice(&text).unwrap_or_default()) // A broken file is replaced.
     }
 
-    /// Replaces the file as a whole, so that nobody reads half of it.
     fn write(&self, eras: &BTreeMap<String, String>) -> io::Result<()> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder)?;
-        let new = self.path.with_extension(format!("{}.new", std::process::id()));
-        let text = serde_json::to_vec(eras).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-        std::fs::write(&new, text)?;
-        std::fs::rename(&new, &self.path)
+        let text = serde_json::to_vec(eras)?;
+        Folder::create(self.folder())?.replace(self.name(), |file| file.write_all(&text)).map(drop)
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
+    fn name(&self) -> &OsStr {
+        self.path.file_name().unwrap_or_default()
     }
 }
 

@@ -61,6 +61,7 @@
 pub mod fuzzing;
 
 pub mod client;
+pub mod folder;
 pub mod transport;
 pub mod watch;
 

@@ -1,9 +1,12 @@
 //! The file of a host: read as a whole, replaced as a whole, with a copy of what it was.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use regrow::folder::Folder;
 
 /// A larger file is no configuration. Some hosts keep their history in the same file.
 const MAX_BYTES: u64 = 32 << 20;
@@ -13,8 +16,10 @@ const MAX_BACKUPS: u32 = 1000;
 const MARK: &str = "\u{feff}";
 
 pub(super) struct HostFile {
-    /// Where it really is: a link to it stays a link.
+    /// Where it really is. People keep their configurations elsewhere and link to them: what changes is the file, and the link stays.
     path: PathBuf,
+    folder: Folder,
+    name: OsString,
     shown: String,
     whole: String,
 }
@@ -30,7 +35,9 @@ impl HostFile {
         }
         let whole = contents(&path).map_err(wrong)?;
         let whole = String::from_utf8(whole).map_err(|_| format!("{shown}: the file is not UTF-8"))?;
-        Ok(HostFile { path, shown, whole })
+        let folder = Folder::open_any(path.parent().unwrap_or(Path::new("/"))).map_err(wrong)?;
+        let name = path.file_name().unwrap_or_default().to_owned();
+        Ok(HostFile { path, folder, name, shown, whole })
     }
 
     /// Its name, safe to print.
@@ -39,68 +46,101 @@ impl HostFile {
     }
 
     pub(super) fn text(&self) -> &str {
-        self.whole.strip_prefix(MARK).unwrap_or(&self.whole)
+        without_mark(&self.whole)
     }
 
-    /// Puts this text in its place, all or nothing. Returns the name of the copy, where one is wanted.
-    pub(super) fn replace(&self, text: &str, keep: bool) -> Result<Option<String>, String> {
-        let wrong = |error: io::Error| format!("{}: nothing was changed: {error}", self.shown);
-        let metadata = fs::metadata(&self.path).map_err(wrong)?;
+    /// Puts this text in its place, all or nothing; mode and owner stay.
+    pub(super) fn replace(&self, text: &str) -> Result<(), String> {
+        self.try_replace(text).map_err(|error| self.unchanged(&error))
+    }
+
+    /// The same, after a copy of the file as it is now. Returns the name of the copy.
+    pub(super) fn replace_with_backup(&self, text: &str) -> Result<String, String> {
+        let backup = self.back_up().map_err(|error| self.unchanged(&error))?;
+        self.replace(text).inspect_err(|_| {
+            let _ = self.folder.remove(&backup); // It is a copy of what is still there.
+        })?;
+        Ok(self.shown_beside(&backup))
+    }
+
+    /// Removes the backups of which this is said, given what they contain. Returns the names of those that are gone, and of
+    /// those that are still there.
+    pub(super) fn remove_backups(&self, is_spent: impl Fn(&str) -> bool) -> (Vec<String>, Vec<String>) {
+        let names = (1..=MAX_BACKUPS).map(|number| self.backup(number));
+        let found = names.filter_map(|name| match self.folder.read(&name, MAX_BYTES) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            read => Some((name, read)),
+        });
+        let is_gone = |name: &OsStr, contents: io::Result<(File, Vec<u8>)>| {
+            let text = contents.ok().and_then(|(_, contents)| String::from_utf8(contents).ok());
+            text.is_some_and(|text| is_spent(without_mark(&text))) && self.folder.remove(name).is_ok()
+        };
+        let (mut gone, mut left) = (vec![], vec![]);
+        for (name, contents) in found {
+            let names = if is_gone(&name, contents) { &mut gone } else { &mut left };
+            names.push(self.shown_beside(&name));
+        }
+        (gone, left)
+    }
+
+    fn try_replace(&self, text: &str) -> io::Result<()> {
+        let old = fs::metadata(&self.path)?;
         let mark = if self.whole.starts_with(MARK) { MARK } else { "" };
-        let backup = if keep { Some(self.back_up(metadata.permissions()).map_err(wrong)?) } else { None };
-        let new = beside(&self.path, &format!(".regrow-{}", std::process::id()));
-        let written = self.write(&new, &format!("{mark}{text}"), &metadata);
-        if written.is_err() {
-            // Neither is of use to anybody; if one stays, it harms nobody either.
-            let _ = fs::remove_file(&new);
-            let _ = backup.as_ref().map(fs::remove_file);
-        }
-        written.map_err(wrong)?;
-        Ok(backup.map(|backup| backup.to_string_lossy().escape_debug().to_string()))
-    }
-
-    /// Writes a new file and moves it into the place of the old one, so that nobody ever reads half of it.
-    fn write(&self, new: &Path, text: &str, old: &fs::Metadata) -> io::Result<()> {
-        let mut file = create(new)?;
-        file.write_all(text.as_bytes())?;
-        let ours = file.metadata()?;
-        if (ours.uid(), ours.gid()) != (old.uid(), old.gid()) {
-            // The host must be able to read it as before.
-            std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
-        }
-        file.set_permissions(old.permissions())?;
-        file.sync_all()?;
-        if contents(&self.path)? != self.whole.as_bytes() {
-            return Err(io::Error::other("the file was changed by another program meanwhile; try again"));
-        }
-        fs::rename(new, &self.path)
+        let replaced = self.folder.replace(&self.name, |file| {
+            write!(file, "{mark}{text}")?;
+            let ours = file.metadata()?;
+            if (ours.uid(), ours.gid()) != (old.uid(), old.gid()) {
+                // The host must be able to read it as before.
+                std::os::unix::fs::fchown(&*file, Some(old.uid()), Some(old.gid()))?;
+            }
+            file.set_permissions(old.permissions())?;
+            match contents(&self.path)? == self.whole.as_bytes() {
+                true => Ok(()),
+                false => {
+                    Err(io::Error::other("the file was changed by another program meanwhile; try again"))
+                }
+            }
+        });
+        replaced.map(drop)
     }
 
     /// Copies the file beside itself, under a name that is free.
-    fn back_up(&self, permissions: Permissions) -> io::Result<PathBuf> {
-        for number in 1..=MAX_BACKUPS {
-            let ending =
-                if number == 1 { ".before-regrow".into() } else { format!(".before-regrow.{number}") };
-            let path = beside(&self.path, &ending);
-            match create(&path) {
+    fn back_up(&self) -> io::Result<OsString> {
+        // It holds the same secrets, and is for its owner alone.
+        let private = Permissions::from_mode(fs::metadata(&self.path)?.mode() & 0o700);
+        for name in (1..=MAX_BACKUPS).map(|number| self.backup(number)) {
+            let created = self.folder.create_file(&name, |file| {
+                file.write_all(self.whole.as_bytes())?;
+                file.set_permissions(private.clone())
+            });
+            match created {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-                Ok(mut file) => {
-                    // It holds the same secrets, and is for its owner alone.
-                    let private = Permissions::from_mode(permissions.mode() & 0o700);
-                    let written = file
-                        .write_all(self.whole.as_bytes())
-                        .and_then(|()| file.set_permissions(private))
-                        .and_then(|()| file.sync_all());
-                    if written.is_err() {
-                        let _ = fs::remove_file(&path); // Half a copy is of use to nobody.
-                    }
-                    return written.map(|()| path);
-                }
+                created => return created.map(|_| name),
             }
         }
         Err(io::Error::other("there are too many backup copies next to it; remove some"))
     }
+
+    fn backup(&self, number: u32) -> OsString {
+        let mut name = self.name.clone();
+        name.push(".before-regrow");
+        if number > 1 {
+            name.push(format!(".{number}"));
+        }
+        name
+    }
+
+    fn shown_beside(&self, name: &OsStr) -> String {
+        self.path.with_file_name(name).to_string_lossy().escape_debug().to_string()
+    }
+
+    fn unchanged(&self, error: &io::Error) -> String {
+        format!("{}: nothing was changed: {error}", self.shown)
+    }
+}
+
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix(MARK).unwrap_or(text)
 }
 
 fn contents(path: &Path) -> io::Result<Vec<u8>> {
@@ -110,17 +150,6 @@ fn contents(path: &Path) -> io::Result<Vec<u8>> {
         true => Err(io::Error::other(format!("it is larger than {} MiB", MAX_BYTES >> 20))),
         false => Ok(contents),
     }
-}
-
-/// A file that is not there yet, for our eyes only.
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(ending);
-    path.with_file_name(name)
 }
 
 #[cfg(test)]
@@ -134,7 +163,7 @@ mod tests {
         fs::write(&path, "old").unwrap();
         let file = HostFile::read(&path).unwrap();
         fs::write(&path, "of the host").unwrap();
-        let problem = file.replace("ours", true).unwrap_err();
+        let problem = file.replace_with_backup("ours").unwrap_err();
         assert!(
             problem.contains("nothing was changed: the file was changed by another program"),
             "{problem}"

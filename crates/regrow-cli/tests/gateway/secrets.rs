@@ -1,14 +1,17 @@
 //! Scenario 43 and SECURITY 15: a secret is planted everywhere it may be, and looked for everywhere it must not be.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::evidence::{children_of, command_line};
-use crate::guest::{ERAS, Guest};
-use crate::house::{House, Place, chaos, done, remote};
+use crate::client::PATIENCE;
+use crate::evidence::{children_of, command_line, wait_until};
+use crate::guest::{ERAS, Era, Guest};
+use crate::house::{House, Place, REGROW, chaos, done, remote};
 use crate::recorder::Recorder;
+use crate::site::{self, Site};
 
 const SECRETS: [&str; 7] = [
     "env-5ecret-horse",
@@ -82,7 +85,7 @@ fn scenario_43_a_secret_is_in_no_log_error_metric_page_argument_or_file() {
         recorder.url.replace("http://", "http://user:userinfo-5ecret-horse@") + "?key=query-5ecret-horse";
     let nowhere = "http://user:userinfo-5ecret-horse@127.0.0.1:9/mcp?key=query-5ecret-horse";
     let header = json!({ "X-Key": "header-5ecret-horse" });
-    let args = json!(["-c", "exec \"$0\" chaos-server", crate::house::REGROW, "--api-key=arg-5ecret-horse"]);
+    let args = json!(["-c", "exec \"$0\" chaos-server", REGROW, "--api-key=arg-5ecret-horse"]);
     let place = Place::new([
         (
             "talks",
@@ -131,4 +134,126 @@ fn scenario_43_a_secret_is_in_no_log_error_metric_page_argument_or_file() {
     assert_unseen("the log", &house.log().join("\n"));
     house.end();
     search(&place.path("cache"));
+}
+
+/// A gateway with a cache. Its server `local` hangs at the start as long as there is a file `hang`, so that what a client sees of it is cached.
+struct Cache {
+    place: Place,
+    _site: Site,
+}
+
+impl Cache {
+    fn filled() -> Cache {
+        let site = Site::new(site::Era::Modern, "");
+        let args =
+            json!(["-c", "[ -e \"$CHAOS_DIR/hang\" ] && exec sleep 60; exec \"$0\" chaos-server", REGROW]);
+        let local = chaos("refuse-discover tools=echo").member("command", "sh").member("args", args);
+        let place = Place::new([("local", local), ("far", remote(&site.url()))]);
+        let cache = Cache { place: place.options(&["--list-wait", "100ms"]), _site: site };
+        let house = cache.place.start();
+        cache.wait_until_written();
+        house.end();
+        cache
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.place.path("cache/regrow")
+    }
+
+    fn eras(&self) -> PathBuf {
+        self.folder().join("eras.json")
+    }
+
+    fn catalogs(&self) -> Vec<PathBuf> {
+        let files = fs::read_dir(self.folder().join("catalogs")).into_iter().flatten();
+        files
+            .map(|file| file.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|e| e == "json"))
+            .collect()
+    }
+
+    /// The cached catalog of `local`, the server with one tool.
+    fn local(&self) -> PathBuf {
+        let is_local = |path: &PathBuf| !fs::read_to_string(path).unwrap().contains("\"count\"");
+        self.catalogs().into_iter().find(is_local).unwrap()
+    }
+
+    fn wait_until_written(&self) {
+        let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+        wait_until("everything is cached", PATIENCE, || {
+            let catalogs = self.catalogs();
+            catalogs.len() == 2 && catalogs.iter().chain([&self.eras()]).all(|path| is_file(path))
+        });
+    }
+
+    /// Whether a client sees the tool `planted`, which is only in the cache, while the server hangs.
+    fn shows_planted_tool(&self) -> bool {
+        let hang = self.place.journal("local").dir().join("hang");
+        fs::write(&hang, "").unwrap();
+        let house = self.place.start();
+        let shows = Guest::of(&house, Era::Legacy).tools().contains(&"local__planted".to_owned());
+        let ignored = house.log().iter().any(|line| line.contains("ignoring a cache file"));
+        assert_ne!(shows, ignored, "what is not used is logged:\n{}", house.log().join("\n"));
+        house.end();
+        fs::remove_file(&hang).unwrap();
+        shows
+    }
+}
+
+#[test]
+fn what_is_cached_is_for_its_user_alone() {
+    fn check(path: &Path) {
+        let found = fs::symlink_metadata(path).unwrap();
+        let expected = if found.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(found.permissions().mode() & 0o777, expected, "{path:?}");
+        for entry in fs::read_dir(path).into_iter().flatten() {
+            check(&entry.unwrap().path());
+        }
+    }
+    check(&Cache::filled().place.path("cache"));
+}
+
+#[test]
+fn no_link_in_the_cache_is_written_through_or_read_and_nothing_that_others_can_change() {
+    let cache = Cache::filled();
+    let local = cache.local();
+    let planted = fs::read_to_string(&local).unwrap().replace("\"echo\"", "\"planted\"");
+    fs::write(&local, &planted).unwrap();
+    assert!(cache.shows_planted_tool(), "a file of the user is used");
+
+    let chmod = |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    chmod(&local, 0o622);
+    assert!(!cache.shows_planted_tool(), "others can write the file");
+    chmod(&local, 0o600);
+    chmod(&cache.folder().join("catalogs"), 0o777);
+    assert!(!cache.shows_planted_tool(), "others can write the folder");
+    chmod(&cache.folder().join("catalogs"), 0o700);
+    if chown(&local, Some(65534), None).is_ok() {
+        assert!(!cache.shows_planted_tool(), "the file belongs to another user");
+        chown(&local, Some(0), None).unwrap(); // Only root can give files away.
+    }
+
+    // A link in the place of the folder, of our folder in it, and of a file.
+    let victim = cache.place.path("victim");
+    for folder in [cache.folder(), cache.folder().join("catalogs")] {
+        fs::rename(&folder, &victim).unwrap();
+        symlink(&victim, &folder).unwrap();
+        assert!(!cache.shows_planted_tool(), "{folder:?} is a link");
+        fs::remove_file(&folder).unwrap();
+        fs::rename(&victim, &folder).unwrap();
+        assert_eq!(fs::read_to_string(&local).unwrap(), planted, "nothing was written through it");
+    }
+    fs::rename(&local, &victim).unwrap();
+    symlink(&victim, &local).unwrap();
+    assert!(!cache.shows_planted_tool(), "the file is a link");
+
+    let eras = cache.place.path("eras");
+    fs::remove_file(cache.eras()).unwrap();
+    fs::write(&eras, "{}").unwrap();
+    symlink(&eras, cache.eras()).unwrap();
+    let house = cache.place.start();
+    cache.wait_until_written();
+    house.end();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), planted);
+    assert_eq!(fs::read_to_string(&eras).unwrap(), "{}");
 }

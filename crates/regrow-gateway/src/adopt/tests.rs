@@ -311,3 +311,16 @@ fn broken_files_are_refused_or_come_back_byte_for_byte() {
     }
     assert!(taken > 500, "{taken}");
 }
+
+#[test]
+fn a_copy_is_spent_once_everything_in_it_is_back_in_the_file() {
+    let original = r#"{ "n": 1, "mcpServers": { "a": { "command": "a" }, "b": { "command": "b" } } }"#;
+    let one = adopt(original, PROGRAM, Some("a")).unwrap().text;
+    let both = adopt(&one, PROGRAM, None).unwrap().text;
+    assert!(is_spent(original, original, PROGRAM) && is_spent(&one, original, PROGRAM));
+    assert!(!is_spent(original, &one, PROGRAM), "a is still behind regrow");
+    assert!(!is_spent(&one, &both, PROGRAM));
+    assert!(is_spent(original, &original.replace("\"n\": 1", "\"n\": 2"), PROGRAM));
+    assert!(!is_spent(original, &original.replace("\"b\" }", "\"c\" }"), PROGRAM), "b was edited");
+    assert!(!is_spent("precious", original, PROGRAM));
+}

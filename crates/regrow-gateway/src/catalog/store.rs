@@ -1,6 +1,6 @@
 //! Catalogs on disk, so that a client's first question is answered while slow servers still start.
 
-mod folder;
+mod files;
 mod record;
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use ring::digest::{SHA256, digest};
 use tokio::sync::watch;
 
 use super::Catalog;
-use folder::Folder;
+use files::CatalogFiles;
 
 /// At most this many catalogs wait to be written.
 const MAX_WAITING: usize = 1000;
@@ -29,7 +29,7 @@ pub struct Store {
 
 #[derive(Debug)]
 struct Shared {
-    folder: Folder,
+    files: CatalogFiles,
     /// What is to be written: of each server only the newest. None while nobody writes.
     waiting: Mutex<Option<HashMap<StoreKey, Arc<Catalog>>>>,
     is_idle: watch::Sender<bool>,
@@ -62,27 +62,22 @@ impl fmt::Debug for StoreKey {
 }
 
 impl Store {
-    /// The store in this folder, which need not exist yet. What was not used for 90 days is removed.
-    pub fn open(folder: impl Into<PathBuf>, now: SystemTime) -> Store {
-        let folder = Folder::at(folder.into());
-        folder.tidy(now);
+    /// The store inside of this folder, which need not exist yet. What was not used for 90 days is removed.
+    pub fn open(cache: impl Into<PathBuf>, now: SystemTime) -> Store {
+        let files = CatalogFiles::inside(cache.into());
+        files.tidy(now);
         let (waiting, is_idle) = (Mutex::new(None), watch::Sender::new(true));
-        Store { shared: Arc::new(Shared { folder, waiting, is_idle }) }
-    }
-
-    /// The folder in the user's cache folder; none where there is no such folder.
-    pub fn folder_of_user() -> Option<PathBuf> {
-        regrow::cache_folder().map(|folder| folder.join("catalogs"))
+        Store { shared: Arc::new(Shared { files, waiting, is_idle }) }
     }
 
     /// Where it is.
     pub fn folder(&self) -> &Path {
-        self.shared.folder.path()
+        self.shared.files.path()
     }
 
     /// What this server last offered; its lists are stale until they are confirmed. Reads a file.
     pub fn recall(&self, key: StoreKey, now: SystemTime) -> Option<Catalog> {
-        record::read(&self.shared.folder.read(key, now)?)
+        record::read(&self.shared.files.read(key, now)?)
     }
 
     /// Keeps what this server offers. Written on a thread that may wait for disks, one catalog after the other; of many that come
@@ -121,7 +116,7 @@ impl Shared {
     fn write_all(&self) {
         while let Some(catalogs) = self.next() {
             for (key, catalog) in catalogs {
-                self.folder.write(key, &record::write(&catalog));
+                self.files.write(key, &record::write(&catalog));
             }
         }
     }

@@ -22,7 +22,7 @@ fn now() -> SystemTime {
 }
 
 fn store(folder: &TempDir) -> Store {
-    Store::open(folder.path().join("regrow/catalogs"), now())
+    Store::open(folder.path().join("regrow"), now())
 }
 
 fn catalog(tool: &str) -> Arc<Catalog> {
@@ -125,7 +125,7 @@ async fn what_was_not_used_for_long_goes_and_nothing_that_is_not_ours() {
     }
     let later = now() + DAY * 80;
     assert!(store.recall(key(), later).is_some(), "this counts as use");
-    let store = Store::open(store.folder(), now() + DAY * 91);
+    let store = Store::open(folder.path().join("regrow"), now() + DAY * 91);
     assert!(store.recall(key(), later).is_some());
     assert!(store.recall(old, later).is_none());
     assert!(foreign.exists());
@@ -136,7 +136,7 @@ async fn a_folder_that_cannot_be_written_is_no_reason_to_fail() {
     let folder = tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    let store = Store::open(file.join("catalogs"), now());
+    let store = Store::open(file.join("regrow"), now());
     store.keep(key(), catalog("read"));
     store.settled().await;
     assert!(store.recall(key(), now()).is_none());
