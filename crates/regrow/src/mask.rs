@@ -14,6 +14,7 @@ use regrow_protocol::text::escape_except_tabs;
 pub struct Mask(Option<Arc<Forms>>);
 
 struct Forms {
+    /// In order.
     texts: Vec<String>,
     /// None if there are too many for it, which would be gigabytes: then whole texts are masked.
     search: Option<AhoCorasick>,
@@ -26,8 +27,8 @@ pub(crate) const CUT: &str = " ... (cut)";
 const MASKED: &str = "***";
 
 impl Mask {
-    /// Masks these values, those of at least six characters: also each line of one that has several, and however it is encoded (as in JSON, as
-    /// in a URL, in Base64).
+    /// Masks these values, those of at least six characters: also each line of one that has several, passwords in addresses, and however they
+    /// are encoded (as in JSON, as in a URL, in Base64).
     pub fn new(values: impl IntoIterator<Item = String>) -> Mask {
         let mut forms = BTreeSet::new();
         for value in values {
@@ -36,6 +37,7 @@ impl Mask {
             for part in lines.chain([value.clone()]).chain(passwords) {
                 forms_of(part.trim(), &mut forms);
             }
+            forms_in_lines(&value, &mut forms);
         }
         let texts: Vec<String> = forms.into_iter().collect();
         let search = AhoCorasick::builder()
@@ -55,26 +57,46 @@ impl Mask {
 
     /// The text without the secrets.
     pub fn apply(&self, text: &str) -> String {
-        let Some(forms) = &self.0 else { return text.to_owned() };
-        let Some(search) = &forms.search else { return MASKED.to_owned() };
-        let (text, mark) = text.strip_suffix(CUT).map_or((text, ""), |text| (text, CUT));
-        let mut masked = search.replace_all(text, &vec![MASKED; forms.texts.len()]);
-        if !mark.is_empty() {
-            // Where it was cut, the beginning of a secret may stand.
-            let begun = forms.texts.iter().filter_map(|form| beginning_at_end(form, &masked)).max();
-            if let Some(length) = begun {
-                masked.truncate(masked.len() - length);
-                masked.push_str(MASKED);
-            }
+        match text.strip_suffix(CUT) {
+            Some(text) => self.apply_to_beginning(text) + CUT,
+            None => self.replace(text),
         }
-        masked + mark
+    }
+
+    /// The same for a text that may go on: a secret may have begun at its end.
+    pub(crate) fn apply_to_beginning(&self, text: &str) -> String {
+        let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER); // Half a character.
+        let Some((forms, search)) = self.0.as_ref().and_then(|forms| Some((forms, forms.search.as_ref()?)))
+        else {
+            return self.replace(text);
+        };
+        let Some(begun) = forms.begun_at_end(text) else { return self.replace(text) };
+        // Another secret may reach into this one.
+        let across = search.find_iter(text).find(|found| found.start() < begun && begun < found.end());
+        let end = across.map_or(begun, |found| found.start());
+        self.replace(&text[..end]) + MASKED
+    }
+
+    fn replace(&self, text: &str) -> String {
+        match &self.0 {
+            None => text.to_owned(),
+            Some(forms) => match &forms.search {
+                None => MASKED.to_owned(),
+                Some(search) => search.replace_all(text, &vec![MASKED; forms.texts.len()]),
+            },
+        }
     }
 }
 
-/// How long a beginning of `form` is that stands at the end of `text`, if one does.
-fn beginning_at_end(form: &str, text: &str) -> Option<usize> {
-    let lengths = (SHORTEST..form.len()).rev().filter(|length| form.is_char_boundary(*length));
-    lengths.into_iter().find(|length| text.ends_with(&form[..*length]))
+impl Forms {
+    /// Where the longest beginning of a form starts with which this text ends.
+    fn begun_at_end(&self, text: &str) -> Option<usize> {
+        let is_beginning = |end: &str| {
+            let next = self.texts.partition_point(|form| form.as_str() < end); // They are sorted.
+            end.len() >= SHORTEST && self.texts.get(next).is_some_and(|form| form.starts_with(end))
+        };
+        text.char_indices().map(|(start, _)| start).find(|start| is_beginning(&text[*start..]))
+    }
 }
 
 /// Each form in which this may be written.
@@ -84,13 +106,16 @@ fn forms_of(secret: &str, forms: &mut BTreeSet<String>) {
     }
     let quoted = serde_json::Value::from(secret).to_string();
     let in_json = quoted.trim_matches('"');
-    forms.extend([
-        secret.to_owned(),
-        in_json.to_owned(),
-        in_json.replace('/', "\\/"),
-        escape_except_tabs(secret),
-    ]);
-    forms.extend([percent_encoded(secret, true), percent_encoded(secret, false)]);
+    let mut written = vec![secret.to_owned(), in_json.to_owned(), in_json.replace('/', "\\/")];
+    for upper_case in [true, false] {
+        written.push(in_ascii_json(in_json, upper_case));
+        // What is left as it is: nothing, as in a path, as JavaScript does it, as in a form.
+        written.extend(["", "/", "!'()*", "*"].map(|plain| percent_encoded(secret, plain, upper_case)));
+        written.push(percent_encoded(secret, "* ", upper_case).replace(' ', "+"));
+    }
+    // Lines of a server are escaped before they are masked.
+    forms.extend(written.iter().map(|form| escape_except_tabs(form)));
+    forms.extend(written);
     // What stands before it shifts it in Base64. What is the same whatever stands around it is masked.
     for before in 0..3 {
         let mut bytes = vec![0; before];
@@ -105,12 +130,45 @@ fn forms_of(secret: &str, forms: &mut BTreeSet<String>) {
     }
 }
 
-fn percent_encoded(secret: &str, upper_case: bool) -> String {
+/// The Base64 of a long value, in lines as tools wrap it.
+fn forms_in_lines(value: &str, forms: &mut BTreeSet<String>) {
+    for encoded in [STANDARD_NO_PAD.encode(value), URL_SAFE_NO_PAD.encode(value)] {
+        for width in [64, 76] {
+            let lines = encoded.as_bytes().chunks(width).map(String::from_utf8_lossy);
+            let lines = lines.filter(|line| encoded.len() > width && line.len() >= SHORTEST);
+            forms.extend(lines.map(String::from));
+        }
+    }
+}
+
+/// With everything beyond ASCII as `\uXXXX`, as some languages write JSON.
+fn in_ascii_json(in_json: &str, upper_case: bool) -> String {
+    let mut ascii = String::new();
+    for character in in_json.chars() {
+        if character.is_ascii() {
+            ascii.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = match upper_case {
+                true => write!(ascii, "\\u{unit:04X}"),
+                false => write!(ascii, "\\u{unit:04x}"),
+            };
+        }
+    }
+    ascii
+}
+
+fn percent_encoded(secret: &str, plain: &str, upper_case: bool) -> String {
     let mut encoded = String::new();
     for byte in secret.bytes() {
         // Writing to a string cannot fail.
         let _ = match byte {
-            byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+            byte if byte.is_ascii_alphanumeric()
+                || b"-._~".contains(&byte)
+                || plain.as_bytes().contains(&byte) =>
+            {
                 encoded.write_char(byte.into())
             }
             byte if upper_case => write!(encoded, "%{byte:02X}"),
@@ -122,22 +180,19 @@ fn percent_encoded(secret: &str, upper_case: bool) -> String {
 
 /// Passwords in an address (`scheme://user:password@host`, `user:password@tcp(host)`) or a list of settings (`host=a password=b`).
 fn passwords(value: &str) -> impl Iterator<Item = String> {
-    let authority = value.split_once("://").map_or(value, |(_, rest)| rest);
-    let authority = if value.contains("://") {
-        authority.split(['/', '?', '#']).next().unwrap_or_default()
-    } else {
-        authority
-    };
-    let in_address =
-        authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')).map(|(_, password)| password);
+    // Each address, if there are several; or all of it, where it has no scheme.
+    let addresses = value.split("://").skip(usize::from(value.contains("://")));
+    let ends: &[char] = if value.contains("://") { &['/', '?', '#', ','] } else { &[] };
+    let authorities = addresses.map(|address| address.split(ends).next().unwrap_or_default());
+    let in_addresses = authorities
+        .filter_map(|authority| authority.rsplit_once('@')?.0.split_once(':').map(|(_, password)| password));
     let settings = value.split([' ', ';', '&', '?', '\n']).filter_map(|setting| setting.split_once('='));
     let in_settings = settings.filter(|(name, _)| {
         ["password", "passwd", "pwd", "token", "secret", "api_key", "apikey", "access_token"]
             .iter()
             .any(|word| name.trim().eq_ignore_ascii_case(word))
     });
-    let found: Vec<String> = in_address
-        .into_iter()
+    let found: Vec<String> = in_addresses
         .chain(in_settings.map(|(_, value)| value.trim().trim_matches(['\'', '"'])))
         .map(str::to_owned)
         .collect();
@@ -213,6 +268,10 @@ mod tests {
             json[1..json.len() - 1].to_owned(),
             "p%2Fss%20%22w%C3%B6rd%22%20%2B1%3F".to_owned(),
             "p%2fss%20%22w%c3%b6rd%22%20%2b1%3f".to_owned(),
+            "p/ss%20%22w%C3%B6rd%22%20%2B1%3F".to_owned(), // In a path.
+            "p%2Fss+%22w%C3%B6rd%22+%2B1%3F".to_owned(),   // In a form.
+            r#"p/ss \"w\u00f6rd\" +1?"#.to_owned(),
+            r#"p\/ss \"w\u00F6rd\" +1?"#.replace("\\/", "/"),
         ] {
             assert_eq!(mask.apply(&format!("<{written}>")), "<***>");
         }
@@ -235,6 +294,8 @@ mod tests {
             ("Server=db;Password=hunter2!;", "hunter2!"),
             ("https://h/?access_token=hunter2!&x=1", "hunter2!"),
             ("amqp://ann:hun%74er2%21@db", "hunter2!"),
+            ("redis://a,redis://:hunter2!@b/1,redis://c", "hunter2!"),
+            ("mongodb://ann:hunter2!@a,b,c/x", "hunter2!"),
         ] {
             let mask = Mask::new(Mask::secrets_of([("BROKER".to_owned(), value.to_owned())]));
             assert_eq!(
@@ -259,6 +320,10 @@ mod tests {
             "key ghp_1 ... (cut)",
             "too short to be told from others"
         );
+        // A line may also be cut within a character.
+        let mask = Mask::new(["sécrèt-wörd".to_owned()]);
+        assert_eq!(mask.apply("key sécrèt-w\u{fffd} ... (cut)"), "key *** ... (cut)");
+        assert_eq!(mask.apply_to_beginning("key sécrèt-w"), "key ***");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A server's standard error: always drained, its first and last lines kept, every line passed on if wanted.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use regrow_protocol::text::escape_except_tabs;
 
@@ -26,17 +26,18 @@ pub(super) struct Drain {
     tail: Arc<Tail>,
     name: String,
     stderr: Stderr,
-    mask: Mask,
     terminal: Hint,
 }
 
 /// The first and the last lines.
-#[derive(Default)]
-pub(super) struct Tail(Mutex<Lines>);
+pub(super) struct Tail {
+    lines: Mutex<Lines>,
+    mask: Mask,
+}
 
 impl Drain {
     pub(super) fn new(name: String, stderr: Stderr, mask: Mask) -> Drain {
-        Drain { tail: Arc::default(), name, stderr, mask, terminal: Hint::new() }
+        Drain { tail: Arc::new(Tail { lines: Mutex::default(), mask }), name, stderr, terminal: Hint::new() }
     }
 
     pub(super) fn tail(&self) -> Arc<Tail> {
@@ -50,7 +51,7 @@ impl Drain {
         if let Stderr::Pass | Stderr::Call(_) = self.stderr {
             return all;
         }
-        let head_room = self.tail.0.lock().unwrap_or_else(PoisonError::into_inner).head_room();
+        let head_room = self.tail.lines().head_room();
         let mut ends = memchr::memchr_iter(b'\n', read);
         let head = match head_room {
             0 => 0,
@@ -81,7 +82,7 @@ impl Drain {
             return;
         }
         {
-            let mut kept = self.tail.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.tail.lines();
             kept.unfinished.clear();
             kept.left_out = kept.left_out.saturating_add(lines);
         }
@@ -93,17 +94,17 @@ impl Drain {
     /// Takes the next piece, wherever it was cut.
     pub(super) fn feed(&self, piece: &[u8]) {
         let look = |line: &Line| self.terminal.look(&self.name, &line.bytes);
-        let mut lines = self.tail.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.tail.lines();
         match &self.stderr {
             Stderr::Keep => lines.feed(piece, look),
             Stderr::Pass => lines.feed(piece, |line| {
-                pass::on(&self.name, &self.mask.apply(&line.text()));
+                pass::on(&self.name, &line.text(&self.tail.mask));
                 look(line);
             }),
             Stderr::Call(_) | Stderr::Latest(_) => {
                 let mut texts = vec![];
                 lines.feed(piece, |line| {
-                    texts.push(self.mask.apply(&line.text()));
+                    texts.push(line.text(&self.tail.mask));
                     look(line);
                 });
                 drop(lines); // The function may ask for the tail.
@@ -118,8 +119,11 @@ impl Drain {
 
     /// The server writes no more: an unfinished line is passed on as it is.
     pub(super) fn finish(&self) {
-        let is_within_line =
-            !self.tail.0.lock().unwrap_or_else(PoisonError::into_inner).unfinished.is_empty();
+        let is_within_line = {
+            let unfinished = &mut self.tail.lines().unfinished;
+            unfinished.is_unfinished = !unfinished.is_empty();
+            unfinished.is_unfinished
+        };
         if is_within_line {
             self.feed(b"\n");
         }
@@ -135,14 +139,22 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Tail {
-    /// The kept lines, escaped; the last may be unfinished.
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kept lines, escaped and masked; the last may be unfinished.
     pub(super) fn excerpt(&self) -> Excerpt {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let unfinished = (!lines.unfinished.is_empty()).then_some(&lines.unfinished);
+        let lines = self.lines();
         let mut excerpt = Excerpt::new(lines.head.len(), TAIL_LINES + 1);
-        lines.head.iter().for_each(|line| excerpt.push(line.text()));
+        lines.head.iter().for_each(|line| excerpt.push(line.text(&self.mask)));
         excerpt.leave_out(lines.left_out);
-        lines.finished.iter().chain(unfinished).for_each(|line| excerpt.push(line.text()));
+        lines.finished.iter().for_each(|line| excerpt.push(line.text(&self.mask)));
+        if !lines.unfinished.is_empty() {
+            let Line { bytes, is_cut, .. } = &lines.unfinished;
+            let line = Line { bytes: bytes.clone(), is_cut: *is_cut, is_unfinished: true };
+            excerpt.push(line.text(&self.mask));
+        }
         excerpt
     }
 }
@@ -203,6 +215,8 @@ impl Lines {
 struct Line {
     bytes: Vec<u8>,
     is_cut: bool,
+    /// The server has not written its end.
+    is_unfinished: bool,
 }
 
 impl Line {
@@ -214,20 +228,22 @@ impl Line {
 
     fn clear(&mut self) {
         self.bytes.clear();
-        self.is_cut = false;
+        (self.is_cut, self.is_unfinished) = (false, false);
     }
 
     fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    fn text(&self) -> String {
+    /// Escaped, and without secrets.
+    fn text(&self, mask: &Mask) -> String {
         let bytes = self.bytes.strip_suffix(b"\r").unwrap_or(&self.bytes);
-        let mut text = escape_except_tabs(&String::from_utf8_lossy(bytes));
-        if self.is_cut {
-            text.push_str(CUT);
+        let text = escape_except_tabs(&String::from_utf8_lossy(bytes));
+        match (self.is_cut, self.is_unfinished) {
+            (true, _) => mask.apply(&(text + CUT)),
+            (false, true) => mask.apply_to_beginning(&text),
+            (false, false) => mask.apply(&text),
         }
-        text
     }
 }
 
@@ -337,5 +353,60 @@ mod tests {
         drain.finish();
         assert_eq!(*heard.lock().unwrap(), ["one", "two\\u{1b}", "three"]);
         assert_eq!(texts(&drain).len(), 3);
+    }
+
+    #[test]
+    fn a_secret_is_never_seen_however_it_is_encoded_and_split_into_lines_and_pieces() {
+        use base64::Engine;
+        use base64::engine::general_purpose::STANDARD;
+        let letters: Vec<char> = "abcXYZ019+/=-_ \"\\%&öß日🌱\u{7f}".chars().collect();
+        let in_url = |text: &String| -> String {
+            let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+            text.bytes()
+                .map(|b| if is_plain(&b) { char::from(b).into() } else { format!("%{b:02X}") })
+                .collect()
+        };
+        for seed in 0..100 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let secret: Vec<String> = (0..random.usize(1..6))
+                .map(|_| (0..random.usize(6..90)).map(|_| letters[random.usize(..letters.len())]).collect())
+                .map(|line: String| format!("{seed:06}{}", line.trim()))
+                .collect();
+            let value = secret.join(if random.bool() { "\n" } else { "\r\n" });
+            let written = match seed % 5 {
+                0 => value.clone(),
+                1 => serde_json::to_string(&value).unwrap(),
+                2 => secret.iter().map(in_url).collect::<Vec<_>>().join("%0A"),
+                3 => STANDARD.encode(format!("user:{value}")),
+                _ => {
+                    let encoded = STANDARD.encode(&value);
+                    let lines = encoded.as_bytes().chunks(76).map(String::from_utf8_lossy);
+                    lines.collect::<Vec<_>>().join("\n")
+                }
+            };
+            let mut bytes = format!("before {written}").into_bytes();
+            if random.bool() {
+                bytes.truncate(random.usize(1..=bytes.len())); // The server dies while it writes.
+            }
+            let heard = Told::default();
+            let drain = Drain::new("test".into(), Stderr::Call(tell(&heard)), Mask::new([value]));
+            let mut seen = vec![];
+            while !bytes.is_empty() {
+                let piece: Vec<u8> = bytes.drain(..random.usize(1..=bytes.len())).collect();
+                drain.feed(&piece);
+                seen.extend(texts(&drain));
+            }
+            drain.finish();
+            seen.extend(texts(&drain));
+            seen.extend(heard.lock().unwrap().clone());
+            let seen = seen.join("\n");
+            // Everything that was written is secret, and twelve characters are more than may be left over at an end.
+            for line in written.lines().map(escape_except_tabs) {
+                let line: Vec<char> = line.chars().collect();
+                for part in line.windows(12).map(|part| part.iter().collect::<String>()) {
+                    assert!(!seen.contains(&part), "seed {seed}: {part:?} in {seen}");
+                }
+            }
+        }
     }
 }
