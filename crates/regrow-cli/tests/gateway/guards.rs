@@ -34,6 +34,13 @@ fn security_1_a_host_or_origin_that_is_not_ours_gets_no_further_than_the_door() 
         "user@127.0.0.1:{}",
         "[::2]:{}",
         "127.0.0.1..:{}",
+        "evil.example.:{}",
+        "EVIL.example:{}",
+        "localhost.EVIL.example.:{}",
+        "localhost:1",
+        "[::1]:1",
+        "[::ffff:10.0.0.1]:{}",
+        "127.0.0.1:{}@evil.example",
     ];
     for host in hosts.map(|host| host.replace("{}", &port.to_string())) {
         let headers = [("Host", &*host), ("Mcp-Session-Id", &*session)];
@@ -50,7 +57,17 @@ fn security_1_a_host_or_origin_that_is_not_ours_gets_no_further_than_the_door() 
             assert_eq!(status_of(&house, method, path, &headers, &call), 403, "{host} {method} {path}");
         }
     }
-    for origin in ["https://evil.example", "null", "http://localhost.evil.example", "http://user@localhost"] {
+    for origin in [
+        "https://evil.example",
+        "https://evil.example.",
+        "HTTPS://EVIL.EXAMPLE",
+        "http://evil.example:80",
+        "http://[::2]",
+        "null",
+        "http://localhost.evil.example",
+        "http://user@localhost",
+        "http://localhost@evil.example",
+    ] {
         let headers = [("Origin", origin), ("Mcp-Session-Id", &*session)];
         for (method, path) in
             [("POST", "/mcp"), ("POST", "/admin/servers/one/park"), ("GET", "/status"), ("OPTIONS", "/mcp")]

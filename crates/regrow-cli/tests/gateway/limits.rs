@@ -109,6 +109,30 @@ fn security_17_connections_that_do_nothing_take_no_file_from_servers_and_clients
 }
 
 #[test]
+fn security_17_ten_thousand_idle_connections_take_little_memory_and_others_go_on() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    // Ours, and that of the gateway, which inherits it.
+    let files = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files }).unwrap();
+    let many = files.maximum.unwrap_or(20_000).saturating_sub(1_000).min(10_000);
+    let place = Place::new([("one", chaos("refuse-discover"))]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let mut guest = Guest::of(&house, Era::Legacy);
+    assert_eq!(guest.call("echo", json!({ "text": "before" })), "before");
+    let mut idle = vec![];
+    while (idle.len() as u64) < many {
+        idle.extend((0..100).map(|_| TcpStream::connect(house.address).unwrap()));
+        assert_eq!(guest.call("echo", json!({ "text": "during" })), "during");
+    }
+    assert!(peak_kib(house.pid()) < 200 << 10, "{} KiB", peak_kib(house.pid()));
+    drop(idle);
+    wait_until("new clients are served", PATIENCE, || house.page("/livez", &[]).0 == 200);
+    assert_eq!(place.journal("one").starts(), 1);
+    house.end();
+}
+
+#[test]
 fn more_clients_than_there_may_be_are_refused_and_told_to_come_back() {
     let place = Place::new([("one", chaos(""))]).options(&["--max-clients", "2"]);
     let house = place.start();

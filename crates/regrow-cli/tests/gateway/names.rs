@@ -7,10 +7,11 @@ use crate::house::{Entry, Place, chaos};
 
 #[test]
 fn security_19_no_tool_shadows_another_and_order_does_not_matter() {
-    let servers: [(&str, Entry); 4] = [
+    let servers: [(&str, Entry); 5] = [
         ("a", chaos("tools=count extra-tool=b__count")),
         ("a__b", chaos("tools=count")),
         ("A", chaos("tools=count")),
+        ("\u{430}", chaos("tools=count")), // It looks like the first.
         ("c d", chaos("tools=count")),
     ];
     let place = Place::new(servers.clone());
@@ -18,18 +19,17 @@ fn security_19_no_tool_shadows_another_and_order_does_not_matter() {
     let mut guest = Guest::of(&house, Era::Legacy);
     let mut tools = guest.tools();
     tools.sort();
-    assert_eq!(tools.len(), 5, "{tools:?}");
+    assert_eq!(tools.len(), 6, "{tools:?}");
     let distinct: std::collections::BTreeSet<_> = tools.iter().collect();
-    assert_eq!(distinct.len(), 5, "{tools:?}");
-    // Each name runs one tool of one server, and all five are reached.
+    assert_eq!(distinct.len(), 6, "{tools:?}");
+    assert!(tools.iter().all(|tool| tool.is_ascii()), "none looks like another: {tools:?}");
+    // Each name runs one tool of one server, and all are reached.
     for tool in &tools {
         guest.call(tool, json!({ "key": tool, "text": "on" }));
     }
     let runs = |server: &str, tool: &str| place.journal(server).runs(tool);
-    assert_eq!(
-        [runs("a", "count"), runs("a", "b__count"), runs("a__b", "count"), runs("c d", "count")],
-        [1; 4]
-    );
+    let others = ["a__b", "A", "\u{430}", "c d"].map(|server| runs(server, "count"));
+    assert_eq!((runs("a", "count"), runs("a", "b__count"), others), (1, 1, [1; 4]));
     let (said, _) = guest.failing_call("a__b__count", json!({}));
     assert!(said.contains("a__b__count"), "what might mean two things means nothing: {said}");
     house.end();

@@ -215,6 +215,34 @@ fn security_21_a_server_that_modern_clients_share_asks_none_of_them() {
     house.end();
 }
 
+#[test]
+fn security_21_what_a_server_sends_during_a_call_of_one_modern_client_reaches_no_other() {
+    for sessions in ["shared", "private"] {
+        let place = Place::new([("one", chaos("refuse-discover").option("sessions", sessions))]);
+        let house = place.start();
+        house.wait_for_tools("one");
+        let [mut quiet, mut noisy] = [0; 2].map(|_| Guest::of(&house, Era::Modern));
+        let call = |tool: &str, arguments: Value| {
+            json!({
+                "name": tool, "arguments": arguments,
+                "_meta": { "progressToken": "same", "io.modelcontextprotocol/logLevel": "debug",
+                    CAPABILITIES: { "elicitation": {}, "sampling": {} } },
+            })
+        };
+        let mut open = quiet.begin("tools/call", call("slow", json!({ "ms": 2000 })));
+        assert!(place.journal("one").wait(PATIENCE, |journal| journal.runs("slow") == 1));
+        let mut told = noisy.begin("tools/call", call("notify", json!({ "n": 5 })));
+        told.answer();
+        let progress = |message: &&Value| message["method"] == "notifications/progress";
+        assert_eq!(told.heard.iter().filter(progress).count(), 5, "{sessions}: {:?}", told.heard);
+        for kind in ["elicitation", "sampling"] {
+            noisy.request("tools/call", call("ask", json!({ "kind": kind })));
+        }
+        assert_eq!(text(&open.answer()), "slow", "{sessions}");
+        assert!(open.heard.is_empty(), "{sessions}: {:?}", open.heard);
+    }
+}
+
 /// Has the resource change. The update, where it came to the client that did it, before the answer.
 fn touch(guest: &mut Guest) -> Option<Value> {
     let mut call = guest.begin_call("touch", json!({}));

@@ -295,3 +295,19 @@ fn scenario_58_a_server_that_never_answered_a_probe_during_a_call_is_left_alone(
     assert_eq!(client.journal.starts(), 1);
     client.leave_cleanly();
 }
+
+#[test]
+fn a_server_that_drips_bytes_into_its_pipe_gains_no_time() {
+    let script = r#"
+        read -r line; id=$(printf '%s' "$line" | sed 's/.*"id":\([^,}]*\).*/\1/')
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"d","version":"1"}}}\n' "$id"
+        read -r line; read -r line
+        printf '{"jsonrpc":"2.0",'
+        while :; do printf ' '; sleep 0.05; done"#;
+    let mut client =
+        Setup::plan("").options(&["--call-timeout", "2s"]).command(&["sh", "-c", script]).connect();
+    let began = Instant::now();
+    let (text, fault) = client.failing_call("count", json!({}));
+    assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("timeout"), &json!("unknown")), "{text}");
+    assert!(began.elapsed() < Duration::from_millis(2700) + slack(), "{:?}", began.elapsed());
+}

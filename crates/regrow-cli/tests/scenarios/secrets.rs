@@ -180,6 +180,19 @@ fn a_server_has_no_file_of_ours_open_and_keeps_its_arguments_to_the_letter() {
     client.marked.assert_none_left(Duration::from_secs(5));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn neither_we_nor_the_guard_leave_a_core_dump() {
+    let client = Setup::plan("").after("ulimit -S -c unlimited").connect();
+    let children = children_of(client.pid());
+    let guard = children.into_iter().find(|pid| command_line(*pid).trim().ends_with(" guard")).unwrap();
+    for pid in [client.pid(), guard] {
+        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+        assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
+    }
+}
+
 /// Only the user root may look into any process, so this runs as another one.
 #[cfg(target_os = "linux")]
 #[test]
