@@ -90,7 +90,7 @@ pub use connection::{Answer, Builder, CloseReport, Connection};
 pub use eras::{EraFile, cache_folder};
 pub use error::{CallError, ErrorKind, Gap};
 pub use excerpt::{Excerpt, Said};
-pub use ids::random_id;
+pub use ids::{SealingKey, random_id};
 pub use inbox::{AutoReply, CallInbox, Inbox, Incoming, IncomingMessages};
 pub use mask::Mask;
 pub use notice::{Anomalies, Notice, Notices, Status};

@@ -305,10 +305,16 @@ async fn a_second_listener_is_refused_and_the_first_stays() {
     assert!(first.head().await.is_stream());
     let (head, _) = world.wire().await.ask("GET", "/mcp", &with(&session), "").await;
     assert_eq!(head.status, 409);
-    let back = [("Mcp-Session-Id", session.as_str()), ("Last-Event-ID", "0-0")];
+    let say = |data| {
+        world.house.guest(0).say(None, &notification("notifications/message", json!({ "data": data })))
+    };
+    say(1);
+    let heard = first.event().await.unwrap();
+    assert_eq!(heard.json()["params"]["data"], 1);
+    let back = [("Mcp-Session-Id", session.as_str()), ("Last-Event-ID", heard.id.as_str())];
     assert_eq!(world.wire().await.ask("GET", "/mcp", &back, "").await.0.status, 409);
-    world.house.guest(0).say(None, &notification("notifications/message", json!({ "data": 1 })));
-    assert_eq!(first.message().await["params"]["data"], 1);
+    say(2);
+    assert_eq!(first.message().await["params"]["data"], 2);
 }
 
 #[tokio::test]

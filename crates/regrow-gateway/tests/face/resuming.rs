@@ -90,8 +90,14 @@ async fn a_listener_that_comes_back_hears_what_it_missed() {
 #[tokio::test]
 async fn a_stream_that_is_not_kept_cannot_be_resumed() {
     let world = World::new().await;
-    let session = world.session().await;
-    for last in ["x", "7-1", "0-5", "0", "-", "0-x", "99999999999999999999-1"] {
+    let (session, other) = (world.session().await, world.session().await);
+    let headers = [("Mcp-Session-Id", other.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+    let mut wire = world.wire().await;
+    wire.send("GET", "/mcp", &headers, "").await;
+    assert!(wire.head().await.is_stream());
+    let foreign = wire.any_event().await.unwrap().id;
+    assert!(foreign.starts_with("s1-"), "{foreign}");
+    for last in ["x", "0-0", "s1-", &session, &foreign, &foreign[..foreign.len() - 1]] {
         let headers = [("Mcp-Session-Id", session.as_str()), ("Last-Event-ID", last)];
         let (head, _) = world.wire().await.ask("GET", "/mcp", &headers, "").await;
         assert_eq!(head.status, 400, "{last}");

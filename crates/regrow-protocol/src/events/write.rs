@@ -23,7 +23,8 @@ pub struct OutgoingEvent<'a> {
 impl OutgoingEvent<'_> {
     /// The event as it goes into the stream.
     pub fn to_bytes(self) -> Bytes {
-        let mut event = BytesMut::with_capacity(self.data.map_or(0, <[u8]>::len) + 64);
+        let sizes = [self.data.map_or(0, <[u8]>::len), self.id.map_or(0, str::len), 64];
+        let mut event = BytesMut::with_capacity(sizes.iter().sum());
         let mut field = |name: &[u8], value: &[u8]| {
             event.put_slice(name);
             event.put_slice(value);

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 use http_body::Frame;
+use regrow::SealingKey;
 use regrow_protocol::events::{COMMENT, OutgoingEvent};
 use regrow_protocol::header;
 use tokio::time::{Instant, Sleep, sleep, timeout};
@@ -27,7 +28,7 @@ pub(super) struct Events {
     stream: Arc<ReplyStream>,
     listener: u64,
     opening: Option<Bytes>,
-    has_ids: bool,
+    event_ids: Option<SealingKey>,
     beat: Duration,
     silence: Pin<Box<Sleep>>,
     /// Dropped with it.
@@ -46,18 +47,18 @@ impl Events {
             listener: stream.listen(from)?,
             stream: stream.clone(),
             opening: None,
-            has_ids: false,
+            event_ids: None,
             beat,
             silence: Box::pin(sleep(beat)),
             _held: Box::new(held),
         })
     }
 
-    /// Events have ids, so that a client whose connection breaks can come back for the rest. `primed` gives it the first one
-    /// before there is anything to tell; clients from before 2025-11-25 stumble over that.
-    pub(super) fn resumable(mut self, primed: bool) -> Events {
-        self.has_ids = true;
-        let id = primed.then(|| self.event_id(self.stream.last_sent()));
+    /// Events have ids, so that a client whose connection breaks can resume after the last one it has. `primed` sends it the first id
+    /// before there is a message; clients from before 2025-11-25 do not understand that.
+    pub(super) fn resumable(mut self, event_ids: SealingKey, primed: bool) -> Events {
+        self.event_ids = Some(event_ids);
+        let id = self.event_id(self.stream.last_sent()).filter(|_| primed);
         let data = primed.then_some(&b""[..]);
         let event = OutgoingEvent { id: id.as_deref(), retry: Some(RETRY), data, ..OutgoingEvent::default() };
         self.opening = Some(event.to_bytes());
@@ -87,13 +88,13 @@ impl Events {
     }
 
     fn event(&self, number: u64, line: &Bytes) -> Bytes {
-        let id = self.has_ids.then(|| self.event_id(number));
+        let id = self.event_id(number);
         let data = Some(line.trim_ascii_end());
         OutgoingEvent { id: id.as_deref(), name: Some("message"), retry: None, data }.to_bytes()
     }
 
-    fn event_id(&self, number: u64) -> String {
-        format!("{}-{number}", self.stream.number)
+    fn event_id(&self, number: u64) -> Option<String> {
+        self.event_ids.map(|key| key.seal([self.stream.number, number]))
     }
 }
 

@@ -102,11 +102,10 @@ fn session_id(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::SESSION_ID).map(|id| id.to_str().unwrap_or_default())
 }
 
-/// The stream, and the last event of it, that a client names.
+/// The stream of the event with this id, and the event's number.
 fn resumed(session: &Session, last: &str) -> Option<(Arc<ReplyStream>, u64)> {
-    let (stream, event) = last.split_once('-')?;
-    let (stream, event) = (session.stream(stream.parse().ok()?)?, event.parse().ok()?);
-    stream.has_told(event).then_some((stream, event))
+    let [stream, event] = session.event_ids.open(last)?;
+    Some((session.stream(stream)?, event))
 }
 
 fn listen(
@@ -117,6 +116,7 @@ fn listen(
     visit: ClientPresence,
 ) -> Result<Events, Refusal> {
     let primed = version(headers)? == Some(PRIMED_SINCE);
+    let event_ids = visit.session.event_ids;
     let events = Events::listen(stream, from, face.limits.beat, visit);
     let taken = || {
         Refusal::new(
@@ -125,7 +125,7 @@ fn listen(
             "this stream already has a reader; only one at a time",
         )
     };
-    Ok(events.ok_or_else(taken)?.resumable(primed))
+    Ok(events.ok_or_else(taken)?.resumable(event_ids, primed))
 }
 
 /// Ends a session whose client left before it could learn the session's id.

@@ -236,11 +236,6 @@ impl ReplyStream {
         self.state().sent - 1
     }
 
-    /// Whether a client can have seen an event of this number.
-    pub(super) fn has_told(&self, number: u64) -> bool {
-        number < self.state().next
-    }
-
     /// After every change: within bounds, counted, and listeners are woken.
     fn settle(&self, state: &mut State) {
         state.forget_read(self.keep);

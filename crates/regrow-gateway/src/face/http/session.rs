@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use regrow::core::Epoch;
-use regrow::{CallInbox, Questions};
+use regrow::{CallInbox, Questions, SealingKey};
 use regrow_protocol::frame::RawId;
 use tokio::time::Instant;
 
@@ -22,6 +22,8 @@ pub(super) type Registry = Mutex<HashMap<String, Arc<Session>>>;
 /// See the head of this file.
 pub(super) struct Session {
     pub(super) id: String,
+    /// Makes the ids of its events. Derived from its id, which is secret.
+    pub(super) event_ids: SealingKey,
     pub(super) scope: Scope,
     pub(super) principal: Principal,
     /// Whether its client speaks the older HTTP+SSE, and so hears everything on one stream.
@@ -81,6 +83,7 @@ impl Session {
             seen: now,
         };
         Arc::new(Session {
+            event_ids: SealingKey::of(&id),
             id,
             scope,
             principal,
