@@ -97,7 +97,7 @@ pub(crate) fn owner(uri: &str, session: &SessionRecord, directory: &Directory) -
 /// A request for a resource, as this server knows it.
 pub(crate) fn with_uri(request: &Frame, uri: &str) -> Frame {
     match request.uri().is_some_and(|old| old != uri) {
-        true => Frame::built(request.with([Edit::Uri(&raw_text(uri))])),
+        true => request.edited([Edit::Uri(&raw_text(uri))]),
         false => request.clone(),
     }
 }
@@ -112,8 +112,7 @@ fn by_name(request: &Frame, list: List, directory: &Directory) -> Route {
     });
     match (found, directory.only_server()) {
         (Some((server, original)), _) if name.as_deref() != Some(original) => {
-            let frame = Frame::built(request.with([Edit::Name(&raw_text(original))]));
-            Route::Server { name: server.into(), frame }
+            Route::Server { name: server.into(), frame: request.edited([Edit::Name(&raw_text(original))]) }
         }
         (Some((server, _)), _) => Route::Server { name: server.into(), frame: request.clone() },
         // It may have something that it does not list.

@@ -173,6 +173,11 @@ impl Frame {
         self.text(self.envelope.members.in_meta.protocol_version)
     }
 
+    /// Whether `params._meta["io.modelcontextprotocol/clientCapabilities"]` is there.
+    pub fn has_client_capabilities(&self) -> bool {
+        !self.envelope.members.in_meta.client_capabilities.is_empty()
+    }
+
     /// `params._meta["io.modelcontextprotocol/subscriptionId"]`, if it is a string or a number.
     pub fn subscription_id(&self) -> Option<RawId> {
         RawId::from_value(self.raw(self.envelope.members.in_meta.subscription_id)?)
@@ -211,6 +216,11 @@ impl Frame {
     /// `params.progressToken`, raw: to which request a progress notification belongs.
     pub fn progress_token(&self) -> Option<&[u8]> {
         self.raw(self.envelope.members.progress_token)
+    }
+
+    /// `params.requestState`, decoded: which call a client comes back to with the input that it was asked for.
+    pub fn request_state(&self) -> Option<Cow<'_, str>> {
+        self.text(self.envelope.members.request_state)
     }
 
     /// Whether `params.task` is there, and not null: the call wants to run as a task.

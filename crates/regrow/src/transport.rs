@@ -140,6 +140,11 @@ pub trait ExchangeHandler: Send + Sync {
     /// A message of the server. Returns whether the request on this exchange is answered now (or nobody waits for it).
     fn take(&self, message: Line) -> bool;
 
+    /// The same with a message that the transport has read already.
+    fn take_message(&self, message: Frame) -> bool {
+        self.take(Line::Whole(message.bytes().clone()))
+    }
+
     /// Resolves when the server may be read on: the client takes what it sends. Ask after each message.
     fn room(&self) -> BoxFuture<()>;
 }

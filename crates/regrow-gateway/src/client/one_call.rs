@@ -11,7 +11,6 @@ use regrow_protocol::method;
 use super::Client;
 use super::greeting::introduction;
 use super::upstream_inbox::UpstreamInbox;
-use crate::answers::parsed;
 use crate::server::Server;
 use crate::upstream::UpstreamSession;
 
@@ -33,9 +32,9 @@ impl Client {
             return Ok(None);
         }
         let guard = |session| OneCall { client: self.me.clone(), session };
-        if let Some(shown) = parsed(request.params())["requestState"].as_str() {
+        if let Some(shown) = request.request_state() {
             let state = self.state();
-            let asked = state.one_call.iter().find(|session| session.awaits(shown)).cloned();
+            let asked = state.one_call.iter().find(|session| session.awaits(&shown)).cloned();
             return Ok(asked.map(guard)); // Where none knows it, the answer is that it is stale.
         }
         let inbox = Arc::new(UpstreamInbox::new(self.me.clone(), server, true));

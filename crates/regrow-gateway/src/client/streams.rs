@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use regrow::core::Epoch;
 use regrow::{Incoming, Outcome, Reply, Request};
-use regrow_protocol::frame::{self, Frame, RawId};
+use regrow_protocol::frame::{self, Edit, Frame, RawId};
 use regrow_protocol::list::List;
 use regrow_protocol::{meta, method, notification};
 use serde_json::{Map, Value, json};
@@ -55,16 +55,16 @@ struct Part {
 }
 
 impl Stream {
-    fn line(&self, method: &str, mut params: Map<String, Value>) -> bytes::Bytes {
+    fn notification(&self, method: &str, mut params: Map<String, Value>) -> Frame {
         let mut meta = params.get("_meta").and_then(Value::as_object).cloned().unwrap_or_default();
         meta.insert(meta::SUBSCRIPTION_ID.into(), parsed(Some(self.id.as_bytes())));
         params.insert("_meta".into(), meta.into());
-        frame::notification(method, Some(Value::from(params).to_string().as_bytes()))
+        Frame::built(frame::notification(method, Some(Value::from(params).to_string().as_bytes())))
     }
 
-    /// A line for its client, on its way there.
-    fn incoming(&self, line: bytes::Bytes) -> Incoming {
-        let incoming = Incoming::of_no_call(Epoch(0), Frame::built(line));
+    /// A message for its client, on its way there.
+    fn incoming(&self, message: Frame) -> Incoming {
+        let incoming = Incoming::of_no_call(Epoch(0), message);
         Incoming { call: Some(self.id.clone()), to: self.reply.inbox(), ..incoming }
     }
 
@@ -75,7 +75,7 @@ impl Stream {
         let mut methods: Vec<_> = List::ALL.iter().filter(changed).map(|list| list.notification()).collect();
         methods.dedup();
         methods.retain(|method| self.lists.iter().any(|list| list.notification() == *method));
-        methods.into_iter().map(|method| self.incoming(self.line(method, Map::new()))).collect()
+        methods.into_iter().map(|method| self.incoming(self.notification(method, Map::new()))).collect()
     }
 
     /// Says what is open now, once.
@@ -91,7 +91,7 @@ impl Stream {
             honoured.insert("resourceSubscriptions".into(), json!(uris));
         }
         let params = Map::from_iter([("notifications".to_owned(), honoured.into())]);
-        Some(self.incoming(self.line(notification::SUBSCRIPTIONS_ACKNOWLEDGED, params)))
+        Some(self.incoming(self.notification(notification::SUBSCRIPTIONS_ACKNOWLEDGED, params)))
     }
 }
 
@@ -179,7 +179,7 @@ impl Client {
             match opens {
                 true if stream.parts.iter().all(|part| part.is_open) => stream.acknowledge(),
                 true => None,
-                false => Some(stream.incoming(notification.with_subscription_id(&stream.id))),
+                false => Some(stream.incoming(notification.edited([Edit::SubscriptionId(&stream.id)]))),
             }
         };
         told.map(|told| self.take(told));

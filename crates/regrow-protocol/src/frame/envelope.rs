@@ -57,6 +57,7 @@ pub(super) struct Params {
     pub(super) request_id: Span,
     pub(super) progress_token: Span,
     pub(super) task: Span,
+    pub(super) request_state: Span,
 }
 
 /// Members of `params._meta`.
@@ -65,6 +66,7 @@ pub(super) struct Meta {
     pub(super) progress_token: Span,
     pub(super) protocol_version: Span,
     pub(super) subscription_id: Span,
+    pub(super) client_capabilities: Span,
 }
 
 /// Reads one message. If members had to be dropped, also gives the message without them, in which everything stands where the envelope says.
@@ -272,6 +274,7 @@ impl Members for &mut Params {
             "requestId" => &mut self.request_id,
             "progressToken" => &mut self.progress_token,
             "task" => &mut self.task,
+            "requestState" => &mut self.request_state,
             _ => return Ok(None),
         };
         Ok(Some(value.keep(place, value.skip(map)?)))
@@ -299,6 +302,7 @@ impl Members for &mut Meta {
             meta::PROGRESS_TOKEN => &mut self.progress_token,
             meta::PROTOCOL_VERSION => &mut self.protocol_version,
             meta::SUBSCRIPTION_ID => &mut self.subscription_id,
+            meta::CLIENT_CAPABILITIES => &mut self.client_capabilities,
             _ => return Ok(None),
         };
         Ok(Some(value.keep(place, value.skip(map)?)))

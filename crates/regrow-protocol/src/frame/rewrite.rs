@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::envelope::{Envelope, Meta, Params};
 use super::span::Span;
 use super::{Frame, RawId, build};
 
@@ -27,13 +28,35 @@ pub enum Edit<'a> {
 impl Frame {
     /// The message with these values replaced, as a line. What it does not have is not added; each may be replaced once.
     pub fn with<const N: usize>(&self, edits: [Edit<'_>; N]) -> Bytes {
-        // What is absent becomes an empty splice at the start: nothing for nothing.
+        self.spliced(self.splices(edits))
+    }
+
+    /// The message with these values replaced. It is not read again: where its other members stand follows from the lengths.
+    pub fn edited<const N: usize>(&self, edits: [Edit<'_>; N]) -> Frame {
+        let splices = self.splices(edits);
+        let moved = |place: usize| {
+            let before = splices.iter().filter(|(span, _)| span.end() <= place);
+            before.fold(place, |place, (span, new)| place + new.len() - span.range().len())
+        };
+        let mut envelope = self.envelope.clone();
+        for span in spans(&mut envelope) {
+            *span = Span::new(moved(span.range().start), moved(span.end()));
+        }
+        let line = self.spliced(splices);
+        Frame { bytes: line.slice(..line.len() - 1), envelope }
+    }
+
+    /// What is absent becomes an empty splice at the start: nothing for nothing.
+    fn splices<'a, const N: usize>(&self, edits: [Edit<'a>; N]) -> [(Span, &'a [u8]); N] {
         let mut splices = edits.map(|edit| match self.splice(edit) {
             (span, _) if span.is_empty() => (span, &[][..]),
             splice => splice,
         });
         splices.sort_unstable_by_key(|(span, _)| span.end());
+        splices
+    }
 
+    fn spliced<const N: usize>(&self, splices: [(Span, &[u8]); N]) -> Bytes {
         let replaced: usize = splices.iter().map(|(span, _)| span.range().len()).sum();
         let replacing: usize = splices.iter().map(|(_, new)| new.len()).sum();
         // Exactly enough, newline included: then `Bytes` takes it over as it is.
@@ -80,6 +103,19 @@ impl Frame {
             Edit::ProgressToken(new) => (members.progress_token, new.as_bytes()),
         }
     }
+}
+
+/// Where each member stands, the absent ones included.
+fn spans(envelope: &mut Envelope) -> impl Iterator<Item = &mut Span> {
+    let Envelope { shape: _, id, method, unescaped_method: _, params, result, error, members, dropped: _ } =
+        envelope;
+    let Params { meta, in_meta, name, uri, cursor, level, request_id, progress_token, task, request_state } =
+        members;
+    let Meta { progress_token: meta_token, protocol_version, subscription_id, client_capabilities } = in_meta;
+    let top = [id, method, params, result, error];
+    let members = [meta, name, uri, cursor, level, request_id, progress_token, task, request_state];
+    let in_meta = [meta_token, protocol_version, subscription_id, client_capabilities];
+    top.into_iter().chain(members).chain(in_meta)
 }
 
 #[cfg(test)]
@@ -156,13 +192,14 @@ mod tests {
             let old = frame(&text);
             let ids: [RawId; 5] =
                 [100.into(), 2.into(), 30.into(), RawId::parse(br#""x""#).unwrap(), 5.into()];
-            let line = old.with([
+            let edits = [
                 Edit::ProgressToken(&ids[4]),
                 Edit::Id(&ids[0]),
                 Edit::MetaProgressToken(&ids[3]),
                 Edit::RequestId(&ids[1]),
                 Edit::SubscriptionId(&ids[2]),
-            ]);
+            ];
+            let line = old.with(edits);
             let mut expected = value(text.as_bytes());
             let envelope = expected.as_object_mut().unwrap();
             let written = envelope.len();
@@ -175,6 +212,15 @@ mod tests {
             expected["params"]["progressToken"] = json!(5);
             assert_eq!(value(&line), expected, "seed {seed}: {text}");
             let new = Frame::parse(line).unwrap();
+            let mut edited = old.edited(edits);
+            assert_eq!(edited.bytes(), new.bytes(), "seed {seed}: {text}");
+            assert_eq!(edited.dropped_members(), old.dropped_members());
+            edited.envelope.dropped = 0;
+            assert_eq!(
+                format!("{:?}", edited.envelope),
+                format!("{:?}", new.envelope),
+                "seed {seed}: {text}"
+            );
             assert_eq!(
                 new.kind(),
                 Kind::Request { id: ids[0].clone(), method: "a/b" },

@@ -18,9 +18,9 @@ use crate::inbox::{CallInbox, Incoming};
 impl Bridge {
     /// A call during which the server may ask for input; or the return of a client that was asked.
     pub(super) fn call(&self, request: Request) {
-        let params = Object::of(request.frame.params());
-        if let Some(shown) = params.text("requestState") {
-            return self.come_back(request, &shown, &params.object("inputResponses"));
+        if let Some(shown) = request.frame.request_state().map(String::from) {
+            let answers = Object::of(request.frame.params()).object("inputResponses");
+            return self.come_back(request, &shown, &answers);
         }
         let Request { frame, id, reply, since } = request;
         let polish = Polish::new(frame.method().unwrap_or_default(), self.about());
@@ -154,7 +154,7 @@ impl Bridge {
             return self.client.take(incoming);
         }
         let Some(token) = RawId::parse(&token) else { return false };
-        let frame = Frame::built(incoming.frame.with([Edit::ProgressToken(&token)]));
+        let frame = incoming.frame.edited([Edit::ProgressToken(&token)]);
         self.client.take(Incoming { frame, ..incoming })
     }
 }

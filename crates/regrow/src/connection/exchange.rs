@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 
 use regrow_core::{Backoff, CallId, Epoch, Event, Fault, Missed, Reach, Ruling};
+use regrow_protocol::frame::Frame;
 use regrow_protocol::lines::Line;
 use regrow_protocol::method;
 use tokio::time::sleep;
@@ -129,6 +130,14 @@ impl SessionHandler {
         concern(&self.shared, self.epoch, fault);
     }
 
+    /// A message was handled, or that panicked. Returns whether nobody waits any more.
+    fn taken(&self, handled: bool) -> bool {
+        if !handled {
+            self.shared.lost(self.epoch, panicked());
+        }
+        !self.is_open()
+    }
+
     /// Whether somebody waits for the answer.
     fn is_open(&self) -> bool {
         self.call.is_some_and(|call| self.shared.lock().supervisor.ledger.is_on(self.epoch, call))
@@ -162,10 +171,12 @@ impl ExchangeHandler for SessionHandler {
 
     fn take(&self, message: Line) -> bool {
         self.hear();
-        if !self.messages.take_line(message) {
-            self.shared.lost(self.epoch, panicked());
-        }
-        !self.is_open()
+        self.taken(self.messages.take_line(message))
+    }
+
+    fn take_message(&self, message: Frame) -> bool {
+        self.hear();
+        self.taken(self.messages.take_message(message))
     }
 
     fn room(&self) -> BoxFuture<()> {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use regrow_core::{CallId, Fault};
 use regrow_protocol::frame::Frame;
 use tokio::sync::{Notify, oneshot};
@@ -95,11 +94,10 @@ impl ExchangeSet {
     pub(crate) fn start(
         &mut self,
         call: Option<CallId>,
-        line: Bytes,
+        message: Frame,
         done: Option<oneshot::Sender<ExchangeResult>>,
     ) {
-        let bytes = line.len();
-        let Ok(message) = Frame::parse(line) else { return }; // We have parsed or written it before.
+        let bytes = message.bytes().len();
         // The task takes the lock to forget itself, which is held here, so it finds itself in its place.
         match call {
             Some(id) => {

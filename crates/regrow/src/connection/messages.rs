@@ -45,6 +45,11 @@ impl Messages {
         taken.is_ok()
     }
 
+    /// The same with a message that was already read.
+    pub(crate) fn take_message(&self, message: Frame) -> bool {
+        catch_unwind(AssertUnwindSafe(|| self.take(message))).is_ok()
+    }
+
     /// One message, or several that share a line.
     fn take_whole(&self, line: Bytes) {
         let is_one = match Frame::parse(line.clone()) {
@@ -233,9 +238,8 @@ impl Messages {
         let call = wire.as_ref().and_then(|id| self.call_id(id));
         let progress = call.and_then(|call| self.shared.lock().progress(self.shared.now(), call));
         let Some(Progress { token, client, call, to }) = progress else { return };
-        if let Ok(frame) = Frame::parse(frame.with([Edit::ProgressToken(&token)])) {
-            self.shared.hand_on(Incoming { epoch: self.epoch, call, client, to, frame });
-        }
+        let frame = frame.edited([Edit::ProgressToken(&token)]);
+        self.shared.hand_on(Incoming { epoch: self.epoch, call, client, to, frame });
     }
 
     /// A notification of a subscription carries its id, which is the client's towards the client.
@@ -266,9 +270,7 @@ impl Messages {
                 }
             }
         };
-        if let Ok(frame) = Frame::parse(frame.with_subscription_id(&caller_id)) {
-            self.hand_to(call, frame);
-        }
+        self.hand_to(call, frame.edited([Edit::SubscriptionId(&caller_id)]));
     }
 
     fn hand_on(&self, frame: Frame) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use regrow_core::{CallId, Epoch, Ladder, Ledger, Manner};
+use regrow_protocol::frame::{Edit, Frame};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -66,6 +67,43 @@ enum EndingChannel {
     Closed,
     /// Exchanges go on until they end or are stopped.
     Http(ExchangeSet),
+}
+
+/// A message on its way to the server.
+pub(crate) enum SessionMessage {
+    /// As a pipe takes it.
+    Line(Bytes),
+    /// As an exchange takes it.
+    Frame(Frame),
+}
+
+impl SessionMessage {
+    /// This request with other values, in the form that its session takes.
+    pub(crate) fn edited<const N: usize>(
+        request: &Frame,
+        edits: [Edit<'_>; N],
+        is_http: bool,
+    ) -> SessionMessage {
+        match is_http {
+            true => SessionMessage::Frame(request.edited(edits)),
+            false => SessionMessage::Line(request.with(edits)),
+        }
+    }
+
+    fn into_line(self) -> Bytes {
+        match self {
+            SessionMessage::Line(line) => line,
+            SessionMessage::Frame(frame) => frame.to_line(),
+        }
+    }
+
+    /// None if a caller's line is no message: no server would take it.
+    fn into_frame(self) -> Option<Frame> {
+        match self {
+            SessionMessage::Line(line) => Frame::parse(line).ok(),
+            SessionMessage::Frame(frame) => Some(frame),
+        }
+    }
 }
 
 /// How the tasks of a session are reached.
@@ -184,6 +222,11 @@ impl Session {
         }
     }
 
+    /// Whether messages go to it over HTTP.
+    pub(crate) fn is_http(&self) -> bool {
+        matches!(self.phase, Phase::Open(Channel::Http(_)) | Phase::Lost(Channel::Http(_)))
+    }
+
     fn writer(&mut self) -> Option<&mut PipeWriter> {
         match &mut self.phase {
             Phase::Open(Channel::Pipe(writer))
@@ -212,14 +255,21 @@ impl Session {
         Some(writer.accepted().saturating_sub(writer.stream().unread().unwrap_or(0)))
     }
 
-    /// Writes a line: here and now if the stream takes it.
-    pub(crate) fn write(&mut self, ledger: &mut Ledger<Pending>, call: Option<CallId>, line: Bytes) {
+    /// Writes a message: here and now if the stream takes it.
+    pub(crate) fn write(
+        &mut self,
+        ledger: &mut Ledger<Pending>,
+        call: Option<CallId>,
+        message: SessionMessage,
+    ) {
         let pushed = match self.channel() {
             None => return,
-            Some(Channel::Http(exchanges)) => return exchanges.start(call, line, None),
-            Some(Channel::Pipe(writer)) => {
-                writer.push(call, line, |call, at| call.into_iter().for_each(|id| ledger.sent(id, at)))
+            Some(Channel::Http(exchanges)) => {
+                return message.into_frame().into_iter().for_each(|frame| exchanges.start(call, frame, None));
             }
+            Some(Channel::Pipe(writer)) => writer.push(call, message.into_line(), |call, at| {
+                call.into_iter().for_each(|id| ledger.sent(id, at));
+            }),
         };
         match pushed {
             Ok(false) => {}

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::era::Greeting;
 use super::events::OwnerEvent;
-use super::session::Session;
+use super::session::{Session, SessionMessage};
 use super::settings::Settings;
 use super::state::ConnectionState;
 use crate::call::{Caller, Outcome, Pending, Request, shielded};
@@ -180,10 +180,14 @@ impl Shared {
         {
             return state.supervisor.ledger.answer(epoch, id, true).map(|pending| (pending, answer));
         }
-        let line = match (pending.caller, pending.progress_token()) {
-            (Caller::Program, _) => state.memory.era.envelop(&pending.request, &wire_id),
-            (_, None) => pending.request.with_id(&wire_id),
-            (_, Some(_)) => pending.request.with([Edit::Id(&wire_id), Edit::MetaProgressToken(&wire_id)]),
+        let (request, id_edit) = (&pending.request, Edit::Id(&wire_id));
+        let is_http = state.session.as_ref().is_some_and(Session::is_http);
+        let message = match (pending.caller, pending.progress_token()) {
+            (Caller::Program, _) => SessionMessage::Line(state.memory.era.envelop(request, &wire_id)),
+            (_, None) => SessionMessage::edited(request, [id_edit], is_http),
+            (_, Some(_)) => {
+                SessionMessage::edited(request, [id_edit, Edit::MetaProgressToken(&wire_id)], is_http)
+            }
         };
         if pending.caller != Caller::Own && state.handshake.is_open() {
             let event = state.handshake.sent(epoch, &pending.request, &mut state.memory.era);
@@ -192,7 +196,7 @@ impl Shared {
         }
         let ConnectionState { session, supervisor, .. } = state;
         if let Some(session) = session {
-            session.write(&mut supervisor.ledger, Some(id), line);
+            session.write(&mut supervisor.ledger, Some(id), message);
         }
         None
     }
@@ -265,7 +269,8 @@ impl Shared {
             let (done, carried) = oneshot::channel();
             match state.is_live(epoch).then(|| state.exchanges(epoch)).flatten() {
                 Some(exchanges) => {
-                    exchanges.start(None, line, Some(done));
+                    let Ok(message) = Frame::parse(line) else { return Ok(()) }; // No server would take it.
+                    exchanges.start(None, message, Some(done));
                     carried
                 }
                 None => {

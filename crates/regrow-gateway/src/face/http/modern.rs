@@ -1,6 +1,5 @@
 //! The modern era: every request stands for itself, and closing its response cancels it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::response::Response;
@@ -10,7 +9,6 @@ use regrow::{CallInbox, Outcome, Reply, Request};
 use regrow_protocol::frame::{self, Edit, Frame, Kind, RawId};
 use regrow_protocol::version::MODERN;
 use regrow_protocol::{error_code, meta, method, notification};
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Face;
@@ -68,9 +66,7 @@ fn check(headers: &HeaderMap, request: &Frame) -> Result<(), Refusal> {
         // Those that a discover names: the others begin with a handshake.
         return Err(Refusal::unsupported_version(&version, &[MODERN]));
     }
-    let meta =
-        request.meta().and_then(|meta| serde_json::from_slice::<HashMap<String, &RawValue>>(meta).ok());
-    if !meta.is_some_and(|meta| meta.contains_key(meta::CLIENT_CAPABILITIES)) {
+    if !request.has_client_capabilities() {
         return Err(lacks(meta::CLIENT_CAPABILITIES));
     }
     Ok(())
@@ -104,7 +100,7 @@ async fn request(
     };
     let (number, stream) = (ticket.call.number, ticket.call.stream.clone());
     let ours = RawId::from(number);
-    let request = Frame::parse(frame.with([Edit::Id(&ours), Edit::MetaProgressToken(&ours)]))?;
+    let request = frame.edited([Edit::Id(&ours), Edit::MetaProgressToken(&ours)]);
     let events = Events::listen(&stream, None, face.limits.beat, Waiting { visit, number });
     let mut events = events.ok_or_else(Refusal::closing)?;
     let listens = frame.method() == Some(method::SUBSCRIPTIONS_LISTEN);

@@ -3,15 +3,18 @@
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
 use regrow_core::Fault;
-use regrow_protocol::frame::{Frame, Salvage};
+use regrow_protocol::frame::{Frame, ParseError, Salvage};
 use regrow_protocol::lines::Line;
 use regrow_protocol::method;
 
-use super::http_exchange::{HttpExchange, LOOK_INTO};
+use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
 use super::response::{Content, Response};
 use super::stream;
 use crate::transport::{Receipt, no_stream};
+
+/// Bodies beyond this are long.
+const LONG: usize = 1 << 20;
 
 /// Reads the answer to a message.
 pub(super) async fn read(
@@ -40,20 +43,19 @@ pub(super) async fn read(
 }
 
 async fn json(link: &HttpLink, http_exchange: &HttpExchange, response: Response) -> Result<Receipt, Fault> {
-    let line = body(link, http_exchange, response).await?;
-    let whole = match &line {
-        Line::Whole(bytes) => Some(bytes.clone()),
-        Line::TooLong { .. } => None,
+    let answered = match body(link, http_exchange, response).await? {
+        Line::Whole(bytes) => match Frame::parse(bytes.clone()) {
+            Ok(message) => http_exchange.hand_on_message(link, message)?,
+            // Of a long one the receiver may still find out which call it answers.
+            Err(_) if bytes.len() > LONG && http_exchange.handler.take(Line::Whole(bytes.clone())) => true,
+            Err(error) => return Err(no_message(&bytes, &error)),
+        },
+        too_long => http_exchange.handler.take(too_long),
     };
-    // A long one is read only once, by its receiver; what is wrong is diagnosed if it is no message.
-    if let Some(bytes) = whole.as_ref().filter(|bytes| bytes.len() <= LOOK_INTO) {
-        check(bytes)?;
+    match answered {
+        true => Ok(Receipt::Done),
+        false => Err(Fault::NotMcp { found: "a message that is not the response to the request".into() }),
     }
-    if http_exchange.hand_on(link, line)? {
-        return Ok(Receipt::Done);
-    }
-    whole.as_ref().map_or(Ok(()), check)?;
-    Err(Fault::NotMcp { found: "a message that is not the response to the request".into() })
 }
 
 /// The whole body, or what is known of one that is too long.
@@ -82,14 +84,13 @@ async fn body(link: &HttpLink, http_exchange: &HttpExchange, mut response: Respo
     Ok(Line::Whole(body.freeze()))
 }
 
-/// Whether this may be a message at all.
-fn check(body: &Bytes) -> Result<(), Fault> {
-    let Err(error) = Frame::parse(body.clone()) else { return Ok(()) };
+/// Why this body is no message.
+fn no_message(body: &Bytes, error: &ParseError) -> Fault {
     if body.trim_ascii().is_empty() {
-        return Err(Fault::AnswerCut);
+        return Fault::AnswerCut;
     }
     match serde_json::from_slice::<serde::de::IgnoredAny>(body) {
-        Err(error) if error.is_eof() => Err(Fault::AnswerCut),
-        _ => Err(Fault::NotMcp { found: format!("a response that is {error}") }),
+        Err(error) if error.is_eof() => Fault::AnswerCut,
+        _ => Fault::NotMcp { found: format!("a response that is {error}") },
     }
 }

@@ -29,9 +29,6 @@ pub(super) struct HttpExchange {
     pub(super) mirrored: bool,
 }
 
-/// Longer messages are forwarded unread: what we look for is in short ones.
-pub(super) const LOOK_INTO: usize = 1 << 20;
-
 impl HttpExchange {
     pub(super) fn new(message: Frame, handler: Arc<dyn ExchangeHandler>) -> HttpExchange {
         let request = match message.kind() {
@@ -54,13 +51,20 @@ impl HttpExchange {
 
     /// Hands on what the server says. Returns whether the request is answered now.
     pub(super) fn hand_on(&self, link: &HttpLink, line: Line) -> Result<bool, Fault> {
-        let Line::Whole(bytes) = &line else { return Ok(self.handler.take(line)) };
-        if bytes.len() > LOOK_INTO && !self.is(method::INITIALIZE) && !self.is(method::TOOLS_LIST) {
-            return Ok(self.handler.take(line));
+        let message = match &line {
+            Line::Whole(bytes) => Frame::parse(bytes.clone()).ok(),
+            Line::TooLong { .. } => None,
+        };
+        match message {
+            Some(message) => self.hand_on_message(link, message),
+            // What cannot be read is forwarded as it is: its final reader reports the problem.
+            None => Ok(self.handler.take(line)),
         }
-        // What cannot be read is forwarded as it is: its final reader reports the problem.
-        let Ok(frame) = Frame::parse(bytes.clone()) else { return Ok(self.handler.take(line)) };
-        let Kind::Response { id } = frame.kind() else { return Ok(self.handler.take(line)) };
+    }
+
+    /// The same with a message that was already read.
+    pub(super) fn hand_on_message(&self, link: &HttpLink, frame: Frame) -> Result<bool, Fault> {
+        let Kind::Response { id } = frame.kind() else { return Ok(self.handler.take_message(frame)) };
         // An error without an id, in the answer to a request, is meant for that.
         let unaddressed = id.is_none() && self.request.is_some();
         if unaddressed || id == self.request {
@@ -72,7 +76,10 @@ impl HttpExchange {
                 return Ok(self.handler.take(Line::Whole(line.slice(..line.trim_ascii_end().len()))));
             }
         }
-        Ok(self.handler.take(if unaddressed { Line::Whole(self.addressed(&frame)) } else { line }))
+        Ok(match unaddressed {
+            true => self.handler.take(Line::Whole(self.addressed(&frame))),
+            false => self.handler.take_message(frame),
+        })
     }
 
     /// Takes note of what an answer tells about the server. Before it is forwarded: the next message may follow at once.
