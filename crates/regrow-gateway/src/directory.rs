@@ -19,6 +19,7 @@ mod together;
 mod uris;
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use regrow::transport::http::MirroredArguments;
@@ -33,7 +34,11 @@ use template::{Template, budget};
 #[derive(Debug)]
 pub struct Directory {
     servers: Vec<Entry>,
+    /// Where each server stands, by its name.
+    places: HashMap<String, usize>,
     lists: [MergedList; 4],
+    /// URIs of resources that are listed, but not under that name: several servers have them.
+    renamed: HashSet<String>,
 }
 
 #[derive(Debug)]
@@ -55,7 +60,15 @@ impl Directory {
             })
             .collect();
         let lists = List::ALL.map(|list| merged_list(list, &servers));
-        Directory { servers, lists }
+        let mut places = HashMap::with_capacity(servers.len());
+        let mut renamed = HashSet::new();
+        for (place, entry) in servers.iter().enumerate() {
+            places.entry(entry.name.clone()).or_insert(place);
+            let uris = keys(&entry.catalog, List::Resources);
+            let is_renamed = |uri: &&str| lists[List::Resources as usize].find(uri).is_none();
+            renamed.extend(uris.filter(is_renamed).map(str::to_owned));
+        }
+        Directory { servers, places, lists, renamed }
     }
 
     /// The name of the server at this place.
@@ -75,8 +88,8 @@ impl Directory {
     /// knows.
     pub fn unlisted<'a>(&self, list: List, name: &'a str) -> Option<(&str, &'a str)> {
         let (prefix, original) = name.split_once("__")?;
-        let is_meant = |entry: &&Entry| entry.name == prefix && !entry.catalog.has_told(list);
-        self.servers.iter().find(is_meant).map(|entry| (entry.name.as_str(), original))
+        let entry = &self.servers[*self.places.get(prefix)?];
+        (!entry.catalog.has_told(list)).then_some((entry.name.as_str(), original))
     }
 
     /// The server whose tool is called so here, by its place; and what that calls it.
@@ -105,7 +118,7 @@ impl Directory {
         let named = listed.map(|(server, uri)| (server, Cow::Borrowed(uri))).or_else(|| self.named(uri));
         // One that several list is none's. What nobody lists is the only server's that has returned it, or has a template for it.
         named.or_else(|| {
-            let server = match self.servers.iter().any(|entry| entry.lists(uri)) {
+            let server = match self.renamed.contains(uri) {
                 true => self.the_only(|entry| returned(&entry.name)),
                 false => self.the_only(|entry| returned(&entry.name) || entry.may_have(uri)),
             };
@@ -145,8 +158,7 @@ impl Directory {
             return None;
         }
         let (name, original) = uris::split(uri)?;
-        let server = self.servers.iter().position(|entry| entry.name == *name)?;
-        Some((server, original))
+        Some((*self.places.get(&*name)?, original))
     }
 
     /// The only server of which this is true, if it is one.
@@ -158,10 +170,6 @@ impl Directory {
 }
 
 impl Entry {
-    fn lists(&self, uri: &str) -> bool {
-        keys(&self.catalog, List::Resources).any(|key| key == uri)
-    }
-
     /// Whether a URI that nobody lists may come from one of its templates. One for everything claims nothing.
     fn may_have(&self, uri: &str) -> bool {
         let mut steps = budget();

@@ -11,10 +11,17 @@ use crate::server::{Key, Server};
 /// The servers of the current configuration.
 #[derive(Default)]
 pub(crate) struct ServerRegistry {
-    /// In the order of the configuration.
-    servers: Mutex<Arc<Vec<Arc<Server>>>>,
+    servers: Mutex<Servers>,
     /// By scope: all, or the server.
     directories: Mutex<HashMap<Option<Key>, CachedDirectory>>,
+}
+
+#[derive(Default)]
+struct Servers {
+    /// In the order of the configuration.
+    all: Arc<Vec<Arc<Server>>>,
+    /// By their names in the configuration.
+    by_name: HashMap<String, Arc<Server>>,
 }
 
 /// A directory, and the catalogs that it was built from.
@@ -33,17 +40,20 @@ impl CachedDirectory {
 
 impl ServerRegistry {
     pub(crate) fn all(&self) -> Arc<Vec<Arc<Server>>> {
-        lock(&self.servers).clone()
+        lock(&self.servers).all.clone()
     }
 
     /// The servers of another configuration replace these.
     pub(crate) fn replace(&self, servers: Vec<Arc<Server>>) {
-        *lock(&self.servers) = Arc::new(servers);
+        let by_name = servers.iter().map(|server| (server.config.name.clone(), server.clone())).collect();
+        let before =
+            std::mem::replace(&mut *lock(&self.servers), Servers { all: Arc::new(servers), by_name });
+        drop(before); // Not under the lock.
     }
 
     /// By its name in the configuration.
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Server>> {
-        self.all().iter().find(|server| server.config.name == name).cloned()
+        lock(&self.servers).by_name.get(name).cloned()
     }
 
     pub(crate) fn of(&self, scope: &Scope) -> Vec<Arc<Server>> {
