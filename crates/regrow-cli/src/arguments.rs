@@ -1,5 +1,6 @@
 //! What can be said on the command line, and in the environment instead.
 
+mod audit;
 mod words;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use regrow_gateway::operate::DEFAULT_PORT;
 use regrow_gateway::units::{self, Limit};
 
+use audit::AuditLog;
 pub(crate) use words::with_dashes;
 
 /// Keeps MCP connections alive: a server may die, the client's connection does not.
@@ -233,6 +235,9 @@ pub(crate) struct Serve {
     /// The log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "REGROW_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,
+
+    #[command(flatten)]
+    pub(crate) audit: AuditLog,
 
     #[command(flatten)]
     pub(crate) http: HttpFace,

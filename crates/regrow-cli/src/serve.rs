@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use regrow::{EraFile, ErrorStyle, cache_folder};
+use regrow_gateway::audit::{Audit, Event, Record};
 use regrow_gateway::catalog::Store;
 use regrow_gateway::config::{Config, Problems, Reach, Secret, Server};
 use regrow_gateway::operate::traces::Traces;
@@ -47,18 +48,23 @@ async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level:
     }
     say_broken(&config);
     let traces = traces()?;
-    let settings = settings(options, files.as_ref(), set_level, traces.clone())?;
+    let audit = match options.audit.destination() {
+        Some(destination) => Audit::open(destination).map_err(io::Error::other)?,
+        None => Audit::off(),
+    };
+    let settings = settings(options, files.as_ref(), set_level, audit.clone(), traces.clone())?;
     let config_files = settings.config_files.clone();
-    let overseer = Overseer::new(files)?;
+    let overseer = Overseer::new(files, audit.clone())?;
     let served = match options.transport {
         Transport::Stdio => stdio::serve(options, Gateway::new(config, settings), overseer).await,
-        Transport::Http => match http::bind(options).await {
+        Transport::Http => match http::bind(options, audit.clone()).await {
             Ok(bound) => {
                 http::serve(options, bound, Gateway::new(config, settings), overseer, config_files).await
             }
             Err(message) => Ok(usage(&message)),
         },
     };
+    audit.close().await;
     #[cfg(feature = "otel")]
     traces.close().await;
     served
@@ -83,6 +89,7 @@ fn settings(
     options: &Serve,
     files: Option<&Files>,
     set_level: SetLevel,
+    audit: Audit,
     traces: Traces,
 ) -> io::Result<Settings> {
     let cache = !options.no_cache;
@@ -105,6 +112,7 @@ fn settings(
         list_wait: options.list_wait,
         max_clients: options.http.max_clients,
         config_files: files.iter().flat_map(|files| &files.paths).map(|path| shown(path)).collect(),
+        audit,
         traces,
         log_level: Some(Box::new(move |level| set_level(as_said(level)))),
     })
@@ -142,6 +150,7 @@ fn style(options: &Serve) -> ErrorStyle {
 /// Hears what people want while clients are served.
 struct Overseer {
     files: Option<Files>,
+    audit: Audit,
     hangup: Signal,
     terminate: Signal,
     interrupt: Signal,
@@ -149,10 +158,11 @@ struct Overseer {
 }
 
 impl Overseer {
-    fn new(files: Option<Files>) -> io::Result<Overseer> {
+    fn new(files: Option<Files>, audit: Audit) -> io::Result<Overseer> {
         let paths: Vec<PathBuf> = files.iter().flat_map(|files| files.paths.clone()).collect();
         Ok(Overseer {
             files,
+            audit,
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -194,6 +204,7 @@ impl Overseer {
             Err(problems) => {
                 eprintln!("{problems}");
                 tracing::warn!("the configuration has problems; keeping the previous one");
+                let _ = self.audit.write(&Record::new(Event::Config, "rejected")); // No response waits for the line.
             }
         }
     }

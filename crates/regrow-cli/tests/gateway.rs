@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
 
+#[path = "gateway/audit.rs"]
+mod audit;
 #[path = "harness/client.rs"]
 mod client;
 #[path = "gateway/ending.rs"]
@@ -55,5 +57,7 @@ mod together;
 #[cfg(target_os = "linux")]
 #[path = "gateway/users.rs"]
 mod users;
+#[path = "../../regrow-gateway/tests/schema/validity.rs"]
+mod validity;
 #[path = "gateway/wire.rs"]
 mod wire;

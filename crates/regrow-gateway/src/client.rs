@@ -1,6 +1,7 @@
 //! One client of the gateway, over all the servers that it may use: what it writes finds its server here, and what servers tell it
 //! finds its way back.
 
+mod audited;
 mod call;
 mod calls;
 mod greeting;
@@ -200,6 +201,7 @@ impl Upstream for Client {
         if !matches!(route, Route::Refused(_)) {
             self.note_greeting(&request.frame);
         }
+        let request = self.audited(request, &route);
         match route {
             Route::Gateway(OwnMethod::Initialize) => self.initialize(request),
             Route::Gateway(OwnMethod::Discover) => self.discover(request),

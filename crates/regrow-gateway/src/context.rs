@@ -6,6 +6,7 @@ use regrow::Builder;
 use regrow::transport::stdio::Stderr;
 use tokio::sync::Notify;
 
+use crate::audit::Audit;
 use crate::catalog::{Store, StoreKey};
 use crate::config::{Reach, Server};
 use crate::connect::ConnectError;
@@ -38,6 +39,8 @@ pub struct Settings {
     pub max_clients: usize,
     /// The files that the configuration was read from, for the status.
     pub config_files: Vec<String>,
+    /// The audit log.
+    pub audit: Audit,
     /// Whether and where calls are traced.
     pub traces: Traces,
     /// Makes the log say more or less, where that can be done.

@@ -10,6 +10,7 @@
 pub mod admit;
 pub mod adopt;
 mod answers;
+pub mod audit;
 pub mod catalog;
 mod client;
 pub mod config;

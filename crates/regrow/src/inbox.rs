@@ -70,6 +70,11 @@ pub trait Inbox: Send + Sync + 'static {
         true
     }
 
+    /// The id by which its client shows that the session is its own, where it has one. It is a secret.
+    fn session_id(&self) -> Option<&str> {
+        None
+    }
+
     /// Whether the server may go on sending. While it may not, it is not read.
     fn has_room(&self) -> bool {
         true

@@ -34,9 +34,11 @@ pub(super) fn text(overview: &Overview, colour: bool) -> String {
 fn heading(overview: &Overview) -> String {
     let gateway = &overview.gateway;
     let closing = if gateway.shutting_down { "; shutting down" } else { "" };
+    let lost = gateway.audit.map_or(0, |audit| audit.lost);
+    let audit = if lost > 0 { format!("; lines missing from the audit log: {lost}") } else { String::new() };
     let clients = if gateway.clients == 1 { "client" } else { "clients" };
     format!(
-        "regrow {}, running for {}; {} {clients}{closing}\n",
+        "regrow {}, running for {}; {} {clients}{audit}{closing}\n",
         escape(&gateway.version),
         length(gateway.uptime),
         gateway.clients,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use regrow::core::Manner;
 use regrow_gateway::Gateway;
+use regrow_gateway::audit::Audit;
 use regrow_gateway::config::Secret;
 use regrow_gateway::face::http::{self, AllowUsers, Bound, Limits, Options, Tls};
 use regrow_gateway::operate;
@@ -19,7 +20,7 @@ use crate::running::{self, Announced, OperatorToken, Running};
 
 /// Listens, or says what is wrong and what to do about it. Besides the token of `--admin-token-env`, the gateway accepts one that it
 /// generates for the commands of its user on this machine. So the former, which may live long, is never written down.
-pub(super) async fn bind(options: &Serve) -> Result<(Bound, OperatorToken), String> {
+pub(super) async fn bind(options: &Serve, audit: Audit) -> Result<(Bound, OperatorToken), String> {
     let face = &options.http;
     let secret = |option: &str, name: &String| match std::env::var(name) {
         Ok(token) if !token.is_empty() => Ok(Secret::new(&token)),
@@ -57,6 +58,7 @@ pub(super) async fn bind(options: &Serve) -> Result<(Bound, OperatorToken), Stri
             .clone()
             .zip(face.tls_key.clone())
             .map(|(certificate, key)| Tls { certificate, key }),
+        audit,
         style: style(options),
         limits,
     };

@@ -37,6 +37,7 @@ pub(super) async fn serve(options: &Serve, gateway: Gateway, mut overseer: Overs
         () = gateway.shutdown(manner, |_, _| {}) => {}
         () = overseer.told_again() => gateway.shutdown(Manner::Told, |_, _| {}).await,
     }
+    overseer.audit.close().await; // The last responses wait for their lines.
     port.finish(LAST_WORDS).await;
     Ok(if port.has_answered_all() { DONE } else { SERVER_FAILED })
 }

@@ -7,6 +7,7 @@ use regrow::Inbox;
 
 use super::Client;
 use crate::admit::Refusal;
+use crate::audit::Audit;
 use crate::context::Context;
 use crate::servers::ServerRegistry;
 use crate::session_record::SessionRecord;
@@ -50,6 +51,10 @@ impl ClientRegistry {
         // Not under the lock: a client that goes with its last handle takes it.
         let clients: Vec<_> = self.state().clients.values().cloned().collect();
         clients.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(super) fn audit(&self) -> &Audit {
+        &self.context.settings.audit
     }
 
     pub(crate) fn count(&self) -> usize {

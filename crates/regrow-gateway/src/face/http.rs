@@ -39,6 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use regrow::ErrorStyle;
 
 use crate::admit::Admit;
+use crate::audit::Audit;
 
 pub use bind::{BindError, bind};
 pub use bound::{Bound, Parting};
@@ -52,6 +53,7 @@ use sessions::Sessions;
 /// What all requests share.
 struct Face {
     admit: Arc<dyn Admit>,
+    audit: Audit,
     style: ErrorStyle,
     limits: Limits,
     sessions: Sessions,
@@ -63,12 +65,14 @@ struct Face {
 impl Face {
     fn new(
         admit: Arc<dyn Admit>,
+        audit: Audit,
         style: ErrorStyle,
         limits: Limits,
         face_stats: Arc<FaceStats>,
     ) -> Arc<Face> {
         Arc::new(Face {
             admit,
+            audit,
             style,
             sessions: Sessions::new(limits.sessions),
             endpoints: ModernEndpoints::default(),

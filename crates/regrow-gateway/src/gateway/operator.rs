@@ -45,6 +45,7 @@ impl Operate for Gateway {
             // Who asks from outside the runtime is told none.
             tasks: Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks() as u64),
             config_files: settings.config_files.clone(),
+            audit: settings.audit.report(),
             shutting_down: self.0.is_closing.load(Ordering::Relaxed),
         }
     }

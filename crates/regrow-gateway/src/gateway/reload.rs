@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use regrow::core::Manner;
 
 use super::{Gateway, lock};
+use crate::audit::{ChangedServers, Record};
 use crate::client::ClientRegistry;
 use crate::config::Config;
 use crate::server::{Key, Server};
@@ -78,6 +79,12 @@ impl Gateway {
             });
         }
         inner.context.changed.notify_one();
+        let audit = &inner.context.settings.audit;
+        if audit.is_on() {
+            let Changes { added, removed, changed, kept } = changes.clone();
+            // Nobody gets a response that could wait for the line.
+            let _ = audit.write(&Record::config(ChangedServers { added, removed, changed, kept }));
+        }
         changes
     }
 }

@@ -60,6 +60,19 @@ pub enum LogLevel {
     Debug,
 }
 
+impl LogLevel {
+    /// As it is called on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogLevel::Off => "off",
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+        }
+    }
+}
+
 /// Why a command was not followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
@@ -72,4 +85,15 @@ pub enum CommandError {
     /// The gateway is ending.
     #[error("the gateway is shutting down")]
     Closing,
+}
+
+impl CommandError {
+    /// Its name for machines.
+    pub fn name(&self) -> &'static str {
+        match self {
+            CommandError::NoSuchServer => "no-such-server",
+            CommandError::Impossible(_) => "impossible",
+            CommandError::Closing => "closed",
+        }
+    }
 }

@@ -35,6 +35,9 @@ fn write(page: &mut String, overview: &Overview) -> fmt::Result {
     for file in &gateway.config_files {
         writeln!(page, "<p class=\"quiet\">Configured by {}</p>", Html(file))?;
     }
+    if let Some(audit) = gateway.audit.filter(|audit| audit.lost > 0) {
+        writeln!(page, "<p class=\"bad\">Lines missing from the audit log: {}</p>", audit.lost)?;
+    }
     page.push_str(
         "<table><tr><th>Server<th>State<th>Since<th>Era<th class=\"number\">Calls<th class=\"number\">Failed",
     );

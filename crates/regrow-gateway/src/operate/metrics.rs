@@ -36,6 +36,20 @@ pub const METRICS: &[Metric] = &[
     gauge("regrow_tasks", "Running tasks of the program.", |text, metric, overview| {
         text.sample(metric.name, &[], overview.gateway.tasks);
     }),
+    counter("regrow_audit_lines_total", "Lines of the audit log.", |text, metric, overview| {
+        if let Some(audit) = overview.gateway.audit {
+            text.sample(metric.name, &[], audit.written);
+        }
+    }),
+    counter(
+        "regrow_audit_lost_total",
+        "Lines of the audit log that could not be written.",
+        |text, metric, overview| {
+            if let Some(audit) = overview.gateway.audit {
+                text.sample(metric.name, &[], audit.lost);
+            }
+        },
+    ),
     gauge(
         "regrow_server_state",
         "1 for the current state of the server, else 0.",

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::audit::AuditReport;
 use crate::stats::Buckets;
 
 /// Everything.
@@ -39,6 +40,9 @@ pub struct GatewayReport {
     pub tasks: u64,
     /// The files that it was configured by.
     pub config_files: Vec<String>,
+    /// What became of the lines of the audit log, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditReport>,
     /// Whether it takes no new clients any more.
     pub shutting_down: bool,
 }

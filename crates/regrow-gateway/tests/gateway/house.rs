@@ -48,6 +48,7 @@ impl House {
             list_wait: LIST_WAIT,
             max_clients: 16,
             config_files: vec![],
+            audit: Default::default(),
             traces: Default::default(),
             log_level: None,
         };

@@ -52,6 +52,7 @@ impl Fake {
             sessions: 4,
             tasks: 17,
             config_files: vec![".mcp.json".into()],
+            audit: None,
             shutting_down: false,
         };
         let inner = Inner { servers: servers.into_iter().collect(), gateway, ..Inner::default() };

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // A helper of a test may fail as loudly as the test.
 
+mod audit;
 mod validity;
 
 use std::fs;

@@ -43,6 +43,7 @@ impl House {
             list_wait: Duration::from_secs(5),
             max_clients: 16,
             config_files: vec![],
+            audit: Default::default(),
             traces: Default::default(),
             log_level: None,
         };

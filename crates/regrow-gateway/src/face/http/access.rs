@@ -28,6 +28,18 @@ pub(super) enum Stranger {
     UnknownUser,
 }
 
+impl Stranger {
+    /// In the audit log.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Stranger::Silent => "no-token",
+            Stranger::Wrong => "wrong-token",
+            Stranger::OtherUser(_) => "other-user",
+            Stranger::UnknownUser => "unknown-user",
+        }
+    }
+}
+
 impl Access {
     pub(super) fn principal(
         &self,

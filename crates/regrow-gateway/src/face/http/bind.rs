@@ -69,7 +69,7 @@ pub enum BindError {
 /// Takes the addresses. From here on clients can connect, and wait until they are served.
 pub async fn bind(options: Options) -> Result<Bound, BindError> {
     let Options { addresses, tokens, operator_tokens, allow_users, insecure, .. } = options;
-    let Options { hosts, origins, sse, tls, style, limits, .. } = options;
+    let Options { hosts, origins, sse, tls, audit, style, limits, .. } = options;
     if tokens.iter().chain(&operator_tokens).any(|token| token.reveal().trim().is_empty()) {
         return Err(BindError::EmptyToken);
     }
@@ -98,7 +98,7 @@ pub async fn bind(options: Options) -> Result<Bound, BindError> {
     let any_user = insecure || allow_users == AllowUsers::Any;
     let peers = if tokens.is_empty() { peers(&ours, any_user) } else { Peers::NotNeeded };
     let access = Access { clients: Tokens::new(tokens), operators: Tokens::new(operator_tokens), any_user };
-    let guard = Guard { hosts, origins, access, face_stats: face_stats.clone() };
+    let guard = Guard { hosts, origins, access, audit, face_stats: face_stats.clone() };
     Ok(Bound { listeners, addresses: ours, acceptor, peers, guard, sse, style, limits, face_stats })
 }
 

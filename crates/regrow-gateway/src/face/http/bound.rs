@@ -73,7 +73,7 @@ impl Bound {
         gone: impl Future<Output = ()>,
     ) -> Parting {
         let Bound { listeners, acceptor, peers, guard, sse, style, limits, face_stats, .. } = self;
-        let face = Face::new(admit, style, limits, face_stats);
+        let face = Face::new(admit, guard.audit.clone(), style, limits, face_stats);
         let router = route::router(face.clone(), guard, more, sse);
         let mut door = Door {
             face: face.clone(),

@@ -10,6 +10,7 @@ use super::guard::Guard;
 use super::origin::{Hosts, Origins};
 use super::token::Tokens;
 use super::{Admit, Face, FaceStats, Limits, route};
+use crate::audit::Audit;
 
 /// All pages, at `localhost`, for everybody.
 pub fn pages(admit: Arc<dyn Admit>) -> Router {
@@ -18,8 +19,9 @@ pub fn pages(admit: Arc<dyn Admit>) -> Router {
         hosts: Hosts::new(vec![], &["localhost".into()], false).expect("it is a host"),
         origins: Origins::new(&[]).expect("none of them is wrong"),
         access: Access { clients: Tokens::new(vec![]), operators: Tokens::new(vec![]), any_user: true },
+        audit: Audit::off(),
         face_stats: face_stats.clone(),
     };
-    let face = Face::new(admit, ErrorStyle::default(), Limits::default(), face_stats);
+    let face = Face::new(admit, Audit::off(), ErrorStyle::default(), Limits::default(), face_stats);
     route::router(face, guard, Router::new(), true)
 }

@@ -10,7 +10,9 @@ use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use regrow_protocol::header::SESSION_ID;
+use tokio::time::Instant;
 
 use super::access::{Access, Stranger};
 use super::face_stats::FaceStats;
@@ -18,6 +20,7 @@ use super::origin::{Hosts, Origins, Standing};
 use super::peer::Peer;
 use super::refusal::{Refusal, empty};
 use crate::admit::Principal;
+use crate::audit::{Audit, Record, principal_name, session_tag};
 use crate::operate::is_browser;
 
 /// These tell a stranger no more than that we are there, and those who ask cannot be given a token.
@@ -28,43 +31,97 @@ pub(super) struct Guard {
     pub(super) hosts: Hosts,
     pub(super) origins: Origins,
     pub(super) access: Access,
+    pub(super) audit: Audit,
     pub(super) face_stats: Arc<FaceStats>,
 }
 
-/// Lets a request through to its page, with its [`Principal`] as an extension, or answers it.
-pub(super) async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
-    let standing = match guard.meets(&request) {
-        Ok(standing) => standing,
-        Err(refusal) => {
-            guard.face_stats.refuse();
-            return refusal.into_response();
-        }
-    };
-    let origin = request.headers().get(ORIGIN).filter(|_| standing == Some(Standing::Allowed)).cloned();
-    if let Some(origin) = &origin
-        && request.method() == Method::OPTIONS
-        && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
-    {
-        return preflight(origin, request.headers());
+/// Lets a request through to its page, with its [`Principal`] as an extension, or answers it. What the response has for the audit log is
+/// written before it leaves.
+pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    if !guard.audit.is_on() {
+        return guard.admit(request, next).await;
     }
-    let mut response = match guard.principal(&request) {
-        Ok(principal) => {
-            request.extensions_mut().insert(principal);
-            next.run(request).await
-        }
-        Err(_) if OPEN.contains(&request.uri().path()) => next.run(request).await,
-        Err(stranger) => {
-            guard.face_stats.refuse();
-            Refusal::stranger(stranger, is_browser(request.headers())).into_response()
-        }
-    };
-    if let Some(origin) = origin {
-        admit_origin(response.headers_mut(), origin);
+    let asked = Asked::of(&guard, &request);
+    let mut response = guard.admit(request, next).await;
+    if let Some(record) = response.extensions_mut().remove()
+        && let Some(written) = guard.audit.write(&asked.complete(record, response.status()))
+    {
+        written.wait().await;
     }
     response
 }
 
+/// What the audit log gets to know of an HTTP request.
+struct Asked {
+    principal: Result<Principal, Stranger>,
+    method: Method,
+    uri: Uri,
+    session: Option<HeaderValue>,
+    began: Instant,
+}
+
+impl Asked {
+    fn of(guard: &Guard, request: &Request) -> Asked {
+        Asked {
+            principal: guard.principal(request),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            session: request.headers().get(SESSION_ID).cloned(),
+            began: Instant::now(),
+        }
+    }
+
+    fn complete(self, record: Record, status: StatusCode) -> Record {
+        let principal = match self.principal {
+            Ok(principal) => principal_name(principal),
+            Err(Stranger::OtherUser(user)) => format!("user-{user}").into(),
+            Err(_) => "none".into(),
+        };
+        Record {
+            principal: Some(principal),
+            // Without the query, which may have a session id.
+            request: Some(format!("{} {}", self.method, self.uri.path()).into()),
+            session: self.session.and_then(|id| id.to_str().ok().map(session_tag)),
+            http_status: Some(status.as_u16()),
+            duration: Some(self.began.elapsed()),
+            ..record
+        }
+    }
+}
+
 impl Guard {
+    async fn admit(&self, mut request: Request, next: Next) -> Response {
+        let standing = match self.meets(&request) {
+            Ok(standing) => standing,
+            Err(refusal) => {
+                self.face_stats.refuse();
+                return refusal.into_response();
+            }
+        };
+        let origin = request.headers().get(ORIGIN).filter(|_| standing == Some(Standing::Allowed)).cloned();
+        if let Some(origin) = &origin
+            && request.method() == Method::OPTIONS
+            && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+        {
+            return preflight(origin, request.headers());
+        }
+        let mut response = match self.principal(&request) {
+            Ok(principal) => {
+                request.extensions_mut().insert(principal);
+                next.run(request).await
+            }
+            Err(_) if OPEN.contains(&request.uri().path()) => next.run(request).await,
+            Err(stranger) => {
+                self.face_stats.refuse();
+                Refusal::stranger(stranger, is_browser(request.headers())).into_response()
+            }
+        };
+        if let Some(origin) = origin {
+            admit_origin(response.headers_mut(), origin);
+        }
+        response
+    }
+
     fn principal(&self, request: &Request) -> Result<Principal, Stranger> {
         let peer = request.extensions().get().copied().unwrap_or(Peer::Unknown);
         self.access.principal(request.method(), request.headers(), peer)
@@ -78,7 +135,8 @@ impl Guard {
         let is_ours = |host: &Result<&str, _>| host.as_ref().is_ok_and(|host| self.hosts.has(host));
         // Two hosts may be the same one, said by HTTP/2 and by a proxy; none of them may be another.
         if hosts.is_empty() || hosts.len() > 2 || !hosts.iter().all(is_ours) {
-            return Err(Refusal::forbidden("this host is not served here; the operator can allow it"));
+            let refusal = Refusal::forbidden("this host is not served here; the operator can allow it");
+            return Err(refusal.named("foreign-host"));
         }
         let mut origins = request.headers().get_all(ORIGIN).iter();
         let standing = match (origins.next(), origins.next()) {
@@ -91,7 +149,10 @@ impl Guard {
         match standing {
             Some(Standing::Allowed) => Ok(standing),
             None | Some(Standing::Local) if !is_by_another_page(request) => Ok(standing),
-            _ => Err(Refusal::forbidden("this origin is not served here; the operator can allow it")),
+            _ => {
+                let refusal = Refusal::forbidden("this origin is not served here; the operator can allow it");
+                Err(refusal.named("foreign-origin"))
+            }
         }
     }
 }

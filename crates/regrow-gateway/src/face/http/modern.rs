@@ -16,7 +16,7 @@ use super::events::Events;
 use super::mirror::{agree, arguments_agree};
 use super::modern_endpoint::{CallGuard, ClientPresence, Waiting};
 use super::refusal::{Refusal, empty, json};
-use super::replies::overloaded;
+use super::replies::{overloaded, refused_call};
 use super::reply_stream::First;
 use super::sessions::Caller;
 
@@ -96,6 +96,9 @@ async fn request(
     };
     let Some(ticket) = begun else {
         let outcome = Outcome::Failed(overloaded(&caller.scope));
+        if let Some(written) = refused_call(&face.audit, &frame, caller.principal, None, &outcome) {
+            written.wait().await;
+        }
         return Ok(json(StatusCode::OK, asked.answer(&outcome, face.style)));
     };
     let (number, stream) = (ticket.call.number, ticket.call.stream.clone());

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use regrow::{ErrorStyle, MAX_LINE};
 
+use crate::audit::Audit;
 use crate::config::Secret;
 
 /// How the face is set up.
@@ -30,6 +31,8 @@ pub struct Options {
     pub sse: bool,
     /// Certificate and key, where it is reached by https.
     pub tls: Option<Tls>,
+    /// The audit log.
+    pub audit: Audit,
     /// How failed tool calls are told.
     pub style: ErrorStyle,
     /// The limits for clients.

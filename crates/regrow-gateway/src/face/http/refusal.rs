@@ -10,6 +10,7 @@ use regrow_protocol::{error_code, header};
 
 use super::access::Stranger;
 use crate::admit;
+use crate::audit::Record;
 use crate::operate::PASSWORD_CHALLENGE;
 
 /// A request that leads nowhere.
@@ -17,16 +18,26 @@ use crate::operate::PASSWORD_CHALLENGE;
 pub(super) struct Refusal {
     status: StatusCode,
     code: i64,
-    message: String,
-    /// Boxed, since most functions here may end in a refusal, and all would carry its size.
+    /// Boxed like the next two, since most functions here may end in a refusal, and all would carry its size.
+    message: Box<str>,
     id: Option<Box<RawId>>,
-    data: Option<String>,
+    data: Option<Box<str>>,
     header: Option<(HeaderName, &'static str)>,
+    /// What the audit log calls it, if the status does not say it.
+    outcome: Option<&'static str>,
 }
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, code: i64, message: impl Into<String>) -> Refusal {
-        Refusal { status, code, message: message.into(), id: None, data: None, header: None }
+        Refusal {
+            status,
+            code,
+            message: message.into().into(),
+            id: None,
+            data: None,
+            header: None,
+            outcome: None,
+        }
     }
 
     /// The request is the client's mistake.
@@ -87,17 +98,19 @@ impl Refusal {
             Stranger::OtherUser(user) => {
                 return Refusal::forbidden(format!(
                     "this gateway serves only the user who runs it, and this connection comes from user {user}; {next_step}"
-                ));
+                ))
+                .named(stranger.name());
             }
             Stranger::UnknownUser => {
                 return Refusal::forbidden(format!(
                     "this gateway serves only the user who runs it, and whose connection this is cannot be told; {next_step}"
-                ));
+                ))
+                .named(stranger.name());
             }
         };
         let challenge = if is_browser { PASSWORD_CHALLENGE } else { challenge };
         let refusal = Refusal::new(StatusCode::UNAUTHORIZED, error_code::INVALID_REQUEST, message);
-        Refusal { header: Some((WWW_AUTHENTICATE, challenge)), ..refusal }
+        Refusal { header: Some((WWW_AUTHENTICATE, challenge)), ..refusal }.named(stranger.name())
     }
 
     /// There are too many already.
@@ -111,7 +124,7 @@ impl Refusal {
 
     fn later(kind: ErrorKind, message: &str) -> Refusal {
         let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, kind.code(), message);
-        Refusal { header: Some((RETRY_AFTER, "5")), ..refusal }
+        Refusal { header: Some((RETRY_AFTER, "5")), ..refusal }.named(kind.name())
     }
 
     /// As the answer to this message, where it wants one.
@@ -120,9 +133,14 @@ impl Refusal {
         self
     }
 
+    /// Under this name in the audit log.
+    pub(super) fn named(self, outcome: &'static str) -> Refusal {
+        Refusal { outcome: Some(outcome), ..self }
+    }
+
     /// With more for machines, raw JSON.
     pub(super) fn with_data(mut self, data: String) -> Refusal {
-        self.data = Some(data);
+        self.data = Some(data.into());
         self
     }
 }
@@ -149,6 +167,9 @@ impl IntoResponse for Refusal {
         let data = self.data.as_ref().map(|data| data.as_bytes());
         let line = frame::error(self.id.as_deref(), self.code, &self.message, data);
         let mut response = json(self.status, Body::from(line));
+        let record = Record::refusal(self.status);
+        let outcome = self.outcome.unwrap_or(record.outcome);
+        response.extensions_mut().insert(Record { outcome, ..record });
         if let Some((name, value)) = self.header {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }

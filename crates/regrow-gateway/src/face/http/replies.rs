@@ -13,7 +13,9 @@ use regrow_protocol::method;
 use super::Face;
 use super::reply_stream::{ReplyStream, Weight};
 use super::session::{CallGuard, Session};
-use crate::admit::Scope;
+use crate::admit::{Principal, Scope};
+use crate::audit::{Audit, Event, Record, Written, session_tag};
+use crate::stats::Ending;
 
 /// When a gateway that shuts down may be there again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -57,7 +59,13 @@ impl ClientSide for SessionInput<'_> {
     fn begin(&self, request: &Frame, id: &RawId, to: ResponseTo<ResponsePath>) -> Option<Box<dyn Reply>> {
         let (style, scope) = (self.face.style, &self.session.scope);
         let asked = ResponseFormat::of(request, id.clone());
-        let refuse = |error| to.deliver(Some(asked.answer(&Outcome::Failed(error), style)));
+        let refuse = |error| {
+            let outcome = Outcome::Failed(error);
+            let Session { id, principal, .. } = &**self.session;
+            // Nothing here can wait for the line.
+            let _ = refused_call(&self.face.audit, request, *principal, Some(id), &outcome);
+            to.deliver(Some(asked.answer(&outcome, style)));
+        };
         if self.face.is_closing() {
             // Answers and cancellations still go through: calls in flight may wait for them.
             refuse(refused(scope, ErrorKind::Closed, Outlook::Deferred(RETRY_AFTER)));
@@ -73,6 +81,24 @@ impl ClientSide for SessionInput<'_> {
     fn answered(&self, id: &RawId) -> Option<(Epoch, RawId)> {
         self.session.answered(id)
     }
+}
+
+/// Tells the audit log of a request that ends here.
+pub(super) fn refused_call(
+    audit: &Audit,
+    request: &Frame,
+    principal: Principal,
+    session: Option<&str>,
+    outcome: &Outcome,
+) -> Option<Written> {
+    if !audit.is_on() {
+        return None;
+    }
+    let mut record = Record::of_request(request, principal);
+    record.session = session.map(session_tag);
+    record.ended(Ending::of(outcome));
+    record.event = Event::Refusal;
+    audit.write(&record)
 }
 
 /// A call that we do not take because there are too many.

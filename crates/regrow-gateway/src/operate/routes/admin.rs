@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::Operator;
 use super::answer::{no_such_server, refused, say};
+use crate::audit::Record;
 use crate::config::nearest;
 use crate::operate::{CommandError, LogLevel, ServerCommand};
 
@@ -21,7 +22,9 @@ pub(super) async fn command(
         let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
         return refused(StatusCode::NOT_FOUND, &format!("unknown command: {name}{hint}"));
     };
-    match operate.command(&server, command) {
+    let done = operate.command(&server, command);
+    let record = Record::command(command.name(), Some(&server), outcome_of(&done));
+    let response = match done {
         Ok(()) => {
             tracing::info!(server = &*server, "{}: accepted", command.name());
             // It is begun, not done.
@@ -29,7 +32,8 @@ pub(super) async fn command(
         }
         Err(CommandError::NoSuchServer) => no_such_server(&operate.servers(), &server),
         Err(error) => failed(&error),
-    }
+    };
+    recorded(response, record)
 }
 
 #[derive(Deserialize)]
@@ -46,10 +50,13 @@ pub(super) async fn log_level(State(operate): Operator, body: Bytes) -> Response
             return refused(StatusCode::BAD_REQUEST, form);
         }
     };
-    match operate.log_level(wanted.level) {
+    let done = operate.log_level(wanted.level);
+    let record = Record::command(format!("log-level {}", wanted.level.name()), None, outcome_of(&done));
+    let response = match done {
         Ok(()) => say(StatusCode::OK, json!({ "level": wanted.level })),
         Err(error) => failed(&error),
-    }
+    };
+    recorded(response, record)
 }
 
 pub(super) async fn logs(State(operate): Operator, Path(server): Path<String>) -> Response {
@@ -57,6 +64,16 @@ pub(super) async fn logs(State(operate): Operator, Path(server): Path<String>) -
         Some(lines) => say(StatusCode::OK, json!({ "server": server, "lines": lines })),
         None => no_such_server(&operate.servers(), &server),
     }
+}
+
+fn outcome_of(done: &Result<(), CommandError>) -> &'static str {
+    done.as_ref().map_or_else(CommandError::name, |()| "ok")
+}
+
+/// The response to a command, with what the audit log gets to know of it.
+fn recorded(mut response: Response, record: Record) -> Response {
+    response.extensions_mut().insert(record);
+    response
 }
 
 fn failed(error: &CommandError) -> Response {

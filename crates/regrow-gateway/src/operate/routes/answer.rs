@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::is_browser;
 use crate::admit::Principal;
+use crate::audit::Record;
 use crate::config::nearest;
 use crate::operate::escape::escape_texts;
 use crate::operate::report::ServerReport;
@@ -23,7 +24,9 @@ pub(super) fn say(code: StatusCode, value: Value) -> Response {
 }
 
 pub(super) fn refused(code: StatusCode, why: &str) -> Response {
-    say(code, json!({ "error": why }))
+    let mut response = say(code, json!({ "error": why }));
+    response.extensions_mut().insert(Record::refusal(code));
+    response
 }
 
 /// What a browser is answered, so that it asks its user: any name, and the operator token as the password. The token is in no URL.

@@ -71,6 +71,10 @@ impl Inbox for Session {
         (state.questions.is_full() || streams.any(|stream| stream.is_full())).then_some(AutoReply::TooMany)
     }
 
+    fn session_id(&self) -> Option<&str> {
+        Some(&self.id)
+    }
+
     fn has_room(&self) -> bool {
         self.room.is_left()
     }
