@@ -301,6 +301,11 @@ pub(crate) struct HttpFace {
     /// At most this many clients at a time
     #[arg(long, value_name = "N", default_value_t = 4096, env = "REGROW_MAX_CLIENTS")]
     pub(crate) max_clients: usize,
+
+    /// How much memory clients may use for request bodies, waiting calls and unread responses. Over it, requests are refused, first of
+    /// the token that uses most [default: a quarter of the memory of the cgroup or machine, at least 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, env = "REGROW_MEMORY_BUDGET")]
+    pub(crate) memory_budget: Option<usize>,
 }
 
 #[derive(Args, Debug)]

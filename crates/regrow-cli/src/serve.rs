@@ -2,6 +2,7 @@
 
 mod demo;
 mod http;
+mod memory;
 mod stdio;
 
 use std::io;
@@ -14,10 +15,11 @@ use regrow_gateway::audit::{Audit, Event, Record};
 use regrow_gateway::catalog::Store;
 use regrow_gateway::config::{Config, Problems, Reach, Secret, Server};
 use regrow_gateway::operate::traces::Traces;
+use regrow_gateway::shares::Shares;
 use regrow_gateway::{Changes, Clients, Gateway, Settings, connect, operate};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::arguments::{Errors, LogLevel, Serve, Transport};
+use crate::arguments::{Errors, HttpFace, LogLevel, Serve, Transport, Users};
 use crate::files::{Files, shown};
 use crate::log::SetLevel;
 use crate::watch::Watch;
@@ -52,12 +54,14 @@ async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level:
         Some(destination) => Audit::open(destination).map_err(io::Error::other)?,
         None => Audit::off(),
     };
-    let settings = settings(options, files.as_ref(), set_level, audit.clone(), traces.clone())?;
+    let shares = Arc::new(shares(&options.http));
+    let settings =
+        settings(options, files.as_ref(), set_level, audit.clone(), traces.clone(), shares.clone())?;
     let config_files = settings.config_files.clone();
     let overseer = Overseer::new(files, audit.clone())?;
     let served = match options.transport {
         Transport::Stdio => stdio::serve(options, Gateway::new(config, settings), overseer).await,
-        Transport::Http => match http::bind(options, audit.clone()).await {
+        Transport::Http => match http::bind(options, audit.clone(), shares).await {
             Ok(bound) => {
                 http::serve(options, bound, Gateway::new(config, settings), overseer, config_files).await
             }
@@ -91,6 +95,7 @@ fn settings(
     set_level: SetLevel,
     audit: Audit,
     traces: Traces,
+    shares: Arc<Shares>,
 ) -> io::Result<Settings> {
     let cache = !options.no_cache;
     // Also where no server is started now: another configuration may come.
@@ -111,11 +116,21 @@ fn settings(
         store: cache_folder().filter(|_| cache).map(|folder| Store::open(folder, SystemTime::now())),
         list_wait: options.list_wait,
         max_clients: options.http.max_clients,
+        shares,
         config_files: files.iter().flat_map(|files| &files.paths).map(|path| shown(path)).collect(),
         audit,
         traces,
         log_level: Some(Box::new(move |level| set_level(as_said(level)))),
     })
+}
+
+/// A client token is one principal each. Without tokens the user who runs the gateway is one, and all others together are another.
+fn shares(options: &HttpFace) -> Shares {
+    let is_one_principal = match options.token_envs.len() {
+        0 => !options.insecure && options.allow_users == Users::Own,
+        tokens => tokens == 1,
+    };
+    Shares::new(options.memory_budget.unwrap_or_else(memory::default_budget), is_one_principal)
 }
 
 /// What the era of a server is remembered by. It is kept as a fingerprint only.

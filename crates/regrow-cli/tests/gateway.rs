@@ -41,6 +41,8 @@ mod roles;
 mod secrets;
 #[path = "gateway/sessions.rs"]
 mod sessions;
+#[path = "gateway/shares.rs"]
+mod shares;
 #[path = "remote/site.rs"]
 #[allow(dead_code)] // Its clients are not ours.
 mod site;

@@ -273,11 +273,14 @@ impl Upstream for Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        let servers: Vec<_> =
-            self.state().upstreams.values().filter_map(|taken| taken.inbox.server()).collect();
+        let (servers, principal): (Vec<_>, _) = {
+            let state = self.state();
+            let servers = state.upstreams.values().filter_map(|taken| taken.inbox.server()).collect();
+            (servers, state.record.principal)
+        };
         for server in servers {
             server.withdraw_all(self.number);
         }
-        self.clients.remove(self.number);
+        self.clients.remove(self.number, principal);
     }
 }

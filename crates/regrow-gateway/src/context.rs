@@ -1,5 +1,6 @@
 //! What all servers of a gateway have in common.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::Builder;
@@ -12,6 +13,7 @@ use crate::config::{Reach, Server};
 use crate::connect::ConnectError;
 use crate::operate::LogLevel;
 use crate::operate::traces::Traces;
+use crate::shares::Shares;
 
 /// Who the clients are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub struct Settings {
     pub list_wait: Duration,
     /// More clients than this are refused.
     pub max_clients: usize,
+    /// How limits are divided between principals.
+    pub shares: Arc<Shares>,
     /// The files that the configuration was read from, for the status.
     pub config_files: Vec<String>,
     /// The audit log.

@@ -8,12 +8,14 @@ mod limiter;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use regrow::core::Time;
 
+use crate::admit::Principal;
 use crate::config::Options;
+use crate::shares::is_left;
 use bucket::Bucket;
 pub use limiter::{Limiter, Permit, Rejected};
 
@@ -51,49 +53,68 @@ pub enum Arrival<T> {
     Full(T),
 }
 
-/// Lets calls through in the order in which they came.
+/// Lets calls through: those of one principal in the order in which they came, and the principals in turn, so that nobody waits for all
+/// calls of another.
 #[derive(Debug)]
 pub struct Gate<T> {
     concurrency: u32,
     bucket: Option<Bucket>,
     queue: usize,
+    is_one_principal: bool,
     running: u32,
     last: u64,
     waiting: BTreeMap<u64, Waiting<T>>,
+    /// Who waits, and with which calls. The first has the next turn.
+    turns: VecDeque<(Principal, BTreeSet<u64>)>,
     deadlines: BTreeSet<(Time, u64)>,
 }
 
 #[derive(Debug)]
 struct Waiting<T> {
     ticket: T,
+    principal: Principal,
     deadline: Option<Time>,
 }
 
 impl<T> Gate<T> {
-    /// A gate that nobody has gone through.
-    pub fn new(limits: Limits) -> Gate<T> {
+    /// A gate that nobody has gone through. One of several principals gets a share of the queue.
+    pub fn new(limits: Limits, is_one_principal: bool) -> Gate<T> {
         Gate {
             concurrency: limits.concurrency.unwrap_or(u32::MAX),
             bucket: limits.rate.map(|(count, per)| Bucket::full(count, per)),
             queue: limits.queue as usize,
+            is_one_principal,
             running: 0,
             last: 0,
             waiting: BTreeMap::new(),
+            turns: VecDeque::new(),
             deadlines: BTreeSet::new(),
         }
     }
 
-    /// A call comes, and waits no longer than until its deadline.
-    pub fn arrive(&mut self, now: Time, deadline: Option<Time>, ticket: T) -> Arrival<T> {
+    /// A call of this principal comes, and waits no longer than until its deadline.
+    pub fn arrive(
+        &mut self,
+        now: Time,
+        deadline: Option<Time>,
+        principal: Principal,
+        ticket: T,
+    ) -> Arrival<T> {
         if self.waiting.is_empty() && self.admit(now) {
             return Arrival::Go(ticket);
         }
-        if self.waiting.len() >= self.queue {
+        let at = self.turns.iter().position(|(known, _)| *known == principal);
+        let own = at.map_or(0, |at| self.turns[at].1.len());
+        if !is_left(self.queue, self.waiting.len(), own, self.is_one_principal) {
             return Arrival::Full(ticket);
         }
         self.last += 1;
+        match at {
+            Some(at) => drop(self.turns[at].1.insert(self.last)),
+            None => self.turns.push_back((principal, BTreeSet::from([self.last]))),
+        }
         self.deadlines.extend(deadline.map(|deadline| (deadline, self.last)));
-        self.waiting.insert(self.last, Waiting { ticket, deadline });
+        self.waiting.insert(self.last, Waiting { ticket, principal, deadline });
         Arrival::Wait
     }
 
@@ -107,7 +128,9 @@ impl<T> Gate<T> {
     pub fn due(&mut self, now: Time) -> Vec<T> {
         let mut due = vec![];
         while !self.waiting.is_empty() && self.admit(now) {
-            let first = self.waiting.keys().next().copied();
+            // Whose turn it was waits for the others now.
+            self.turns.rotate_left(1);
+            let first = self.turns.back().and_then(|(_, calls)| calls.first().copied());
             due.extend(first.and_then(|number| self.take(number)));
         }
         due
@@ -165,7 +188,13 @@ impl<T> Gate<T> {
     }
 
     fn take(&mut self, number: u64) -> Option<T> {
-        let Waiting { ticket, deadline } = self.waiting.remove(&number)?;
+        let Waiting { ticket, principal, deadline } = self.waiting.remove(&number)?;
+        if let Some(at) = self.turns.iter().position(|(known, _)| *known == principal) {
+            self.turns[at].1.remove(&number);
+            if self.turns[at].1.is_empty() {
+                self.turns.remove(at);
+            }
+        }
         if let Some(deadline) = deadline {
             self.deadlines.remove(&(deadline, number));
         }

@@ -29,6 +29,7 @@ mod server;
 mod servers;
 mod session_record;
 pub mod share;
+pub mod shares;
 pub mod stats;
 pub mod units;
 mod upstream;

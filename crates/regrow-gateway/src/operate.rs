@@ -15,8 +15,8 @@ pub mod traces;
 pub use command::{CommandError, LogLevel, ServerCommand};
 pub use metrics::{METRICS, Metric};
 pub use report::{
-    CallReport, CatalogReport, FaultReport, GatewayReport, ListReport, OddityReport, Overview, ServerInfo,
-    ServerReport, ServerState, Spread,
+    CallReport, CatalogReport, FaultReport, GatewayReport, ListReport, MemoryReport, OddityReport, Overview,
+    ServerInfo, ServerReport, ServerState, Spread,
 };
 pub use routes::routes;
 pub(crate) use routes::{PASSWORD_CHALLENGE, is_browser};

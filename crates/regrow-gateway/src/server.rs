@@ -30,6 +30,7 @@ use crate::gate::{Limiter, Limits};
 use crate::latch::Latch;
 use crate::operate::traces::Traces;
 use crate::share::SharedSession;
+use crate::shares::is_left;
 use crate::stats::{self, Stats};
 use crate::upstream::{UpstreamSession, expire};
 use crate::usage::Usage;
@@ -78,8 +79,8 @@ struct State {
     catalog_connection: Option<CatalogConnection>,
     /// Shared connections of principals other than the first.
     shared: BTreeMap<Principal, Weak<SharedSession>>,
-    /// The connections that clients have for themselves.
-    own: Vec<Connection>,
+    /// The connections that clients have for themselves, and whose clients those are.
+    own: Vec<(Principal, Connection)>,
 }
 
 impl State {
@@ -106,7 +107,7 @@ impl Server {
             key,
             stats: Arc::default(),
             name,
-            limiter: Limiter::new(Limits::of(&config.options)),
+            limiter: Limiter::new(Limits::of(&config.options), context.settings.shares.is_one_principal()),
             config,
             context,
             catalog,
@@ -236,7 +237,7 @@ impl Server {
             return Ok(upstream);
         }
         match self.is_private(needs) {
-            true => self.private_upstream(inbox),
+            true => self.private_upstream(principal, inbox),
             false => {
                 let shared = self.shared_session(principal)?;
                 Ok(UpstreamSession::shared(self.name.clone(), &shared, inbox))
@@ -267,20 +268,27 @@ impl Server {
         is_private && self.context.settings.clients == Clients::Many && self.catalog().era != Era::Modern
     }
 
-    pub(crate) fn private_upstream(&self, inbox: Arc<dyn Inbox>) -> Result<UpstreamSession, Box<CallError>> {
+    /// A connection for one client of this principal, unless there are too many, or too many of the principal.
+    pub(crate) fn private_upstream(
+        &self,
+        principal: Principal,
+        inbox: Arc<dyn Inbox>,
+    ) -> Result<UpstreamSession, Box<CallError>> {
         let options = &self.config.options;
         let mut state = self.state();
         if state.is_ended {
             return Err(self.error(ErrorKind::Closed));
         }
-        state.own.retain(|own| !own.status().borrow().is_closed());
-        if state.own.len() >= usize::try_from(options.max_sessions).unwrap_or(usize::MAX) {
+        state.own.retain(|(_, own)| !own.status().borrow().is_closed());
+        let total = usize::try_from(options.max_sessions).unwrap_or(usize::MAX);
+        let own = state.own.iter().filter(|(owner, _)| *owner == principal).count();
+        if !is_left(total, state.own.len(), own, self.context.settings.shares.is_one_principal()) {
             return Err(self.error(ErrorKind::TooManySessions { limit: options.max_sessions }));
         }
         let upstream = UpstreamSession::own(self.name.clone(), self.builder()?, self.observer(), inbox);
         if let Some(connection) = upstream.connection() {
             state.heed_commands(connection);
-            state.own.push(connection.clone());
+            state.own.push((principal, connection.clone()));
             stats::watch(self.stats.clone(), connection);
             tokio::spawn(expire(connection.clone(), upstream.usage().clone(), options.session_idle));
         }
@@ -334,7 +342,7 @@ impl Server {
             state.catalog_connection.iter().map(|catalog_connection| catalog_connection.connection.clone());
         let others =
             state.shared.values().filter_map(Weak::upgrade).map(|shared| shared.connection().clone());
-        catalog_connection.chain(others).chain(state.own.iter().cloned()).collect()
+        catalog_connection.chain(others).chain(state.own.iter().map(|(_, own)| own.clone())).collect()
     }
 
     fn unavailable(&self, reason: &str) -> Box<CallError> {

@@ -10,6 +10,7 @@ use regrow_gateway::audit::Audit;
 use regrow_gateway::config::Secret;
 use regrow_gateway::face::http::{self, AllowUsers, Bound, Limits, Options, Tls};
 use regrow_gateway::operate;
+use regrow_gateway::shares::Shares;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -20,7 +21,11 @@ use crate::running::{self, Announced, OperatorToken, Running};
 
 /// Listens, or says what is wrong and what to do about it. Besides the token of `--admin-token-env`, the gateway accepts one that it
 /// generates for the commands of its user on this machine. So the former, which may live long, is never written down.
-pub(super) async fn bind(options: &Serve, audit: Audit) -> Result<(Bound, OperatorToken), String> {
+pub(super) async fn bind(
+    options: &Serve,
+    audit: Audit,
+    shares: Arc<Shares>,
+) -> Result<(Bound, OperatorToken), String> {
     let face = &options.http;
     let secret = |option: &str, name: &String| match std::env::var(name) {
         Ok(token) if !token.is_empty() => Ok(Secret::new(&token)),
@@ -61,6 +66,7 @@ pub(super) async fn bind(options: &Serve, audit: Audit) -> Result<(Bound, Operat
         audit,
         style: style(options),
         limits,
+        shares,
     };
     let bound = http::bind(options).await.map_err(|error| error.to_string())?;
     Ok((bound, generated))

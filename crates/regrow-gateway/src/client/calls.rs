@@ -73,7 +73,8 @@ impl Client {
         let limit = server.config.options.call_timeout;
         let left = limit.map(|limit| limit.saturating_sub(call.request.since.elapsed()));
         let queued = server.stats.queued();
-        server.limiter.submit(key, left, move |turn| {
+        let principal = self.state().record.principal;
+        server.limiter.submit(principal, key, left, move |turn| {
             drop(queued);
             match turn {
                 Ok(permit) => call.send(permit, &upstream),

@@ -38,7 +38,8 @@ impl Client {
             return Ok(asked.map(guard)); // Where none knows it, the answer is that it is stale.
         }
         let inbox = Arc::new(UpstreamInbox::new(self.me.clone(), server, true));
-        let session = Arc::new(server.private_upstream(inbox.clone())?);
+        let principal = self.state().record.principal;
+        let session = Arc::new(server.private_upstream(principal, inbox.clone())?);
         inbox.belongs_to(&session);
         let over: Vec<_> = {
             let mut state = self.state();

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use regrow::Inbox;
 
 use super::Client;
-use crate::admit::Refusal;
+use crate::admit::{Principal, Refusal};
 use crate::audit::Audit;
 use crate::context::Context;
 use crate::servers::ServerRegistry;
 use crate::session_record::SessionRecord;
+use crate::shares::CountShares;
 
 /// All clients of a gateway.
 pub(crate) struct ClientRegistry {
@@ -18,18 +19,20 @@ pub(crate) struct ClientRegistry {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     clients: BTreeMap<u64, Weak<Client>>,
+    counts: CountShares<Principal>,
     last: u64,
 }
 
 impl ClientRegistry {
     pub(crate) fn new(context: Arc<Context>) -> Arc<ClientRegistry> {
-        Arc::new(ClientRegistry { context, state: Mutex::default() })
+        let counts = context.settings.shares.counts(context.settings.max_clients);
+        let state = State { clients: BTreeMap::new(), counts, last: 0 };
+        Arc::new(ClientRegistry { context, state: Mutex::new(state) })
     }
 
-    /// The client of this session, unless there are too many.
+    /// The client of this session, unless there are too many, or too many of its principal.
     pub(crate) fn admit(
         self: &Arc<Self>,
         servers: &Arc<ServerRegistry>,
@@ -37,7 +40,7 @@ impl ClientRegistry {
         inbox: Arc<dyn Inbox>,
     ) -> Result<Arc<Client>, Refusal> {
         let mut state = self.state();
-        if state.clients.len() >= self.context.settings.max_clients {
+        if !state.counts.take(record.principal) {
             return Err(Refusal::Full);
         }
         state.last += 1;
@@ -62,8 +65,10 @@ impl ClientRegistry {
     }
 
     /// A client has left.
-    pub(super) fn remove(&self, client: u64) {
-        self.state().clients.remove(&client);
+    pub(super) fn remove(&self, client: u64, principal: Principal) {
+        let mut state = self.state();
+        state.clients.remove(&client);
+        state.counts.release(&principal);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -8,11 +8,13 @@ mod bind;
 mod body;
 mod bound;
 mod connection;
+mod connections;
 mod events;
 mod face_stats;
 pub(crate) mod fuzzing;
 mod guard;
 mod legacy;
+mod memory;
 mod mirror;
 mod modern;
 mod modern_endpoint;
@@ -38,14 +40,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use regrow::ErrorStyle;
 
-use crate::admit::Admit;
+use crate::admit::{Admit, Principal};
 use crate::audit::Audit;
+use crate::shares::Shares;
 
 pub use bind::{BindError, bind};
 pub use bound::{Bound, Parting};
 pub use face_stats::{Counts, FaceStats};
 pub use options::{AllowUsers, Limits, Options, Tls};
 
+use memory::Account;
 use modern_endpoints::ModernEndpoints;
 use refusal::Refusal;
 use sessions::Sessions;
@@ -56,6 +60,7 @@ struct Face {
     audit: Audit,
     style: ErrorStyle,
     limits: Limits,
+    shares: Arc<Shares>,
     sessions: Sessions,
     endpoints: ModernEndpoints,
     face_stats: Arc<FaceStats>,
@@ -68,18 +73,25 @@ impl Face {
         audit: Audit,
         style: ErrorStyle,
         limits: Limits,
+        shares: Arc<Shares>,
         face_stats: Arc<FaceStats>,
     ) -> Arc<Face> {
         Arc::new(Face {
             admit,
             audit,
             style,
-            sessions: Sessions::new(limits.sessions),
+            sessions: Sessions::default(),
             endpoints: ModernEndpoints::default(),
             limits,
+            shares,
             face_stats,
             closing: AtomicBool::new(false),
         })
+    }
+
+    /// Where the bytes of this principal are counted.
+    fn account(&self, principal: Principal) -> Account {
+        Account { shares: self.shares.clone(), principal }
     }
 
     fn is_closing(&self) -> bool {

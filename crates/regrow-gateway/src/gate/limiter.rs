@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Arrival, Gate, Limits};
+use crate::admit::Principal;
 
 /// The way to one server. `K` identifies a waiting call.
 pub struct Limiter<K> {
@@ -82,20 +83,21 @@ trait Exit: Send + Sync {
 }
 
 impl<K: Send + 'static> Limiter<K> {
-    /// Lets calls through within these limits.
-    pub fn new(limits: Limits) -> Limiter<K> {
+    /// Lets calls through within these limits. One of several principals gets a share of the queue.
+    pub fn new(limits: Limits, is_one_principal: bool) -> Limiter<K> {
         let inner = (!limits.are_none()).then(|| {
-            let state = Mutex::new(State { gate: Gate::new(limits), is_watched: false });
+            let state = Mutex::new(State { gate: Gate::new(limits, is_one_principal), is_watched: false });
             Arc::new(Inner { began: Instant::now(), state, changed: Notify::new() })
         });
         Limiter { inner }
     }
 
-    /// A call comes, known by this key. `then` is called once: now if it may go or cannot wait, later if it waits. It must not block.
+    /// A call of this principal comes, known by this key. `then` is called once: now if it may go or cannot wait, later if it waits. It must not block.
     ///
     /// It waits no longer than `within`. Must be called inside a tokio runtime.
     pub fn submit(
         &self,
+        principal: Principal,
         key: K,
         within: Option<Duration>,
         then: impl FnOnce(Result<Permit, Rejected>) + Send + 'static,
@@ -104,7 +106,7 @@ impl<K: Send + 'static> Limiter<K> {
         let mut state = inner.state();
         let now = inner.now();
         let ticket = Waiter { key, then: Box::new(then) };
-        let arrival = state.gate.arrive(now, within.map(|within| now + within), ticket);
+        let arrival = state.gate.arrive(now, within.map(|within| now + within), principal, ticket);
         match arrival {
             Arrival::Go(ticket) => {
                 drop(state);

@@ -44,6 +44,7 @@ impl Operate for Gateway {
             sessions: clients,
             // Who asks from outside the runtime is told none.
             tasks: Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks() as u64),
+            memory: settings.shares.memory().into(),
             config_files: settings.config_files.clone(),
             audit: settings.audit.report(),
             shutting_down: self.0.is_closing.load(Ordering::Relaxed),

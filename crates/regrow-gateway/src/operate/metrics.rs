@@ -51,6 +51,26 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     gauge(
+        "regrow_memory_budget_bytes",
+        "Bytes that clients may make the gateway hold.",
+        |text, metric, overview| text.sample(metric.name, &[], overview.gateway.memory.budget),
+    ),
+    gauge(
+        "regrow_memory_held_bytes",
+        "Bytes of bodies, waiting calls and unread responses.",
+        |text, metric, overview| text.sample(metric.name, &[], overview.gateway.memory.held),
+    ),
+    counter(
+        "regrow_memory_refused_total",
+        "Bodies and responses over the memory budget, by what became of them.",
+        |text, metric, overview| {
+            let memory = overview.gateway.memory;
+            for (outcome, count) in [("refused", memory.refused), ("dropped", memory.dropped)] {
+                text.sample(metric.name, &[("outcome", outcome)], count);
+            }
+        },
+    ),
+    gauge(
         "regrow_server_state",
         "1 for the current state of the server, else 0.",
         |text, metric, overview| {

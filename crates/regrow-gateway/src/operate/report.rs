@@ -38,6 +38,8 @@ pub struct GatewayReport {
     pub sessions: u64,
     /// How many tasks of the program have not ended.
     pub tasks: u64,
+    /// The memory that clients make it hold.
+    pub memory: MemoryReport,
     /// The files that it was configured by.
     pub config_files: Vec<String>,
     /// What became of the lines of the audit log, where there is one.
@@ -45,6 +47,20 @@ pub struct GatewayReport {
     pub audit: Option<AuditReport>,
     /// Whether it takes no new clients any more.
     pub shutting_down: bool,
+}
+
+/// The memory that clients make the gateway hold: bodies, calls that wait, and responses that are not read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MemoryReport {
+    /// The most bytes that may be held.
+    pub budget: u64,
+    /// The bytes that are held.
+    pub held: u64,
+    /// Bodies and responses that were refused.
+    pub refused: u64,
+    /// Bodies and responses that were dropped for the sake of another principal.
+    pub dropped: u64,
 }
 
 /// Where one server stands.

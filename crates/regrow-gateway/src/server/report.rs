@@ -26,7 +26,8 @@ impl Server {
         let (connection, private) = {
             let state = self.state();
             let connection = state.catalog_connection.as_ref().map(|catalog| catalog.connection.clone());
-            (connection, state.own.iter().filter(|own| !own.status().borrow().is_closed()).count())
+            let open = state.own.iter().filter(|(_, own)| !own.status().borrow().is_closed());
+            (connection, open.count())
         };
         report.private_sessions = private as u64;
         // A call is timed from when it came; in flight it is when it was let through.

@@ -47,6 +47,7 @@ impl House {
             store,
             list_wait: LIST_WAIT,
             max_clients: 16,
+            shares: Default::default(),
             config_files: vec![],
             audit: Default::default(),
             traces: Default::default(),

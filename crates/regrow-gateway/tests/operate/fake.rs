@@ -51,6 +51,7 @@ impl Fake {
             clients: 3,
             sessions: 4,
             tasks: 17,
+            memory: Default::default(),
             config_files: vec![".mcp.json".into()],
             audit: None,
             shutting_down: false,

@@ -57,6 +57,10 @@ impl CallError {
             (ErrorKind::Timeout, None) => {
                 say(self.timed_out() + ": no response from the server", " to this call")
             }
+            (ErrorKind::Overloaded, _) if self.delivery == Delivery::Answered => say(
+                "this client holds too much memory of the gateway".into(),
+                ", so the response to this call was dropped",
+            ),
             (ErrorKind::Overloaded, _) => {
                 say("too many calls are pending".into(), ", so this call was refused")
             }

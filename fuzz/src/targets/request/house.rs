@@ -42,6 +42,7 @@ impl House {
             store: None,
             list_wait: Duration::from_secs(5),
             max_clients: 16,
+            shares: Default::default(),
             config_files: vec![],
             audit: Default::default(),
             traces: Default::default(),

@@ -3,8 +3,6 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
-
 use tokio::net::TcpListener;
 
 use super::access::Access;
@@ -69,7 +67,7 @@ pub enum BindError {
 /// Takes the addresses. From here on clients can connect, and wait until they are served.
 pub async fn bind(options: Options) -> Result<Bound, BindError> {
     let Options { addresses, tokens, operator_tokens, allow_users, insecure, .. } = options;
-    let Options { hosts, origins, sse, tls, audit, style, limits, .. } = options;
+    let Options { hosts, origins, sse, tls, audit, style, limits, shares, .. } = options;
     if tokens.iter().chain(&operator_tokens).any(|token| token.reveal().trim().is_empty()) {
         return Err(BindError::EmptyToken);
     }
@@ -94,12 +92,12 @@ pub async fn bind(options: Options) -> Result<Bound, BindError> {
     }
     let hosts =
         Hosts::new(ours.clone(), &hosts, acceptor.is_some()).map_err(|text| BindError::NotAHost { text })?;
-    let face_stats = Arc::new(FaceStats::default());
+    let face_stats = FaceStats::new(&limits, &shares);
     let any_user = insecure || allow_users == AllowUsers::Any;
     let peers = if tokens.is_empty() { peers(&ours, any_user) } else { Peers::NotNeeded };
     let access = Access { clients: Tokens::new(tokens), operators: Tokens::new(operator_tokens), any_user };
     let guard = Guard { hosts, origins, access, audit, face_stats: face_stats.clone() };
-    Ok(Bound { listeners, addresses: ours, acceptor, peers, guard, sse, style, limits, face_stats })
+    Ok(Bound { listeners, addresses: ours, acceptor, peers, guard, sse, style, limits, shares, face_stats })
 }
 
 /// How the users of clients are told apart. Where they cannot be, the operator is told who gets in.

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,27 +12,40 @@ use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use regrow::within;
 use regrow_protocol::{error_code, header};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::memory::Account;
 use super::options::Limits;
 use super::refusal::Refusal;
+use crate::shares::{FREE, Permit, Refused};
 
 /// More is not set aside before it has come.
 const FIRST: usize = 64 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Reads it all. One that is said to be too large is refused before it is read.
-pub(super) async fn read(headers: &HeaderMap, mut body: Body, limits: &Limits) -> Result<Bytes, Refusal> {
+/// Reads it all, with the room that it takes. One that is said to be too large is refused before it is read.
+pub(super) async fn read(
+    headers: &HeaderMap,
+    mut body: Body,
+    limits: &Limits,
+    account: &Account,
+) -> Result<(Bytes, Option<Permit>), Refusal> {
     let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    let read = match said.is_some_and(|said| said > limits.body as u64) {
+    let most = limits.body.min(account.most());
+    let read = match said.is_some_and(|said| said > most as u64) {
         true => Some(Err(Failure::TooLarge)),
-        false => within(limits.body_timeout, collect(&mut body, limits.body)).await,
+        false => within(limits.body_timeout, collect(&mut body, most, said, account)).await,
     };
     match read {
-        Some(Ok(bytes)) => Ok(bytes),
+        Some(Ok(read)) => Ok(read),
         Some(Err(Failure::TooLarge)) => {
             tokio::spawn(linger(body));
-            Err(Refusal::too_large(limits.body))
+            Err(Refusal::too_large(most))
+        }
+        Some(Err(Failure::NoRoom(refused))) => {
+            tokio::spawn(linger(body));
+            Err(refused.into())
         }
         Some(Err(Failure::Broken)) => Err(Refusal::bad("the body is incomplete")),
         None => Err(Refusal::new(
@@ -45,27 +59,83 @@ pub(super) async fn read(headers: &HeaderMap, mut body: Body, limits: &Limits) -
 enum Failure {
     TooLarge,
     Broken,
+    NoRoom(Refused),
 }
 
-async fn collect(body: &mut Body, most: usize) -> Result<Bytes, Failure> {
-    let mut first = Bytes::new();
-    let mut all = BytesMut::new();
-    while let Some(data) = next(body).await {
-        let data = data.ok_or(Failure::Broken)?;
-        if first.len() + all.len() + data.len() > most {
-            return Err(Failure::TooLarge);
+/// The body as far as it has come.
+struct Buffer<'a> {
+    account: &'a Account,
+    /// Most bodies come in one piece.
+    first: Bytes,
+    all: BytesMut,
+    permit: Option<Permit>,
+    gave_way: Arc<Notify>,
+}
+
+async fn collect(
+    body: &mut Body,
+    most: usize,
+    said: Option<u64>,
+    account: &Account,
+) -> Result<(Bytes, Option<Permit>), Failure> {
+    let gave_way = Arc::new(Notify::new());
+    let (first, all) = (Bytes::new(), BytesMut::new());
+    let mut buffer = Buffer { account, first, all, permit: None, gave_way: gave_way.clone() };
+    let expected = said.and_then(|said| usize::try_from(said).ok()).unwrap_or(most);
+    let arrive = async {
+        while let Some(data) = next(body).await {
+            let data = data.ok_or(Failure::Broken)?;
+            if buffer.len() + data.len() > most {
+                return Err(Failure::TooLarge);
+            }
+            buffer.add(data, expected).map_err(Failure::NoRoom)?;
         }
-        if first.is_empty() && all.is_empty() {
-            first = data; // Most bodies come in one piece.
-            continue;
-        }
-        if all.is_empty() {
-            all.reserve((first.len() + data.len()).max(FIRST));
-            all.extend_from_slice(&std::mem::take(&mut first));
-        }
-        all.extend_from_slice(&data);
+        Ok(())
+    };
+    tokio::select! {
+        biased;
+        () = gave_way.notified() => return Err(Failure::NoRoom(Refused::GaveWay)),
+        arrived = arrive => arrived?,
     }
-    Ok(if all.is_empty() { first } else { all.freeze() })
+    // From here on it is on its way to a server.
+    buffer.permit.iter().try_for_each(Permit::pin).map_err(Failure::NoRoom)?;
+    Ok((if buffer.all.is_empty() { buffer.first } else { buffer.all.freeze() }, buffer.permit))
+}
+
+impl Buffer<'_> {
+    fn len(&self) -> usize {
+        self.first.len() + self.all.len()
+    }
+
+    fn add(&mut self, data: Bytes, expected: usize) -> Result<(), Refused> {
+        if self.len() == 0 {
+            self.charge(data.len())?;
+            self.first = data;
+            return Ok(());
+        }
+        let needed = self.len() + data.len();
+        if needed > self.all.capacity() {
+            // Room is taken as the buffer doubles, not for each piece.
+            let capacity = (self.all.capacity() * 2).min(expected).max(needed).max(FIRST);
+            self.charge(capacity)?;
+            self.all.reserve(capacity - self.all.len());
+        }
+        self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        self.all.extend_from_slice(&data);
+        Ok(())
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), Refused> {
+        match &self.permit {
+            None if bytes <= FREE => {}
+            None => {
+                let gave_way = self.gave_way.clone();
+                self.permit = Some(self.account.take(bytes, move || gave_way.notify_one())?);
+            }
+            Some(permit) => permit.resize(bytes)?,
+        }
+        Ok(())
+    }
 }
 
 /// Reads on for a moment and keeps nothing: a client that is still sending when its connection closes never sees the answer.

@@ -11,16 +11,18 @@ use axum::Router;
 use hyper_util::server::graceful::GracefulShutdown;
 use regrow::ErrorStyle;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::connection::Client;
 use super::face_stats::FaceStats;
 use super::guard::Guard;
 use super::options::Limits;
 use super::peer::Peers;
 use super::{Face, connection, route};
 use crate::admit::Admit;
+use crate::shares::Shares;
 
 /// How often it is looked for what nobody uses.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -39,6 +41,7 @@ pub struct Bound {
     pub(super) sse: bool,
     pub(super) style: ErrorStyle,
     pub(super) limits: Limits,
+    pub(super) shares: Arc<Shares>,
     pub(super) face_stats: Arc<FaceStats>,
 }
 
@@ -72,8 +75,8 @@ impl Bound {
         shutdown: impl Future<Output = ()>,
         gone: impl Future<Output = ()>,
     ) -> Parting {
-        let Bound { listeners, acceptor, peers, guard, sse, style, limits, face_stats, .. } = self;
-        let face = Face::new(admit, guard.audit.clone(), style, limits, face_stats);
+        let Bound { listeners, acceptor, peers, guard, sse, style, limits, shares, face_stats, .. } = self;
+        let face = Face::new(admit, guard.audit.clone(), style, limits, shares, face_stats);
         let router = route::router(face.clone(), guard, more, sse);
         let mut door = Door {
             face: face.clone(),
@@ -141,6 +144,8 @@ impl Door {
                 Ok(socket) => {
                     self.short = false;
                     self.take(socket, graceful);
+                    // One that gives way to it is closed before the next comes.
+                    yield_now().await;
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut self.short, true) {
@@ -154,7 +159,7 @@ impl Door {
 
     fn take(&mut self, socket: TcpStream, graceful: &GracefulShutdown) {
         let limits = self.face.limits.clone();
-        let Some(counted) = self.face.face_stats.connect(limits.connections) else {
+        let Some(slot) = self.face.face_stats.connect() else {
             // If the client hears nothing of it, it sees the connection closed.
             let _ = connection::turn_away(&socket);
             return;
@@ -163,8 +168,7 @@ impl Door {
         let peer = self.peers.peer(&socket);
         let (acceptor, router, watcher) = (self.acceptor.clone(), self.router.clone(), graceful.watcher());
         self.connections.spawn(async move {
-            connection::serve(socket, peer, acceptor, router, &limits, watcher).await;
-            drop(counted);
+            connection::serve(socket, Client { peer, slot }, acceptor, router, &limits, watcher).await;
         });
     }
 

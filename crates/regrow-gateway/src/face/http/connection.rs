@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -20,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::connections::Slot;
 use super::options::Limits;
 use super::peer::Peer;
 
@@ -28,10 +28,40 @@ const STREAMS: u32 = 256;
 /// How often a silent connection of HTTP/2 is asked whether it still lives.
 const PING: Duration = Duration::from_secs(30);
 
-/// Serves it until it ends.
+/// Who is at the other end. Every request on the connection has both as extensions.
+#[derive(Clone)]
+pub(super) struct Client {
+    pub(super) peer: Peer,
+    pub(super) slot: Arc<Slot>,
+}
+
+/// Serves it until it ends, or is closed: for the sake of others, or because no request on it was let in within the time for that.
 pub(super) async fn serve(
     socket: TcpStream,
-    peer: Peer,
+    client: Client,
+    acceptor: Option<TlsAcceptor>,
+    router: Router,
+    limits: &Limits,
+    watcher: Watcher,
+) {
+    let slot = client.slot.clone();
+    let unauthenticated = async {
+        sleep(limits.unauthenticated_timeout).await;
+        if slot.is_authenticated() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = speak(socket, client, acceptor, router, limits, watcher) => {}
+        () = slot.hung_up() => tracing::debug!("closed a connection to make room"),
+        () = unauthenticated => tracing::debug!("closed a connection without an accepted request"),
+    }
+}
+
+async fn speak(
+    socket: TcpStream,
+    client: Client,
     acceptor: Option<TlsAcceptor>,
     router: Router,
     limits: &Limits,
@@ -39,12 +69,12 @@ pub(super) async fn serve(
 ) {
     // Without it answers are only slower.
     let _ = socket.set_nodelay(true);
-    let Some(acceptor) = acceptor else { return speak_http1(socket, peer, router, limits, watcher).await };
+    let Some(acceptor) = acceptor else { return speak_http1(socket, client, router, limits, watcher).await };
     match timeout(limits.handshake_timeout, acceptor.accept(socket)).await {
         Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            speak_http2(stream, peer, router, limits, watcher).await;
+            speak_http2(stream, client, router, limits, watcher).await;
         }
-        Ok(Ok(stream)) => speak_http1(stream, peer, router, limits, watcher).await,
+        Ok(Ok(stream)) => speak_http1(stream, client, router, limits, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake timed out"),
     }
@@ -52,12 +82,12 @@ pub(super) async fn serve(
 
 async fn speak_http1(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: Peer,
+    client: Client,
     router: Router,
     limits: &Limits,
     watcher: Watcher,
 ) {
-    let service = service_fn(move |request| answer(&router, peer, request));
+    let service = service_fn(move |request| answer(&router, &client, request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
@@ -69,46 +99,29 @@ async fn speak_http1(
 
 async fn speak_http2(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: Peer,
+    client: Client,
     router: Router,
     limits: &Limits,
     watcher: Watcher,
 ) {
-    let spoken = Arc::new(AtomicBool::new(false));
-    let service = {
-        let spoken = spoken.clone();
-        service_fn(move |request| {
-            spoken.store(true, Ordering::Relaxed);
-            answer(&router, peer, request)
-        })
-    };
+    let service = service_fn(move |request| answer(&router, &client, request));
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
         .max_concurrent_streams(STREAMS)
         .keep_alive_interval(PING)
         .serve_connection(TokioIo::new(stream), service);
-    // HTTP/2 has no limit of its own for the first request to arrive.
-    let silent = async {
-        sleep(limits.header_timeout).await;
-        if spoken.load(Ordering::Relaxed) {
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        biased;
-        () = finish(connection, watcher) => {}
-        () = silent => tracing::debug!("a client connected and sent no request"),
-    }
+    finish(connection, watcher).await;
 }
 
 /// Every request says who is at the other end of its connection.
 fn answer(
     router: &Router,
-    peer: Peer,
+    client: &Client,
     mut request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
-    request.extensions_mut().insert(peer);
+    request.extensions_mut().insert(client.peer);
+    request.extensions_mut().insert(client.slot.clone());
     TowerToHyperService::new(router.clone()).call(request)
 }
 

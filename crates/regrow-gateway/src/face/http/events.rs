@@ -18,7 +18,10 @@ use regrow_protocol::events::{COMMENT, OutgoingEvent};
 use regrow_protocol::header;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
+use super::connections::Slot;
+use super::memory::Line;
 use super::reply_stream::{First, Next, ReplyStream};
+use crate::shares::with_permit;
 
 /// How soon a client whose stream broke shall come back.
 const RETRY: Duration = Duration::from_secs(1);
@@ -36,15 +39,16 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Listens, from this event on if there is one; none if somebody does already. `held` is dropped when this is.
+    /// Listens on this connection, from this event on if there is one; none if somebody does already. `held` is dropped when this is.
     pub(super) fn listen(
         stream: &Arc<ReplyStream>,
         from: Option<u64>,
+        slot: Option<&Arc<Slot>>,
         beat: Duration,
         held: impl Send + 'static,
     ) -> Option<Events> {
         Some(Events {
-            listener: stream.listen(from)?,
+            listener: stream.listen(from, slot)?,
             stream: stream.clone(),
             opening: None,
             event_ids: None,
@@ -87,10 +91,11 @@ impl Events {
         response
     }
 
-    fn event(&self, number: u64, line: &Bytes) -> Bytes {
+    fn event(&self, number: u64, line: Line) -> Bytes {
         let id = self.event_id(number);
-        let data = Some(line.trim_ascii_end());
-        OutgoingEvent { id: id.as_deref(), name: Some("message"), retry: None, data }.to_bytes()
+        let data = Some(line.bytes.trim_ascii_end());
+        let event = OutgoingEvent { id: id.as_deref(), name: Some("message"), retry: None, data }.to_bytes();
+        with_permit(event, line.permit)
     }
 
     fn event_id(&self, number: u64) -> Option<String> {
@@ -109,7 +114,7 @@ impl http_body::Body for Events {
         let bytes = match self.opening.take() {
             Some(opening) => opening,
             None => match self.stream.poll_next(self.listener, cx) {
-                Poll::Ready(Next::Message { number, line }) => self.event(number, &line),
+                Poll::Ready(Next::Message { number, line }) => self.event(number, line),
                 Poll::Ready(Next::End) => return Poll::Ready(None),
                 Poll::Pending => {
                     std::task::ready!(self.silence.as_mut().poll(cx));

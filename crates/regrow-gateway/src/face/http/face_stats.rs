@@ -1,19 +1,30 @@
 //! How many of each thing there are on the HTTP face, for the metrics.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Numbers that change while the face serves.
-#[derive(Debug, Default)]
+use super::connections::{Connections, Slot};
+use super::options::Limits;
+use crate::admit::Principal;
+use crate::shares::{CountShares, Shares};
+
+/// Numbers that change while the face serves, and their limits.
 pub struct FaceStats {
-    connections: AtomicUsize,
-    sessions: AtomicUsize,
-    calls: AtomicUsize,
+    connections: Arc<Connections>,
+    sessions: Mutex<CountShares<Principal>>,
+    calls: Mutex<CountShares<Principal>>,
     strays: AtomicU64,
     refused: AtomicU64,
     ended: Notify,
+}
+
+impl fmt::Debug for FaceStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.counts().fmt(f)
+    }
 }
 
 /// The numbers at one moment.
@@ -32,12 +43,23 @@ pub struct Counts {
 }
 
 impl FaceStats {
+    pub(super) fn new(limits: &Limits, shares: &Shares) -> Arc<FaceStats> {
+        Arc::new(FaceStats {
+            connections: Connections::new(limits.connections, shares.counts(limits.connections)),
+            sessions: Mutex::new(shares.counts(limits.sessions)),
+            calls: Mutex::new(shares.counts(limits.calls)),
+            strays: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            ended: Notify::new(),
+        })
+    }
+
     /// How it stands.
     pub fn counts(&self) -> Counts {
         Counts {
-            connections: self.connections.load(Relaxed),
-            sessions: self.sessions.load(Relaxed),
-            calls: self.calls.load(Relaxed),
+            connections: self.connections.count(),
+            sessions: count(&self.sessions),
+            calls: count(&self.calls),
             strays: self.strays.load(Relaxed),
             refused: self.refused.load(Relaxed),
         }
@@ -52,52 +74,61 @@ impl FaceStats {
     }
 
     /// One more connection, unless there are too many.
-    pub(super) fn connect(self: &Arc<FaceStats>, most: usize) -> Option<Counted> {
-        self.count(most, |face_stats| &face_stats.connections)
+    pub(super) fn connect(&self) -> Option<Arc<Slot>> {
+        let slot = self.connections.accept();
+        if slot.is_none() {
+            self.refuse();
+        }
+        slot
     }
 
-    /// One more session, unless there are too many.
-    pub(super) fn open(self: &Arc<FaceStats>, most: usize) -> Option<Counted> {
-        self.count(most, |face_stats| &face_stats.sessions)
+    /// One more session, unless there are too many, or too many of this principal.
+    pub(super) fn open(self: &Arc<FaceStats>, principal: Principal) -> Option<Counted> {
+        self.count(principal, |face_stats| &face_stats.sessions)
     }
 
-    /// One more call, unless there are too many.
-    pub(super) fn call(self: &Arc<FaceStats>, most: usize) -> Option<Counted> {
-        self.count(most, |face_stats| &face_stats.calls)
+    /// One more call, unless there are too many, or too many of this principal.
+    pub(super) fn call(self: &Arc<FaceStats>, principal: Principal) -> Option<Counted> {
+        self.count(principal, |face_stats| &face_stats.calls)
     }
 
     /// Resolves when no call is left.
     pub(super) async fn all_answered(&self) {
         loop {
             let ended = self.ended.notified();
-            if self.calls.load(Relaxed) == 0 {
+            if count(&self.calls) == 0 {
                 return;
             }
             ended.await;
         }
     }
 
-    fn count(self: &Arc<FaceStats>, most: usize, of: fn(&FaceStats) -> &AtomicUsize) -> Option<Counted> {
-        let more = |now| (now < most).then_some(now + 1);
-        match of(self).fetch_update(Relaxed, Relaxed, more) {
-            Ok(_) => Some(Counted { face_stats: self.clone(), of }),
-            Err(_) => {
-                self.refuse();
-                None
-            }
+    fn count(self: &Arc<FaceStats>, principal: Principal, of: Of) -> Option<Counted> {
+        let is_taken = of(self).lock().unwrap_or_else(PoisonError::into_inner).take(principal);
+        if !is_taken {
+            self.refuse();
         }
+        is_taken.then(|| Counted { face_stats: self.clone(), principal, of })
     }
+}
+
+type Of = fn(&FaceStats) -> &Mutex<CountShares<Principal>>;
+
+fn count(shares: &Mutex<CountShares<Principal>>) -> usize {
+    shares.lock().unwrap_or_else(PoisonError::into_inner).count()
 }
 
 /// One that is counted as long as this lives.
 pub(super) struct Counted {
     face_stats: Arc<FaceStats>,
-    of: fn(&FaceStats) -> &AtomicUsize,
+    principal: Principal,
+    of: Of,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        (self.of)(&self.face_stats).fetch_sub(1, Relaxed);
+        let shares = (self.of)(&self.face_stats);
+        shares.lock().unwrap_or_else(PoisonError::into_inner).release(&self.principal);
         self.face_stats.ended.notify_waiters();
     }
 }
@@ -108,11 +139,12 @@ mod tests {
 
     #[test]
     fn one_too_many_is_refused_until_another_leaves() {
-        let face_stats = Arc::new(FaceStats::default());
-        let first = face_stats.connect(1).unwrap();
-        assert!(face_stats.connect(1).is_none());
+        let limits = Limits { sessions: 1, ..Limits::default() };
+        let face_stats = FaceStats::new(&limits, &Shares::default());
+        let first = face_stats.open(Principal::LocalUser).unwrap();
+        assert!(face_stats.open(Principal::LocalUser).is_none());
         drop(first);
-        assert!(face_stats.connect(1).is_some());
-        assert_eq!((face_stats.counts().connections, face_stats.counts().refused), (0, 1));
+        assert!(face_stats.open(Principal::LocalUser).is_some());
+        assert_eq!((face_stats.counts().sessions, face_stats.counts().refused), (0, 1));
     }
 }

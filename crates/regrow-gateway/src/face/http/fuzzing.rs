@@ -14,7 +14,8 @@ use crate::audit::Audit;
 
 /// All pages, at `localhost`, for everybody.
 pub fn pages(admit: Arc<dyn Admit>) -> Router {
-    let face_stats = Arc::new(FaceStats::default());
+    let (limits, shares) = (Limits::default(), Arc::default());
+    let face_stats = FaceStats::new(&limits, &shares);
     let guard = Guard {
         hosts: Hosts::new(vec![], &["localhost".into()], false).expect("it is a host"),
         origins: Origins::new(&[]).expect("none of them is wrong"),
@@ -22,6 +23,6 @@ pub fn pages(admit: Arc<dyn Admit>) -> Router {
         audit: Audit::off(),
         face_stats: face_stats.clone(),
     };
-    let face = Face::new(admit, Audit::off(), ErrorStyle::default(), Limits::default(), face_stats);
+    let face = Face::new(admit, Audit::off(), ErrorStyle::default(), limits, shares, face_stats);
     route::router(face, guard, Router::new(), true)
 }

@@ -8,13 +8,14 @@ use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY,
+    ACCESS_CONTROL_REQUEST_METHOD, CONNECTION, HOST, ORIGIN, VARY,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
 use regrow_protocol::header::SESSION_ID;
 use tokio::time::Instant;
 
 use super::access::{Access, Stranger};
+use super::connections::Slot;
 use super::face_stats::FaceStats;
 use super::origin::{Hosts, Origins, Standing};
 use super::peer::Peer;
@@ -89,13 +90,26 @@ impl Asked {
     }
 }
 
+/// Whether the connection of a request may be this principal's.
+fn is_connected(request: &Request, principal: Principal) -> bool {
+    request.extensions().get::<Arc<Slot>>().is_none_or(|slot| slot.authenticate(principal))
+}
+
+/// A client that is nobody to us does not keep its connection. HTTP/2 has no header for that: there the connection has a short time.
+fn close(version: Version, mut response: Response) -> Response {
+    if version < Version::HTTP_2 {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
 impl Guard {
     async fn admit(&self, mut request: Request, next: Next) -> Response {
         let standing = match self.meets(&request) {
             Ok(standing) => standing,
             Err(refusal) => {
                 self.face_stats.refuse();
-                return refusal.into_response();
+                return close(request.version(), refusal.into_response());
             }
         };
         let origin = request.headers().get(ORIGIN).filter(|_| standing == Some(Standing::Allowed)).cloned();
@@ -106,14 +120,20 @@ impl Guard {
             return preflight(origin, request.headers());
         }
         let mut response = match self.principal(&request) {
-            Ok(principal) => {
+            Ok(principal) if is_connected(&request, principal) => {
                 request.extensions_mut().insert(principal);
                 next.run(request).await
             }
-            Err(_) if OPEN.contains(&request.uri().path()) => next.run(request).await,
-            Err(stranger) => {
+            Err(_) if OPEN.contains(&request.uri().path()) => {
+                close(request.version(), next.run(request).await)
+            }
+            refused => {
                 self.face_stats.refuse();
-                Refusal::stranger(stranger, is_browser(request.headers())).into_response()
+                let refusal = match refused {
+                    Ok(_) => Refusal::full("this client has too many connections"),
+                    Err(stranger) => Refusal::stranger(stranger, is_browser(request.headers())),
+                };
+                close(request.version(), refusal.into_response())
             }
         };
         if let Some(origin) = origin {

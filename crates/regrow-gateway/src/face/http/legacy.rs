@@ -5,13 +5,14 @@ use std::sync::Arc;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use regrow::client::{self, ResponseTo};
-use regrow_protocol::frame::Frame;
 use regrow_protocol::{error_code, header};
 use tokio::time::Instant;
 
 use super::Face;
 use super::body::accepts;
+use super::connections::Slot;
 use super::events::Events;
+use super::memory::Message;
 use super::post::version;
 use super::refusal::{Refusal, empty, json};
 use super::replies::{ResponsePath, SessionInput, opens_session, wants_answer};
@@ -27,8 +28,9 @@ pub(super) async fn post(
     face: &Arc<Face>,
     caller: Caller,
     headers: &HeaderMap,
-    frame: Frame,
+    message: Message,
 ) -> Result<Response, Refusal> {
+    let (Message { frame, permit }, slot) = (message, caller.slot.clone());
     let opens = opens_session(&frame);
     let visit = match session_id(headers) {
         Some(_) if opens => return Err(Refusal::bad("this session is already initialized").to(&frame)),
@@ -38,7 +40,7 @@ pub(super) async fn post(
     };
     let session = visit.session.clone();
     let client = session.client().ok_or_else(Refusal::no_session)?;
-    let input = SessionInput { face, session: &session };
+    let input = SessionInput { face, session: &session, permit };
     if !wants_answer(&frame) {
         let to = ResponseTo::Alone(ResponsePath::Among(session.listening.clone()));
         client::take(&input, &*client, frame, to);
@@ -46,7 +48,7 @@ pub(super) async fn post(
     }
     let stream = session.open_stream(Instant::now());
     let abandoned = Abandoned { session: opens.then(|| session.clone()) };
-    let mut events = listen(face, headers, &stream, None, visit)?;
+    let mut events = listen(face, headers, &stream, None, slot.as_ref(), visit)?;
     client::take(&input, &*client, frame, ResponseTo::Alone(ResponsePath::Whole(stream.clone())));
     drop(client); // The session alone decides when it leaves.
     let mut response = match events.first(face.limits.hold).await {
@@ -81,7 +83,7 @@ pub(super) fn get(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Res
             (stream, Some(last + 1))
         }
     };
-    Ok(listen(face, headers, &stream, from, visit)?.into_response())
+    Ok(listen(face, headers, &stream, from, caller.slot.as_ref(), visit)?.into_response())
 }
 
 /// A client leaves.
@@ -113,11 +115,12 @@ fn listen(
     headers: &HeaderMap,
     stream: &Arc<ReplyStream>,
     from: Option<u64>,
+    slot: Option<&Arc<Slot>>,
     visit: ClientPresence,
 ) -> Result<Events, Refusal> {
     let primed = version(headers)? == Some(PRIMED_SINCE);
     let event_ids = visit.session.event_ids;
-    let events = Events::listen(stream, from, face.limits.beat, visit);
+    let events = Events::listen(stream, from, slot, face.limits.beat, visit);
     let taken = || {
         Refusal::new(
             StatusCode::CONFLICT,

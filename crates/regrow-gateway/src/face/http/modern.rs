@@ -13,27 +13,32 @@ use tokio::time::Instant;
 
 use super::Face;
 use super::events::Events;
+use super::memory::{Line, Message};
 use super::mirror::{agree, arguments_agree};
 use super::modern_endpoint::{CallGuard, ClientPresence, Waiting};
 use super::refusal::{Refusal, empty, json};
-use super::replies::{overloaded, refused_call};
+use super::replies::{overloaded, refused_call, response_dropped, size};
 use super::reply_stream::First;
 use super::sessions::Caller;
+use crate::admit::Scope;
+use crate::shares::Permit;
 
 /// A message of a client.
 pub(super) async fn post(
     face: &Arc<Face>,
     caller: Caller,
     headers: &HeaderMap,
-    frame: Frame,
+    message: Message,
 ) -> Result<Response, Refusal> {
+    let Message { frame, permit } = message;
     match frame.kind() {
         Kind::Request { id, .. } => {
             let checked =
                 check(headers, &frame).and_then(|()| check_arguments(face, &caller, headers, &frame));
             checked.map_err(|refusal| refusal.to(&frame))?;
             let visit = face.endpoints.enter(face, &caller.scope, caller.principal);
-            request(face, caller, visit.map_err(|refusal| refusal.to(&frame))?, frame, id).await
+            let visit = visit.map_err(|refusal| refusal.to(&frame))?;
+            request(face, caller, visit, Message { frame, permit }, id).await
         }
         Kind::Notification { method } => {
             agree(headers, &frame)?;
@@ -85,9 +90,10 @@ async fn request(
     face: &Arc<Face>,
     caller: Caller,
     visit: ClientPresence,
-    frame: Frame,
+    message: Message,
     id: RawId,
 ) -> Result<Response, Refusal> {
+    let Message { frame, permit } = message;
     let asked = ResponseFormat::of(&frame, id.clone());
     let (Some(client), begun) =
         (visit.endpoint.client(), visit.endpoint.begin(&frame, id.clone(), Instant::now()))
@@ -104,10 +110,12 @@ async fn request(
     let (number, stream) = (ticket.call.number, ticket.call.stream.clone());
     let ours = RawId::from(number);
     let request = frame.edited([Edit::Id(&ours), Edit::MetaProgressToken(&ours)]);
-    let events = Events::listen(&stream, None, face.limits.beat, Waiting { visit, number });
+    let events =
+        Events::listen(&stream, None, caller.slot.as_ref(), face.limits.beat, Waiting { visit, number });
     let mut events = events.ok_or_else(Refusal::closing)?;
     let listens = frame.method() == Some(method::SUBSCRIPTIONS_LISTEN);
-    let reply = ToPost { asked, style: face.style, listens: listens.then_some(id), ticket };
+    let (style, listens, scope) = (face.style, listens.then_some(id), caller.scope);
+    let reply = ToPost { asked, style, listens, ticket, scope, _permit: permit };
     client.submit(Request::new(request, ours, Box::new(reply)));
     drop(client); // The endpoint alone decides when it leaves.
     drop(frame); // The call may wait for long: the buffer that it was read into need not.
@@ -133,6 +141,9 @@ struct ToPost {
     /// The client's id of a subscription, which the end of it names.
     listens: Option<RawId>,
     ticket: CallGuard,
+    scope: Scope,
+    /// The room that the request takes.
+    _permit: Option<Arc<Permit>>,
 }
 
 impl Reply for ToPost {
@@ -146,8 +157,17 @@ impl Reply for ToPost {
             (Outcome::Answered(frame), Some(id)) => frame::stream_end(frame, id),
             _ => None,
         };
-        let line = stream_end.unwrap_or_else(|| self.asked.answer(&outcome, self.style));
-        self.ticket.call.stream.finish(Some(line), code);
+        let stream = &self.ticket.call.stream;
+        match stream.charge(size(&outcome)) {
+            Ok(permit) => {
+                let bytes = stream_end.unwrap_or_else(|| self.asked.answer(&outcome, self.style));
+                stream.finish(Some(Line { bytes, permit }), code);
+            }
+            Err(_) => {
+                let dropped = Outcome::Failed(response_dropped(&self.scope));
+                stream.finish(Some(self.asked.answer(&dropped, self.style).into()), None);
+            }
+        }
     }
 
     fn inbox(&self) -> Option<Arc<dyn CallInbox>> {

@@ -13,15 +13,18 @@ use regrow_protocol::{method, notification};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use super::Face;
 use super::face_stats::{Counted, FaceStats};
+use super::memory::Account;
 use super::options::Limits;
 use super::reply_stream::{Keep, ReplyStream, Weight};
 use super::unread_limit::UnreadLimit;
-use crate::admit::ClientHandle;
+use crate::admit::{ClientHandle, Principal};
 
 /// See the head of this file.
 pub(super) struct ModernEndpoint {
     limits: Limits,
+    account: Account,
     face_stats: Arc<FaceStats>,
     last: AtomicU64,
     /// Gives up requests whose client does not read: not from inside a server's message.
@@ -55,11 +58,12 @@ pub(super) struct Call {
 }
 
 impl ModernEndpoint {
-    pub(super) fn new(limits: &Limits, face_stats: &Arc<FaceStats>, now: Instant) -> Arc<ModernEndpoint> {
+    pub(super) fn new(face: &Face, principal: Principal, now: Instant) -> Arc<ModernEndpoint> {
         let state = State { client: None, streams: HashMap::new(), visits: 0, seen: now };
         Arc::new(ModernEndpoint {
-            limits: limits.clone(),
-            face_stats: face_stats.clone(),
+            limits: face.limits.clone(),
+            account: face.account(principal),
+            face_stats: face.face_stats.clone(),
             last: AtomicU64::new(0),
             runtime: Handle::current(),
             state: Mutex::new(state),
@@ -89,10 +93,11 @@ impl ModernEndpoint {
     ) -> Option<CallGuard> {
         let listens = request.method() == Some(method::SUBSCRIPTIONS_LISTEN);
         // A stream without an end of its own is none of the calls that a shutdown waits for.
-        let counted = if listens { None } else { Some(self.face_stats.call(self.limits.calls)?) };
+        let counted = if listens { None } else { Some(self.face_stats.call(self.account.principal)?) };
         let number = self.last.fetch_add(1, Relaxed) + 1;
         let room = Arc::new(UnreadLimit::new(usize::MAX)); // Not room decides here: see `take`.
-        let stream = ReplyStream::new(number, Keep { messages: 0, bytes: 0 }, room, now);
+        let keep = Keep { messages: 0, bytes: 0 };
+        let stream = ReplyStream::new(number, keep, room, self.account.clone(), now);
         let mut state = self.state();
         if state.streams.len() >= self.limits.calls_per_session {
             self.face_stats.refuse();

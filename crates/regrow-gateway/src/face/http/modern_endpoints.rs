@@ -39,7 +39,7 @@ impl ModernEndpoints {
         if let Some(endpoint) = endpoints.get(&key).filter(|endpoint| endpoint.client().is_some()) {
             return Ok(endpoint.visit()); // Under the lock, so that it is not swept away in between.
         }
-        let endpoint = ModernEndpoint::new(&face.limits, &face.face_stats, Instant::now());
+        let endpoint = ModernEndpoint::new(face, principal, Instant::now());
         endpoint.settle_in(face.admit.admit(scope, principal, endpoint.clone())?);
         endpoints.insert(key, endpoint.clone());
         Ok(endpoint.visit())

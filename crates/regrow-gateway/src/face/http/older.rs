@@ -12,6 +12,7 @@ use regrow_protocol::header;
 use super::Face;
 use super::body::accepts;
 use super::events::Events;
+use super::memory::Message;
 use super::post::read;
 use super::refusal::{Refusal, empty};
 use super::replies::{ResponsePath, SessionInput};
@@ -29,6 +30,7 @@ pub(super) fn open(
     path: &str,
 ) -> Result<Response, Refusal> {
     accepts(headers, &[header::EVENT_STREAM])?;
+    let slot = caller.slot.clone();
     let visit = face.sessions.begin(face, caller)?;
     let session = visit.session.clone();
     let posts = path.strip_suffix("sse").unwrap_or_default();
@@ -36,7 +38,7 @@ pub(super) fn open(
     let data = Some(address.as_bytes());
     let endpoint = OutgoingEvent { name: Some("endpoint"), data, ..OutgoingEvent::default() };
     let leaving = Leaving { session: session.clone(), _visit: visit };
-    let events = Events::listen(&session.listening, None, face.limits.beat, leaving);
+    let events = Events::listen(&session.listening, None, slot.as_ref(), face.limits.beat, leaving);
     Ok(events.ok_or_else(Refusal::no_session)?.opening(endpoint).into_response())
 }
 
@@ -46,11 +48,11 @@ pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> 
     let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION)).unwrap_or_default();
     let visit = face.sessions.find(id, &caller).map_err(|refusal| face.reason(refusal))?;
     let (head, body) = request.into_parts();
-    let frame = read(face, &head.headers, body).await?;
+    let Message { frame, permit } = read(face, &caller, &head.headers, body).await?;
     let session = &visit.session;
     let client = session.client().ok_or_else(Refusal::no_session)?;
     let to = ResponseTo::Alone(ResponsePath::Among(session.listening.clone()));
-    client::take(&SessionInput { face, session }, &*client, frame, to);
+    client::take(&SessionInput { face, session, permit }, &*client, frame, to);
     Ok(empty(StatusCode::ACCEPTED))
 }
 

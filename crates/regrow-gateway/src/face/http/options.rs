@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::{ErrorStyle, MAX_LINE};
 
 use crate::audit::Audit;
 use crate::config::Secret;
+use crate::shares::Shares;
 
 /// How the face is set up.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +39,8 @@ pub struct Options {
     pub style: ErrorStyle,
     /// The limits for clients.
     pub limits: Limits,
+    /// The byte budget, and how it and the limits are divided between principals.
+    pub shares: Arc<Shares>,
 }
 
 /// Users of this machine.
@@ -61,11 +65,11 @@ pub struct Tls {
 /// The limits for clients. What is over them is refused with an error.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Connections at a time, of all principals.
     pub connections: usize,
-    /// Legacy sessions at a time.
+    /// Legacy sessions at a time, of all principals.
     pub sessions: usize,
-    /// Unanswered calls of all clients.
+    /// Unanswered calls of all principals.
     pub calls: usize,
     /// Unanswered calls of one session; in the modern era of one principal at one endpoint.
     pub calls_per_session: usize,
@@ -77,6 +81,8 @@ pub struct Limits {
     pub header_bytes: usize,
     /// From the last request on a connection, or its start, to the end of the next one's headers.
     pub header_timeout: Duration,
+    /// From the start of a connection to the first request on it that is let in.
+    pub unauthenticated_timeout: Duration,
     /// For one body to arrive.
     pub body_timeout: Duration,
     /// For a TLS handshake.
@@ -116,6 +122,7 @@ impl Default for Limits {
             headers: 100,
             header_bytes: 64 << 10,
             header_timeout: Duration::from_secs(30),
+            unauthenticated_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(60),
             handshake_timeout: Duration::from_secs(10),
             hold: Duration::from_millis(100),

@@ -8,6 +8,7 @@ use http::{HeaderMap, StatusCode};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{error_code, header, version};
 
+use super::memory::Message;
 use super::refusal::Refusal;
 use super::sessions::Caller;
 use super::{Face, body, legacy, modern};
@@ -16,18 +17,25 @@ use super::{Face, body, legacy, modern};
 pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
     body::accepts(&head.headers, &[header::JSON, header::EVENT_STREAM])?;
-    let frame = read(face, &head.headers, body).await?;
-    if is_modern(&head.headers, &frame)? {
-        modern::post(face, caller, &head.headers, frame).await
+    let message = read(face, &caller, &head.headers, body).await?;
+    if is_modern(&head.headers, &message.frame)? {
+        modern::post(face, caller, &head.headers, message).await
     } else {
-        legacy::post(face, caller, &head.headers, frame).await
+        legacy::post(face, caller, &head.headers, message).await
     }
 }
 
 /// The message in a body.
-pub(super) async fn read(face: &Face, headers: &HeaderMap, body: axum::body::Body) -> Result<Frame, Refusal> {
+pub(super) async fn read(
+    face: &Face,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: axum::body::Body,
+) -> Result<Message, Refusal> {
     body::is_json(headers)?;
-    Ok(Frame::parse(body::read(headers, body, &face.limits).await?)?)
+    let account = face.account(caller.principal);
+    let (bytes, permit) = body::read(headers, body, &face.limits, &account).await?;
+    Ok(Message { frame: Frame::parse(bytes)?, permit: permit.map(Arc::new) })
 }
 
 fn is_modern(headers: &HeaderMap, frame: &Frame) -> Result<bool, Refusal> {

@@ -115,15 +115,17 @@ impl Refusal {
 
     /// There are too many already.
     pub(super) fn full(message: &str) -> Refusal {
-        Refusal::later(ErrorKind::Overloaded, message)
+        Refusal::later(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Overloaded, message)
     }
 
     pub(super) fn closing() -> Refusal {
-        Refusal::later(ErrorKind::Closed, "the gateway is shutting down; reconnect after its restart")
+        let message = "the gateway is shutting down; reconnect after its restart";
+        Refusal::later(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Closed, message)
     }
 
-    fn later(kind: ErrorKind, message: &str) -> Refusal {
-        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, kind.code(), message);
+    /// It may work in a moment.
+    pub(super) fn later(status: StatusCode, kind: ErrorKind, message: &str) -> Refusal {
+        let refusal = Refusal::new(status, kind.code(), message);
         Refusal { header: Some((RETRY_AFTER, "5")), ..refusal }.named(kind.name())
     }
 

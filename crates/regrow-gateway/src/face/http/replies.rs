@@ -7,14 +7,16 @@ use bytes::Bytes;
 use regrow::client::{ClientSide, ErrorStyle, ResponseFormat, ResponseSink, ResponseTo};
 use regrow::core::{Delivery, Epoch, Outlook};
 use regrow::{CallError, CallInbox, ErrorKind, Outcome, Reply};
-use regrow_protocol::frame::{Frame, Kind, RawId, split_batch};
+use regrow_protocol::frame::{self, Frame, Kind, RawId, split_batch};
 use regrow_protocol::method;
 
 use super::Face;
+use super::memory::Line;
 use super::reply_stream::{ReplyStream, Weight};
 use super::session::{CallGuard, Session};
 use crate::admit::{Principal, Scope};
 use crate::audit::{Audit, Event, Record, Written, session_tag};
+use crate::shares::{Permit, with_permit};
 use crate::stats::Ending;
 
 /// When a gateway that shuts down may be there again.
@@ -37,13 +39,25 @@ impl ResponsePath {
     }
 }
 
-impl ResponseSink for ResponsePath {
-    fn deliver(&self, response: Option<Bytes>) {
+impl ResponsePath {
+    fn deliver_line(&self, response: Option<Line>) {
         match (self, response) {
             (ResponsePath::Whole(stream), response) => stream.finish(response, None),
-            (ResponsePath::Among(stream), Some(line)) => drop(stream.push(line, Weight::Needed)),
+            (ResponsePath::Among(stream), Some(line)) => drop(stream.push_line(line, Weight::Needed)),
             (ResponsePath::Among(_), None) => {}
         }
+    }
+}
+
+impl ResponseSink for ResponsePath {
+    fn deliver(&self, response: Option<Bytes>) {
+        self.deliver_line(response.map(|bytes| match self.stream().charge(bytes.len()) {
+            Ok(permit) => Line { bytes, permit },
+            // Only a batch is so large here; its client gets no part of it.
+            Err(refused) => {
+                frame::error(None, ErrorKind::Overloaded.code(), &refused.to_string(), None).into()
+            }
+        }));
     }
 }
 
@@ -51,6 +65,8 @@ impl ResponseSink for ResponsePath {
 pub(super) struct SessionInput<'a> {
     pub(super) face: &'a Face,
     pub(super) session: &'a Arc<Session>,
+    /// The room that the message takes.
+    pub(super) permit: Option<Arc<Permit>>,
 }
 
 impl ClientSide for SessionInput<'_> {
@@ -75,7 +91,8 @@ impl ClientSide for SessionInput<'_> {
             refuse(overloaded(scope));
             return None;
         };
-        Some(Box::new(ToClient { asked, style, opens: opens_session(request), to: Some(to), ticket }))
+        let (opens, permit) = (opens_session(request), self.permit.clone());
+        Some(Box::new(ToClient { asked, style, opens, to: Some(to), ticket, _permit: permit }))
     }
 
     fn answered(&self, id: &RawId) -> Option<(Epoch, RawId)> {
@@ -104,6 +121,19 @@ pub(super) fn refused_call(
 /// A call that we do not take because there are too many.
 pub(super) fn overloaded(scope: &Scope) -> CallError {
     refused(scope, ErrorKind::Overloaded, Outlook::Serving)
+}
+
+/// A call whose response was dropped: its client holds too much memory already.
+pub(super) fn response_dropped(scope: &Scope) -> CallError {
+    CallError { delivery: Delivery::Answered, repeatable: false, ..overloaded(scope) }
+}
+
+/// How much memory a response takes.
+pub(super) fn size(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Answered(frame) => frame.bytes().len(),
+        Outcome::Refused | Outcome::Failed(_) => 0,
+    }
 }
 
 /// A call that we do not take.
@@ -136,13 +166,25 @@ struct ToClient {
     /// None once it was gone.
     to: Option<ResponseTo<ResponsePath>>,
     ticket: CallGuard,
+    /// The room that the request takes.
+    _permit: Option<Arc<Permit>>,
 }
 
 impl Reply for ToClient {
     fn end(mut self: Box<Self>, outcome: Outcome) {
         let failed = !matches!(&outcome, Outcome::Answered(frame) if !frame.is_error());
         if let Some(to) = self.to.take() {
-            to.deliver(Some(self.asked.answer(&outcome, self.style)));
+            let line = match to.sink().stream().charge(size(&outcome)) {
+                Ok(permit) => Line { bytes: self.asked.answer(&outcome, self.style), permit },
+                Err(_) => {
+                    let dropped = Outcome::Failed(response_dropped(&self.ticket.session.scope));
+                    self.asked.answer(&dropped, self.style).into()
+                }
+            };
+            match &to {
+                ResponseTo::Alone(path) => path.deliver_line(Some(line)),
+                ResponseTo::Batch(_) => to.deliver(Some(with_permit(line.bytes, line.permit))),
+            }
         }
         if self.opens && failed {
             self.ticket.session.end();

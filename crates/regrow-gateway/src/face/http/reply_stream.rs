@@ -2,20 +2,29 @@
 //!
 //! A stream outlives the response that carries it: a client whose connection broke comes back for the rest.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::connections::Slot;
+use super::memory::{Account, Line, Reader};
 use super::unread_limit::UnreadLimit;
+use crate::shares::{FREE, Permit, Refused, with_permit};
 
 /// See the head of this file.
 pub(super) struct ReplyStream {
+    me: Weak<ReplyStream>,
     pub(super) number: u64,
     keep: Keep,
     room: Arc<UnreadLimit>,
+    account: Account,
+    reader: Arc<Reader>,
     state: Mutex<State>,
 }
 
@@ -45,6 +54,11 @@ struct State {
     unread: usize,
     /// What of it counts in the room: nothing, while nobody listens.
     counted: usize,
+    /// The bytes of the events that have no permit of their own,
+    small: usize,
+    /// how much of that is charged, and the permit for it.
+    charged: usize,
+    permit: Option<Permit>,
     /// Who listens, by number; and how to wake it.
     listener: Option<u64>,
     listeners: u64,
@@ -58,7 +72,7 @@ struct State {
 #[derive(Clone)]
 struct Event {
     number: u64,
-    line: Bytes,
+    line: Line,
     weight: Weight,
 }
 
@@ -73,7 +87,7 @@ struct End {
 
 /// What the client is given next.
 pub(super) enum Next {
-    Message { number: u64, line: Bytes },
+    Message { number: u64, line: Line },
     End,
 }
 
@@ -87,24 +101,57 @@ pub(super) enum First {
 }
 
 impl ReplyStream {
-    pub(super) fn new(number: u64, keep: Keep, room: Arc<UnreadLimit>, now: Instant) -> Arc<ReplyStream> {
+    pub(super) fn new(
+        number: u64,
+        keep: Keep,
+        room: Arc<UnreadLimit>,
+        account: Account,
+        now: Instant,
+    ) -> Arc<ReplyStream> {
         let state = State {
             events: VecDeque::new(),
             sent: 1,
             next: 1,
             unread: 0,
             counted: 0,
+            small: 0,
+            charged: 0,
+            permit: None,
             listener: None,
             listeners: 0,
             waker: None,
             end: None,
             left: now,
         };
-        Arc::new(ReplyStream { number, keep, room, state: Mutex::new(state) })
+        let (reader, state) = (Arc::default(), Mutex::new(state));
+        Arc::new_cyclic(|me| ReplyStream { me: me.clone(), number, keep, room, account, reader, state })
     }
 
-    /// One more message. Says whether the stream still takes any.
+    /// Room for a message of this length to the client. What is small needs none.
+    pub(super) fn charge(&self, bytes: usize) -> Result<Option<Arc<Permit>>, Refused> {
+        if bytes <= FREE {
+            return Ok(None);
+        }
+        self.take(bytes).map(|permit| Some(Arc::new(permit)))
+    }
+
+    fn take(&self, bytes: usize) -> Result<Permit, Refused> {
+        let (stream, reader) = (self.me.clone(), self.reader.clone());
+        self.account.take(bytes, move || {
+            if let Some(stream) = stream.upgrade() {
+                stream.clear();
+            }
+            reader.hang_up();
+        })
+    }
+
+    /// One more message. Says whether the stream still takes any, and has room for it.
     pub(super) fn push(&self, line: Bytes, weight: Weight) -> bool {
+        self.charge(line.len()).is_ok_and(|permit| self.push_line(Line { bytes: line, permit }, weight))
+    }
+
+    /// The same of one that has its room.
+    pub(super) fn push_line(&self, line: Line, weight: Weight) -> bool {
         let mut state = self.state();
         if state.end.is_some() {
             return false;
@@ -115,7 +162,7 @@ impl ReplyStream {
     }
 
     /// The last message, if there is one: the answer, and its code if that is an error.
-    pub(super) fn finish(&self, answer: Option<Bytes>, code: Option<i64>) {
+    pub(super) fn finish(&self, answer: Option<Line>, code: Option<i64>) {
         let mut state = self.state();
         if state.end.is_some() {
             return;
@@ -132,11 +179,25 @@ impl ReplyStream {
         self.finish(None, None);
     }
 
-    /// Somebody listens from now on, from this event on if it says so. None if another does already.
-    pub(super) fn listen(&self, from: Option<u64>) -> Option<u64> {
+    /// What it holds gives way to another principal's. Nothing more comes on it, unless it is for what belongs to no call.
+    fn clear(&self) {
+        let mut state = self.state();
+        state.events.clear();
+        (state.unread, state.small, state.charged, state.permit) = (0, 0, 0, None);
+        if self.number > 0 && state.end.is_none() {
+            state.end = Some(End { answered: false, code: None });
+        }
+        self.settle(&mut state);
+    }
+
+    /// Somebody listens from now on, on this connection, and from this event on if it says so. None if another does already.
+    pub(super) fn listen(&self, from: Option<u64>, slot: Option<&Arc<Slot>>) -> Option<u64> {
         let mut state = self.state();
         if state.listener.is_some() {
             return None;
+        }
+        if let Some(slot) = slot {
+            self.reader.set(slot);
         }
         if let Some(from) = from {
             state.sent = from;
@@ -187,8 +248,8 @@ impl ReplyStream {
         let mut state = self.state();
         match (state.end, state.events.len()) {
             (Some(End { answered: true, code }), 1) => {
-                let line = state.events[0].line.clone();
-                Poll::Ready(First::Answer(line, code))
+                let Line { bytes, permit } = state.events[0].line.clone();
+                Poll::Ready(First::Answer(with_permit(bytes, permit), code))
             }
             (None, 0) => {
                 state.waker = Some(cx.waker().clone());
@@ -239,17 +300,33 @@ impl ReplyStream {
     /// After every change: within bounds, counted, and listeners are woken.
     fn settle(&self, state: &mut State) {
         state.forget_read(self.keep);
-        let counted = if state.listener.is_some() {
-            state.unread
-        } else {
+        if state.listener.is_none() {
             state.forget_unread(self.keep);
-            0
-        };
+        }
+        if self.charge_small(state).is_err() {
+            state.forget_optional();
+            // What is left is small, and there is not more of it than there are calls.
+            let _ = self.charge_small(state);
+        }
+        let counted = if state.listener.is_some() { state.unread } else { 0 };
         self.room.change(state.counted, counted);
         state.counted = counted;
         if let Some(waker) = state.waker.take_if(|_| state.unread > 0 || state.end.is_some()) {
             waker.wake();
         }
+    }
+
+    /// While somebody listens a little is free, so that most streams need no permit. What waits for a client to come back is charged in full.
+    fn charge_small(&self, state: &mut State) -> Result<(), Refused> {
+        let charged = if state.listener.is_some() { state.small / FREE * FREE } else { state.small };
+        match &state.permit {
+            _ if charged == state.charged => return Ok(()),
+            _ if charged == 0 => state.permit = None,
+            Some(permit) => permit.resize(charged)?,
+            None => state.permit = Some(self.take(charged)?),
+        }
+        state.charged = charged;
+        Ok(())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -265,10 +342,11 @@ impl Drop for ReplyStream {
 }
 
 impl State {
-    fn add(&mut self, line: Bytes, weight: Weight) {
+    fn add(&mut self, line: Line, weight: Weight) {
         let event = Event { number: self.next, line, weight };
         self.next += 1;
         self.unread += event.size();
+        self.small += event.small();
         self.events.push_back(event);
     }
 
@@ -282,6 +360,7 @@ impl State {
             let Some(event) = self.events.pop_front() else { return };
             count -= 1;
             bytes -= event.size();
+            self.small -= event.small();
         }
     }
 
@@ -294,106 +373,28 @@ impl State {
             let Some(at) = self.events.iter().position(goes) else { return };
             let Some(event) = self.events.remove(at) else { return };
             self.unread -= event.size();
+            self.small -= event.small();
             count -= 1;
         }
+    }
+
+    /// Only what somebody waits for stays, and only while a client listens.
+    fn forget_optional(&mut self) {
+        let (sent, is_read) = (self.sent, self.listener.is_some());
+        let is_unread = |event: &Event| event.number >= sent;
+        self.events.retain(|event| is_read && is_unread(event) && event.weight == Weight::Needed);
+        self.small = self.events.iter().map(Event::small).sum();
+        self.unread = self.events.iter().map(Event::size).sum();
     }
 }
 
 impl Event {
     fn size(&self) -> usize {
-        self.line.len()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stream(messages: usize, bytes: usize) -> (Arc<ReplyStream>, Arc<UnreadLimit>) {
-        let room = Arc::new(UnreadLimit::new(10));
-        (ReplyStream::new(1, Keep { messages, bytes }, room.clone(), Instant::now()), room)
+        self.line.bytes.len()
     }
 
-    fn line(text: &'static str) -> Bytes {
-        Bytes::from_static(text.as_bytes())
-    }
-
-    /// All that is there for a listener.
-    fn read(stream: &ReplyStream, listener: u64) -> Vec<String> {
-        let mut read = vec![];
-        loop {
-            match stream.poll_next(listener, &mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(Next::Message { number, line }) => {
-                    read.push(format!("{number} {}", String::from_utf8_lossy(&line)));
-                }
-                Poll::Ready(Next::End) => {
-                    read.push("end".into());
-                    return read;
-                }
-                Poll::Pending => return read,
-            }
-        }
-    }
-
-    fn first(stream: &ReplyStream) -> Poll<First> {
-        stream.poll_first(&mut Context::from_waker(Waker::noop()))
-    }
-
-    #[test]
-    fn who_comes_back_gets_the_rest_and_no_more_than_is_kept() {
-        let (stream, _) = stream(2, 100);
-        let one = stream.listen(None).unwrap();
-        for text in ["a", "b", "c", "d"] {
-            assert!(stream.push(line(text), Weight::Notification));
-        }
-        assert_eq!(read(&stream, one), ["1 a", "2 b", "3 c", "4 d"]);
-        assert!(stream.listen(None).is_none(), "one at a time");
-        stream.leave(one, Instant::now());
-        stream.finish(Some(line("e")), None);
-        let two = stream.listen(Some(1)).unwrap();
-        assert_eq!(read(&stream, two), ["3 c", "4 d", "5 e", "end"], "two that were read are kept");
-        assert_eq!(read(&stream, one), ["end"], "who left is not told");
-        assert!(!stream.push(line("f"), Weight::Notification));
-    }
-
-    #[test]
-    fn while_nobody_listens_the_newest_notifications_win_and_questions_stay() {
-        let (stream, room) = stream(2, 100);
-        stream.push(line("question"), Weight::Needed);
-        for text in ["a", "b", "c"] {
-            stream.push(line(text), Weight::Notification);
-        }
-        assert!(room.is_left(), "what nobody reads holds up nobody");
-        let listener = stream.listen(None).unwrap();
-        assert_eq!(read(&stream, listener), ["1 question", "4 c"]);
-    }
-
-    #[test]
-    fn what_a_listener_does_not_read_takes_room() {
-        let (stream, room) = stream(9, 100);
-        let listener = stream.listen(None).unwrap();
-        stream.push(line("0123456789ab"), Weight::Notification);
-        assert!(!room.is_left());
-        read(&stream, listener);
-        assert!(room.is_left());
-        stream.push(line("0123456789ab"), Weight::Notification);
-        drop(stream);
-        assert!(room.is_left());
-    }
-
-    #[test]
-    fn an_answer_that_comes_first_is_no_stream() {
-        let (silent, _) = stream(9, 100);
-        assert_eq!(first(&silent), Poll::Pending);
-        silent.finish(Some(line("a")), Some(-5));
-        assert_eq!(first(&silent), Poll::Ready(First::Answer(line("a"), Some(-5))));
-        let (talking, _) = stream(9, 100);
-        talking.push(line("a"), Weight::Notification);
-        assert_eq!(first(&talking), Poll::Ready(First::Stream));
-        talking.finish(Some(line("b")), None);
-        assert_eq!(first(&talking), Poll::Ready(First::Stream));
-        let (ended, _) = stream(9, 100);
-        ended.close();
-        assert_eq!(first(&ended), Poll::Ready(First::Stream));
+    /// What of it is charged to its stream.
+    fn small(&self) -> usize {
+        if self.line.permit.is_none() { self.size() } else { 0 }
     }
 }

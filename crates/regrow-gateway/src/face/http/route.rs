@@ -51,7 +51,7 @@ async fn mcp(
     server: Server,
     request: Request,
 ) -> Response {
-    let caller = caller(server, principal, false);
+    let caller = caller(server, principal, false, &request);
     let answered = match *request.method() {
         Method::POST => Box::pin(post::post(&face, caller, request)).await,
         Method::GET => legacy::get(&face, &caller, request.headers()),
@@ -67,7 +67,7 @@ async fn sse(
     server: Server,
     request: Request,
 ) -> Response {
-    let caller = caller(server, principal, true);
+    let caller = caller(server, principal, true, &request);
     let answered = match *request.method() {
         Method::GET => older::open(&face, caller, request.headers(), request.uri().path()),
         _ => Err(Refusal::method("GET")),
@@ -81,7 +81,7 @@ async fn messages(
     server: Server,
     request: Request,
 ) -> Response {
-    let caller = caller(server, principal, true);
+    let caller = caller(server, principal, true, &request);
     let answered = match *request.method() {
         Method::POST => older::post(&face, caller, request).await,
         _ => Err(Refusal::method("POST")),
@@ -93,9 +93,9 @@ async fn nowhere() -> Refusal {
     Refusal::not_found("not found; servers are at /mcp and /servers/NAME/mcp")
 }
 
-fn caller(server: Server, principal: Principal, is_older: bool) -> Caller {
+fn caller(server: Server, principal: Principal, is_older: bool, request: &Request) -> Caller {
     let scope = server.map_or(Scope::All, |Path(name)| Scope::One(name));
-    Caller { scope, principal, is_older }
+    Caller { scope, principal, is_older, slot: request.extensions().get().cloned() }
 }
 
 fn told(face: &Face, answered: Result<Response, Refusal>) -> Response {

@@ -10,7 +10,9 @@ use regrow::{CallInbox, Questions, SealingKey};
 use regrow_protocol::frame::RawId;
 use tokio::time::Instant;
 
+use super::Face;
 use super::face_stats::{Counted, FaceStats};
+use super::memory::Account;
 use super::options::Limits;
 use super::reply_stream::{Keep, ReplyStream};
 use super::unread_limit::UnreadLimit;
@@ -31,6 +33,7 @@ pub(super) struct Session {
     /// What belongs to no call.
     pub(super) listening: Arc<ReplyStream>,
     room: Arc<UnreadLimit>,
+    account: Account,
     limits: Limits,
     face_stats: Arc<FaceStats>,
     registry: Weak<Registry>,
@@ -63,14 +66,14 @@ pub(super) struct Identity {
 
 impl Session {
     pub(super) fn new(
+        face: &Face,
         identity: Identity,
-        limits: &Limits,
-        face_stats: &Arc<FaceStats>,
         counted: Counted,
         registry: Weak<Registry>,
         now: Instant,
     ) -> Arc<Session> {
         let Identity { id, scope, principal, is_older } = identity;
+        let (limits, account) = (&face.limits, face.account(principal));
         let room = Arc::new(UnreadLimit::new(limits.unread));
         let state = State {
             client: None,
@@ -88,10 +91,11 @@ impl Session {
             scope,
             principal,
             is_older,
-            listening: ReplyStream::new(0, keep(limits), room.clone(), now),
+            listening: ReplyStream::new(0, keep(limits), room.clone(), account.clone(), now),
             room,
+            account,
             limits: limits.clone(),
-            face_stats: face_stats.clone(),
+            face_stats: face.face_stats.clone(),
             registry,
             state: Mutex::new(state),
         })
@@ -117,7 +121,8 @@ impl Session {
     pub(super) fn open_stream(&self, now: Instant) -> Arc<ReplyStream> {
         let mut state = self.state();
         state.last += 1;
-        let stream = ReplyStream::new(state.last, keep(&self.limits), self.room.clone(), now);
+        let (room, account) = (self.room.clone(), self.account.clone());
+        let stream = ReplyStream::new(state.last, keep(&self.limits), room, account, now);
         state.streams.insert(stream.number, stream.clone());
         stream
     }
@@ -137,7 +142,7 @@ impl Session {
 
     /// A call begins, whose messages go to this stream. None if there are too many.
     pub(super) fn begin(self: &Arc<Session>, stream: &Arc<ReplyStream>) -> Option<CallGuard> {
-        let counted = self.face_stats.call(self.limits.calls)?;
+        let counted = self.face_stats.call(self.principal)?;
         let mut state = self.state();
         if state.calls >= self.limits.calls_per_session {
             self.face_stats.refuse();

@@ -7,13 +7,14 @@ use regrow::random_id;
 use tokio::time::Instant;
 
 use super::Face;
+use super::connections::Slot;
 use super::refusal::Refusal;
 use super::session::{ClientPresence, Identity, Registry, Session};
 use crate::admit::{Principal, Scope};
 
+#[derive(Default)]
 pub(super) struct Sessions {
     registry: Arc<Registry>,
-    most: usize,
 }
 
 /// Whose session, at which endpoint, of which kind.
@@ -22,25 +23,22 @@ pub(super) struct Caller {
     pub(super) scope: Scope,
     pub(super) principal: Principal,
     pub(super) is_older: bool,
+    /// The connection of the request.
+    pub(super) slot: Option<Arc<Slot>>,
 }
 
 impl Sessions {
-    pub(super) fn new(most: usize) -> Sessions {
-        Sessions { registry: Arc::default(), most }
-    }
-
     /// A client is admitted, under an id that nobody can guess.
     pub(super) fn begin(&self, face: &Face, caller: Caller) -> Result<ClientPresence, Refusal> {
         if face.is_closing() {
             return Err(Refusal::closing());
         }
-        let counted = face.face_stats.open(self.most).ok_or_else(|| Refusal::full("too many sessions"))?;
-        let Caller { scope, principal, is_older } = caller;
+        let Caller { scope, principal, is_older, .. } = caller;
+        let counted = face.face_stats.open(principal).ok_or_else(|| Refusal::full("too many sessions"))?;
         let id = random_id().ok_or_else(|| Refusal::full("cannot create a session id now"))?;
         let identity = Identity { id, scope, principal, is_older };
         let registry = Arc::downgrade(&self.registry);
-        let session =
-            Session::new(identity, &face.limits, &face.face_stats, counted, registry, Instant::now());
+        let session = Session::new(face, identity, counted, registry, Instant::now());
         let client = face.admit.admit(&session.scope, principal, session.clone())?;
         session.settle_in(client);
         self.registry().insert(session.id.clone(), session.clone());

@@ -72,7 +72,7 @@ fn the_gate_does_what_a_naive_model_does() {
             queue: random.u32(0..8),
         };
         let mut naive = Naive { limits, running: 0, gone: vec![], waiting: vec![] };
-        let mut gate = Gate::new(limits);
+        let mut gate = Gate::new(limits, true);
         let mut now = 0;
         for ticket in 0..200 {
             let context = format!("seed {seed}, step {ticket}, {limits:?}");
@@ -112,7 +112,7 @@ fn the_gate_does_what_a_naive_model_does() {
                 }
                 _ => {
                     let deadline = random.bool().then(|| now + random.u64(0..2000));
-                    let arrival = gate.arrive(at(now), deadline.map(at), ticket);
+                    let arrival = gate.arrive(at(now), deadline.map(at), ONE, ticket);
                     assert_eq!(arrival, naive.arrive(now, deadline, ticket), "{context}");
                 }
             }

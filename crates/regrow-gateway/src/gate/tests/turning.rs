@@ -19,7 +19,7 @@ struct Told {
 impl Hall {
     fn comes(&self, limiter: &Limiter<u32>, key: u32, within: Option<Duration>, began: Instant) {
         let hall = self.clone();
-        limiter.submit(key, within, move |end| {
+        limiter.submit(ONE, key, within, move |end| {
             let mut told = hall.0.lock().expect("no panic");
             told.log.push((
                 began.elapsed().as_millis() as u64,
@@ -51,7 +51,7 @@ async fn settle() {
 
 #[test]
 fn without_a_limit_there_is_no_lock_no_task_and_no_runtime_needed() {
-    let limiter = Limiter::<u32>::new(Limits { concurrency: None, rate: None, queue: 0 });
+    let limiter = Limiter::<u32>::new(Limits { concurrency: None, rate: None, queue: 0 }, true);
     assert_eq!(limiter.running(), None, "nobody counts");
     let (hall, began) = (Hall::default(), Instant::now());
     (0..1000).for_each(|key| hall.comes(&limiter, key, None, began));
@@ -60,7 +60,7 @@ fn without_a_limit_there_is_no_lock_no_task_and_no_runtime_needed() {
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_goes_when_another_leaves_and_the_task_goes_with_the_last_who_waits() {
-    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 2 });
+    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 2 }, true);
     let (hall, began, before) = (Hall::default(), Instant::now(), tasks());
     hall.comes(&limiter, 0, None, began);
     assert_eq!(tasks(), before, "nobody waits");
@@ -81,7 +81,7 @@ async fn who_waits_goes_when_another_leaves_and_the_task_goes_with_the_last_who_
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_is_kept_by_the_clock() {
-    let limiter = Limiter::new(Limits { concurrency: None, rate: Some((2, secs(1))), queue: 10 });
+    let limiter = Limiter::new(Limits { concurrency: None, rate: Some((2, secs(1))), queue: 10 }, true);
     let (hall, began) = (Hall::default(), Instant::now());
     (0..5).for_each(|key| hall.comes(&limiter, key, None, began));
     sleep(secs(10)).await;
@@ -91,7 +91,7 @@ async fn a_rate_is_kept_by_the_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_longer_than_it_can_though_it_came_last() {
-    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 10 });
+    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 10 }, true);
     let (hall, began) = (Hall::default(), Instant::now());
     hall.comes(&limiter, 0, None, began);
     hall.comes(&limiter, 1, Some(secs(60)), began);
@@ -104,7 +104,7 @@ async fn nobody_waits_longer_than_it_can_though_it_came_last() {
 
 #[tokio::test(start_paused = true)]
 async fn who_was_withdrawn_is_told_nothing_and_who_waits_at_the_end_is_told_so() {
-    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 10 });
+    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 10 }, true);
     let (hall, began, before) = (Hall::default(), Instant::now(), tasks());
     (0..6).for_each(|key| hall.comes(&limiter, key, None, began));
     assert!(limiter.withdraw_newest(|key| *key == 3));
@@ -121,10 +121,10 @@ async fn who_was_withdrawn_is_told_nothing_and_who_waits_at_the_end_is_told_so()
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_one_who_is_let_in_keeps_nobody_else_waiting() {
-    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 10 });
+    let limiter = Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 10 }, true);
     let (hall, began) = (Hall::default(), Instant::now());
     hall.comes(&limiter, 0, None, began);
-    limiter.submit(1, None, |_pass| panic!("as planned by the test"));
+    limiter.submit(ONE, 1, None, |_pass| panic!("as planned by the test"));
     hall.comes(&limiter, 2, None, began);
     hall.leave();
     settle().await;
@@ -133,13 +133,13 @@ async fn a_panic_of_one_who_is_let_in_keeps_nobody_else_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn thousands_whose_calls_end_at_once_go_through_without_a_deep_stack() {
-    let limiter = Arc::new(Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 100_000 }));
+    let limiter = Arc::new(Limiter::new(Limits { concurrency: Some(1), rate: None, queue: 100_000 }, true));
     let hall = Hall::default();
     hall.comes(&limiter, 0, None, Instant::now());
     let ended = Arc::new(Mutex::new(0));
     for key in 1..=50_000 {
         let ended = ended.clone();
-        limiter.submit(key, None, move |permit| {
+        limiter.submit(ONE, key, None, move |permit| {
             *ended.lock().expect("no panic") += 1;
             drop(permit); // Its call failed before it began.
         });

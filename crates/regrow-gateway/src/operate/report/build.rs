@@ -7,8 +7,11 @@ use regrow::{Anomalies, HandshakeResult, Status};
 use regrow_protocol::meta;
 use serde_json::Value;
 
-use super::{CallReport, FaultReport, OddityReport, ServerInfo, ServerReport, ServerState, Spread};
+use super::{
+    CallReport, FaultReport, MemoryReport, OddityReport, ServerInfo, ServerReport, ServerState, Spread,
+};
 use crate::config::Problems;
+use crate::shares::MemoryUse;
 use crate::stats::{Buckets, Stats};
 
 /// What servers say of themselves is cut.
@@ -149,5 +152,12 @@ impl From<Anomalies> for OddityReport {
     fn from(anomalies: Anomalies) -> OddityReport {
         let Anomalies { garbage, too_long, stray, undelivered, dropped_members } = anomalies;
         OddityReport { garbage, too_long, stray, undelivered, dropped_members }
+    }
+}
+
+impl From<MemoryUse> for MemoryReport {
+    fn from(memory: MemoryUse) -> MemoryReport {
+        let MemoryUse { budget, held, refused, cut } = memory;
+        MemoryReport { budget: budget as u64, held: held as u64, refused, dropped: cut }
     }
 }

@@ -1,0 +1,163 @@
+//! One stream, without a connection.
+
+use super::*;
+use crate::admit::Principal;
+use crate::shares::Shares;
+
+fn stream(messages: usize, bytes: usize) -> (Arc<ReplyStream>, Arc<UnreadLimit>) {
+    let room = Arc::new(UnreadLimit::new(10));
+    let account = account(&Arc::default(), Principal::LocalUser);
+    (ReplyStream::new(1, Keep { messages, bytes }, room.clone(), account, Instant::now()), room)
+}
+
+fn account(shares: &Arc<Shares>, principal: Principal) -> Account {
+    Account { shares: shares.clone(), principal }
+}
+
+fn line(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+/// All that is there for a listener.
+fn read(stream: &ReplyStream, listener: u64) -> Vec<String> {
+    let mut read = vec![];
+    loop {
+        match stream.poll_next(listener, &mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Next::Message { number, line }) => {
+                read.push(format!("{number} {}", String::from_utf8_lossy(&line.bytes)));
+            }
+            Poll::Ready(Next::End) => {
+                read.push("end".into());
+                return read;
+            }
+            Poll::Pending => return read,
+        }
+    }
+}
+
+fn first(stream: &ReplyStream) -> Poll<First> {
+    stream.poll_first(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn who_comes_back_gets_the_rest_and_no_more_than_is_kept() {
+    let (stream, _) = stream(2, 100);
+    let one = stream.listen(None, None).unwrap();
+    for text in ["a", "b", "c", "d"] {
+        assert!(stream.push(line(text), Weight::Notification));
+    }
+    assert_eq!(read(&stream, one), ["1 a", "2 b", "3 c", "4 d"]);
+    assert!(stream.listen(None, None).is_none(), "one at a time");
+    stream.leave(one, Instant::now());
+    stream.finish(Some(line("e").into()), None);
+    let two = stream.listen(Some(1), None).unwrap();
+    assert_eq!(read(&stream, two), ["3 c", "4 d", "5 e", "end"], "two that were read are kept");
+    assert_eq!(read(&stream, one), ["end"], "who left is not told");
+    assert!(!stream.push(line("f"), Weight::Notification));
+}
+
+#[test]
+fn while_nobody_listens_the_newest_notifications_win_and_questions_stay() {
+    let (stream, room) = stream(2, 100);
+    stream.push(line("question"), Weight::Needed);
+    for text in ["a", "b", "c"] {
+        stream.push(line(text), Weight::Notification);
+    }
+    assert!(room.is_left(), "what nobody reads holds up nobody");
+    let listener = stream.listen(None, None).unwrap();
+    assert_eq!(read(&stream, listener), ["1 question", "4 c"]);
+}
+
+#[test]
+fn what_a_listener_does_not_read_takes_room() {
+    let (stream, room) = stream(9, 100);
+    let listener = stream.listen(None, None).unwrap();
+    stream.push(line("0123456789ab"), Weight::Notification);
+    assert!(!room.is_left());
+    read(&stream, listener);
+    assert!(room.is_left());
+    stream.push(line("0123456789ab"), Weight::Notification);
+    drop(stream);
+    assert!(room.is_left());
+}
+
+#[test]
+fn an_answer_that_comes_first_is_no_stream() {
+    let (silent, _) = stream(9, 100);
+    assert_eq!(first(&silent), Poll::Pending);
+    silent.finish(Some(line("a").into()), Some(-5));
+    assert_eq!(first(&silent), Poll::Ready(First::Answer(line("a"), Some(-5))));
+    let (talking, _) = stream(9, 100);
+    talking.push(line("a"), Weight::Notification);
+    assert_eq!(first(&talking), Poll::Ready(First::Stream));
+    talking.finish(Some(line("b").into()), None);
+    assert_eq!(first(&talking), Poll::Ready(First::Stream));
+    let (ended, _) = stream(9, 100);
+    ended.close();
+    assert_eq!(first(&ended), Poll::Ready(First::Stream));
+}
+
+#[test]
+fn what_a_stream_holds_is_charged_until_the_last_byte_of_it_is_dropped() {
+    let shares = Arc::new(Shares::new(1 << 20, true));
+    let (room, keep) = (Arc::new(UnreadLimit::new(10)), Keep { messages: 2, bytes: 1 << 20 });
+    let new = || {
+        let account = account(&shares, Principal::LocalUser);
+        ReplyStream::new(1, keep, room.clone(), account, Instant::now())
+    };
+    let held = || shares.memory().held;
+    let large = new();
+    let permit = large.charge(10_000).unwrap();
+    large.finish(Some(Line { bytes: vec![b'x'; 10_000].into(), permit }), None);
+    let Poll::Ready(First::Answer(answer, None)) = first(&large) else { panic!("an answer") };
+    drop(large);
+    assert_eq!(held(), 10_000, "it is on its way to the client");
+    drop(answer);
+    assert_eq!(held(), 0);
+
+    let small = new();
+    let listener = small.listen(None, None).unwrap();
+    let push = || small.push(vec![b'x'; 3000].into(), Weight::Notification);
+    assert!(push());
+    assert_eq!(held(), 0, "a little is free while somebody listens");
+    assert!(push() && push());
+    assert_eq!(held(), 8192);
+    small.leave(listener, Instant::now());
+    assert_eq!(held(), 6000, "two are kept for a client that comes back, and charged in full");
+    drop(small);
+    assert_eq!(held(), 0);
+}
+
+#[test]
+fn without_room_a_stream_keeps_what_somebody_waits_for() {
+    let shares = Arc::new(Shares::new(8000, true));
+    let (room, keep) = (Arc::new(UnreadLimit::new(10)), Keep { messages: 99, bytes: 1 << 20 });
+    let stream = ReplyStream::new(1, keep, room, account(&shares, Principal::LocalUser), Instant::now());
+    let listener = stream.listen(None, None).unwrap();
+    assert!(!stream.push(vec![b'x'; 9000].into(), Weight::Needed), "too large");
+    stream.push(line("needed"), Weight::Needed);
+    for _ in 0..4 {
+        stream.push(vec![b'x'; 3000].into(), Weight::Notification);
+    }
+    assert!(shares.memory().held <= 8000 && stream.size() <= 8000, "{}", stream.size());
+    assert_eq!(read(&stream, listener)[0], "1 needed");
+}
+
+#[test]
+fn a_stream_gives_way_to_another_principal() {
+    let shares = Arc::new(Shares::new(30_000, false));
+    let (room, keep) = (Arc::new(UnreadLimit::new(10)), Keep { messages: 99, bytes: 1 << 20 });
+    let of = |principal| {
+        let stream = ReplyStream::new(1, keep, room.clone(), account(&shares, principal), Instant::now());
+        let permit = stream.charge(14_000);
+        permit.map(|permit| {
+            (stream.finish(Some(Line { bytes: vec![b'x'; 14_000].into(), permit }), None), stream).1
+        })
+    };
+    let streams = [0, 1].map(|token| of(Principal::Client(token)).unwrap());
+    assert!(of(Principal::Client(2)).is_err(), "it would be above its fair share");
+    let third = shares.take(Principal::Client(2), 9000, || {});
+    assert!(third.is_ok());
+    assert_eq!(streams.map(|stream| stream.size()).iter().sum::<usize>(), 14_000);
+    assert_eq!(shares.memory().cut, 1);
+}
