@@ -44,6 +44,7 @@
 //! | `exit-after-calls` (`=1`) | exits 0 when so many tool calls are answered |
 //! | `no-ping`, `invalid-ping`, `silent-ping` | `ping` gets -32601, -32600, or no answer |
 //! | `tools=a\|b`, `drop-tool=a`, `extra-tool` (`=extra`) | offers only these tools, not that one, one more (repeatable) |
+//! | `change-tool=a` | describes that tool differently |
 //! | `announce` (`=0s`) | says `tools/list_changed` on its own so long after `notifications/initialized`, though nothing changed |
 //! | `page` (`=10`) | `tools/list` in pages of so many |
 //! | `ignore-eof`, `ignore-term` | lives on after the end of stdin, after SIGTERM (its helpers too) |

@@ -41,6 +41,7 @@ const ITEMS: &[(&str, Kind, &str)] = &[
     ("tools", Text, ""),
     ("extra-tool", Text, "extra"),
     ("drop-tool", Text, ""),
+    ("change-tool", Text, ""),
     ("page", Count, "10"),
     ("version", Text, "2025-06-18"),
     ("lose-capability", Text, ""),

@@ -3,11 +3,12 @@
 mod file;
 mod program;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use regrow_gateway::adopt::{self, Outcome, Plan, Step};
 
 use crate::arguments::Adopt;
+use crate::ask::{ask, can_ask};
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
 use file::HostFile;
 
@@ -97,15 +98,11 @@ fn agreed(options: &Adopt, file: &HostFile) -> io::Result<bool> {
     if options.yes {
         return Ok(true);
     }
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !can_ask() {
         eprintln!("regrow: nothing was changed; --yes changes {}", file.shown());
         return Ok(false);
     }
-    eprint!("\nChange {}? [y/N] ", file.shown());
-    io::stderr().flush()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    let agreed = matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
+    let agreed = ask(&format!("\nChange {}? [y/N] ", file.shown()))?;
     if !agreed {
         eprintln!("regrow: nothing was changed");
     }

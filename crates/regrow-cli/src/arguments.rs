@@ -53,6 +53,13 @@ pub(crate) enum Command {
     /// file of a host that you have, and says which. Exits 1 if a server is broken, 64 if the whole configuration is.
     Check(Check),
 
+    /// Allow the servers of a configuration that came with a folder to run
+    ///
+    /// `regrow serve` and `regrow check` run nothing from a file that they find in the working directory, such as .mcp.json of a repository,
+    /// until you allow it: they ask, or name this command. It shows what would run, and allows exactly that: when the file changes, Regrow
+    /// asks again. A file that you name on the command line needs no such permission.
+    Trust(Trust),
+
     /// Put the servers of a host's configuration behind `regrow wrap`
     ///
     /// Shows what changes and asks first. Comments, order and everything else in the file stay as they are; a copy of
@@ -88,6 +95,12 @@ pub(crate) enum Command {
 
     /// Reset the restart budget of a server
     ResetBudget(ToServer),
+
+    /// Show what a server changed since it was approved, and approve it
+    ///
+    /// What a server offers at first sight is approved: its tools and prompts, and the command or URL that it is reached by. When one of them
+    /// changes, `regrow serve` reports it, and with --pin hold does not use it until this command approves it. At a terminal it asks first.
+    Approve(Box<Approve>),
 
     /// Show the last events of a server and the last lines of its stderr
     Logs(Logs),
@@ -135,6 +148,35 @@ pub(crate) struct ToServer {
     /// The server
     #[arg(value_name = "NAME")]
     pub(crate) server: String,
+
+    #[command(flatten)]
+    pub(crate) gateway: Gateway,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Trust {
+    /// The configuration to trust [default: the one in this folder]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Approve {
+    /// The server, as its file calls it
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+
+    /// Only this tool or prompt, as the server calls it
+    #[arg(value_name = "TOOL")]
+    pub(crate) tool: Option<String>,
+
+    /// The file that describes the server, if several files have one of this name
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Approve without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
 
     #[command(flatten)]
     pub(crate) gateway: Gateway,
@@ -223,6 +265,11 @@ pub(crate) struct Serve {
     /// Do not cache the tools and protocol eras of servers in the user's cache folder
     #[arg(long, env = "REGROW_NO_CACHE")]
     pub(crate) no_cache: bool,
+
+    /// What to do about a tool, prompt or command that changed since it was approved: see `regrow approve`. The option "pin" of a server
+    /// takes precedence
+    #[arg(long, value_enum, default_value_t = Pin::Warn, env = "REGROW_PIN")]
+    pub(crate) pin: Pin,
 
     /// The largest message that is accepted from a client
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, env = "REGROW_MAX_LINE")]
@@ -468,6 +515,16 @@ pub(crate) struct Remote {
     /// How long a response may pause
     #[arg(long, value_name = "TIME", default_value = "none", value_parser = units::limit, env = "REGROW_STREAM_TIMEOUT")]
     pub(crate) stream_timeout: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pin {
+    /// Nothing, and remember nothing
+    Off,
+    /// Report it
+    Warn,
+    /// Report it, and do not use it until it is approved
+    Hold,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

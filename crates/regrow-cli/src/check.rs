@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::arguments::Check;
-use crate::files::Files;
+use crate::files::{Files, Unusable};
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
 use crate::table::{print, wants_colour};
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, guard};
@@ -44,7 +44,7 @@ pub(crate) fn run(options: Check) -> u8 {
 
 fn read(options: &Check) -> Result<Config, Problems> {
     match Files::find(options.file.iter().chain(&options.config).cloned()) {
-        Some(files) => files.read(),
+        Some(files) => files.read_or_ask(true).map_err(Unusable::problems),
         None => {
             let place = Place { file: ".mcp.json".into(), line: 0, column: 0 };
             let text = "there is no such file here, and no configuration of a known host; create it, or name another file";

@@ -1,12 +1,15 @@
 //! The `regrow` command: parses, dispatches, and exits.
 
 mod adopt;
+mod approve;
 mod arguments;
+mod ask;
 mod chaos;
 mod check;
 mod client;
 mod demo;
 mod files;
+mod folder_config;
 mod guard;
 mod live_line;
 mod log;
@@ -15,6 +18,7 @@ mod running;
 mod serve;
 mod signals;
 mod table;
+mod trust;
 mod watch;
 mod wrap;
 
@@ -54,6 +58,8 @@ fn main() -> ExitCode {
         Command::Wrap(options) => wrap::run(*options),
         Command::Serve(options) => serve::run(*options),
         Command::Check(options) => check::run(options),
+        Command::Approve(options) => approve::run(&options),
+        Command::Trust(options) => trust::run(options),
         Command::Adopt(options) => adopt::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Status(options) => operate::status(&options),

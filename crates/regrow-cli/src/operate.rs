@@ -15,7 +15,7 @@ use regrow_protocol::text::escape;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::arguments::{LogLevel, Logs, Status, ToLog, ToServer};
+use crate::arguments::{self, LogLevel, Logs, Status, ToLog, ToServer};
 use crate::table::wants_colour;
 use crate::{DONE, SERVER_FAILED, WE_FAILED};
 use failure::Failure;
@@ -53,6 +53,23 @@ pub(crate) fn command(options: &ToServer, command: ServerCommand) -> u8 {
         let gateway = Gateway::new(&options.gateway)?;
         gateway.post(&["admin", "servers", &options.server, command.name()], None).await?;
         eprintln!("regrow: {}: {} accepted", escape(&options.server), command.name());
+        Ok(DONE)
+    })
+}
+
+/// Has the gateways that run on this machine, or the one that is named, read the pins of a server again.
+pub(crate) fn tell_approved(options: &arguments::Gateway, server: &str) -> u8 {
+    run(async {
+        let gateways = match options.url {
+            Some(_) => vec![Gateway::new(options)?],
+            None => Gateway::all(options)?,
+        };
+        for gateway in gateways {
+            match gateway.post(&["admin", "servers", server, ServerCommand::Approve.name()], None).await {
+                Err(Failure::Refused(_)) if options.url.is_none() => {} // It has no such server.
+                told => drop(told?),
+            }
+        }
         Ok(DONE)
     })
 }

@@ -3,32 +3,37 @@
 mod demo;
 mod http;
 mod memory;
+mod overseer;
 mod stdio;
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use regrow::{EraFile, ErrorStyle, cache_folder};
-use regrow_gateway::audit::{Audit, Event, Record};
-use regrow_gateway::catalog::Store;
+use regrow_gateway::audit::Audit;
+use regrow_gateway::catalog::{Pin, PinFolder, Store};
 use regrow_gateway::config::{Config, Problems, Reach, Secret, Server};
 use regrow_gateway::operate::traces::Traces;
 use regrow_gateway::shares::Shares;
-use regrow_gateway::{Changes, Clients, Gateway, Settings, connect, operate};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use regrow_gateway::{Clients, Gateway, Settings, connect, operate};
 
-use crate::arguments::{Errors, HttpFace, LogLevel, Serve, Transport, Users};
-use crate::files::{Files, shown};
+use crate::arguments::{self, Errors, HttpFace, LogLevel, Serve, Transport, Users};
+use crate::files::{Files, Unusable, shown};
 use crate::log::SetLevel;
-use crate::watch::Watch;
 use crate::{USAGE, WE_FAILED, guard, log};
+use overseer::Overseer;
 
 pub(crate) fn run(options: Serve) -> u8 {
     let set_level = log::start(options.log_level, options.log_format);
     let files = Files::find(options.file.iter().chain(&options.config).cloned());
-    let config = match files.as_ref().map_or_else(demo::config, Files::read) {
+    // On standard input a client speaks, not a person.
+    let may_ask = options.transport == Transport::Http;
+    let config = match &files {
+        Some(files) => files.read_or_ask(may_ask).map_err(Unusable::problems),
+        None => Ok(demo::config()),
+    };
+    let config = match config {
         Ok(config) => config,
         Err(problems) => return refused(&problems),
     };
@@ -58,7 +63,7 @@ async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level:
     let settings =
         settings(options, files.as_ref(), set_level, audit.clone(), traces.clone(), shares.clone())?;
     let config_files = settings.config_files.clone();
-    let overseer = Overseer::new(files, audit.clone())?;
+    let overseer = Overseer::new(files, audit.clone(), options.transport == Transport::Http)?;
     let served = match options.transport {
         Transport::Stdio => stdio::serve(options, Gateway::new(config, settings), overseer).await,
         Transport::Http => match http::bind(options, audit.clone(), shares).await {
@@ -114,6 +119,12 @@ fn settings(
             })
         }),
         store: cache_folder().filter(|_| cache).map(|folder| Store::open(folder, SystemTime::now())),
+        pins: PinFolder::of_user().filter(|_| cache),
+        pin: match options.pin {
+            arguments::Pin::Off => Pin::Off,
+            arguments::Pin::Warn => Pin::Warn,
+            arguments::Pin::Hold => Pin::Hold,
+        },
         list_wait: options.list_wait,
         max_clients: options.http.max_clients,
         shares,
@@ -162,69 +173,6 @@ fn style(options: &Serve) -> ErrorStyle {
     }
 }
 
-/// Hears what people want while clients are served.
-struct Overseer {
-    files: Option<Files>,
-    audit: Audit,
-    hangup: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-    watch: Watch,
-}
-
-impl Overseer {
-    fn new(files: Option<Files>, audit: Audit) -> io::Result<Overseer> {
-        let paths: Vec<PathBuf> = files.iter().flat_map(|files| files.paths.clone()).collect();
-        Ok(Overseer {
-            files,
-            audit,
-            hangup: signal(SignalKind::hangup())?,
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            watch: Watch::new(&paths).map_err(io::Error::other)?,
-        })
-    }
-
-    /// Takes other configurations as they come, until the first signal.
-    async fn oversee(&mut self, gateway: &Gateway) {
-        loop {
-            tokio::select! {
-                biased;
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-                _ = self.hangup.recv() => {}
-                () = self.watch.next() => {}
-            }
-            self.reload(gateway);
-        }
-    }
-
-    /// Resolves with the next signal.
-    async fn told_again(&mut self) {
-        tokio::select! {
-            biased;
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-
-    /// A bad file changes nothing, and is said.
-    fn reload(&self, gateway: &Gateway) {
-        let Some(files) = &self.files else { return };
-        match files.read() {
-            Ok(config) => {
-                say_broken(&config);
-                tell(&gateway.reload(config));
-            }
-            Err(problems) => {
-                eprintln!("{problems}");
-                tracing::warn!("the configuration has problems; keeping the previous one");
-                let _ = self.audit.write(&Record::new(Event::Config, "rejected")); // No response waits for the line.
-            }
-        }
-    }
-}
-
 /// Logs which servers cannot be served, and what to do about it. The others are served.
 fn say_broken(config: &Config) {
     for (server, problems) in config.broken() {
@@ -238,20 +186,6 @@ fn say_broken(config: &Config) {
             "{broken} of {all} servers in the configuration cannot be served; fix the file: Regrow reloads it"
         );
     }
-}
-
-fn tell(changes: &Changes) {
-    let Changes { added, removed, changed, kept } = changes;
-    if added.is_empty() && removed.is_empty() && changed.is_empty() {
-        return tracing::info!("configuration reloaded: nothing changed");
-    }
-    let names = |names: &[String]| {
-        names.iter().map(|name| name.escape_debug().to_string()).collect::<Vec<_>>().join(", ")
-    };
-    let parts = [("new", added), ("gone", removed), ("changed", changed)];
-    let parts = parts.into_iter().filter(|(_, servers)| !servers.is_empty());
-    let text: Vec<String> = parts.map(|(what, servers)| format!("{what}: {}", names(servers))).collect();
-    tracing::info!("configuration reloaded: {}; {kept} unchanged", text.join("; "));
 }
 
 fn refused(problems: &Problems) -> u8 {

@@ -8,6 +8,8 @@ mod evidence;
 mod far;
 #[path = "harness/terminal.rs"]
 mod terminal;
+#[path = "check/trust.rs"]
+mod trust;
 
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
@@ -37,16 +39,32 @@ impl Stage {
         json!({ "command": REGROW, "args": ["chaos-server"], "env": variables })
     }
 
+    /// Writes the configuration, and trusts it.
     fn write(&self, servers: Value) {
+        self.write_untrusted(servers);
+        let output = self.command(&["trust"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    fn write_untrusted(&self, servers: Value) {
         let text = serde_json::to_string_pretty(&json!({ "mcpServers": servers })).unwrap();
         std::fs::write(self.folder.path().join(".mcp.json"), text).unwrap();
     }
 
     fn check(&self, options: &[&str]) -> Command {
+        self.command(&[&["check"], options].concat())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(REGROW);
-        command.arg("check").args(options).current_dir(self.folder.path()).env("HOME", self.folder.path());
+        command.args(arguments).current_dir(self.folder.path()).env("HOME", self.folder.path());
+        command.env("XDG_CACHE_HOME", self.cache());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    fn cache(&self) -> std::path::PathBuf {
+        self.folder.path().join("cache")
     }
 
     fn nothing_left(&self) {
@@ -273,8 +291,9 @@ fn a_server_gets_harmless_variables_and_what_its_file_names() {
         "clean": { "command": "sh", "args": ["-c", script], "env": { "NAMED": "yes" } },
         "whole": { "command": "sh", "args": ["-c", script], "regrow": { "cleanEnv": false } },
     }));
-    let output =
-        stage.check(&["--json"]).env_clear().env("PATH", "/usr/bin:/bin").env("OTHER", "told").output();
+    let mut check = stage.check(&["--json"]);
+    check.env_clear().env("PATH", "/usr/bin:/bin").env("OTHER", "told").env("XDG_CACHE_HOME", stage.cache());
+    let output = check.output();
     let found: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
     let [clean, whole] = &found["servers"].as_array().unwrap()[..] else { panic!("{found}") };
     let has = |server: &Value, line: &str| server["stderr"].as_array().unwrap().contains(&json!(line));

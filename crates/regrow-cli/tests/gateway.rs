@@ -27,6 +27,8 @@ mod names;
 mod oddities;
 #[path = "gateway/orders.rs"]
 mod orders;
+#[path = "gateway/pinning.rs"]
+mod pinning;
 #[path = "gateway/recorder.rs"]
 mod recorder;
 #[path = "gateway/refusals.rs"]
@@ -54,8 +56,12 @@ mod standard_streams;
 mod strict;
 #[path = "gateway/surroundings.rs"]
 mod surroundings;
+#[path = "harness/terminal.rs"]
+mod terminal;
 #[path = "gateway/together.rs"]
 mod together;
+#[path = "gateway/trust.rs"]
+mod trust;
 #[cfg(target_os = "linux")]
 #[path = "gateway/users.rs"]
 mod users;

@@ -2,11 +2,15 @@
 //!
 //! - A [`Catalog`] is what is known of a server; it never changes, a newer one takes its place.
 //! - A [`CatalogRefresher`] keeps it fresh over a connection.
+//! - A [`Pinning`] notices what has changed since a person approved it, and may keep it from clients.
 //! - A [`Store`] keeps it on disk, so that clients are answered before slow servers have started.
 
 mod fetch;
 mod item;
 mod listing;
+mod pin_folder;
+mod pinning;
+mod pins;
 mod refresher;
 mod round;
 mod store;
@@ -23,6 +27,10 @@ use serde_json::Value;
 
 pub use item::{Defect, Item};
 pub use listing::{Cut, Listing};
+pub use pin_folder::{Kept, PinFolder};
+pub use pinning::{Pin, Pinning};
+pub(crate) use pins::sha256;
+pub use pins::{Change, Owner, Pins, difference};
 pub use refresher::CatalogRefresher;
 pub use store::{Store, StoreKey};
 
@@ -95,6 +103,13 @@ impl Catalog {
     pub(crate) fn refresh(&mut self, list: List, listing: Listing) {
         self.listings[list as usize] = Some(Arc::new(listing));
         self.stale[list as usize] = None;
+    }
+
+    /// The list as it was fetched, with other items.
+    pub(crate) fn map_listing(&mut self, list: List, change: impl FnOnce(Listing) -> Listing) {
+        if let Some(listing) = self.listings[list as usize].take() {
+            self.listings[list as usize] = Some(Arc::new(change(Listing::clone(&listing))));
+        }
     }
 
     /// The list could not be refreshed; what was there stays.

@@ -3,6 +3,7 @@
 //! Files are JSON with comments and trailing commas, in the form of Claude and Cursor (`mcpServers`) or of VS Code
 //! (`servers` and `inputs`). What we do not know in them is left alone, but for what stands under `"regrow"`.
 
+mod content;
 mod discovery;
 pub(crate) mod document;
 mod entries;
@@ -18,6 +19,7 @@ mod reading;
 mod secret;
 mod strays;
 mod surroundings;
+mod written;
 
 use std::path::{Path, PathBuf};
 
@@ -29,14 +31,16 @@ pub use reach::{Dialect, Process, Reach, Remote};
 pub use secret::Secret;
 pub use surroundings::Surroundings;
 
+use content::Content;
 use document::Document;
+use message::printable;
 use reading::Reading;
 
 /// More servers than this are refused.
 const MAX_SERVERS: usize = 1000;
 
 /// What the files say together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Config {
     /// The servers that are wanted, in the order of the files; also those whose entry is broken ([`Reach::Broken`]).
     pub servers: Vec<Server>,
@@ -44,6 +48,11 @@ pub struct Config {
     pub disabled: Vec<String>,
     /// What is no problem but should be said, such as that a file takes precedence over another.
     pub remarks: Vec<Message>,
+    /// SHA-256 of what was read: the files, and the files of variables that they name.
+    pub content: [u8; 32],
+    /// Of each server of the files: its name, and how it is reached, as it is written there. For a person at a terminal, who must see what would
+    /// run. Escaped; secrets may stand in it.
+    pub written: Vec<(String, Vec<String>)>,
 }
 
 /// One server.
@@ -51,6 +60,8 @@ pub struct Config {
 pub struct Server {
     /// As its file calls it. Not yet safe to print.
     pub name: String,
+    /// The file that describes it.
+    pub file: PathBuf,
     /// Where it stands.
     pub place: Place,
     /// How it is reached.
@@ -75,14 +86,16 @@ impl Config {
     /// A server whose entry has problems is broken, and the others are not concerned. What concerns a whole file is refused, and then
     /// every problem of every file is told in one go.
     pub fn read(paths: &[impl AsRef<Path>], surroundings: &Surroundings) -> Result<Config, Problems> {
-        let mut config = Config { servers: vec![], disabled: vec![], remarks: vec![] };
+        let mut config = Config::default();
         let mut problems = vec![];
+        let mut content = Content::default();
         for path in paths {
             match Document::open(path.as_ref()) {
-                Ok(document) => config.add(&document, surroundings, &mut problems),
+                Ok(document) => config.add(&document, surroundings, &mut problems, &mut content),
                 Err(message) => problems.push(message),
             }
         }
+        config.content = content.hash();
         if let Some(server) = config.servers.get(MAX_SERVERS) {
             let text = format!("there are more than {MAX_SERVERS} servers; remove some");
             problems.push(Message::at(server.place.clone(), text));
@@ -99,9 +112,18 @@ impl Config {
         self.servers.iter().filter_map(|server| Some((server, server.problems()?)))
     }
 
-    fn add(&mut self, document: &Document, surroundings: &Surroundings, problems: &mut Vec<Message>) {
-        let entries = entries::read(Reading::new(document, surroundings, problems, &mut self.remarks));
+    fn add(
+        &mut self,
+        document: &Document,
+        surroundings: &Surroundings,
+        problems: &mut Vec<Message>,
+        content: &mut Content,
+    ) {
+        content.add(document.text().as_bytes());
+        let entries =
+            entries::read(Reading::new(document, surroundings, problems, &mut self.remarks, content));
         for entry in entries {
+            self.written.push((printable(&entry.name), entry.written));
             let mut names = self.servers.iter().map(|server| &server.name).chain(&self.disabled);
             if names.any(|name| *name == entry.name) {
                 let text = "an earlier file has a server of this name, too; this one is used";

@@ -8,7 +8,7 @@ use regrow::transport::stdio::Stderr;
 use tokio::sync::Notify;
 
 use crate::audit::Audit;
-use crate::catalog::{Store, StoreKey};
+use crate::catalog::{Owner, Pin, PinFolder, Pinning, Store, StoreKey, sha256};
 use crate::config::{Reach, Server};
 use crate::connect::ConnectError;
 use crate::operate::LogLevel;
@@ -35,6 +35,10 @@ pub struct Settings {
     pub connect: Connect,
     /// Where catalogs are kept over starts.
     pub store: Option<Store>,
+    /// Where pins are kept over starts.
+    pub pins: Option<PinFolder>,
+    /// What is done about changes since a server was approved, where its options say nothing.
+    pub pin: Pin,
     /// How long a list waits for servers whose tools are not known yet.
     pub list_wait: Duration,
     /// More clients than this are refused.
@@ -55,6 +59,26 @@ pub(crate) struct Context {
     pub(crate) settings: Settings,
     /// A catalog or a server has changed.
     pub(crate) changed: Notify,
+}
+
+/// The pins of a server.
+pub(crate) fn pinning(server: &Server, settings: &Settings) -> Pinning {
+    let owner = Owner::of(&server.file, &server.name);
+    let mode = server.options.pin.unwrap_or(settings.pin);
+    Pinning::new(mode, owner, endpoint(server), settings.pins.clone())
+}
+
+/// A hash of the command and its arguments, or of the URL.
+fn endpoint(server: &Server) -> String {
+    let identity = match &server.reach {
+        Reach::Process(process) => {
+            let args: Vec<&str> = process.args.iter().map(|arg| arg.reveal()).collect();
+            format!("{:?}", (&process.program, args))
+        }
+        Reach::Remote(remote) => remote.url.reveal().to_owned(),
+        Reach::Broken(_) => String::new(),
+    };
+    sha256(format!("regrow endpoint\0{identity}").as_bytes())
 }
 
 /// What a catalog on disk is known by: all that decides whom we talk to, and as whom. It is only ever used as a fingerprint.

@@ -97,6 +97,13 @@ impl Directory {
         self.original(List::Tools, name)
     }
 
+    /// What is called so here: the place of its server, and what that says of it.
+    pub(crate) fn item(&self, list: List, name: &str) -> Option<(usize, &Item)> {
+        let (server, item) = self.lists[list as usize].find(name)?;
+        let listing = self.servers[server].catalog.listing(list)?;
+        Some((server, listing.items().get(item)?))
+    }
+
     /// The arguments of this tool that a client must also send in headers; none if no server lists it.
     pub fn mirrored(&self, tool: &str) -> Option<&MirroredArguments> {
         self.item(List::Tools, tool).map(|(_, item)| item.mirrored())
@@ -144,12 +151,6 @@ impl Directory {
 
     fn original(&self, list: List, name: &str) -> Option<(usize, &str)> {
         self.item(list, name).map(|(server, item)| (server, item.key()))
-    }
-
-    fn item(&self, list: List, name: &str) -> Option<(usize, &Item)> {
-        let (server, item) = self.lists[list as usize].find(name)?;
-        let listing = self.servers[server].catalog.listing(list)?;
-        Some((server, listing.items().get(item)?))
     }
 
     /// A URI that names its server. It need not be listed: the server it was named apart from may have gone.

@@ -37,6 +37,8 @@ struct Inner {
     /// Those of earlier configurations that may not have ended yet.
     leaving: Mutex<Vec<Weak<Server>>>,
     is_closing: AtomicBool,
+    /// Why a newer configuration is not in use, if so.
+    config_problem: Mutex<Option<String>>,
 }
 
 impl Gateway {
@@ -53,10 +55,16 @@ impl Gateway {
             clients,
             leaving: Mutex::default(),
             is_closing: AtomicBool::new(false),
+            config_problem: Mutex::default(),
         });
         let gateway = Gateway(inner);
         gateway.reload(config);
         gateway
+    }
+
+    /// Says in the status why a newer configuration is not in use, and what to do; none where there is no such problem.
+    pub fn set_config_problem(&self, problem: Option<String>) {
+        *lock(&self.0.config_problem) = problem;
     }
 
     /// Takes no more clients, and says that it is not ready.

@@ -26,6 +26,8 @@ pub(crate) enum Route {
     /// To this server, about tasks that this client is not known to have begun: only where the server knows from the session whose
     /// they are.
     ForeignTask { name: String, frame: Frame },
+    /// To no server: this one has changed what it means since that was approved.
+    Held { name: String },
     /// Nobody can answer it. This is the client's answer.
     Refused(Outcome),
 }
@@ -105,9 +107,14 @@ pub(crate) fn with_uri(request: &Frame, uri: &str) -> Frame {
 /// To the server that has this tool or prompt.
 fn by_name(request: &Frame, list: List, directory: &Directory) -> Route {
     let name = request.name();
+    let listed = name.as_deref().and_then(|name| directory.item(list, name));
+    if let Some((at, item)) = listed
+        && item.is_held()
+    {
+        return Route::Held { name: directory.server(at).into() };
+    }
     let found = name.as_deref().and_then(|name| {
-        let listed = if list == List::Tools { directory.tool(name) } else { directory.prompt(name) };
-        let listed = listed.map(|(at, original)| (directory.server(at), original));
+        let listed = listed.map(|(at, item)| (directory.server(at), item.key()));
         listed.or_else(|| directory.unlisted(list, name))
     });
     match (found, directory.only_server()) {
@@ -258,6 +265,7 @@ mod tests {
             }
             Route::Subscription { owner, begins } => format!("{} {} {begins}", owner.server, owner.uri),
             Route::ForeignTask { name, .. } => format!("{name}, if that knows whose it is"),
+            Route::Held { name } => format!("held: {name}"),
             Route::Refused(Outcome::Answered(refusal)) => {
                 parsed(refusal.error())["message"].as_str().unwrap_or_default().to_owned()
             }

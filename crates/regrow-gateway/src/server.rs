@@ -23,9 +23,9 @@ use catalog_connection::CatalogConnection;
 pub(crate) use turns::InUse;
 
 use crate::admit::Principal;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Pinning};
 use crate::config::{self, Sessions, Start};
-use crate::context::{Clients, Context, store_key};
+use crate::context::{Clients, Context, pinning, store_key};
 use crate::gate::{Limiter, Limits};
 use crate::latch::Latch;
 use crate::operate::traces::Traces;
@@ -58,6 +58,8 @@ pub(crate) struct Server {
     pub(crate) stats: Arc<Stats>,
     context: Arc<Context>,
     catalog: Arc<watch::Sender<Arc<Catalog>>>,
+    /// What was approved of it.
+    pinning: Arc<Pinning>,
     /// Calls are known by the client's number and its id.
     pub(crate) limiter: Limiter<(u64, RawId)>,
     usage: Usage,
@@ -101,6 +103,11 @@ impl Server {
         let name: Arc<str> = config.name.escape_debug().to_string().into();
         let store = context.settings.store.as_ref();
         let known = store.and_then(|store| store.recall(store_key(&config), SystemTime::now()));
+        let pinning = Arc::new(pinning(&config, &context.settings));
+        let known = match pinning.refusal() {
+            Some(_) => Some(pinning.catalog()),
+            None => known.map(|known| pinning.known(known)),
+        };
         let catalog = Arc::new(watch::Sender::new(Arc::new(known.unwrap_or_default())));
         Arc::new_cyclic(|me| Server {
             me: me.clone(),
@@ -111,6 +118,7 @@ impl Server {
             config,
             context,
             catalog,
+            pinning,
             usage: Usage::default(),
             awaited: OnceLock::new(),
             may_start: Latch::new(!waits),
@@ -300,6 +308,11 @@ impl Server {
     }
 
     fn builder(&self) -> Result<Builder, Box<CallError>> {
+        if let Some(unapproved) = self.pinning.refusal() {
+            let error = self.error(ErrorKind::NotApproved(unapproved));
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+            return Err(error);
+        }
         let made = (self.context.settings.connect)(&self.config, self.stats.stderr());
         let refused = made.as_ref().err().map(ToString::to_string);
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;

@@ -66,8 +66,22 @@ pub enum ErrorKind {
     Closed,
     /// An HTTP status came instead of a response.
     Refused,
+    /// What would be called has changed since a person approved it.
+    NotApproved(Unapproved),
     /// Client and server speak different eras of the protocol, and this has no counterpart in the other one.
     NotBridged(Gap),
+}
+
+/// What has changed since it was approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unapproved {
+    /// The definition of the tool or prompt.
+    Definition,
+    /// The server's command, an argument or its URL.
+    Command,
+    /// Nobody knows: the record of what was approved is damaged.
+    DamagedPins,
 }
 
 /// What cannot be carried between the eras.
@@ -114,6 +128,7 @@ impl ErrorKind {
             ErrorKind::Malformed => "malformed",
             ErrorKind::Closed => "closed",
             ErrorKind::Refused => "refused",
+            ErrorKind::NotApproved(_) => "not-approved",
             ErrorKind::NotBridged(_) => "not-bridged",
         }
     }
@@ -131,6 +146,7 @@ impl ErrorKind {
             ErrorKind::Refused => -31008,
             ErrorKind::NotBridged(_) => -31009,
             ErrorKind::TooManySessions { .. } => -31010,
+            ErrorKind::NotApproved(_) => -31011,
         }
     }
 }
@@ -265,6 +281,7 @@ mod tests {
             Malformed,
             Closed,
             not_bridged,
+            NotApproved(Unapproved::Definition),
         ] {
             assert!(!(-32768..=-32000).contains(&kind.code()));
         }

@@ -76,6 +76,7 @@ mod inbox;
 mod lines;
 mod mask;
 mod notice;
+#[cfg(unix)]
 mod questions;
 mod relay;
 mod turn;
@@ -88,12 +89,13 @@ pub use call::{Outcome, Reply, Request};
 pub use client::{ErrorStyle, ResponseFormat};
 pub use connection::{Answer, Builder, CloseReport, Connection};
 pub use eras::{EraFile, cache_folder};
-pub use error::{CallError, ErrorKind, Gap};
+pub use error::{CallError, ErrorKind, Gap, Unapproved};
 pub use excerpt::{Excerpt, Said};
 pub use ids::{SealingKey, random_id};
 pub use inbox::{AutoReply, CallInbox, Inbox, Incoming, IncomingMessages};
 pub use mask::Mask;
 pub use notice::{Anomalies, Notice, Notices, Status};
+#[cfg(unix)]
 pub use questions::Questions;
 pub use regrow_core as core;
 pub use regrow_protocol as protocol;

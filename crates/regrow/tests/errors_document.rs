@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::core::{Delivery, Epoch, Fault, Outlook};
-use regrow::{CallError, ErrorKind};
+use regrow::{CallError, ErrorKind, Unapproved};
 use regrow_protocol::frame::RawId;
 use serde_json::Value;
 
@@ -67,6 +67,14 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
         outlook: Outlook::Serving,
         ..interrupted()
     };
+    let not_approved = CallError {
+        epoch: None,
+        delivery: Delivery::NotSent,
+        kind: ErrorKind::NotApproved(Unapproved::Definition),
+        fault: None,
+        outlook: Outlook::Serving,
+        ..interrupted()
+    };
     vec![
         ("interrupted", interrupted().tool_result(&id, false).to_vec()),
         ("unavailable", unavailable.tool_result(&id, false).to_vec()),
@@ -75,6 +83,7 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
         ("timeout", timeout.tool_result(&id, false).to_vec()),
         ("too-large", too_large.rpc_error(&id).to_vec()),
         ("refused", refused.tool_result(&id, false).to_vec()),
+        ("not-approved", not_approved.tool_result(&id, false).to_vec()),
         ("modern", interrupted().tool_result(&id, true).to_vec()),
     ]
 }
@@ -115,6 +124,7 @@ fn every_kind_and_cause_is_in_the_document_with_its_code() {
         Malformed,
         Closed,
         Refused,
+        NotApproved(Unapproved::Definition),
         NotBridged(regrow::Gap::Tasks),
     ] {
         let row = format!("| `{}` | {} |", kind.name(), kind.code());

@@ -96,7 +96,12 @@ impl Server {
         let extra = orders.texts("extra-tool").map(|name| tool(name, Reads, "text:string", "As echo."));
         let added = (1..=self.tools_added.load(Ordering::SeqCst))
             .map(|number| tool(&format!("added-{number}"), Reads, "text:string", "As echo."));
-        known.chain(extra).chain(added).collect()
+        let mut tools: Vec<Value> = known.chain(extra).chain(added).collect();
+        for changed in orders.texts("change-tool") {
+            let changed = tools.iter_mut().filter(|tool| tool["name"] == changed);
+            changed.for_each(|tool| tool["description"] = "It has changed.\u{1b}[31m".into());
+        }
+        tools
     }
 
     pub(super) fn offers(&self, orders: &Orders, name: &str) -> bool {

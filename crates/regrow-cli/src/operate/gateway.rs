@@ -29,7 +29,15 @@ pub(super) struct Gateway {
 
 impl Gateway {
     pub(super) fn new(options: &arguments::Gateway) -> Result<Gateway, Failure> {
-        let Place { url, token } = place::of(options)?;
+        Gateway::at(place::of(options)?, options)
+    }
+
+    /// All that run on this machine for this user.
+    pub(super) fn all(options: &arguments::Gateway) -> Result<Vec<Gateway>, Failure> {
+        place::all()?.into_iter().map(|place| Gateway::at(place, options)).collect()
+    }
+
+    fn at(Place { url, token }: Place, options: &arguments::Gateway) -> Result<Gateway, Failure> {
         let is_set = || std::env::var_os(DEFAULT_VARIABLE).is_some_and(|value| !value.is_empty());
         let token = match (&options.admin_token_env, token) {
             (Some(variable), _) => Some(from_variable(variable)?),

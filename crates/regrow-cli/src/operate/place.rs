@@ -22,6 +22,14 @@ pub(super) fn of(options: &arguments::Gateway) -> Result<Place, Failure> {
     }
 }
 
+/// All that run on this machine for this user.
+pub(super) fn all() -> Result<Vec<Place>, Failure> {
+    let place = |Running { url, operator_token, .. }: Running| -> Result<Place, Failure> {
+        Ok(Place { url: address(&url)?, token: Some(operator_token) })
+    };
+    running::find().into_iter().map(place).collect()
+}
+
 /// A token is sent only to the gateway that wrote it down. Another user may listen on the same port of another loopback address, and
 /// `localhost` may mean that one; so over plain HTTP the address that the gateway wrote down replaces it.
 fn at(url: Url, running: &[Running]) -> Place {

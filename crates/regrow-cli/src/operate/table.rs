@@ -13,6 +13,9 @@ const HEADING: [&str; 10] =
 /// A line for each server; under one that is not ready why, and what it said last.
 pub(super) fn text(overview: &Overview, colour: bool) -> String {
     let mut text = heading(overview);
+    if let Some(problem) = &overview.gateway.config_problem {
+        text.push_str(&format!("{}\n", escape(problem)));
+    }
     let rows: Vec<[String; 10]> = overview.servers.iter().map(row).collect();
     let mut lines = lines(HEADING, |column| column == 2 || column > 3, &rows).into_iter();
     text.push_str(&lines.next().unwrap_or_default());
@@ -23,6 +26,12 @@ pub(super) fn text(overview: &Overview, colour: bool) -> String {
             (_, true) => painted(&line, "31"),
             (_, false) => painted(&line, "2"),
         });
+        if !server.unapproved.is_empty() {
+            let (name, what) = (escape(&server.name), escape(&server.unapproved.join(", ")));
+            text.push_str(&format!(
+                "  changed since it was approved: {what}; see it with: regrow approve {name}\n"
+            ));
+        }
         if let Some(why) = server.why_not_ready() {
             text.push_str(&format!("  {}\n", escape(&why)));
             server.stderr.iter().for_each(|line| text.push_str(&format!("  | {}\n", escape(line))));

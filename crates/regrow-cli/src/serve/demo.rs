@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use regrow_gateway::config::{Config, Options, Place, Problems, Process, Reach, Secret, Server};
+use regrow_gateway::config::{Config, Options, Place, Process, Reach, Secret, Server};
 
 /// The demo's server, so that there is something to try; and how to get one's own.
-pub(super) fn config() -> Result<Config, Problems> {
+pub(super) fn config() -> Config {
     eprintln!(
         "regrow: no configuration here, and none of a known host: serving a demo server.\n\
          To serve your own, write .mcp.json with {{ \"mcpServers\": {{ \"NAME\": {{ \"command\": \"...\" }} }} }}, \
@@ -21,9 +21,10 @@ pub(super) fn config() -> Result<Config, Problems> {
     };
     let server = Server {
         name: "demo".into(),
+        file: "the demo".into(),
         place: Place { file: "the demo".into(), line: 0, column: 0 },
         reach: Reach::Process(process),
         options: Options::default(),
     };
-    Ok(Config { servers: vec![server], disabled: vec![], remarks: vec![] })
+    Config { servers: vec![server], ..Config::default() }
 }

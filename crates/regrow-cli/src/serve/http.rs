@@ -14,7 +14,8 @@ use regrow_gateway::shares::Shares;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::{Overseer, style};
+use super::overseer::Overseer;
+use super::style;
 use crate::DONE;
 use crate::arguments::{Serve, Users};
 use crate::running::{self, Announced, OperatorToken, Running};

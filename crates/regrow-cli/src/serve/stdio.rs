@@ -9,7 +9,8 @@ use regrow::{Inbox, Port, relay};
 use regrow_gateway::Gateway;
 use regrow_gateway::admit::{Admit, Principal, Scope};
 
-use super::{Overseer, style};
+use super::overseer::Overseer;
+use super::style;
 use crate::arguments::Serve;
 use crate::{DONE, SERVER_FAILED, client};
 

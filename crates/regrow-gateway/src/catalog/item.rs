@@ -27,6 +27,7 @@ pub struct Item {
     span: Range<usize>,
     revision: u64,
     mirrored: MirroredArguments,
+    is_held: bool,
 }
 
 /// Why an item is not offered: some reader of the list would refuse the whole of it, or take the item for another.
@@ -96,7 +97,18 @@ impl Item {
         let span = start..start + value.get().len();
         let schema = (list == List::Tools).then(|| &whole["inputSchema"]);
         let mirrored = schema.and_then(MirroredArguments::of).unwrap_or_default();
-        Ok(Item { key, raw, span, revision: revision(&whole), mirrored })
+        Ok(Item { key, raw, span, revision: revision(&whole), mirrored, is_held: false })
+    }
+
+    /// An item as it was approved. Where it is held, its server now means something else by it.
+    pub(super) fn approved(list: List, raw: &str, is_held: bool) -> Option<Item> {
+        let item = Item::read(list, serde_json::from_str(raw).ok()?).ok()?;
+        Some(Item { is_held, ..item })
+    }
+
+    /// Whether it has changed since it was approved, and must not be called.
+    pub fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// What its server knows it by: `name`, `uri` or `uriTemplate`.

@@ -71,6 +71,14 @@ impl Listing {
         self.revision
     }
 
+    /// The same with other items in their places; those for which there is none are left out.
+    pub(super) fn filter_map(self, change: impl FnMut(Item) -> Option<Item>) -> Listing {
+        let before = self.items.len();
+        let items: Vec<Item> = self.items.into_iter().filter_map(change).collect();
+        let (revision, left_out) = (revision(&items), self.left_out + before - items.len());
+        Listing { items, revision, left_out, ..self }
+    }
+
     /// What a reader sees of it.
     pub(super) fn said(&self) -> (u64, Option<Cut>, usize, &[Defect]) {
         (self.revision, self.cut, self.left_out, &self.defects)
@@ -132,11 +140,14 @@ impl Draft {
     }
 
     pub(super) fn finish(self, fetched: SystemTime, ttl: Option<Duration>, cut: Option<Cut>) -> Listing {
-        let count = self.items.len() as u64;
-        let revision = self.items.iter().fold(count, |sum, item| sum.wrapping_add(item.revision()));
+        let revision = revision(&self.items);
         let Draft { items, left_out, defects, .. } = self;
         Listing { items, revision, fetched, ttl, cut, left_out, defects }
     }
+}
+
+fn revision(items: &[Item]) -> u64 {
+    items.iter().fold(items.len() as u64, |sum, item| sum.wrapping_add(item.revision()))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::fetch::fetch;
 use super::round::Round;
 use super::wanted::Wanted;
-use super::{Catalog, Listing};
+use super::{Catalog, Listing, Pinning};
 
 /// A list that the server lets run out sooner is looked at no more often than this,
 const SHORTEST_TTL: Duration = Duration::from_secs(5);
@@ -42,11 +42,18 @@ impl CatalogRefresher {
     /// as soon as the connection is ready.
     ///
     /// Observers are woken only where something but the time of a fetch has changed.
-    pub fn start(connection: Connection, catalog: Arc<watch::Sender<Arc<Catalog>>>) -> CatalogRefresher {
+    ///
+    /// What has changed since it was approved passes `pinning` before anybody sees it.
+    pub fn start(
+        connection: Connection,
+        catalog: Arc<watch::Sender<Arc<Catalog>>>,
+        pinning: Arc<Pinning>,
+    ) -> CatalogRefresher {
         let wanted = Arc::new(Wanted::default());
         let keeping = Refreshing {
             connection,
             catalog,
+            pinning,
             wanted: wanted.clone(),
             rounds: Default::default(),
             confirmed: [false; 4],
@@ -72,6 +79,7 @@ impl Drop for CatalogRefresher {
 struct Refreshing {
     connection: Connection,
     catalog: Arc<watch::Sender<Arc<Catalog>>>,
+    pinning: Arc<Pinning>,
     wanted: Arc<Wanted>,
     rounds: [Round; 4],
     /// Which lists were fetched over this connection, which compares only those after a restart.
@@ -160,6 +168,7 @@ impl Refreshing {
             Ok(listing) => {
                 let next = listing.ttl.map(pace);
                 self.confirmed[list as usize] = true;
+                let listing = self.pinning.review(list, listing);
                 self.publish(|catalog| catalog.refresh(list, listing));
                 next
             }

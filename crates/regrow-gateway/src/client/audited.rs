@@ -23,6 +23,7 @@ impl Client {
             Route::ForeignTask { name, .. } if !self.has_own_session(name) => (Target::Nobody, None),
             Route::ForeignTask { name, frame } => (server(name), Some(frame)),
             Route::Subscription { owner, .. } => (server(&owner.server), None),
+            Route::Held { name } => (server(name), None),
             Route::Refused(_) => (Target::Nobody, None),
         };
         let (principal, introduction) = {

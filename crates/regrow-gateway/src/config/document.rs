@@ -46,6 +46,10 @@ impl Document {
         }
     }
 
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The file's one value, which must be an object.
     pub(crate) fn root(&self) -> Result<Object<'_>, Message> {
         match parse(&self.text) {

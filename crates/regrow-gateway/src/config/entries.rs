@@ -9,6 +9,7 @@ use super::options::{self, Options};
 use super::reach::{self, Reach};
 use super::reading::Reading;
 use super::strays;
+use super::written;
 use super::{MAX_SERVERS, Server};
 
 /// Longer names fit in no list of tools.
@@ -19,6 +20,8 @@ pub(super) struct Entry {
     pub(super) name: String,
     pub(super) place: Place,
     pub(super) server: Option<Server>,
+    /// How it is reached, as it is written.
+    pub(super) written: Vec<String>,
 }
 
 /// What an entry says.
@@ -84,6 +87,7 @@ pub(super) fn read(mut reading: Reading<'_>) -> Vec<Entry> {
 fn entry(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options, before: Option<Entry>) -> Entry {
     let name = member.name.to_owned();
     let place = reading.document.place(member.at.start);
+    let written = member.value.as_object().map(written::lines).unwrap_or_default();
     reading.server = Some((name.clone(), vec![]));
     if let Some(before) = before {
         let said = before.server.and_then(|server| server.problems().cloned());
@@ -96,7 +100,7 @@ fn entry(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options, befo
     let described = described(reading, member, defaults);
     let mut problems = reading.server.take().map(|(_, problems)| problems).unwrap_or_default();
     let (reach, options) = match (described, problems.is_empty()) {
-        (Described::Disabled, true) => return Entry { name, place, server: None },
+        (Described::Disabled, true) => return Entry { name, place, server: None, written },
         (Described::Wanted(Some(reach), options), true) => (reach, options),
         (described, is_unexplained) => {
             if is_unexplained {
@@ -110,8 +114,9 @@ fn entry(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options, befo
             (Reach::Broken(Problems(problems)), options)
         }
     };
-    let server = Server { name: name.clone(), place: place.clone(), reach, options: *options };
-    Entry { name, place, server: Some(server) }
+    let file = reading.document.path.clone();
+    let server = Server { name: name.clone(), file, place: place.clone(), reach, options: *options };
+    Entry { name, place, server: Some(server), written }
 }
 
 fn described(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options) -> Described {

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
+use super::content::Content;
 use super::message::printable;
 use super::secret::Secret;
 
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The variables in the file; or what is wrong with it, which quotes no line of it.
-pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Secret>, String> {
+pub(super) fn read(path: &Path, content: &mut Content) -> Result<BTreeMap<String, Secret>, String> {
     let shown = printable(&path.to_string_lossy());
     let mut text = String::new();
     let file = std::fs::File::open(path);
@@ -20,6 +21,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Secret>, String> {
     if length as u64 > MAX_BYTES {
         return Err(format!("the file {shown} is larger than 1 MiB; name a file of variables"));
     }
+    content.add(text.as_bytes());
     let mut variables = BTreeMap::new();
     for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         match variable(line) {
@@ -90,7 +92,7 @@ mod tests {
         let path = folder.path().join(".env");
         let text = "# keys\r\n\nexport A=one\r\nB = two words # a remark\nC='a # \"b\"'\nD=\"x\\n\\\"y\\\"\"\nE=\nF=a=b#c\n";
         std::fs::write(&path, text).unwrap();
-        let read = read(&path).unwrap();
+        let read = read(&path, &mut Content::default()).unwrap();
         let read: Vec<_> = read.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
         let expected = [
             ("A", "one"),
@@ -109,9 +111,10 @@ mod tests {
         let path = folder.path().join(".env");
         for wrong in ["s3cr3t", "=s3cr3t", "A=\"s3cr3t", "A B=s3cr3t"] {
             std::fs::write(&path, format!("OK=1\n{wrong}\n")).unwrap();
-            let problem = read(&path).unwrap_err();
+            let problem = read(&path, &mut Content::default()).unwrap_err();
             assert!(problem.contains("line 2 of ") && !problem.contains("s3cr3t"), "{problem}");
         }
-        assert!(read(&folder.path().join("none")).unwrap_err().contains("cannot be read"));
+        let missing = read(&folder.path().join("none"), &mut Content::default()).unwrap_err();
+        assert!(missing.contains("cannot be read"), "{missing}");
     }
 }

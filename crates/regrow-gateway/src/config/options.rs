@@ -8,6 +8,8 @@ use jsonc_parser::common::Ranged;
 use regrow::core::{Policy, Replay};
 use regrow_protocol::version::Era;
 
+use crate::catalog::Pin;
+
 use super::members::{self, KEY, Member, OF_SERVER};
 use super::message::printable;
 use super::names::nearest;
@@ -50,6 +52,7 @@ pub struct Options {
     pub queue: u32,
     pub concurrency: Option<u32>,
     pub rate: Option<(u32, Duration)>,
+    pub pin: Option<Pin>,
 }
 
 /// When a server is started.
@@ -104,6 +107,7 @@ impl Default for Options {
             queue: u32::try_from(policy.max_calls).unwrap_or(u32::MAX),
             concurrency: None,
             rate: None,
+            pin: None,
         }
     }
 }

@@ -151,7 +151,7 @@ fn process(reading: &mut Reading<'_>, entry: &Object<'_>, command: Member<'_>) -
     if let Some(member) = env_file
         && let Some(path) = reading.path(member.value, "envFile")
     {
-        match env_file::read(&path) {
+        match env_file::read(&path, reading.content) {
             Ok(read) => variables = read,
             Err(problem) => reading.problem(member.value.range(), "envFile", problem),
         }

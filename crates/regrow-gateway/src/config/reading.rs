@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::{Range, Ranged};
 
+use super::content::Content;
 use super::document::Document;
 use super::expansion::Scope;
 use super::inputs::Inputs;
@@ -28,6 +29,8 @@ pub(super) struct Reading<'a> {
     /// What is wrong with the file as a whole.
     pub(super) problems: &'a mut Vec<Message>,
     remarks: &'a mut Vec<Message>,
+    /// Of all files that are read.
+    pub(super) content: &'a mut Content,
     /// Whose entry is being read, and what is wrong with it.
     pub(super) server: Option<(String, Vec<Message>)>,
 }
@@ -38,10 +41,11 @@ impl<'a> Reading<'a> {
         surroundings: &'a Surroundings,
         problems: &'a mut Vec<Message>,
         remarks: &'a mut Vec<Message>,
+        content: &'a mut Content,
     ) -> Reading<'a> {
         let workspace = workspace_of(&document.path, surroundings);
         let inputs = Inputs::default();
-        Reading { document, surroundings, workspace, inputs, problems, remarks, server: None }
+        Reading { document, surroundings, workspace, inputs, problems, remarks, content, server: None }
     }
 
     /// A text with its references replaced. None if it is none; then a problem was noted.

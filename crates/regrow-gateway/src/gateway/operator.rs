@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::runtime::Handle;
 
-use super::Gateway;
+use super::{Gateway, lock};
 use crate::operate::{CommandError, GatewayReport, LogLevel, Operate, ServerCommand, ServerReport};
 
 impl Operate for Gateway {
@@ -47,6 +47,7 @@ impl Operate for Gateway {
             memory: settings.shares.memory().into(),
             config_files: settings.config_files.clone(),
             audit: settings.audit.report(),
+            config_problem: lock(&self.0.config_problem).clone(),
             shutting_down: self.0.is_closing.load(Ordering::Relaxed),
         }
     }

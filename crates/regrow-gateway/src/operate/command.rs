@@ -15,16 +15,19 @@ pub enum ServerCommand {
     Wake,
     /// Forget the faults of the past, so that the whole budget is there again.
     ResetBudget,
+    /// Read its pins again: a person has approved what has changed.
+    Approve,
 }
 
 impl ServerCommand {
     /// All of them.
-    pub const ALL: [ServerCommand; 5] = [
+    pub const ALL: [ServerCommand; 6] = [
         ServerCommand::Reconnect,
         ServerCommand::Drain,
         ServerCommand::Park,
         ServerCommand::Wake,
         ServerCommand::ResetBudget,
+        ServerCommand::Approve,
     ];
 
     /// As it is called on the command line and in addresses.
@@ -35,6 +38,7 @@ impl ServerCommand {
             ServerCommand::Park => "park",
             ServerCommand::Wake => "wake",
             ServerCommand::ResetBudget => "reset-budget",
+            ServerCommand::Approve => "approve",
         }
     }
 

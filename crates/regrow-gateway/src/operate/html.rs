@@ -38,6 +38,9 @@ fn write(page: &mut String, overview: &Overview) -> fmt::Result {
     if let Some(audit) = gateway.audit.filter(|audit| audit.lost > 0) {
         writeln!(page, "<p class=\"bad\">Lines missing from the audit log: {}</p>", audit.lost)?;
     }
+    if let Some(problem) = &gateway.config_problem {
+        writeln!(page, "<p class=\"bad\">{}</p>", Html(problem))?;
+    }
     page.push_str(
         "<table><tr><th>Server<th>State<th>Since<th>Era<th class=\"number\">Calls<th class=\"number\">Failed",
     );

@@ -143,6 +143,13 @@ pub const METRICS: &[Metric] = &[
             }
         });
     }),
+    gauge(
+        "regrow_unapproved",
+        "Tools, prompts and commands that changed since they were approved.",
+        |text, metric, overview| {
+            each(overview, |server| text.of_server(metric.name, server, server.unapproved.len() as u64));
+        },
+    ),
     counter("regrow_oddities_total", "Messages that could not be used.", |text, metric, overview| {
         each(overview, |server| {
             let odd = server.oddities;

@@ -45,6 +45,9 @@ pub struct GatewayReport {
     /// What became of the lines of the audit log, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditReport>,
+    /// Why a newer version of these files is not in use, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_problem: Option<String>,
     /// Whether it takes no new clients any more.
     pub shutting_down: bool,
 }
@@ -97,6 +100,9 @@ pub struct ServerReport {
     /// What is wrong with its entry in the configuration, where something is: where, and what to do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+    /// What has changed since it was approved: `tool NAME`, `prompt NAME`, `command`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unapproved: Vec<String>,
     /// The last lines of its standard error.
     pub stderr: Vec<String>,
     /// How often it was started again, by reason.

@@ -81,13 +81,27 @@ impl Server {
         connection: Connection,
         shared: Option<Arc<SharedSession>>,
     ) -> CatalogConnection {
-        let keeper = CatalogRefresher::start(connection.clone(), self.catalog.clone());
+        let keeper = CatalogRefresher::start(connection.clone(), self.catalog.clone(), self.pinning.clone());
         let tasks = vec![
             Task(tokio::spawn(follow(self.me.clone(), self.catalog.subscribe()))),
             Task(tokio::spawn(maintenance::tend(self.me.clone(), connection.clone()))),
         ];
         stats::watch(self.stats.clone(), &connection);
         CatalogConnection { connection, shared, keeper, _tasks: tasks }
+    }
+
+    /// Somebody has approved what has changed: clients get it now, and the server is asked whether it has changed again.
+    pub(super) fn approved(&self) {
+        self.pinning.reread();
+        self.catalog.send_if_modified(|catalog| {
+            *catalog = Arc::new(self.pinning.known(Catalog::clone(catalog)));
+            true
+        });
+        if let Some(catalog_connection) = &self.state().catalog_connection {
+            [List::Tools, List::Prompts].into_iter().for_each(|list| catalog_connection.keeper.changed(list));
+        }
+        self.start(); // It was not, where its command had changed.
+        self.context.changed.notify_one();
     }
 
     /// Hears what is no client's alone.

@@ -23,6 +23,7 @@ impl Server {
         let mut report = ServerReport::new(&*self.name, &self.stats);
         report.eager = self.config.options.start == Start::Eager;
         report.catalog = self.catalog_report();
+        report.unapproved = self.pinning.report();
         let (connection, private) = {
             let state = self.state();
             let connection = state.catalog_connection.as_ref().map(|catalog| catalog.connection.clone());
@@ -107,6 +108,10 @@ impl Server {
             let text = format!("its configuration has a problem: {problems}");
             return Err(CommandError::Impossible(text));
         }
+        if command == ServerCommand::Approve {
+            self.approved();
+            return Ok(());
+        }
         if self.connection().is_none() {
             self.start();
         }
@@ -120,6 +125,7 @@ impl Server {
                 ServerCommand::Drain | ServerCommand::Park => connection.park(),
                 ServerCommand::Wake => connection.wake(),
                 ServerCommand::ResetBudget => connection.reset_budget(),
+                ServerCommand::Approve => {}
             }
         }
         Ok(())

@@ -128,7 +128,11 @@ impl Kept {
     pub fn new(fake: &Fake, era: Era) -> Kept {
         let connection = connection(fake, era);
         let catalog = Arc::new(regrow::watch::Sender::new(Arc::new(Catalog::default())));
-        let keeper = CatalogRefresher::start(connection.clone(), catalog.clone());
+        let keeper = CatalogRefresher::start(
+            connection.clone(),
+            catalog.clone(),
+            std::sync::Arc::new(regrow_gateway::catalog::Pinning::off()),
+        );
         Kept { connection, catalog, keeper }
     }
 

@@ -213,7 +213,11 @@ async fn the_next_keeper_confirms_what_the_last_one_knew() {
     fake.offers(&["two"]);
     let second = connection(&fake, Era::Legacy);
     let kept = Kept {
-        keeper: CatalogRefresher::start(second.clone(), catalog.clone()),
+        keeper: CatalogRefresher::start(
+            second.clone(),
+            catalog.clone(),
+            std::sync::Arc::new(regrow_gateway::catalog::Pinning::off()),
+        ),
         connection: second,
         catalog,
     };
@@ -231,7 +235,11 @@ async fn a_list_that_the_server_no_longer_has_goes() {
     fake.world().capabilities = json!({});
     let second = connection(&fake, Era::Legacy);
     let kept = Kept {
-        keeper: CatalogRefresher::start(second.clone(), catalog.clone()),
+        keeper: CatalogRefresher::start(
+            second.clone(),
+            catalog.clone(),
+            std::sync::Arc::new(regrow_gateway::catalog::Pinning::off()),
+        ),
         connection: second,
         catalog,
     };

@@ -45,6 +45,8 @@ impl House {
             clients,
             connect: connect(known.clone()),
             store,
+            pins: None,
+            pin: Default::default(),
             list_wait: LIST_WAIT,
             max_clients: 16,
             shares: Default::default(),
@@ -86,6 +88,7 @@ pub fn described(fake: &Fake, set: impl Fn(&mut Options)) -> Server {
     };
     Server {
         name: fake.name.to_string(),
+        file: "test".into(),
         place: Place { file: "test".into(), line: 1, column: 1 },
         reach: Reach::Process(process),
         options,
@@ -93,7 +96,7 @@ pub fn described(fake: &Fake, set: impl Fn(&mut Options)) -> Server {
 }
 
 fn config(servers: Vec<Server>) -> Config {
-    Config { servers, disabled: vec![], remarks: vec![] }
+    Config { servers, ..Config::default() }
 }
 
 fn connect(known: Arc<Mutex<BTreeMap<String, Fake>>>) -> Connect {

@@ -54,6 +54,7 @@ impl Fake {
             memory: Default::default(),
             config_files: vec![".mcp.json".into()],
             audit: None,
+            config_problem: None,
             shutting_down: false,
         };
         let inner = Inner { servers: servers.into_iter().collect(), gateway, ..Inner::default() };

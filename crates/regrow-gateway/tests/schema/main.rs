@@ -91,8 +91,11 @@ fn what_is_right_is_right_for_both() {
         json!({ "mcpServers": {}, "regrow": { "callTimeout": "none", "queue": 7, "concurrency": 2, "rate": "5/1" } }),
     ];
     for option in OPTIONS {
-        let default =
-            option.default.map_or_else(|| json!("/x"), |default| serde_json::from_str(default).unwrap());
+        let default = match (option.default, option.kind) {
+            (Some(default), _) => serde_json::from_str(default).unwrap(),
+            (None, Kind::Word(words)) => json!(words[0]),
+            (None, _) => json!("/x"),
+        };
         let mut options = json!({ option.name: default });
         if option.name.starts_with("client") {
             options = json!({ "clientCert": "/x", "clientKey": "/x" });

@@ -5,7 +5,7 @@ use std::fmt;
 use regrow_core::{Delivery, Fault, Outlook, seconds};
 use regrow_protocol::text::Escaped;
 
-use super::{CallError, ErrorKind, Gap};
+use super::{CallError, ErrorKind, Gap, Unapproved};
 
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,6 +84,7 @@ impl CallError {
             (ErrorKind::Closed, _) => {
                 say("the connection was closed".into(), " before this call got a response")
             }
+            (ErrorKind::NotApproved(what), _) => say(what.happened().into(), ", so this call was refused"),
             (ErrorKind::NotBridged(gap), _) => {
                 let (what, call) = gap.happened();
                 say(what.into(), call)
@@ -115,6 +116,12 @@ impl CallError {
         if matches!(self.kind, ErrorKind::TooManySessions { .. }) {
             return Some("Close another client of this server, or raise maxSessions.".into());
         }
+        if matches!(self.kind, ErrorKind::NotApproved(_)) {
+            return Some(format!(
+                "Calls fail until an operator approves it: regrow approve {}.",
+                self.server
+            ));
+        }
         match self.outlook {
             Outlook::Serving | Outlook::Deferred(_) => None,
             Outlook::Restarting => Some("The connection is already restarting.".into()),
@@ -127,6 +134,16 @@ impl CallError {
             Outlook::NeedsMending(_) => Some("Retrying will not help until this is fixed.".into()),
             Outlook::NeedsWaking => Some("Calls fail until an operator wakes it.".into()),
             Outlook::Closed => None,
+        }
+    }
+}
+
+impl Unapproved {
+    fn happened(self) -> &'static str {
+        match self {
+            Unapproved::Definition => "the definition has changed since it was approved",
+            Unapproved::Command => "the command or the URL of the server has changed since it was approved",
+            Unapproved::DamagedPins => "the record of what was approved of the server is damaged",
         }
     }
 }

@@ -40,6 +40,8 @@ impl House {
                 Ok(Connection::builder(&*server.name, echo).seed(1).era(Era::Legacy))
             }),
             store: None,
+            pins: None,
+            pin: Default::default(),
             list_wait: Duration::from_secs(5),
             max_clients: 16,
             shares: Default::default(),
@@ -49,7 +51,7 @@ impl House {
             log_level: None,
         };
         let servers = SERVERS.iter().map(|(name, _)| described(name)).collect();
-        let gateway = Gateway::new(Config { servers, disabled: vec![], remarks: vec![] }, settings);
+        let gateway = Gateway::new(Config { servers, ..Config::default() }, settings);
         House { gateway, heard }
     }
 
@@ -78,6 +80,7 @@ fn described(name: &str) -> config::Server {
         directory: None,
     };
     config::Server {
+        file: "fuzz".into(),
         name: name.to_owned(),
         place: Place { file: "fuzz".into(), line: 1, column: 1 },
         reach: Reach::Process(process),

@@ -3,6 +3,8 @@
 use regrow::core::Replay;
 use regrow_protocol::version::Era;
 
+use crate::catalog::Pin;
+
 use super::{Options, Sessions, Setting, Start};
 
 /// An option.
@@ -248,5 +250,15 @@ pub const OPTIONS: &[Described] = &[
         default: Some("\"none\""),
         meaning: "Gateway: at most this many calls in this many seconds; others wait.",
         set: |options, it| it.pace_or_none().map(|it| options.rate = it),
+    },
+    Described {
+        name: "pin",
+        kind: Kind::Word(&["off", "warn", "hold"]),
+        default: None,
+        meaning: "Gateway: what to do about a tool, prompt or command that changed since it was approved. `warn`: report it. `hold`: also do not use it until `regrow approve`. The default is that of `--pin`.",
+        set: |options, it| {
+            let words = [("off", Pin::Off), ("warn", Pin::Warn), ("hold", Pin::Hold)];
+            it.word(&words).map(|it| options.pin = Some(it))
+        },
     },
 ];

@@ -1,0 +1,115 @@
+//! The files of pins: one for each server of each configuration file.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use regrow::folder::Folder;
+
+use super::pins::{Owner, Pins, sha256};
+
+/// A larger file is none of ours.
+const MAX_BYTES: u64 = 64 << 20;
+/// More files are not looked at.
+const MAX_FILES: usize = 10_000;
+
+/// A folder with the pins of all servers. Only its user can read it.
+#[derive(Clone, Debug)]
+pub struct PinFolder {
+    path: PathBuf,
+}
+
+/// The pins of one server as they are kept.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// There are none: it was never seen.
+    None,
+    /// These.
+    Pins(Box<Pins>),
+    /// They cannot be read, for this reason.
+    Damaged(String),
+}
+
+impl PinFolder {
+    /// The pins in this folder, which need not exist yet.
+    pub fn at(path: impl Into<PathBuf>) -> PinFolder {
+        PinFolder { path: path.into() }
+    }
+
+    /// The folder in the user's cache folder; none where there is no such folder.
+    pub fn of_user() -> Option<PinFolder> {
+        regrow::cache_folder().map(|folder| PinFolder::at(folder.join("pins")))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The pins of this server.
+    pub fn read(&self, owner: &Owner) -> Kept {
+        let read = Folder::open(&self.path).and_then(|folder| folder.read(file_name(owner), MAX_BYTES));
+        match read {
+            Ok((_, bytes)) => match Pins::parse(&bytes).filter(|pins| pins.owner == *owner) {
+                Some(pins) => Kept::Pins(Box::new(pins)),
+                None => Kept::Damaged("the file is damaged".to_owned()),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::None,
+            Err(error) => Kept::Damaged(error.to_string()),
+        }
+    }
+
+    /// Keeps these.
+    pub fn write(&self, pins: &Pins) -> io::Result<()> {
+        let folder = Folder::create(&self.path)?;
+        folder.replace(file_name(&pins.owner), |file| file.write_all(&pins.to_bytes())).map(drop)
+    }
+
+    /// Forgets those of this server: what it offers next is approved.
+    pub fn remove(&self, owner: &Owner) -> io::Result<()> {
+        Folder::open(&self.path)?.remove(file_name(owner))
+    }
+
+    /// The pins of all servers of this name, in whichever configuration file. Damaged ones are left out.
+    pub fn of_server(&self, server: &str) -> Vec<Pins> {
+        let Ok(folder) = Folder::open(&self.path) else { return vec![] }; // There are none.
+        let names = folder.names(MAX_FILES).into_iter().filter(|name| name.ends_with(".json"));
+        let all = names.filter_map(|name| Pins::parse(&folder.read(name, MAX_BYTES).ok()?.1));
+        all.filter(|pins| pins.owner.server == server).collect()
+    }
+}
+
+fn file_name(owner: &Owner) -> String {
+    let hash = sha256(format!("{:?}", (&owner.config, &owner.server)).as_bytes());
+    format!("{hash}.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_are_kept_by_name_and_file_and_damage_is_noticed() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = PinFolder::at(temporary.path().join("regrow/pins"));
+        let owner = |config: &str| Owner { config: config.into(), server: "git".into() };
+        assert_eq!(folder.read(&owner("/a")), Kept::None);
+        let (one, two) = (Pins::first(owner("/a"), "1"), Pins::first(owner("/b"), "2"));
+        folder.write(&one).unwrap();
+        folder.write(&two).unwrap();
+        assert_eq!(folder.read(&owner("/a")), Kept::Pins(Box::new(one.clone())));
+        assert_eq!((folder.of_server("git").len(), folder.of_server("gti").len()), (2, 0));
+
+        let file = folder.path().join(file_name(&owner("/a")));
+        // One of another server in its place.
+        std::fs::copy(folder.path().join(file_name(&owner("/b"))), &file).unwrap();
+        assert!(matches!(folder.read(&owner("/a")), Kept::Damaged(_)));
+        std::fs::write(&file, "{").unwrap();
+        assert!(matches!(folder.read(&owner("/a")), Kept::Damaged(_)));
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(folder.path().join(file_name(&owner("/b"))), &file).unwrap();
+        assert!(matches!(folder.read(&owner("/a")), Kept::Damaged(_)), "it is a link");
+        folder.remove(&owner("/a")).unwrap();
+        assert_eq!(folder.read(&owner("/a")), Kept::None);
+        assert_eq!(folder.of_server("git").len(), 1);
+    }
+}

@@ -1,0 +1,33 @@
+//! How a server is reached, as its entry says it: for a person who decides whether it may run.
+
+use jsonc_parser::ast::{Object, Value};
+use regrow_protocol::text::escape;
+
+use super::members;
+
+/// The members that decide what runs, or which address is contacted.
+const MEMBERS: [&str; 9] =
+    ["command", "args", "env", "envFile", "cwd", "url", "serverUrl", "httpUrl", "headers"];
+
+/// A line for each of these members, as it is written: references such as `${TOKEN}` are not replaced. Safe to print on a terminal.
+pub(super) fn lines(entry: &Object<'_>) -> Vec<String> {
+    let members =
+        MEMBERS.iter().flat_map(|name| members::all(entry).filter(move |member| member.name == *name));
+    members.map(|member| escape(&format!("{}: {}", member.name, json(member.value)))).collect()
+}
+
+fn json(value: &Value<'_>) -> String {
+    let joined = |parts: Vec<String>| parts.join(", ");
+    match value {
+        Value::StringLit(text) => serde_json::Value::from(&*text.value).to_string(),
+        Value::NumberLit(number) => number.value.to_owned(),
+        Value::BooleanLit(flag) => flag.value.to_string(),
+        Value::NullKeyword(_) => "null".to_owned(),
+        Value::Array(list) => format!("[{}]", joined(list.elements.iter().map(json).collect())),
+        Value::Object(object) => {
+            let pairs = members::all(object)
+                .map(|member| format!("{}: {}", serde_json::Value::from(member.name), json(member.value)));
+            format!("{{{}}}", joined(pairs.collect()))
+        }
+    }
+}
