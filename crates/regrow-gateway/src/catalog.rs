@@ -13,6 +13,7 @@ mod pinning;
 mod pins;
 mod refresher;
 mod round;
+mod session_review;
 mod store;
 mod wanted;
 
@@ -32,6 +33,7 @@ pub use pinning::{Pin, Pinning};
 pub(crate) use pins::sha256;
 pub use pins::{Change, Owner, Pins, difference};
 pub use refresher::CatalogRefresher;
+pub(crate) use session_review::SessionReview;
 pub use store::{Store, StoreKey};
 
 /// Longer instructions of a server are cut.

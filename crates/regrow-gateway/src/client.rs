@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bytes::Bytes;
 use memchr::memmem;
 use regrow::core::Epoch;
-use regrow::{CallError, ErrorKind, Inbox, Incoming, Outcome, Request, Unapproved, Upstream};
+use regrow::{CallError, Inbox, Incoming, Request, Upstream};
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::notification;
 
@@ -215,11 +215,7 @@ impl Upstream for Client {
                 self.call(&name, Request { frame, ..request }, OnEnd::Nothing);
             }
             Route::ForeignTask { .. } => request.reply.end(unknown_task()),
-            Route::Held { name } => {
-                let kind = ErrorKind::NotApproved(Unapproved::Definition);
-                let error = CallError::unsent(name.escape_debug().to_string().into(), &request.frame, kind);
-                request.reply.end(Outcome::Failed(error));
-            }
+            Route::Held { name } => self.refuse_held(&name, request),
             Route::Refused(answer) => request.reply.end(answer),
         }
     }

@@ -23,7 +23,7 @@ use catalog_connection::CatalogConnection;
 pub(crate) use turns::InUse;
 
 use crate::admit::Principal;
-use crate::catalog::{Catalog, Pinning};
+use crate::catalog::{Catalog, Pinning, SessionReview};
 use crate::config::{self, Sessions, Start};
 use crate::context::{Clients, Context, pinning, store_key};
 use crate::gate::{Limiter, Limits};
@@ -316,7 +316,11 @@ impl Server {
         let made = (self.context.settings.connect)(&self.config, self.stats.stderr());
         let refused = made.as_ref().err().map(ToString::to_string);
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
-        made.map_err(|error| self.misconfigured(&error.to_string()))
+        let builder = made.map_err(|error| self.misconfigured(&error.to_string()))?;
+        Ok(match self.pinning.holds() {
+            true => builder.approver(Arc::new(SessionReview::new(self.pinning.clone()))),
+            false => builder,
+        })
     }
 
     /// Why it could not even be tried, if so.

@@ -16,6 +16,7 @@ mod messages;
 mod owner;
 mod pipe;
 mod probe;
+mod review;
 mod session;
 mod settings;
 mod shared;

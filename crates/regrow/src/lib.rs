@@ -65,6 +65,7 @@ pub mod folder;
 pub mod transport;
 pub mod watch;
 
+mod approval;
 mod bridge;
 mod call;
 mod connection;
@@ -84,6 +85,7 @@ mod upstream;
 mod within;
 mod writer;
 
+pub use approval::Approver;
 pub use bridge::Bridge;
 pub use call::{Outcome, Reply, Request};
 pub use client::{ErrorStyle, ResponseFormat};

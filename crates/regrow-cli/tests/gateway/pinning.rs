@@ -99,6 +99,27 @@ fn security_09_a_changed_tool_is_offered_as_it_was_approved_and_refused_until_it
 }
 
 #[test]
+fn security_09_a_call_that_waits_for_a_restart_does_not_reach_a_changed_tool() {
+    let plan = format!("{CHANGING} slow-start=2s@2-");
+    let place = Place::new([("git", chaos(&plan))]).options(&["--pin", "hold"]);
+    let house = place.start();
+    house.wait_for_tools("git");
+    let mut guest = Guest::of(&house, Era::Legacy);
+    assert_eq!(guest.call("echo", json!({ "text": "one" })), "one");
+    pin_file(&place);
+
+    kill(place.pid("git"), Signal::KILL);
+    let (said, fault) = guest.failing_call("echo", json!({ "text": "two" }));
+    assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("not-approved"), &json!("not-sent")), "{said}");
+    guest.call("pid", json!({})); // The others wait, and work.
+    assert_eq!(place.journal("git").runs("echo"), 1, "the changed tool was not called");
+    noticed(&place, &house, "git");
+    let (_, metrics) = house.page("/metrics", &[]);
+    assert!(metrics.contains("outcome=\"not-approved\""), "{metrics}");
+    house.end();
+}
+
+#[test]
 fn security_09_the_change_is_noticed_by_a_later_gateway_too_and_a_person_at_a_terminal_is_asked() {
     let place = Place::new([("git", chaos(CHANGING).option("pin", "hold"))]);
     let house = place.start();

@@ -75,7 +75,7 @@ fn unreadable(list: List) -> String {
 }
 
 #[derive(Deserialize)]
-struct Page<'a> {
+pub(super) struct Page<'a> {
     #[serde(borrow)]
     tools: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
@@ -91,7 +91,7 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn items(&self, list: List) -> Option<&[&'a RawValue]> {
+    pub(super) fn items(&self, list: List) -> Option<&[&'a RawValue]> {
         match list {
             List::Tools => self.tools.as_deref(),
             List::Prompts => self.prompts.as_deref(),

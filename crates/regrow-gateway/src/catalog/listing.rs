@@ -71,12 +71,22 @@ impl Listing {
         self.revision
     }
 
-    /// The same with other items in their places; those for which there is none are left out.
-    pub(super) fn filter_map(self, change: impl FnMut(Item) -> Option<Item>) -> Listing {
-        let before = self.items.len();
-        let items: Vec<Item> = self.items.into_iter().filter_map(change).collect();
-        let (revision, left_out) = (revision(&items), self.left_out + before - items.len());
-        Listing { items, revision, left_out, ..self }
+    /// The same with other items in their places; those for which there is none are left out, for this reason.
+    pub(super) fn filter_map(mut self, reason: &str, change: impl Fn(&Item) -> Option<Item>) -> Listing {
+        for item in std::mem::take(&mut self.items) {
+            match change(&item) {
+                Some(other) => self.items.push(other),
+                None => {
+                    self.left_out += 1;
+                    if self.defects.len() < MAX_DEFECTS {
+                        self.defects
+                            .push(Defect { key: Some(item.key().to_owned()), reason: reason.to_owned() });
+                    }
+                }
+            }
+        }
+        self.revision = revision(&self.items);
+        self
     }
 
     /// What a reader sees of it.
@@ -163,6 +173,16 @@ mod tests {
         let mut draft = Draft::new(List::Tools);
         draft.add(&items.iter().map(|item| &**item).collect::<Vec<_>>()).unwrap();
         draft.finish(SystemTime::UNIX_EPOCH, None, None)
+    }
+
+    #[test]
+    fn an_item_that_is_taken_out_later_is_named_with_the_reason() {
+        let mut draft = Draft::new(List::Tools);
+        draft.add(&[&raw(r#"{"name":"a"}"#), &raw(r#"{"name":"b"}"#)]).unwrap();
+        let listing = draft.finish(SystemTime::UNIX_EPOCH, None, None);
+        let listing = listing.filter_map("is not pinned", |item| (item.key() == "a").then(|| item.clone()));
+        assert_eq!(listing.items().len(), 1);
+        assert_eq!(listing.omission().unwrap(), "left out 1: \"b\" is not pinned");
     }
 
     #[test]

@@ -125,12 +125,20 @@ impl Pinning {
         if self.mode == Pin::Off {
             return listing;
         }
+        self.see(list, |pins| pins.see(list, listing.items()));
+        match &*self.state() {
+            State::Pins(pins) => self.offered(pins, list, listing),
+            State::Damaged(_) => listing,
+        }
+    }
+
+    /// Tells and keeps what is new.
+    fn see(self: &Arc<Self>, list: List, look: impl FnOnce(&mut Pins) -> Vec<String>) {
         let mut state = self.state();
-        let State::Pins(pins) = &mut *state else { return listing };
+        let State::Pins(pins) = &mut *state else { return };
         let before = pins.clone();
-        let news = pins.see(list, listing.items());
+        let news = look(pins);
         let is_changed = *pins != before;
-        let offered = self.offered(pins, list, listing);
         drop(state);
         for name in news {
             let kind = if list == List::Tools { "tool" } else { "prompt" };
@@ -140,7 +148,24 @@ impl Pinning {
             let me = self.clone();
             tokio::task::spawn_blocking(move || me.save());
         }
-        offered
+    }
+
+    /// A session offers these items. Changes are told and kept; only the catalog tells that there are none.
+    pub(super) fn note_changes(self: &Arc<Self>, list: List, items: &[Item]) {
+        self.see(list, |pins| pins.note_changes(list, items));
+    }
+
+    /// Whether a session that offers this definition (its hash) must not be called by this name.
+    pub(super) fn is_held(&self, list: List, name: &str, offered: Option<&str>) -> bool {
+        match &*self.state() {
+            State::Pins(pins) => pins.is_held(list, name, offered),
+            State::Damaged(_) => true,
+        }
+    }
+
+    /// Whether changes are held.
+    pub(crate) fn holds(&self) -> bool {
+        self.mode == Pin::Hold
     }
 
     /// What clients get of a catalog that is not fresh: from an earlier run, or from before something was approved.
@@ -165,8 +190,8 @@ impl Pinning {
         if self.mode != Pin::Hold {
             return listing;
         }
-        listing.filter_map(|item| match pins.offer(list, &item) {
-            Offer::AsIs => Some(item),
+        listing.filter_map("could not be pinned", |item| match pins.offer(list, item) {
+            Offer::AsIs => Some(item.clone()),
             Offer::Approved { raw, is_held } => Item::approved(list, raw, is_held),
             Offer::Nothing => None,
         })

@@ -158,6 +158,22 @@ impl Pins {
         news
     }
 
+    /// The same of one session of several: that it offers what was approved does not mean that all do.
+    pub(super) fn note_changes(&mut self, list: List, items: &[Item]) -> Vec<String> {
+        let is_approved = |item: &&Item| {
+            let pin = self.list(list).and_then(|pins| pins.get(item.key()));
+            pin.is_some_and(|pin| pin.approved.sha256 == meaning(item.raw().get()))
+        };
+        let others: Vec<Item> = items.iter().filter(|item| !is_approved(item)).cloned().collect();
+        self.see(list, &others)
+    }
+
+    /// Whether this tool or prompt must not be called at a session that offers this definition, by its hash.
+    pub(super) fn is_held(&self, list: List, name: &str, offered: Option<&str>) -> bool {
+        let pin = self.list(list).and_then(|pins| pins.get(name));
+        pin.is_some_and(|pin| pin.changed.is_some() || offered.is_some_and(|now| now != pin.approved.sha256))
+    }
+
     /// What clients get in the place of this item where changes are held.
     pub(super) fn offer(&self, list: List, item: &Item) -> Offer<'_> {
         let Some(pins) = self.list(list) else { return Offer::AsIs };
@@ -251,7 +267,7 @@ fn pretty(raw: &str) -> String {
 }
 
 /// SHA-256 of what a definition says. Some servers write their members in another order each time: that is no change.
-fn meaning(raw: &str) -> String {
+pub(super) fn meaning(raw: &str) -> String {
     match serde_json::from_str::<Value>(raw) {
         Ok(value) => sha256(value.to_string().as_bytes()), // Members are sorted: objects are kept so.
         Err(_) => sha256(raw.as_bytes()),

@@ -70,6 +70,12 @@ impl Call {
     /// It was not sent, for this reason.
     pub(super) fn fail(self, kind: ErrorKind) {
         let error = CallError::unsent(self.server.name.clone(), &self.request.frame, kind);
+        self.refuse(error);
+    }
+
+    /// The same. It is counted, also if it never had a place at its server.
+    pub(super) fn refuse(mut self, error: CallError) {
+        self.timer.get_or_insert_with(|| self.server.stats.begin());
         Box::new(self).end(Outcome::Failed(error));
     }
 }

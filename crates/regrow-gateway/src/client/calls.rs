@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regrow::{CallError, ErrorKind, Outcome, Reply, Request};
+use regrow::{CallError, ErrorKind, Outcome, Request, Unapproved};
 use regrow_protocol::frame::RawId;
 use regrow_protocol::method;
 use tokio::time::timeout;
@@ -65,7 +65,7 @@ impl Client {
             Ok(upstream) => upstream,
             Err(error) => {
                 let tool = call.request.frame.tool().map(Arc::from);
-                return Box::new(call).end(Outcome::Failed(CallError { tool, ..*error }));
+                return call.refuse(CallError { tool, ..*error });
             }
         };
         let call = call.begin(&upstream);
@@ -81,6 +81,18 @@ impl Client {
                 Err(turned) => call.fail(turned.into()),
             }
         });
+    }
+
+    /// A request for something whose definition has changed since it was approved.
+    pub(super) fn refuse_held(&self, name: &str, request: Request) {
+        let kind = ErrorKind::NotApproved(Unapproved::Definition);
+        match self.servers.named(name) {
+            Some(server) => Call::new(self, server, request, OnEnd::Nothing).fail(kind),
+            None => {
+                let error = CallError::unsent(name.escape_debug().to_string().into(), &request.frame, kind);
+                request.reply.end(Outcome::Failed(error));
+            }
+        }
     }
 
     /// The same when the server may start. What it is waited for is taken from the time of the call.

@@ -30,7 +30,7 @@ const TOOL_ERROR: usize = 1;
 const RPC_ERROR: usize = 2;
 const CANCELLED: usize = 3;
 /// The first four are answers and cancellations; the rest are the kinds of failures, by their names.
-const OUTCOMES: [&str; 14] = [
+const OUTCOMES: [&str; 15] = [
     "answered",
     "tool-error",
     "rpc-error",
@@ -44,6 +44,7 @@ const OUTCOMES: [&str; 14] = [
     "closed",
     "refused",
     "not-bridged",
+    "not-approved",
     "other",
 ];
 const DELIVERIES: [Delivery; 3] = [Delivery::NotSent, Delivery::Unknown, Delivery::Answered];

@@ -11,6 +11,7 @@ use super::exchange;
 use super::greet::{greet, guess_era};
 use super::pipe;
 use super::probe;
+use super::review::review;
 use super::session::{Channel, Session};
 use super::shared::Shared;
 use crate::call::Outcome;
@@ -47,6 +48,11 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
     if doubts_pings {
         // Only to learn whether the server answers pings at all. Before calls leave: if one is refused, a refused ping must prove something.
         probe::is_forgotten(&shared, epoch).await;
+    }
+    match review(&shared, epoch).await {
+        Ok(()) => {}
+        Err(Some(fault)) => return shared.lost(epoch, fault),
+        Err(None) => return, // The session is lost, or its time for the start is.
     }
     shared.notify(Event::Connected(epoch));
     shared.open(epoch);

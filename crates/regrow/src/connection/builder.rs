@@ -14,6 +14,7 @@ use super::settings::{IsSafeTool, Settings, StderrInErrors};
 use super::shared::Shared;
 use super::wire_ids::WireIds;
 use super::{Connection, Handle};
+use crate::approval::Approver;
 use crate::eras::EraFile;
 use crate::inbox::{Inbox, Queue};
 use crate::mask::Mask;
@@ -33,6 +34,7 @@ pub struct Builder {
     mask: Mask,
     stderr_in_errors: StderrInErrors,
     is_safe_tool: Option<IsSafeTool>,
+    approver: Option<Arc<dyn Approver>>,
     inbox: Option<Arc<dyn Inbox>>,
     greets: bool,
     era: Era,
@@ -52,6 +54,7 @@ impl Builder {
             mask: Mask::default(),
             stderr_in_errors: StderrInErrors::AtStart,
             is_safe_tool: None,
+            approver: None,
             inbox: None,
             greets: true,
             era: Era::Auto,
@@ -103,6 +106,12 @@ impl Builder {
     /// Tools that may be called again although an earlier call may have run.
     pub fn safe_tools(mut self, is_safe: impl Fn(&str) -> bool + Send + Sync + 'static) -> Builder {
         self.is_safe_tool = Some(Arc::new(is_safe));
+        self
+    }
+
+    /// Shows the tools and prompts of each session that we greet ourselves to this before calls go there, and asks it before each call is sent.
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Builder {
+        self.approver = Some(approver);
         self
     }
 
@@ -175,6 +184,7 @@ impl Builder {
             mask: self.mask,
             stderr_in_errors: self.stderr_in_errors,
             is_safe_tool: self.is_safe_tool,
+            approver: self.approver,
             greets: self.greets,
             wire_ids: if self.hides_ids { WireIds::Keyed(self.seed) } else { WireIds::Counted },
             era: self.era,

@@ -133,23 +133,10 @@ impl Comparison {
 
 /// The first pages of a list, as they are now.
 async fn pages(shared: &Shared, epoch: Epoch, list: List, count: usize) -> Option<Vec<Page>> {
-    let envelope: Value = match &shared.lock().memory.era.greeting {
-        Greeting::Modern { meta } => serde_json::from_slice(meta).ok()?,
-        _ => Value::Null,
-    };
     let mut pages = vec![];
     let mut cursor = None;
     while pages.len() < count.min(MAX_PAGES) {
-        let mut params = json!({});
-        if let Some(cursor) = cursor {
-            params["cursor"] = Value::String(cursor);
-        }
-        if !envelope.is_null() {
-            params["_meta"] = envelope.clone();
-        }
-        let limit = shared.settings.policy.connect_timeout;
-        let end = shared.own_call(epoch, list.method(), Some(params.to_string().as_bytes()), limit);
-        let Ok(Outcome::Answered(answer)) = end.await else { return None };
+        let Some(Outcome::Answered(answer)) = page(shared, epoch, list, cursor).await else { return None };
         let page = Page::read(list, answer.result()?)?;
         cursor = page.next.clone();
         pages.push(page);
@@ -158,6 +145,24 @@ async fn pages(shared: &Shared, epoch: Epoch, list: List, count: usize) -> Optio
         }
     }
     Some(pages)
+}
+
+/// The end of a request for one page of a list; none if the session is gone.
+pub(crate) async fn page(
+    shared: &Shared,
+    epoch: Epoch,
+    list: List,
+    cursor: Option<String>,
+) -> Option<Outcome> {
+    let mut params = json!({});
+    if let Some(cursor) = cursor {
+        params["cursor"] = Value::String(cursor);
+    }
+    if let Greeting::Modern { meta } = &shared.lock().memory.era.greeting {
+        params["_meta"] = serde_json::from_slice(meta).ok()?;
+    }
+    let limit = shared.settings.policy.connect_timeout;
+    shared.own_call(epoch, list.method(), Some(params.to_string().as_bytes()), limit).await.ok()
 }
 
 /// In the legacy era a plain notification; in the modern one, one on every stream that asked for it.

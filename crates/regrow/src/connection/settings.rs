@@ -6,6 +6,7 @@ use regrow_core::Policy;
 use regrow_protocol::version::Era;
 
 use super::wire_ids::WireIds;
+use crate::approval::Approver;
 use crate::eras::EraFile;
 use crate::mask::Mask;
 
@@ -17,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) mask: Mask,
     pub(crate) stderr_in_errors: StderrInErrors,
     pub(crate) is_safe_tool: Option<IsSafeTool>,
+    /// Sees what each session offers before calls leave.
+    pub(crate) approver: Option<Arc<dyn Approver>>,
     /// We greet the server ourselves, also where a client does.
     pub(crate) greets: bool,
     pub(crate) wire_ids: WireIds,

@@ -150,10 +150,10 @@ impl Shared {
                 let answered = self.send(&mut state, epoch, id);
                 let oversleeps = state.supervisor.oversleeps();
                 drop(state);
-                if oversleeps {
+                if oversleeps || answered.is_some() {
                     self.wake.notify_one();
                 }
-                answered.into_iter().for_each(tell_answer);
+                answered.into_iter().for_each(tell);
             }
             Ok(Admission::Wait(_)) => {
                 state.supervisor.note_deadline(self.now());
@@ -169,16 +169,27 @@ impl Shared {
         }
     }
 
-    /// Hands a call of the ledger to the session. Returns it with its answer where we know that ourselves: to be told when the
+    /// Hands a call of the ledger to the session. Returns it with its end where we know that ourselves: to be told when the
     /// state is free again.
     #[must_use]
-    fn send(&self, state: &mut ConnectionState, epoch: Epoch, id: CallId) -> Option<(Pending, Frame)> {
+    fn send(&self, state: &mut ConnectionState, epoch: Epoch, id: CallId) -> Option<(Pending, Outcome)> {
         let pending = state.supervisor.ledger.reply(id)?;
         let wire_id = state.wire_ids.of(id);
         if matches!(pending.caller, Caller::Client(_))
             && let Some(answer) = self.own_welcome(state, &pending.request)
         {
-            return state.supervisor.ledger.answer(epoch, id, true).map(|pending| (pending, answer));
+            let pending = state.supervisor.ledger.answer(epoch, id, true);
+            return pending.map(|pending| (pending, Outcome::Answered(answer)));
+        }
+        // Here, because it may have waited for this session, or been sent to an earlier one.
+        if let Some(unapproved) =
+            self.settings.approver.as_ref().and_then(|approver| approver.refuse(&pending.request))
+        {
+            let ended = state.supervisor.ledger.cancel(id)?;
+            let kind = ErrorKind::NotApproved(unapproved);
+            let error = self.error(&ended.reply, kind, ended.delivery, Some(epoch), None, Outlook::Serving);
+            let error = CallError { repeatable: ended.nature != Nature::Effect, ..error };
+            return Some((ended.reply, Outcome::Failed(error)));
         }
         let (request, id_edit) = (&pending.request, Edit::Id(&wire_id));
         let is_http = state.session.as_ref().is_some_and(Session::is_http);
@@ -246,7 +257,7 @@ impl Shared {
         }
         drop(state);
         self.wake.notify_one();
-        answered.into_iter().for_each(tell_answer);
+        answered.into_iter().for_each(tell);
     }
 
     /// Tells a caller that there is no answer, with what the server said on stderr.
@@ -393,6 +404,6 @@ impl Shared {
     }
 }
 
-fn tell_answer((pending, answer): (Pending, Frame)) {
-    shielded(|| pending.reply.end(Outcome::Answered(answer)));
+fn tell((pending, outcome): (Pending, Outcome)) {
+    shielded(|| pending.reply.end(outcome));
 }
