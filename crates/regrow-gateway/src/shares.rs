@@ -1,7 +1,7 @@
 //! Fair shares: what clients make the gateway hold, divided between principals, so that none of them can lock out another.
 //!
-//! [`ByteShares`] and [`CountShares`] decide, without clock or I/O. [`Shares`] is what the gateway and its HTTP face have in common: the
-//! byte budget, and whether there are several principals. A [`Permit`] moves with the bytes that it stands for; dropping it returns them.
+//! `ByteShares` and `CountShares` decide, without clock or I/O. [`Shares`] is what the gateway and its HTTP face have in common: the
+//! byte budget, and whether there are several principals. A `Permit` moves with the bytes that it stands for; dropping it returns them.
 
 mod byte_shares;
 mod count_shares;

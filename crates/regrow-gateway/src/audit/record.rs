@@ -47,7 +47,7 @@ pub struct Record {
     /// What the client calls itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientName>,
-    /// Stands for the client's session; see [`session_tag`].
+    /// Stands for the client's session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The server that it was for.
