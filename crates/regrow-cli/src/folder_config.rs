@@ -59,7 +59,9 @@ impl FolderConfig {
             record.paths.push(self.key());
         }
         let record = serde_json::to_vec(&record)?;
-        folder.replace(self.file_name(), |file| file.write_all(&record)).map(drop)
+        folder
+            .replace(self.file_name(), |file| file.write_all(&record).and_then(|()| file.sync_all()))
+            .map(drop)
     }
 
     /// What would run, for a person at a terminal: as it is written, so secrets that stand in the file are shown to its reader.

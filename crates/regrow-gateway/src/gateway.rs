@@ -6,13 +6,14 @@ mod reload;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use regrow::Inbox;
 use regrow::core::Manner;
 use regrow::transport::http::MirroredArguments;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::admit::{Admit, ClientHandle, Principal, Refusal, Scope};
 use crate::client::ClientRegistry;
@@ -23,6 +24,9 @@ use crate::servers::ServerRegistry;
 use crate::session_record::SessionRecord;
 
 pub use reload::Changes;
+
+/// The shutdown waits at most this long for catalogs that are not written yet.
+const STORE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Many servers behind one endpoint. Clones share it; it ends with [`Gateway::shutdown`].
 #[derive(Clone)]
@@ -90,6 +94,10 @@ impl Gateway {
             if let Ok(name) = ended {
                 tell(&name, ends.len());
             }
+        }
+        if let Some(store) = &self.0.context.settings.store {
+            // What is not written by then costs the start of a server next time.
+            let _ = timeout(STORE_WITHIN, store.settled()).await;
         }
     }
 }

@@ -94,12 +94,13 @@ impl Folder {
         let name = name.as_ref();
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW;
         let mut file = File::from(open(&self.0, name, flags)?);
-        let written = write(&mut file).and_then(|()| file.sync_all());
+        let written = write(&mut file);
         self.remove_unless(written, name)?;
         Ok(file)
     }
 
-    /// Puts a new file in the place of the one of this name, if any: readers find the old one or the whole new one, also after a crash.
+    /// Puts a new file in the place of the one of this name, if any: readers find the old one or the whole new one. Also after the machine lost its
+    /// power, if `write` syncs the file.
     pub fn replace(
         &self,
         name: impl AsRef<OsStr>,

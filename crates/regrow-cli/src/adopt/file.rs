@@ -95,7 +95,7 @@ impl HostFile {
             }
             file.set_permissions(old.permissions())?;
             match contents(&self.path)? == self.whole.as_bytes() {
-                true => Ok(()),
+                true => file.sync_all(),
                 false => {
                     Err(io::Error::other("the file was changed by another program meanwhile; try again"))
                 }
@@ -111,7 +111,8 @@ impl HostFile {
         for name in (1..=MAX_BACKUPS).map(|number| self.backup(number)) {
             let created = self.folder.create_file(&name, |file| {
                 file.write_all(self.whole.as_bytes())?;
-                file.set_permissions(private.clone())
+                file.set_permissions(private.clone())?;
+                file.sync_all()
             });
             match created {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -109,6 +109,7 @@ fn security_09_a_call_that_waits_for_a_restart_does_not_reach_a_changed_tool() {
     pin_file(&place);
 
     kill(place.pid("git"), Signal::KILL);
+    house.wait_for_log("killed by SIGKILL"); // A call before that is on its way to the dead one.
     let (said, fault) = guest.failing_call("echo", json!({ "text": "two" }));
     assert_eq!((&fault["kind"], &fault["delivery"]), (&json!("not-approved"), &json!("not-sent")), "{said}");
     guest.call("pid", json!({})); // The others wait, and work.

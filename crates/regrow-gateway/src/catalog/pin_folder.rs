@@ -1,5 +1,6 @@
 //! The files of pins: one for each server of each configuration file.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,9 @@ impl PinFolder {
     /// Keeps these.
     pub fn write(&self, pins: &Pins) -> io::Result<()> {
         let folder = Folder::create(&self.path)?;
-        folder.replace(file_name(&pins.owner), |file| file.write_all(&pins.to_bytes())).map(drop)
+        // A damaged file holds everything.
+        let write = |file: &mut File| file.write_all(&pins.to_bytes()).and_then(|()| file.sync_all());
+        folder.replace(file_name(&pins.owner), write).map(drop)
     }
 
     /// Forgets those of this server: what it offers next is approved.
