@@ -35,6 +35,7 @@ fn headers_are_our_own(visit: &Visit) {
             "cache-control" => value == "no-cache, no-transform",
             "x-accel-buffering" => value == "no",
             "content-length" => value.bytes().all(|byte| byte.is_ascii_digit()),
+            "connection" => value == "close",
             "allow" => ["POST, GET, DELETE", "POST", "GET"].contains(&value),
             SESSION => value.strip_prefix("r1-").is_some_and(|digits| digits.len() == 48),
             _ => false,
