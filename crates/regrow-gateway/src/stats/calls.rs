@@ -112,7 +112,7 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use regrow::Gap;
+    use regrow::{Gap, Unapproved};
 
     #[test]
     fn every_kind_of_failure_has_a_counter_of_its_own() {
@@ -127,7 +127,8 @@ mod tests {
             Closed,
             Refused,
         ];
-        let numbers: Vec<usize> = kinds.into_iter().chain([NotBridged(Gap::Tasks)]).map(number).collect();
+        let others = [NotBridged(Gap::Tasks), NotApproved(Unapproved::Command)];
+        let numbers: Vec<usize> = kinds.into_iter().chain(others).map(number).collect();
         assert_eq!(numbers, (4..OUTCOMES.len() - 1).collect::<Vec<_>>());
     }
 }
