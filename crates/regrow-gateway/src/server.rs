@@ -202,11 +202,10 @@ impl Server {
             let failed = async {
                 // Who cannot even be set up has failed, too.
                 let Some(connection) = self.connection() else { return };
-                let has_failed = |status: &Status| {
-                    matches!(
-                        status.state,
-                        Lifecycle::Backoff { .. } | Lifecycle::Parked { .. } | Lifecycle::Closed
-                    )
+                let has_failed = |status: &Status| match &status.state {
+                    // Next it is greeted in the other era.
+                    Lifecycle::Backoff { fault, .. } => *fault != Some(Fault::WrongEra),
+                    state => matches!(state, Lifecycle::Parked { .. } | Lifecycle::Closed),
                 };
                 // It closes with the connection, which is a failure as well.
                 let _ = connection.status().wait_for(has_failed).await;

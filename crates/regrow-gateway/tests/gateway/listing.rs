@@ -5,6 +5,7 @@ use std::time::Duration;
 use regrow::core::Policy;
 use regrow_gateway::Clients::{Many, One};
 use regrow_gateway::catalog::Store;
+use regrow_protocol::version::Era;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -73,6 +74,17 @@ async fn a_first_list_waits_for_servers_never_seen_and_answers_as_soon_as_the_sl
             took >= Duration::from_secs(3) && took < Duration::from_millis(3100),
             "{clients:?}: {took:?}"
         );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_list_waits_for_a_server_whose_era_is_found_by_trying() {
+    for clients in [One, Many] {
+        let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
+        a.world().start_takes = Duration::from_secs(1);
+        let house = House::with(clients, &[&a, &b], |options| options.era = Era::Auto);
+        let guest = Guest::legacy(&house.gateway).await;
+        assert_eq!(guest.tools().await.len(), 18, "{clients:?}");
     }
 }
 
