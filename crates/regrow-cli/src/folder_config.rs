@@ -46,14 +46,14 @@ impl FolderConfig {
 
     /// Whether its user has trusted it as it is. What cannot be read is not trusted.
     pub(crate) fn is_trusted(&self) -> bool {
-        let folder = folder().and_then(|path| Folder::open(&path).ok());
+        let folder = folder().and_then(|path| Folder::open(&path).and_then(Folder::require_private).ok());
         folder.is_some_and(|folder| self.record(&folder).paths.contains(&self.key()))
     }
 
     /// Remembers that its user has trusted it as it is.
     pub(crate) fn trust(&self) -> io::Result<()> {
         let path = folder().ok_or_else(|| io::Error::other("there is no home folder"))?;
-        let folder = Folder::create(&path)?;
+        let folder = Folder::create(&path)?.require_private()?;
         let mut record = self.record(&folder);
         if !record.paths.contains(&self.key()) {
             record.paths.push(self.key());

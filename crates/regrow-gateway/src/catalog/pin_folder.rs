@@ -48,7 +48,7 @@ impl PinFolder {
 
     /// The pins of this server.
     pub fn read(&self, owner: &Owner) -> Kept {
-        let read = Folder::open(&self.path).and_then(|folder| folder.read(file_name(owner), MAX_BYTES));
+        let read = self.open().and_then(|folder| folder.read(file_name(owner), MAX_BYTES));
         match read {
             Ok((_, bytes)) => match Pins::parse(&bytes).filter(|pins| pins.owner == *owner) {
                 Some(pins) => Kept::Pins(Box::new(pins)),
@@ -61,7 +61,7 @@ impl PinFolder {
 
     /// Keeps these.
     pub fn write(&self, pins: &Pins) -> io::Result<()> {
-        let folder = Folder::create(&self.path)?;
+        let folder = Folder::create(&self.path)?.require_private()?;
         // A damaged file holds everything.
         let write = |file: &mut File| file.write_all(&pins.to_bytes()).and_then(|()| file.sync_all());
         folder.replace(file_name(&pins.owner), write).map(drop)
@@ -69,12 +69,16 @@ impl PinFolder {
 
     /// Forgets those of this server: what it offers next is approved.
     pub fn remove(&self, owner: &Owner) -> io::Result<()> {
-        Folder::open(&self.path)?.remove(file_name(owner))
+        self.open()?.remove(file_name(owner))
+    }
+
+    fn open(&self) -> io::Result<Folder> {
+        Folder::open(&self.path)?.require_private()
     }
 
     /// The pins of all servers of this name, in whichever configuration file. Damaged ones are left out.
     pub fn of_server(&self, server: &str) -> Vec<Pins> {
-        let Ok(folder) = Folder::open(&self.path) else { return vec![] }; // There are none.
+        let Ok(folder) = self.open() else { return vec![] }; // There are none.
         let names = folder.names(MAX_FILES).into_iter().filter(|name| name.ends_with(".json"));
         let all = names.filter_map(|name| Pins::parse(&folder.read(name, MAX_BYTES).ok()?.1));
         all.filter(|pins| pins.owner.server == server).collect()
@@ -114,5 +118,10 @@ mod tests {
         folder.remove(&owner("/a")).unwrap();
         assert_eq!(folder.read(&owner("/a")), Kept::None);
         assert_eq!(folder.of_server("git").len(), 1);
+
+        let shared = std::os::unix::fs::PermissionsExt::from_mode(0o750);
+        std::fs::set_permissions(folder.path(), shared).unwrap();
+        assert!(matches!(folder.read(&owner("/b")), Kept::Damaged(_)), "others can reach the folder");
+        assert!(folder.write(&two).is_err());
     }
 }
