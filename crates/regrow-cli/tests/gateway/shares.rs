@@ -99,7 +99,7 @@ fn security_24_a_body_over_the_share_is_refused_with_a_reason() {
     wait_until("it is held", PATIENCE, || memory(&house, &operator, "held") >= 3 * MIB as u64);
     let (head, body) = Wire::connect(house.address).ask("POST", "/mcp", &headers, &" ".repeat(3 * MIB));
     assert_eq!((head.status, head.header("retry-after")), (429, Some("5")), "{body}");
-    assert!(body.contains("this client holds too much memory of the gateway"), "{body}");
+    assert!(body.contains("this client uses more than its share of the gateway's memory"), "{body}");
 }
 
 #[test]

@@ -76,13 +76,7 @@ impl Listing {
         for item in std::mem::take(&mut self.items) {
             match change(&item) {
                 Some(other) => self.items.push(other),
-                None => {
-                    self.left_out += 1;
-                    if self.defects.len() < MAX_DEFECTS {
-                        self.defects
-                            .push(Defect { key: Some(item.key().to_owned()), reason: reason.to_owned() });
-                    }
-                }
+                None => leave_out(&mut self.left_out, &mut self.defects, Defect::of(item.key(), reason)),
             }
         }
         self.revision = revision(&self.items);
@@ -143,16 +137,21 @@ impl Draft {
     }
 
     fn leave_out(&mut self, defect: Defect) {
-        self.left_out += 1;
-        if self.defects.len() < MAX_DEFECTS {
-            self.defects.push(defect);
-        }
+        leave_out(&mut self.left_out, &mut self.defects, defect);
     }
 
     pub(super) fn finish(self, fetched: SystemTime, ttl: Option<Duration>, cut: Option<Cut>) -> Listing {
         let revision = revision(&self.items);
         let Draft { items, left_out, defects, .. } = self;
         Listing { items, revision, fetched, ttl, cut, left_out, defects }
+    }
+}
+
+/// Of those that are left out, all are counted and the first are named.
+fn leave_out(count: &mut usize, defects: &mut Vec<Defect>, defect: Defect) {
+    *count += 1;
+    if defects.len() < MAX_DEFECTS {
+        defects.push(defect);
     }
 }
 

@@ -37,13 +37,13 @@ struct Piece<H, T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// It would be more than one principal may hold.
-    #[error("this client holds too much memory of the gateway")]
+    #[error("this client uses more than its share of the gateway's memory")]
     Share,
     /// The budget is used up, and this principal holds its fair share.
-    #[error("the memory budget of the gateway is used up")]
+    #[error("the gateway's memory budget is used up")]
     Full,
     /// It had room, and gave way to another principal.
-    #[error("the memory budget of the gateway is used up, and this client held most of it")]
+    #[error("the gateway's memory budget is used up, and this client used most of it")]
     GaveWay,
 }
 

@@ -58,7 +58,7 @@ impl CallError {
                 say(self.timed_out() + ": no response from the server", " to this call")
             }
             (ErrorKind::Overloaded, _) if self.delivery == Delivery::Answered => say(
-                "this client holds too much memory of the gateway".into(),
+                "this client uses more than its share of the gateway's memory".into(),
                 ", so the response to this call was dropped",
             ),
             (ErrorKind::Overloaded, _) => {
