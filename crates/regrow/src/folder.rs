@@ -1,5 +1,5 @@
-//! Folders and files that belong to the user alone: caches, the operator token, backups of configurations. Every file that Regrow keeps
-//! is written and read here.
+//! Folders and files that belong to the user alone: caches, pins, the operator token, backups of configurations. Every file that Regrow keeps
+//! is written and read here; only the audit log, which grows, is not.
 //!
 //! A file appears whole or not at all, is readable by its user only, and no link is followed: another user of the machine can neither
 //! make Regrow write elsewhere nor make it read what that user wrote.
