@@ -18,7 +18,7 @@ pub use write::{COMMENT, OutgoingEvent};
 /// Cuts a stream into events.
 pub struct Events {
     max_data: usize,
-    at: At,
+    at: EventPosition,
     event: Building,
 }
 
@@ -46,7 +46,7 @@ impl Event {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum EventPosition {
     /// At the very start, where a byte order mark may stand.
     Mark(usize),
     /// In a field's name.
@@ -63,46 +63,46 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 impl Events {
     /// Events whose data is at most so long.
     pub fn new(max_data: usize) -> Events {
-        Events { max_data, at: At::Mark(0), event: Building::default() }
+        Events { max_data, at: EventPosition::Mark(0), event: Building::default() }
     }
 
     /// Reads on in `chunk` until an event is complete; takes what it has read out of the chunk.
     pub fn read(&mut self, chunk: &mut Bytes) -> Option<Event> {
         while let Some(&byte) = chunk.first() {
             match self.at {
-                At::Mark(seen) if MARK.get(seen) == Some(&byte) => {
+                EventPosition::Mark(seen) if MARK.get(seen) == Some(&byte) => {
                     chunk.advance(1);
-                    self.at = At::Mark(seen + 1);
+                    self.at = EventPosition::Mark(seen + 1);
                 }
-                At::Mark(seen) => {
+                EventPosition::Mark(seen) => {
                     if seen < MARK.len() {
                         self.event.name.extend_from_slice(&MARK[..seen]);
                     }
-                    self.at = At::Name;
+                    self.at = EventPosition::Name;
                 }
-                At::Return => {
+                EventPosition::Return => {
                     if byte == b'\n' {
                         chunk.advance(1);
                     }
-                    self.at = At::Name;
+                    self.at = EventPosition::Name;
                 }
-                At::Colon(field) => {
+                EventPosition::Colon(field) => {
                     if byte == b' ' {
                         chunk.advance(1);
                     }
-                    self.at = At::Value(field);
+                    self.at = EventPosition::Value(field);
                 }
-                At::Name => {
+                EventPosition::Name => {
                     let end = find(chunk, |byte| matches!(byte, b':' | b'\n' | b'\r'));
                     keep(&mut self.event.name, &chunk[..end]);
                     chunk.advance(end);
                     let &stop = chunk.first()?;
                     chunk.advance(1);
                     if stop == b':' {
-                        self.at = At::Colon(self.event.begin(self.max_data));
+                        self.at = EventPosition::Colon(self.event.begin(self.max_data));
                         continue;
                     }
-                    self.at = if stop == b'\r' { At::Return } else { At::Name };
+                    self.at = if stop == b'\r' { EventPosition::Return } else { EventPosition::Name };
                     if self.event.name.is_empty() {
                         if let Some(event) = self.event.finish() {
                             return Some(event);
@@ -115,7 +115,7 @@ impl Events {
                         }
                     }
                 }
-                At::Value(field) => {
+                EventPosition::Value(field) => {
                     let end = memchr::memchr2(b'\n', b'\r', chunk).unwrap_or(chunk.len());
                     self.event.push(field, &chunk[..end], self.max_data);
                     chunk.advance(end);
@@ -125,7 +125,7 @@ impl Events {
                     let &stop = chunk.first()?;
                     chunk.advance(1);
                     self.event.end(field);
-                    self.at = if stop == b'\r' { At::Return } else { At::Name };
+                    self.at = if stop == b'\r' { EventPosition::Return } else { EventPosition::Name };
                 }
             }
         }

@@ -34,9 +34,9 @@ struct Ids {
 
 impl<'de> Deserialize<'de> for Ids {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ids, D::Error> {
-        struct Members;
+        struct IdsVisitor;
 
-        impl<'de> Visitor<'de> for Members {
+        impl<'de> Visitor<'de> for IdsVisitor {
             type Value = Ids;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Ids {
             }
         }
 
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_map(IdsVisitor)
     }
 }
 

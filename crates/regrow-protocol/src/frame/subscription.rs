@@ -8,13 +8,13 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::{Frame, RawId, notification, response};
 use crate::meta;
 
-type Object = BTreeMap<String, Box<RawValue>>;
+type RawObject = BTreeMap<String, Box<RawValue>>;
 
 /// The response that ends the stream of the request `id`, made from one that ends it under another id: it names the stream in its `_meta`, too.
 /// `None` where it does not: an error, or a result without `_meta`.
 pub fn stream_end(end: &Frame, id: &RawId) -> Option<Bytes> {
-    let mut result: Object = serde_json::from_slice(end.result()?).ok()?;
-    let mut meta: Object = serde_json::from_str(result.get("_meta")?.get()).ok()?;
+    let mut result: RawObject = serde_json::from_slice(end.result()?).ok()?;
+    let mut meta: RawObject = serde_json::from_str(result.get("_meta")?.get()).ok()?;
     meta.insert(meta::SUBSCRIPTION_ID.to_owned(), serde_json::from_slice(id.as_bytes()).ok()?);
     result.insert("_meta".to_owned(), to_raw_value(&meta).ok()?);
     Some(response(id, &serde_json::to_vec(&result).ok()?))
