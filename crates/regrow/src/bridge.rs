@@ -35,7 +35,7 @@ use crate::inbox::{AutoReply, Inbox, Incoming};
 use crate::transport::BoxFuture;
 use crate::upstream::{HandshakeResult, ServerSide, Upstream};
 use calls::Calls;
-use held::Held;
+use held::HeldRequests;
 use listening::Listening;
 use object::Object;
 use rounds::Rounds;
@@ -63,14 +63,14 @@ pub struct Bridge {
     listens_to_lists: bool,
     about: OnceLock<Arc<About>>,
     /// Never locked while the far side, the client or a reply is called: each of them may call us.
-    state: Mutex<State>,
+    state: Mutex<BridgeState>,
 }
 
 #[derive(Default)]
-struct State {
+struct BridgeState {
     /// How the client greeted, or what its first request told.
     client: Option<Speaks>,
-    held: Held,
+    held: HeldRequests,
     /// What requests of a legacy client carry towards a modern server.
     envelope: Object,
     rounds: Rounds,
@@ -115,7 +115,7 @@ impl Bridge {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BridgeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,7 +9,7 @@ use bytes::{Buf, Bytes};
 use tokio::io::AsyncWrite;
 
 /// A stream and the lines that it has not taken yet. `K` says what a line belongs to.
-pub(crate) struct Writer<S, K> {
+pub(crate) struct LineWriter<S, K> {
     stream: S,
     queue: VecDeque<(K, Bytes, bool)>,
     queued: usize,
@@ -20,9 +20,9 @@ pub(crate) struct Writer<S, K> {
     pumping: bool,
 }
 
-impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> Writer<S, K> {
-    pub(crate) fn new(stream: S) -> Writer<S, K> {
-        Writer { stream, queue: VecDeque::new(), queued: 0, accepted: 0, flushed: 0, pumping: false }
+impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
+    pub(crate) fn new(stream: S) -> LineWriter<S, K> {
+        LineWriter { stream, queue: VecDeque::new(), queued: 0, accepted: 0, flushed: 0, pumping: false }
     }
 
     /// The stream itself.
@@ -138,7 +138,7 @@ mod tests {
     #[tokio::test]
     async fn a_line_that_the_stream_takes_leaves_at_once_and_the_rest_waits_in_order() {
         let (near, mut far) = duplex(4);
-        let mut writer = Writer::new(near);
+        let mut writer = LineWriter::new(near);
         let mut begun = vec![];
         assert!(
             writer
@@ -170,7 +170,7 @@ mod tests {
     #[tokio::test]
     async fn a_line_that_comes_while_the_pump_waits_for_the_stream_does_not_take_its_place() {
         let (near, mut far) = duplex(4);
-        let mut writer = Writer::new(near);
+        let mut writer = LineWriter::new(near);
         assert!(writer.push('a', Bytes::from_static(b"one\n"), |_, _| {}).is_ok_and(|wake| !wake));
         assert!(writer.push('b', Bytes::from_static(b"two\n"), |_, _| {}).is_ok_and(|wake| wake));
         let mut read = [0; 4];

@@ -7,7 +7,7 @@ use regrow_protocol::frame::{self, Edit, Frame, RawId};
 use regrow_protocol::meta;
 
 use super::Bridge;
-use super::calls::{Call, Client, CurrentInbox, Question};
+use super::calls::{Client, CurrentInbox, InputRequest, OpenCall};
 use super::object::Object;
 use super::onto_legacy::stripped;
 use super::polish::Polish;
@@ -30,7 +30,7 @@ impl Bridge {
         let mut state = self.state();
         let number = state.calls.next();
         let progress_token = frame.meta_progress_token().map(Bytes::copy_from_slice);
-        let call = Call {
+        let call = OpenCall {
             id: id.clone(),
             method: frame.method().unwrap_or_default().to_owned(),
             capabilities: Object::of(frame.meta()).object(meta::CLIENT_CAPABILITIES),
@@ -55,7 +55,8 @@ impl Bridge {
         let Request { frame, id, reply, .. } = request;
         let mut guard = self.state();
         let state = &mut *guard;
-        let same = |call: &Call| call.state.as_deref() == Some(shown) && frame.method() == Some(&call.method);
+        let same =
+            |call: &OpenCall| call.state.as_deref() == Some(shown) && frame.method() == Some(&call.method);
         let Some((&number, call)) = state.calls.open.iter_mut().find(|(_, call)| same(call)) else {
             drop(guard);
             return reply.end(self.gap(&frame, Gap::StaleAnswer));
@@ -71,7 +72,7 @@ impl Bridge {
         call.inbox.set(reply.inbox());
         call.client = Some(Client { id, reply, progress_token });
         call.level = Object::of(frame.meta()).text(meta::LOG_LEVEL);
-        let answered = |question: &Question| question.told && answers.raw(&question.key).is_some();
+        let answered = |question: &InputRequest| question.told && answers.raw(&question.key).is_some();
         let (answered, open) = std::mem::take(&mut call.questions).into_iter().partition(answered);
         call.questions = open;
         // What it left out is asked again, with what the server has asked since.
@@ -120,7 +121,7 @@ impl Bridge {
     pub(super) fn cancel_call(&self, id: &RawId, notification: &Frame) -> bool {
         let mut state = self.state();
         // One that it was sent away from need not go on either.
-        let waits = |call: &Call| call.client.as_ref().map_or(&call.id, |client| &client.id) == id;
+        let waits = |call: &OpenCall| call.client.as_ref().map_or(&call.id, |client| &client.id) == id;
         let Some(number) = state.calls.open.iter().rev().find(|(_, call)| waits(call)).map(|(&n, _)| n)
         else {
             return false;

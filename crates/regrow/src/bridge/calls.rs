@@ -29,12 +29,12 @@ const MAX_KEPT: usize = 64 << 20;
 /// The calls during which a server may ask for input.
 #[derive(Default)]
 pub(super) struct Calls {
-    pub(super) open: BTreeMap<u64, Call>,
+    pub(super) open: BTreeMap<u64, OpenCall>,
     last: u64,
 }
 
 /// One of them. It goes on while its client is away to answer.
-pub(super) struct Call {
+pub(super) struct OpenCall {
     /// The connection knows it by this, which was its client's first.
     pub(super) id: RawId,
     pub(super) method: String,
@@ -50,7 +50,7 @@ pub(super) struct Call {
     pub(super) inbox: Arc<CurrentInbox>,
     /// It ended while its client was away.
     pub(super) end: Option<Outcome>,
-    pub(super) questions: Vec<Question>,
+    pub(super) questions: Vec<InputRequest>,
     /// What its client must show when it comes back.
     pub(super) state: Option<String>,
     pub(super) limit: Option<Timer>,
@@ -79,7 +79,7 @@ impl CurrentInbox {
 }
 
 /// Something that the server asks the client.
-pub(super) struct Question {
+pub(super) struct InputRequest {
     pub(super) key: String,
     pub(super) epoch: Epoch,
     pub(super) id: RawId,
@@ -89,7 +89,7 @@ pub(super) struct Question {
     pub(super) told: bool,
 }
 
-impl Call {
+impl OpenCall {
     pub(super) fn is_running(&self) -> bool {
         self.end.is_none()
     }
@@ -104,11 +104,11 @@ impl Call {
             Some(Outcome::Answered(frame)) => frame.bytes().len(),
             _ => 0,
         };
-        end + self.questions.iter().map(Question::bytes).sum::<usize>()
+        end + self.questions.iter().map(InputRequest::bytes).sum::<usize>()
     }
 }
 
-impl Question {
+impl InputRequest {
     pub(super) fn bytes(&self) -> usize {
         self.params.as_ref().map_or(0, |params| params.get().len())
     }

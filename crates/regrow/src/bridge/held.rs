@@ -9,7 +9,7 @@ use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::method;
 
 use super::timer::Timer;
-use super::{Bridge, Speaks, State, hello, words};
+use super::{Bridge, BridgeState, Speaks, hello, words};
 use crate::call::{Outcome, Reply, Request};
 use crate::error::{CallError, ErrorKind};
 
@@ -20,8 +20,8 @@ const MAX_HELD_BYTES: usize = 16 << 20;
 
 /// Requests in the order in which they came.
 #[derive(Default)]
-pub(super) struct Held {
-    queue: VecDeque<Waiting>,
+pub(super) struct HeldRequests {
+    queue: VecDeque<HeldRequest>,
     /// Notifications, each with the number of the last request before it.
     notes: VecDeque<(u64, Frame)>,
     /// Of both.
@@ -57,7 +57,7 @@ impl Patience {
     }
 }
 
-struct Waiting {
+struct HeldRequest {
     number: u64,
     patience: Patience,
     request: Request,
@@ -81,7 +81,7 @@ enum HoldResult {
     Refused(Request),
 }
 
-impl Held {
+impl HeldRequests {
     fn take(&mut self, request: Request, time: Option<Duration>, bridge: &Weak<Bridge>) -> HoldResult {
         let bytes = self.bytes + request.frame.bytes().len();
         if self.queue.len() == MAX_HELD || bytes > MAX_HELD_BYTES {
@@ -93,7 +93,7 @@ impl Held {
         let left = time.map(|time| time.saturating_sub(request.since.elapsed()));
         let limit = left.map(|left| Timer::after(bridge, left, move |bridge| bridge.held_too_long(number)));
         let (patience, frame) = (Patience::of(&request.frame), request.frame.clone());
-        self.queue.push_back(Waiting { number, patience, request, _limit: limit });
+        self.queue.push_back(HeldRequest { number, patience, request, _limit: limit });
         if self.asked.contains(&patience) {
             return HoldResult::Waits;
         }
@@ -135,13 +135,13 @@ impl Held {
     }
 
     /// Takes out the newest that is meant by this.
-    fn give_up(&mut self, is_it: impl Fn(&Waiting) -> bool) -> Option<Request> {
+    fn give_up(&mut self, is_it: impl Fn(&HeldRequest) -> bool) -> Option<Request> {
         let at = self.queue.iter().rposition(is_it)?;
         self.remove(at)
     }
 
     fn remove(&mut self, at: usize) -> Option<Request> {
-        let Waiting { request, .. } = self.queue.remove(at)?;
+        let HeldRequest { request, .. } = self.queue.remove(at)?;
         self.bytes -= request.frame.bytes().len();
         Some(request)
     }
@@ -176,7 +176,7 @@ impl Bridge {
         }
         let id = words::own_id("greeting", 0); // No client's id: a cancellation must not mean it.
         let Ok(question) = Frame::parse(frame::request(&id, patience.question(), None)) else { return };
-        self.pass(Request::new(question, id, Box::new(Greeted { bridge: self.me.clone(), patience })));
+        self.pass(Request::new(question, id, Box::new(GreetingReply { bridge: self.me.clone(), patience })));
     }
 
     /// The server's era is known: those that waited go first, in their order.
@@ -201,8 +201,8 @@ impl Bridge {
 
     /// There is no session, and none of those that waited like this has been sent. The next request asks again.
     fn fail_held(&self, patience: Patience, error: &CallError) {
-        let alike = |waiting: &Waiting| waiting.patience == patience;
-        let no_more = |state: &mut State| state.held.asked.retain(|asked| *asked != patience);
+        let alike = |waiting: &HeldRequest| waiting.patience == patience;
+        let no_more = |state: &mut BridgeState| state.held.asked.retain(|asked| *asked != patience);
         while let Some(request) = self.next_held(alike, no_more) {
             let tool = self.error(&request.frame, error.kind).tool;
             let own = CallError { tool, delivery: Delivery::NotSent, epoch: None, ..error.clone() };
@@ -221,8 +221,8 @@ impl Bridge {
     /// The next that waits like this. When there is none, this holds from that moment on.
     fn next_held(
         &self,
-        is_meant: impl Fn(&Waiting) -> bool,
-        or_else: impl FnOnce(&mut State),
+        is_meant: impl Fn(&HeldRequest) -> bool,
+        or_else: impl FnOnce(&mut BridgeState),
     ) -> Option<Request> {
         let mut state = self.state();
         let first = state.held.queue.iter().position(is_meant);
@@ -235,12 +235,12 @@ impl Bridge {
 }
 
 /// Waits for the first greeting.
-struct Greeted {
+struct GreetingReply {
     bridge: Weak<Bridge>,
     patience: Patience,
 }
 
-impl Reply for Greeted {
+impl Reply for GreetingReply {
     fn end(self: Box<Self>, outcome: Outcome) {
         let Some(bridge) = self.bridge.upgrade() else { return };
         let is_modern = bridge.far().is_modern();

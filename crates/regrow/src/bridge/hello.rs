@@ -6,7 +6,7 @@ use regrow_protocol::{meta, method};
 use serde_json::{Value, json};
 
 use super::object::Object;
-use super::{Speaks, State};
+use super::{BridgeState, Speaks};
 use crate::upstream::ClientParams;
 
 /// The era that a request is asked in. It is answered in the same, whatever the client asked before.
@@ -26,7 +26,7 @@ pub(super) fn is_early_ping(request: &Frame) -> bool {
 
 /// Keeps in mind which era the client lives in. One that tries the modern one first and then sends a handshake is a
 /// legacy client.
-pub(super) fn note(state: &mut State, request: &Frame) {
+pub(super) fn note(state: &mut BridgeState, request: &Frame) {
     let greets = request.method() == Some(method::INITIALIZE);
     if greets || (state.client.is_none() && !is_early_ping(request)) {
         state.client = Some(speaks(request));

@@ -21,30 +21,30 @@ const MAX_URI: usize = 4096;
 /// What the client wants to hear of, and through which stream it does.
 #[derive(Default)]
 pub(super) struct Listening {
-    pub(super) wanted: Wanted,
+    pub(super) wanted: StreamFilter,
     /// Who has subscribed, and waits for a stream that tells of it.
-    pub(super) waiting: Vec<Waiting>,
-    pub(super) opening: Option<Stream>,
-    pub(super) open: Option<Stream>,
+    pub(super) waiting: Vec<WaitingSubscribe>,
+    pub(super) opening: Option<ListenStream>,
+    pub(super) open: Option<ListenStream>,
     pub(super) last: u64,
     pub(super) again: Option<Timer>,
 }
 
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct StreamFilter {
     pub(super) lists: Vec<&'static str>,
     pub(super) uris: BTreeSet<String>,
 }
 
 /// One stream.
-pub(super) struct Stream {
+pub(super) struct ListenStream {
     pub(super) id: RawId,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: StreamFilter,
     /// Who waits for its acknowledgement.
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) waiting: Vec<WaitingSubscribe>,
 }
 
-pub(super) struct Waiting {
+pub(super) struct WaitingSubscribe {
     pub(super) number: u64,
     pub(super) uri: String,
     pub(super) request: Frame,
@@ -58,8 +58,8 @@ pub(super) struct Waiting {
 pub(super) struct Todo {
     pub(super) open: Option<(RawId, Object)>,
     pub(super) cancel: Option<RawId>,
-    pub(super) subscribed: Vec<Waiting>,
-    pub(super) unheard: Vec<Waiting>,
+    pub(super) subscribed: Vec<WaitingSubscribe>,
+    pub(super) unheard: Vec<WaitingSubscribe>,
 }
 
 impl Listening {
@@ -86,12 +86,12 @@ impl Listening {
         }
         if self.open.as_ref().is_some_and(|open| open.wanted == self.wanted) {
             todo.subscribed = mem::take(&mut self.waiting);
-        } else if self.wanted == Wanted::default() {
+        } else if self.wanted == StreamFilter::default() {
             todo.cancel = self.open.take().map(|open| open.id);
         } else {
             let id = words::own_id("listen", self.next());
             let waiting = mem::take(&mut self.waiting);
-            self.opening = Some(Stream { id: id.clone(), wanted: self.wanted.clone(), waiting });
+            self.opening = Some(ListenStream { id: id.clone(), wanted: self.wanted.clone(), waiting });
             self.again = None;
             todo.open = Some((id, words::filter(&self.wanted.lists, &self.wanted.uris)));
         }
@@ -120,7 +120,7 @@ impl Listening {
     }
 
     /// Takes out the newest for which this holds, and forgets what only it wanted.
-    pub(super) fn give_up(&mut self, is_it: impl Fn(&Waiting) -> bool) -> Option<Waiting> {
+    pub(super) fn give_up(&mut self, is_it: impl Fn(&WaitingSubscribe) -> bool) -> Option<WaitingSubscribe> {
         let opening = self.opening.as_mut().map(|opening| &mut opening.waiting);
         let found = [Some(&mut self.waiting), opening].into_iter().flatten().find_map(|queue| {
             let at = queue.iter().rposition(&is_it)?;

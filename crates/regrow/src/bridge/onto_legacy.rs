@@ -9,7 +9,7 @@ use regrow_protocol::version::MODERN;
 use regrow_protocol::{error_code, meta, method, notification};
 use serde_json::json;
 
-use super::calls::Call;
+use super::calls::OpenCall;
 use super::object::Object;
 use super::polish::Polish;
 use super::words;
@@ -60,7 +60,7 @@ impl Bridge {
     /// Nobody hears log messages who has not asked for them: with the call that a message belongs to, where that is known.
     fn wants_log(&self, incoming: &Incoming) -> bool {
         let state = self.state();
-        let during = |call: &Call| incoming.call.as_ref() == Some(&call.id);
+        let during = |call: &OpenCall| incoming.call.as_ref() == Some(&call.id);
         let wanted = match state.calls.open.values().rev().find(|call| during(call)) {
             Some(call) => &call.level,
             None => &state.level,

@@ -29,14 +29,16 @@ impl Bridge {
             method::RESOURCES_SUBSCRIBE => self.subscribe(frame, id, reply),
             method::RESOURCES_UNSUBSCRIBE => self.unsubscribe(&frame, reply),
             _ if words::is_task(&frame) => reply.end(self.gap(&frame, Gap::Tasks)),
-            _ => {
-                self.send(Call { bridge: self.me.clone(), request: frame, id, reply, rounds: 0 }, since, None)
-            }
+            _ => self.send(
+                CallToModern { bridge: self.me.clone(), request: frame, id, reply, rounds: 0 },
+                since,
+                None,
+            ),
         }
     }
 
     /// Sends a call whose time runs since then, with these members besides its own.
-    pub(super) fn send(&self, call: Call, since: Instant, more: Option<&Object>) {
+    pub(super) fn send(&self, call: CallToModern, since: Instant, more: Option<&Object>) {
         let mut params = Object::of(call.request.params());
         let mut meta = params.object("_meta");
         for (name, value) in self.state().envelope.members() {
@@ -122,7 +124,7 @@ impl Reply for Initialize {
 }
 
 /// A legacy client's call to a modern server.
-pub(super) struct Call {
+pub(super) struct CallToModern {
     pub(super) bridge: Weak<Bridge>,
     /// As its client wrote it.
     pub(super) request: Frame,
@@ -132,7 +134,7 @@ pub(super) struct Call {
     pub(super) rounds: u32,
 }
 
-impl Reply for Call {
+impl Reply for CallToModern {
     fn end(self: Box<Self>, outcome: Outcome) {
         let bridge = self.bridge.upgrade();
         match (&outcome, bridge) {

@@ -5,7 +5,7 @@ use regrow_protocol::frame::{self, RawId};
 use regrow_protocol::{error_code, method};
 
 use super::Bridge;
-use super::calls::{Call, Calls, Question};
+use super::calls::{Calls, InputRequest, OpenCall};
 use super::object::Object;
 use crate::error::{ErrorKind, Gap};
 use crate::inbox::Incoming;
@@ -40,14 +40,14 @@ impl Calls {
     /// client, and there must be no doubt.
     fn asking(&self, named: Option<&RawId>, is_one_client: bool) -> Option<u64> {
         let running = || self.open.iter().filter(|(_, call)| call.is_running());
-        let is_named = |call: &Call| named.is_some_and(|named| call.id == *named);
+        let is_named = |call: &OpenCall| named.is_some_and(|named| call.id == *named);
         if let Some((&number, _)) = running().rev().find(|(_, call)| is_named(call)) {
             return Some(number);
         }
         if !is_one_client {
             return None;
         }
-        let only = |wanted: fn(&Call) -> bool| {
+        let only = |wanted: fn(&OpenCall) -> bool| {
             let mut found = running().filter(|(_, call)| wanted(call)).map(|(&number, _)| number);
             found.next().filter(|_| found.next().is_none())
         };
@@ -80,7 +80,7 @@ impl Calls {
         });
         let params = params.and_then(|params| serde_json::value::to_raw_value(&params).ok());
         let method = method.to_owned();
-        call.questions.push(Question { key, epoch: *epoch, id: id.clone(), method, params, told: false });
+        call.questions.push(InputRequest { key, epoch: *epoch, id: id.clone(), method, params, told: false });
         Ok(number)
     }
 }
@@ -107,7 +107,7 @@ impl Bridge {
     /// The server does not want to know any more. Returns whether it had asked.
     pub(super) fn withdraw_question(&self, epoch: Epoch, id: &RawId) -> bool {
         let mut state = self.state();
-        let is_it = |question: &Question| question.epoch == epoch && question.id == *id;
+        let is_it = |question: &InputRequest| question.epoch == epoch && question.id == *id;
         let mut known = false;
         for call in state.calls.open.values_mut() {
             known |= call.questions.iter().any(is_it);
@@ -117,7 +117,7 @@ impl Bridge {
     }
 
     /// The client has answered these.
-    pub(super) fn answer_questions(&self, questions: Vec<Question>, answers: &Object) {
+    pub(super) fn answer_questions(&self, questions: Vec<InputRequest>, answers: &Object) {
         for question in questions {
             let Some(answer) = answers.raw(&question.key) else { continue };
             let line = frame::response(&question.id, answer.get().as_bytes());
@@ -126,7 +126,7 @@ impl Bridge {
     }
 
     /// Nobody will answer these. The server must not wait for it, nor the clock stand still.
-    pub(super) fn drop_questions(&self, questions: Vec<Question>) {
+    pub(super) fn drop_questions(&self, questions: Vec<InputRequest>) {
         for question in questions {
             let line = match &*question.method {
                 method::ELICITATION_CREATE => frame::response(&question.id, br#"{"action":"cancel"}"#),

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::Bridge;
 use super::object::Object;
-use super::onto_modern::Call;
+use super::onto_modern::CallToModern;
 use super::timer::Timer;
 use super::words;
 use crate::call::Outcome;
@@ -41,7 +41,7 @@ pub(super) struct Rounds {
 /// A call that waits for its client's answers before it is sent again.
 struct Round {
     number: u64,
-    call: Call,
+    call: CallToModern,
     state: Option<Box<RawValue>>,
     /// What the client was asked, and the server's key for it.
     asked: Vec<(RawId, String)>,
@@ -64,7 +64,7 @@ impl Rounds {
 
 impl Bridge {
     /// The server asks for input before it answers this call.
-    pub(super) fn need_input(&self, call: Call, required: &Object) {
+    pub(super) fn need_input(&self, call: CallToModern, required: &Object) {
         let inputs = required.object("inputRequests");
         let inputs: Vec<(String, Object)> = inputs
             .members()
@@ -201,7 +201,7 @@ impl Bridge {
     }
 
     /// The server had the call: what it did before it asked, only it knows.
-    fn fail(&self, call: Call, kind: ErrorKind) {
+    fn fail(&self, call: CallToModern, kind: ErrorKind) {
         let error = self.error(&call.request, kind);
         call.reply.end(Outcome::Failed(CallError { delivery: Delivery::Unknown, ..error }));
     }

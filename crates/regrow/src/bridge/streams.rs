@@ -25,12 +25,12 @@ const MAX_URI: usize = 4096;
 /// The client's streams, and what the server was asked to tell for them.
 #[derive(Default)]
 pub(super) struct Streams {
-    open: Vec<Stream>,
+    open: Vec<SubscriptionStream>,
     /// Resources, and whether the server has confirmed that it tells of them.
     uris: BTreeMap<String, bool>,
 }
 
-struct Stream {
+struct SubscriptionStream {
     id: RawId,
     request: Frame,
     reply: Box<dyn Reply>,
@@ -39,7 +39,7 @@ struct Stream {
     acknowledged: bool,
 }
 
-impl Stream {
+impl SubscriptionStream {
     /// A notification of this stream.
     fn line(&self, method: &str, params: &Object) -> bytes::Bytes {
         let mut params = params.clone();
@@ -70,7 +70,8 @@ impl Streams {
     /// The lines that tell of the streams for which all is confirmed now.
     fn acknowledge(&mut self) -> Vec<bytes::Bytes> {
         let Streams { open, uris } = self;
-        let is_ready = |stream: &Stream| stream.uris.iter().all(|uri| uris.get(uri) == Some(&true));
+        let is_ready =
+            |stream: &SubscriptionStream| stream.uris.iter().all(|uri| uris.get(uri) == Some(&true));
         let ready = open.iter_mut().filter(|stream| !stream.acknowledged && is_ready(stream));
         ready
             .map(|stream| {
@@ -100,7 +101,7 @@ impl Bridge {
         }
         streams.uris.extend(new.iter().map(|uri| (uri.clone(), false)));
         let request = request.clone();
-        streams.open.push(Stream { id, request, reply, lists, uris, acknowledged: false });
+        streams.open.push(SubscriptionStream { id, request, reply, lists, uris, acknowledged: false });
         let lines = streams.acknowledge();
         drop(state);
         self.tell_client(lines);
@@ -120,7 +121,8 @@ impl Bridge {
             Outcome::Answered(answer) if !answer.is_error() => *confirmed = true,
             _ => {
                 streams.uris.remove(uri);
-                let is_hit = |stream: &mut Stream| stream.uris.remove(uri) && !stream.acknowledged;
+                let is_hit =
+                    |stream: &mut SubscriptionStream| stream.uris.remove(uri) && !stream.acknowledged;
                 if matches!(outcome, Outcome::Failed(_)) {
                     failed = streams.open.extract_if(.., |stream| is_hit(stream)).collect();
                 } else {

@@ -9,7 +9,7 @@ use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::{error_code, method};
 
 use super::Bridge;
-use super::listening::{Todo, Waiting};
+use super::listening::{Todo, WaitingSubscribe};
 use super::object::Object;
 use super::timer::Timer;
 use super::words;
@@ -48,7 +48,7 @@ impl Bridge {
         let number = listening.next();
         let limit = Timer::after(&self.me, ACKNOWLEDGED_WITHIN, move |bridge| bridge.subscribes_late(number));
         listening.wanted.uris.insert(uri.clone());
-        listening.waiting.push(Waiting { number, uri, request, id, reply, _limit: limit });
+        listening.waiting.push(WaitingSubscribe { number, uri, request, id, reply, _limit: limit });
         let todo = listening.renew();
         drop(state);
         self.carry_out(todo);

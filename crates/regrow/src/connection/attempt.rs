@@ -17,7 +17,7 @@ use super::shared::Shared;
 use crate::call::Outcome;
 use crate::transport::{Link, Pipes, Transport};
 use crate::within::within;
-use crate::writer::Writer;
+use crate::writer::LineWriter;
 
 /// One attempt: starts the server and brings it to where the last session was.
 pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, epoch: Epoch) {
@@ -65,7 +65,7 @@ pub(crate) async fn attempt(shared: Arc<Shared>, transport: Arc<dyn Transport>, 
 fn start(shared: &Arc<Shared>, epoch: Epoch, link: Link, greeted_by_client: bool) {
     let (channel, process, output) = match link {
         Link::Pipes(Pipes { input, output, process }) => {
-            (Channel::Pipe(Writer::new(input)), process, Some(output))
+            (Channel::Pipe(LineWriter::new(input)), process, Some(output))
         }
         Link::Exchanges { exchanges, process } => {
             (Channel::Http(exchange::exchange_set(shared, epoch, exchanges)), process, None)

@@ -23,7 +23,7 @@ use crate::within::within;
 const VERIFY_AT_LEAST: Duration = Duration::from_secs(1);
 
 /// What went wrong; none where the session's reader knows better.
-pub(crate) type Greeted = Result<(), Option<Fault>>;
+pub(crate) type GreetResult = Result<(), Option<Fault>>;
 
 /// Before the first session: an era that is worth a try before the server is asked for its own.
 pub(crate) fn guess_era(shared: &Shared) {
@@ -33,7 +33,7 @@ pub(crate) fn guess_era(shared: &Shared) {
 }
 
 /// Greets the server of this session.
-pub(crate) async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greeted {
+pub(crate) async fn greet(shared: &Shared, epoch: Epoch, greeting: Greeting) -> GreetResult {
     let known = match greeting {
         Greeting::Unknown(hello) => return look_again(shared, find_era(shared, epoch, hello).await),
         // It was asked and did not live to answer.
@@ -64,7 +64,7 @@ fn likely_era(shared: &Shared, hello: &ClientParams) -> Era {
 }
 
 /// A guess may be wrong: then we ask. The detected era is remembered.
-fn look_again(shared: &Shared, greeted: Greeted) -> Greeted {
+fn look_again(shared: &Shared, greeted: GreetResult) -> GreetResult {
     use Fault::{HandshakeRefused, NotMcp, Status, WrongEra};
     let mut state = shared.lock();
     let era = &mut state.memory.era;
@@ -100,7 +100,7 @@ fn not_mcp(fault: Fault) -> Fault {
     }
 }
 
-async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greeted {
+async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> GreetResult {
     match greeting {
         Greeting::Legacy { params, agreed } => {
             let offer = agreed.as_ref().and_then(|agreed| agreed.offer(&params));
@@ -169,7 +169,7 @@ async fn shake_hands(shared: &Shared, epoch: Epoch, greeting: Greeting) -> Greet
 }
 
 /// Which era does the server speak? A server of the other one is started afresh: some are spoilt by the question.
-async fn find_era(shared: &Shared, epoch: Epoch, hello: ClientParams) -> Greeted {
+async fn find_era(shared: &Shared, epoch: Epoch, hello: ClientParams) -> GreetResult {
     let meta = Greeting::envelope(&hello);
     shared.lock().memory.era.greeting = Greeting::ResponseFormat(hello.clone());
     shared.notify(Event::Begun(epoch, Step::Discovering));
@@ -226,7 +226,7 @@ fn question_limit(shared: &Shared) -> Duration {
 
 /// A silent server has shaken hands as a legacy one. Under load a modern server may do that, too; now it is awake, so it is
 /// asked once more, before any client relies on its era.
-async fn verify(shared: &Shared, epoch: Epoch, handshake_took: Duration) -> Greeted {
+async fn verify(shared: &Shared, epoch: Epoch, handshake_took: Duration) -> GreetResult {
     let Some(hello) = shared.lock().memory.era.take_assumed() else { return Ok(()) };
     let meta = Greeting::envelope(&hello);
     shared.notify(Event::Begun(epoch, Step::Discovering));
@@ -331,7 +331,7 @@ fn hello(shared: &Shared, params: &[u8]) -> Option<ClientParams> {
 }
 
 /// The client goes on as if nothing had happened, so what it relies on must still be there.
-fn check(shared: &Shared, before: &Agreed, now: &Agreed) -> Greeted {
+fn check(shared: &Shared, before: &Agreed, now: &Agreed) -> GreetResult {
     if before.version != now.version {
         let (was, is) = (before.version.clone(), escape(&now.version));
         return Err(Some(Fault::VersionChanged { was, is }));

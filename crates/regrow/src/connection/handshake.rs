@@ -11,13 +11,13 @@ pub(crate) struct ClientHandshake {
     /// It has not greeted yet, and its requests tell how far its handshake is.
     open: bool,
     /// Its greeting that has no response yet.
-    greeting: Option<Greeting>,
+    greeting: Option<GreetingInFlight>,
     /// Which capabilities it has used: a bit each.
     used: u8,
 }
 
 /// A greeting on its way.
-struct Greeting {
+struct GreetingInFlight {
     on: Epoch,
     /// Whether other requests followed it: the client does not wait for the response.
     followed: bool,
@@ -75,7 +75,7 @@ impl ClientHandshake {
                 return Some(Event::Connected(epoch));
             }
         };
-        self.greeting = Some(Greeting { on: epoch, followed: false });
+        self.greeting = Some(GreetingInFlight { on: epoch, followed: false });
         Some(Event::Begun(epoch, step))
     }
 

@@ -277,7 +277,7 @@ impl Messages {
         self.hand_to(self.belongs_to(), frame);
     }
 
-    fn hand_to(&self, call: Option<Owner>, frame: Frame) {
+    fn hand_to(&self, call: Option<CallOwner>, frame: Frame) {
         let incoming = Incoming::of_no_call(self.epoch, frame);
         self.shared.hand_on(match call {
             Some((client, id, to)) => Incoming { call: Some(id), client, to, ..incoming },
@@ -291,7 +291,7 @@ impl Messages {
     }
 
     /// The call that a message belongs to, where its exchange tells.
-    fn belongs_to(&self) -> Option<Owner> {
+    fn belongs_to(&self) -> Option<CallOwner> {
         let id = self.call?;
         let state = self.shared.lock();
         owner(state.supervisor.ledger.reply(id)?)
@@ -333,9 +333,9 @@ impl Messages {
 }
 
 /// Whose a call is, that client's id for it, and where its messages go if it has a place of its own for them.
-type Owner = (u64, RawId, Option<Arc<dyn CallInbox>>);
+type CallOwner = (u64, RawId, Option<Arc<dyn CallInbox>>);
 
-fn owner(call: &Pending) -> Option<Owner> {
+fn owner(call: &Pending) -> Option<CallOwner> {
     call.of_client().map(|(client, id)| (client, id, call.reply.inbox()))
 }
 

@@ -28,7 +28,7 @@ const READ_AFTER_EXIT: usize = 4 << 20;
 
 /// Starts the tasks of a session on a pipe. Both take the lock, which is held here, so they find the session in its place.
 pub(crate) fn start(shared: &Arc<Shared>, session: &mut Session, output: Box<dyn AsyncRead + Send + Unpin>) {
-    let reader = Reader {
+    let reader = SessionReader {
         shared: shared.clone(),
         epoch: session.epoch,
         messages: Messages::new(shared.clone(), session.epoch, None),
@@ -63,7 +63,7 @@ async fn pump(shared: Arc<Shared>, epoch: Epoch, signals: Arc<Signals>) {
     }
 }
 
-struct Reader {
+struct SessionReader {
     shared: Arc<Shared>,
     epoch: Epoch,
     messages: Messages,
@@ -90,7 +90,7 @@ enum End {
     Finished,
 }
 
-impl Drop for Reader {
+impl Drop for SessionReader {
     fn drop(&mut self) {
         // What its messages do is caught where they are taken; an inbox can also fail when asked for room.
         if std::thread::panicking() {
@@ -99,7 +99,7 @@ impl Drop for Reader {
     }
 }
 
-impl Reader {
+impl SessionReader {
     async fn run(mut self) {
         let end = self.read().await;
         if matches!(end, End::Exited(_) | End::Finished | End::InputClosed) {

@@ -6,7 +6,7 @@ use regrow_protocol::list::List;
 use serde_json::Value;
 
 use super::compare::page;
-use super::greet::Greeted;
+use super::greet::GreetResult;
 use super::memory::MAX_PAGES;
 use super::shared::Shared;
 use crate::call::Outcome;
@@ -15,7 +15,7 @@ use crate::call::Outcome;
 const MAX_BYTES: usize = 16 << 20;
 
 /// A list that the server answers with an error is empty. One that it does not answer ends the session: nobody knows what it offers.
-pub(crate) async fn review(shared: &Shared, epoch: Epoch) -> Greeted {
+pub(crate) async fn review(shared: &Shared, epoch: Epoch) -> GreetResult {
     let Some(approver) = &shared.settings.approver else { return Ok(()) };
     let welcome = shared.lock().memory.era.welcome.clone();
     let welcome: Option<Value> = welcome.and_then(|welcome| serde_json::from_slice(&welcome.result).ok());

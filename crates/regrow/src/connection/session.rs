@@ -14,12 +14,12 @@ use tokio::task::JoinHandle;
 use super::exchanges::ExchangeSet;
 use crate::call::Pending;
 use crate::transport::{Input, Process};
-use crate::writer::Writer;
+use crate::writer::LineWriter;
 
 /// One live exchange with the server.
 pub(crate) struct Session {
     pub(crate) epoch: Epoch,
-    phase: Phase,
+    phase: SessionPhase,
     pub(crate) process: Arc<dyn Process>,
     pub(crate) signals: Arc<Signals>,
     /// The tasks of a pipe.
@@ -33,7 +33,7 @@ pub(crate) struct Session {
     logged: BTreeSet<&'static str>,
 }
 
-enum Phase {
+enum SessionPhase {
     /// Messages go to it.
     Open(Channel),
     /// Its fault was reported, and the owner is about to hang up.
@@ -55,7 +55,7 @@ pub(crate) enum Channel {
 }
 
 /// Lines to the server, each with the call that it belongs to.
-pub(crate) type PipeWriter = Writer<Box<dyn Input>, Option<CallId>>;
+pub(crate) type PipeWriter = LineWriter<Box<dyn Input>, Option<CallId>>;
 
 /// What is left of a channel while its session is being ended.
 enum EndingChannel {
@@ -151,7 +151,7 @@ impl Session {
     ) -> Session {
         Session {
             epoch,
-            phase: Phase::Open(channel),
+            phase: SessionPhase::Open(channel),
             process,
             signals: Arc::default(),
             reader: None,
@@ -164,27 +164,27 @@ impl Session {
 
     /// Whether we are not ending it.
     pub(crate) fn is_live(&self) -> bool {
-        !matches!(self.phase, Phase::HangingUp { .. })
+        !matches!(self.phase, SessionPhase::HangingUp { .. })
     }
 
     /// Whether nothing has happened to it.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open(_))
+        matches!(self.phase, SessionPhase::Open(_))
     }
 
     /// The server's process id, unless its fault was reported.
     pub(crate) fn pid(&self) -> Option<u32> {
         match self.phase {
-            Phase::Lost(_) | Phase::HangingUp { lost: true, .. } => None,
-            Phase::Open(_) | Phase::HangingUp { lost: false, .. } => self.process.pid(),
+            SessionPhase::Lost(_) | SessionPhase::HangingUp { lost: true, .. } => None,
+            SessionPhase::Open(_) | SessionPhase::HangingUp { lost: false, .. } => self.process.pid(),
         }
     }
 
     /// Its fault is about to be reported. Returns whether it is the first one, and nobody is ending the session.
     pub(crate) fn lose(&mut self) -> bool {
         let first = self.is_open();
-        if first && let Phase::Open(channel) = self.take_phase() {
-            self.phase = Phase::Lost(channel);
+        if first && let SessionPhase::Open(channel) = self.take_phase() {
+            self.phase = SessionPhase::Lost(channel);
         }
         first
     }
@@ -197,17 +197,17 @@ impl Session {
     /// What messages can be written to.
     pub(crate) fn channel(&mut self) -> Option<&mut Channel> {
         match &mut self.phase {
-            Phase::Open(channel) | Phase::Lost(channel) => Some(channel),
-            Phase::HangingUp { .. } => None,
+            SessionPhase::Open(channel) | SessionPhase::Lost(channel) => Some(channel),
+            SessionPhase::HangingUp { .. } => None,
         }
     }
 
     /// Its exchanges, where it has some.
     pub(crate) fn exchanges(&mut self) -> Option<&mut ExchangeSet> {
         match &mut self.phase {
-            Phase::Open(Channel::Http(exchanges))
-            | Phase::Lost(Channel::Http(exchanges))
-            | Phase::HangingUp { channel: EndingChannel::Http(exchanges), .. } => Some(exchanges),
+            SessionPhase::Open(Channel::Http(exchanges))
+            | SessionPhase::Lost(Channel::Http(exchanges))
+            | SessionPhase::HangingUp { channel: EndingChannel::Http(exchanges), .. } => Some(exchanges),
             _ => None,
         }
     }
@@ -215,23 +215,23 @@ impl Session {
     /// The same, for good.
     pub(crate) fn into_exchanges(mut self) -> Option<ExchangeSet> {
         match self.take_phase() {
-            Phase::Open(Channel::Http(exchanges))
-            | Phase::Lost(Channel::Http(exchanges))
-            | Phase::HangingUp { channel: EndingChannel::Http(exchanges), .. } => Some(exchanges),
+            SessionPhase::Open(Channel::Http(exchanges))
+            | SessionPhase::Lost(Channel::Http(exchanges))
+            | SessionPhase::HangingUp { channel: EndingChannel::Http(exchanges), .. } => Some(exchanges),
             _ => None,
         }
     }
 
     /// Whether messages go to it over HTTP.
     pub(crate) fn is_http(&self) -> bool {
-        matches!(self.phase, Phase::Open(Channel::Http(_)) | Phase::Lost(Channel::Http(_)))
+        matches!(self.phase, SessionPhase::Open(Channel::Http(_)) | SessionPhase::Lost(Channel::Http(_)))
     }
 
     fn writer(&mut self) -> Option<&mut PipeWriter> {
         match &mut self.phase {
-            Phase::Open(Channel::Pipe(writer))
-            | Phase::Lost(Channel::Pipe(writer))
-            | Phase::HangingUp {
+            SessionPhase::Open(Channel::Pipe(writer))
+            | SessionPhase::Lost(Channel::Pipe(writer))
+            | SessionPhase::HangingUp {
                 channel: EndingChannel::Flushing(writer) | EndingChannel::Held(writer),
                 ..
             } => Some(writer),
@@ -242,9 +242,9 @@ impl Session {
     /// What the pump writes to: also what is flushed while we are ending the session.
     pub(crate) fn flushes_to(&mut self) -> Option<&mut PipeWriter> {
         match &mut self.phase {
-            Phase::Open(Channel::Pipe(writer))
-            | Phase::Lost(Channel::Pipe(writer))
-            | Phase::HangingUp { channel: EndingChannel::Flushing(writer), .. } => Some(writer),
+            SessionPhase::Open(Channel::Pipe(writer))
+            | SessionPhase::Lost(Channel::Pipe(writer))
+            | SessionPhase::HangingUp { channel: EndingChannel::Flushing(writer), .. } => Some(writer),
             _ => None,
         }
     }
@@ -290,9 +290,9 @@ impl Session {
     /// From here on nothing new goes to it, and its end is not reported. Returns how much of its input was read, if that is closed.
     pub(crate) fn hang_up(&mut self, manner: Manner, ladder: Ladder) -> Option<u64> {
         let (channel, grace, lost) = match self.take_phase() {
-            Phase::Open(channel) => (channel.into(), ladder.kill_after, false),
-            Phase::Lost(channel) => (channel.into(), ladder.kill_after, true),
-            Phase::HangingUp { channel, grace, lost } => (channel, grace.min(ladder.kill_after), lost),
+            SessionPhase::Open(channel) => (channel.into(), ladder.kill_after, false),
+            SessionPhase::Lost(channel) => (channel.into(), ladder.kill_after, true),
+            SessionPhase::HangingUp { channel, grace, lost } => (channel, grace.min(ladder.kill_after), lost),
         };
         let channel = match channel {
             EndingChannel::Flushing(writer) | EndingChannel::Held(writer) => {
@@ -304,20 +304,21 @@ impl Session {
             channel => channel,
         };
         let closes = manner.closes_input() && !matches!(channel, EndingChannel::Flushing(_));
-        self.phase = Phase::HangingUp { channel, grace, lost };
+        self.phase = SessionPhase::HangingUp { channel, grace, lost };
         closes.then(|| self.close_input()).flatten()
     }
 
     /// The pump has written all there was. Returns how much of its input was read, if that is closed now.
     pub(crate) fn flushed(&mut self) -> Option<u64> {
-        let flushes = matches!(self.phase, Phase::HangingUp { channel: EndingChannel::Flushing(_), .. });
+        let flushes =
+            matches!(self.phase, SessionPhase::HangingUp { channel: EndingChannel::Flushing(_), .. });
         flushes.then(|| self.close_input()).flatten()
     }
 
     /// Closes the server's input. Returns how much of it was read, if it was open.
     pub(crate) fn close_input(&mut self) -> Option<u64> {
         let read = self.read()?;
-        let Phase::HangingUp { channel, .. } = &mut self.phase else { return None };
+        let SessionPhase::HangingUp { channel, .. } = &mut self.phase else { return None };
         *channel = EndingChannel::Closed;
         Some(read)
     }
@@ -325,14 +326,15 @@ impl Session {
     /// How long its helpers get to end.
     pub(crate) fn grace(&self) -> Option<Duration> {
         match self.phase {
-            Phase::HangingUp { grace, .. } => Some(grace),
-            Phase::Open(_) | Phase::Lost(_) => None,
+            SessionPhase::HangingUp { grace, .. } => Some(grace),
+            SessionPhase::Open(_) | SessionPhase::Lost(_) => None,
         }
     }
 
     /// Leaves a session that is over in its place.
-    fn take_phase(&mut self) -> Phase {
-        let over = Phase::HangingUp { channel: EndingChannel::Closed, grace: Duration::ZERO, lost: false };
+    fn take_phase(&mut self) -> SessionPhase {
+        let over =
+            SessionPhase::HangingUp { channel: EndingChannel::Closed, grace: Duration::ZERO, lost: false };
         std::mem::replace(&mut self.phase, over)
     }
 }

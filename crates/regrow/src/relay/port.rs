@@ -18,7 +18,7 @@ use crate::client::ErrorStyle;
 use crate::inbox::{AutoReply, Inbox, Incoming};
 use crate::questions::Questions;
 use crate::transport::BoxFuture;
-use crate::writer::Writer;
+use crate::writer::LineWriter;
 
 /// While more than this waits for the client to read it, the server is not read.
 const ROOM: usize = 8 << 20;
@@ -37,7 +37,7 @@ pub struct Port {
 }
 
 pub(super) struct Out {
-    pub(super) writer: Writer<Box<dyn AsyncWrite + Send + Unpin>, ()>,
+    pub(super) writer: LineWriter<Box<dyn AsyncWrite + Send + Unpin>, ()>,
     /// Writing failed: the client does not listen any more.
     broken: bool,
     /// The client writes no more. It may still read.
@@ -62,7 +62,7 @@ impl Port {
         max_line: usize,
     ) -> Arc<Port> {
         let out = Out {
-            writer: Writer::new(Box::new(output)),
+            writer: LineWriter::new(Box::new(output)),
             broken: false,
             input_closed: false,
             over: false,

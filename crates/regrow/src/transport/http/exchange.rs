@@ -15,7 +15,7 @@ use super::link::HttpLink;
 use super::older;
 use super::older::stream::Older;
 use super::refusal::{Meaning, Refusal};
-use super::request::{Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
+use super::request::{HttpReply, Outgoing, PROTOCOL_VERSION, SESSION_ID};
 use super::{answer, listen, lookup, mirror};
 use crate::transport::{BoxFuture, ExchangeHandler, Exchanges, ListenEnd, Receipt};
 
@@ -61,11 +61,11 @@ impl Exchanges for HttpLink {
             let answered = self.during_life(self.send(outgoing)).await.unwrap_or(Err(Fault::Closed));
             match answered {
                 // Whatever it says, it lives.
-                Ok(Reply::Good(response)) => {
+                Ok(HttpReply::Good(response)) => {
                     response.rest().await;
                     Ok(())
                 }
-                Ok(Reply::Refused(_))
+                Ok(HttpReply::Refused(_))
                 | Err(Fault::Unauthorized { .. } | Fault::Redirected { .. } | Fault::Status { .. }) => Ok(()),
                 Err(fault) => Err(self.told(fault)),
             }
@@ -91,7 +91,7 @@ impl HttpLink {
             self.http.older.store(false, Ordering::Relaxed); // It has learnt better.
         }
         let mut reply = self.post(&mut http_exchange).await?;
-        if let Reply::Refused(refusal) = &reply {
+        if let HttpReply::Refused(refusal) = &reply {
             if greets
                 && older::is_hinted_by(refusal)
                 && let Some(receipt) = self.greet_older(&mut http_exchange).await?
@@ -104,13 +104,13 @@ impl HttpLink {
             }
         }
         match reply {
-            Reply::Good(response) => {
+            HttpReply::Good(response) => {
                 if http_exchange.is(method::INITIALIZE) {
                     self.open_session(response.headers.get(SESSION_ID).cloned());
                 }
                 answer::read(self, &http_exchange, response).await
             }
-            Reply::Refused(refusal) => self.refused(&http_exchange, &refusal),
+            HttpReply::Refused(refusal) => self.refused(&http_exchange, &refusal),
         }
     }
 
@@ -143,8 +143,8 @@ impl HttpLink {
         http_exchange: &mut HttpExchange,
     ) -> Result<Receipt, Fault> {
         match older.post(self, http_exchange).await? {
-            Reply::Refused(refusal) => self.refused(http_exchange, &refusal),
-            Reply::Good(response) => {
+            HttpReply::Refused(refusal) => self.refused(http_exchange, &refusal),
+            HttpReply::Good(response) => {
                 let code = response.status.as_u16();
                 response.rest().await;
                 Ok(if http_exchange.request.is_some() { Receipt::Elsewhere(code) } else { Receipt::Done })
@@ -174,7 +174,7 @@ impl HttpLink {
         self.parameters().knows(&tool)
     }
 
-    pub(super) async fn post(&self, http_exchange: &mut HttpExchange) -> Result<Reply, Fault> {
+    pub(super) async fn post(&self, http_exchange: &mut HttpExchange) -> Result<HttpReply, Fault> {
         let mut outgoing =
             Outgoing::post(self.url(), http_exchange.message.bytes().clone(), http_exchange.handler.clone());
         outgoing.blocks = http_exchange.is(method::TASKS_RESULT);

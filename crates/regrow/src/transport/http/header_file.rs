@@ -17,10 +17,10 @@ use crate::transport::BoxFuture;
 #[derive(Clone)]
 pub struct HeaderFile {
     path: PathBuf,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<CachedHeaders>>,
 }
 
-struct Held {
+struct CachedHeaders {
     headers: Vec<(HeaderName, HeaderValue)>,
     stamp: Option<Stamp>,
     looked: Instant,
@@ -38,7 +38,7 @@ impl HeaderFile {
         let path = path.into();
         let stamp = stamp(&path);
         let headers = read(&path)?;
-        let held = Held { headers, stamp, looked: Instant::now() };
+        let held = CachedHeaders { headers, stamp, looked: Instant::now() };
         Ok(HeaderFile { path, held: Arc::new(Mutex::new(held)) })
     }
 
@@ -69,7 +69,7 @@ impl HeaderFile {
         self.reload();
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, CachedHeaders> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

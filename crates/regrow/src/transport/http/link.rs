@@ -19,7 +19,7 @@ use crate::mask::Mask;
 pub(super) struct HttpLink {
     pub(super) http: Http,
     pub(super) client: HttpClient,
-    known: Mutex<Known>,
+    known: Mutex<ServerFacts>,
     parameters: Mutex<Parameters>,
     /// Whether we have listed the tools ourselves.
     pub(super) listed: OnceCell<()>,
@@ -34,10 +34,10 @@ pub(super) struct HttpLink {
 }
 
 /// What the server has told us.
-struct Known {
+struct ServerFacts {
     /// Where it is to be found, after redirects.
     url: Url,
-    session: Session,
+    session: HttpSession,
     version: Option<HeaderValue>,
     /// How far we heard what it said on its own.
     heard: Bookmark,
@@ -46,7 +46,7 @@ struct Known {
 }
 
 /// The session at the server, of the era that has them.
-enum Session {
+enum HttpSession {
     /// Not shaken hands yet, or in the era without.
     None,
     /// Some servers need no id.
@@ -57,9 +57,9 @@ enum Session {
 
 impl HttpLink {
     pub(super) fn new(http: Http, client: HttpClient) -> Arc<HttpLink> {
-        let known = Known {
+        let known = ServerFacts {
             url: http.url.clone(),
-            session: Session::None,
+            session: HttpSession::None,
             version: None,
             heard: Bookmark::default(),
             had_stream: false,
@@ -84,20 +84,20 @@ impl HttpLink {
             id
         });
         let mut known = self.known();
-        known.session = Session::Open { id };
+        known.session = HttpSession::Open { id };
         known.version = None;
     }
 
     pub(super) fn session_id(&self) -> Option<HeaderValue> {
         match &self.known().session {
-            Session::Open { id } => id.clone(),
-            Session::None | Session::Expired => None,
+            HttpSession::Open { id } => id.clone(),
+            HttpSession::None | HttpSession::Expired => None,
         }
     }
 
     /// Whether the handshake is complete, so that the server may say something on its own.
     pub(super) fn has_session(&self) -> bool {
-        matches!(self.known().session, Session::Open { .. })
+        matches!(self.known().session, HttpSession::Open { .. })
     }
 
     pub(super) fn set_version(&self, version: Option<HeaderValue>) {
@@ -110,12 +110,12 @@ impl HttpLink {
 
     /// The server has forgotten the session: nothing more is sent in it, and nobody takes leave.
     pub(super) fn expire(&self) {
-        self.known().session = Session::Expired;
+        self.known().session = HttpSession::Expired;
     }
 
     /// Whether the server has forgotten the session.
     pub(super) fn is_expired(&self) -> bool {
-        matches!(self.known().session, Session::Expired)
+        matches!(self.known().session, HttpSession::Expired)
     }
 
     pub(super) fn heard(&self) -> Bookmark {
@@ -146,7 +146,7 @@ impl HttpLink {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ServerFacts> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

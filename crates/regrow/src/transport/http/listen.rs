@@ -7,7 +7,7 @@ use regrow_core::Fault;
 use tokio::time::Instant;
 
 use super::link::HttpLink;
-use super::request::Reply;
+use super::request::HttpReply;
 use super::response::Content;
 use super::stream;
 use crate::transport::ExchangeHandler;
@@ -26,16 +26,16 @@ pub(super) async fn listen(link: &HttpLink, handler: &Arc<dyn ExchangeHandler>) 
     let mut short = 0;
     loop {
         let stream = match Box::pin(stream::open(link, bookmark.last.clone())).await {
-            Ok(Reply::Good(response)) if response.content() == Ok(Content::Events) => Some(response),
-            Ok(Reply::Refused(refusal)) if let Some(wait) = refusal.wait(SystemTime::now()) => {
+            Ok(HttpReply::Good(response)) if response.content() == Ok(Content::Events) => Some(response),
+            Ok(HttpReply::Refused(refusal)) if let Some(wait) = refusal.wait(SystemTime::now()) => {
                 tokio::time::sleep(wait.max(bookmark.retry)).await;
                 continue;
             }
-            Ok(Reply::Refused(refusal)) if refusal.code >= 500 && refusal.code != 501 => {
+            Ok(HttpReply::Refused(refusal)) if refusal.code >= 500 && refusal.code != 501 => {
                 return Some(refusal.fault());
             }
             // There was a stream, and now it is refused: the session may be gone. Only a POST tells, so the server is asked.
-            Ok(Reply::Refused(refusal)) if link.had_stream() => {
+            Ok(HttpReply::Refused(refusal)) if link.had_stream() => {
                 link.set_had_stream(false); // Once: after that, this server has none.
                 let reason = format!("HTTP {} to a stream that was open", refusal.code);
                 return Some(Fault::Broken { reason });

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::answer;
 use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
-use super::request::Reply;
+use super::request::HttpReply;
 use crate::transport::{BoxFuture, ExchangeHandler};
 
 const MAX_PAGES: usize = 100;
@@ -31,10 +31,13 @@ pub(super) async fn tools(link: &HttpLink, call: &HttpExchange) -> Result<(), Fa
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method::TOOLS_LIST, "params": params });
         // It was written by us just now, so it can be read.
         let Ok(message) = Frame::parse(request.to_string().into()) else { return Ok(()) };
-        let answer =
-            Arc::new(Answer { id: message.id(), handler: call.handler.clone(), text: Mutex::default() });
+        let answer = Arc::new(LookupHandler {
+            id: message.id(),
+            handler: call.handler.clone(),
+            text: Mutex::default(),
+        });
         let mut http_exchange = HttpExchange::new(message, answer.clone());
-        let Reply::Good(response) = link.post(&mut http_exchange).await? else { return Ok(()) };
+        let HttpReply::Good(response) = link.post(&mut http_exchange).await? else { return Ok(()) };
         answer::read(link, &http_exchange, response).await?;
         cursor = answer.next_cursor();
         if cursor.is_none() {
@@ -53,25 +56,25 @@ fn envelope(call: &Frame) -> Map<String, Value> {
 }
 
 /// Keeps the answer, and passes on no more than that the server lives.
-struct Answer {
+struct LookupHandler {
     id: Option<RawId>,
     handler: Arc<dyn ExchangeHandler>,
     text: Mutex<Option<Frame>>,
 }
 
-impl Answer {
+impl LookupHandler {
     fn next_cursor(&self) -> Option<Value> {
         #[derive(Deserialize)]
-        struct Page {
+        struct CursorPage {
             #[serde(rename = "nextCursor")]
             cursor: Option<Value>,
         }
         let answer = self.text.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        serde_json::from_slice::<Page>(answer.result()?).ok()?.cursor
+        serde_json::from_slice::<CursorPage>(answer.result()?).ok()?.cursor
     }
 }
 
-impl ExchangeHandler for Answer {
+impl ExchangeHandler for LookupHandler {
     fn sent(&self) -> bool {
         true
     }

@@ -14,11 +14,11 @@ use super::bookmark::Bookmark;
 use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
 use super::refusal::Refusal;
-use super::request::{Outgoing, Reply};
+use super::request::{HttpReply, Outgoing};
 use super::response::{Content, Response};
 use crate::transport::ExchangeHandler;
 use crate::within::within;
-use stream::{Older, Stream, Switch};
+use stream::{Older, OlderStream, Switch};
 
 pub(super) mod stream;
 
@@ -40,13 +40,13 @@ impl Older {
         let limit = link.client.connect;
         let opened = within(limit, opening).await;
         let response = match opened {
-            Some(Ok(Reply::Good(response))) if response.content() == Ok(Content::Events) => response,
+            Some(Ok(HttpReply::Good(response))) if response.content() == Ok(Content::Events) => response,
             Some(Err(fault)) => return Err(fault),
             Some(Ok(_)) | None => return Ok(None),
         };
         let handler = Arc::new(Switch { current: Mutex::new(handler), answered: watch::Sender::new(false) });
         let (named, mut endpoint) = watch::channel(None);
-        let stream = Stream::start(link.clone(), response, handler.clone(), named);
+        let stream = OlderStream::start(link.clone(), response, handler.clone(), named);
         let named = within(limit, endpoint.wait_for(Option::is_some)).await;
         let Some(Ok(Some(text))) = named.map(|named| named.map(|named| named.clone())) else {
             return Ok(None);
@@ -67,7 +67,7 @@ impl Older {
         &self,
         link: &HttpLink,
         http_exchange: &mut HttpExchange,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<HttpReply, Fault> {
         http_exchange.in_session = true;
         let over = self.stream.over.borrow().clone();
         if let Some(fault) = over {
@@ -85,13 +85,13 @@ impl Older {
     }
 }
 
-impl Stream {
+impl OlderStream {
     fn start(
         link: Arc<HttpLink>,
         mut response: Response,
         handler: Arc<Switch>,
         endpoint: watch::Sender<Option<String>>,
-    ) -> Stream {
+    ) -> OlderStream {
         let (over, told) = watch::channel(None);
         let task = tokio::spawn(async move {
             let heard: Arc<dyn ExchangeHandler> = handler.clone();
@@ -110,7 +110,7 @@ impl Stream {
             };
             over.send_replace(Some(fault));
         });
-        Stream { over: told, task: task.abort_handle() }
+        OlderStream { over: told, task: task.abort_handle() }
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) struct Outgoing {
 }
 
 /// How the server began to answer.
-pub(super) enum Reply {
+pub(super) enum HttpReply {
     /// With success: the body is still to be read.
     Good(Response),
     /// With another status: all that we want of it was read.
@@ -92,7 +92,7 @@ impl Outgoing {
 
 impl HttpLink {
     /// Sends it, once more where new credentials or a new place on the same server are all that it takes.
-    pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<Reply, Fault> {
+    pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<HttpReply, Fault> {
         let asked = outgoing.url.clone();
         let mut redirects = 0;
         let (mut renewals, mut step_ups) = (0, 0);
@@ -104,7 +104,7 @@ impl HttpLink {
                 if redirects > 0 {
                     self.moved(&asked, &outgoing.url);
                 }
-                return Ok(Reply::Good(response));
+                return Ok(HttpReply::Good(response));
             }
             if response.status.is_redirection() {
                 outgoing.url = followed(&outgoing.url, &response, redirects)?;
@@ -114,13 +114,13 @@ impl HttpLink {
             let refusal =
                 Refusal { code, headers: response.headers.clone(), body: beginning(response).await };
             if !refusal.wants_credentials() {
-                return Ok(Reply::Refused(refusal));
+                return Ok(HttpReply::Refused(refusal));
             }
             let (count, most) = if code == 401 { (&mut renewals, 1) } else { (&mut step_ups, MAX_STEP_UPS) };
             if *count == most || !self.http.access.renew(&shown, code, refusal.challenges()).await {
                 let answered = code == 403 && refusal.answers();
                 return if answered {
-                    Ok(Reply::Refused(refusal))
+                    Ok(HttpReply::Refused(refusal))
                 } else {
                     Err(Fault::Unauthorized { code })
                 };

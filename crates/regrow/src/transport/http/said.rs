@@ -15,10 +15,10 @@ pub(super) fn excerpt(text: &str) -> String {
 /// `error.message` of a response.
 pub(super) fn error_message(response: &Frame) -> Option<String> {
     #[derive(serde::Deserialize)]
-    struct Said {
+    struct ErrorObject {
         message: String,
     }
-    Some(serde_json::from_slice::<Said>(response.error()?).ok()?.message)
+    Some(serde_json::from_slice::<ErrorObject>(response.error()?).ok()?.message)
 }
 
 /// Whether a text says that there is no such session (any more).

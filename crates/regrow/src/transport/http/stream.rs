@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 use super::bookmark::Bookmark;
 use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
-use super::request::{LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, Reply, SESSION_ID};
+use super::request::{HttpReply, LAST_EVENT_ID, Outgoing, PROTOCOL_VERSION, SESSION_ID};
 use super::response::{Content, Response};
 use crate::transport::{ExchangeHandler, Receipt};
 use crate::turn::Turn;
@@ -56,8 +56,10 @@ pub(super) async fn read(
         resumes += 1;
         tokio::time::sleep(bookmark.retry).await;
         match open(link, bookmark.last.clone()).await {
-            Ok(Reply::Good(response)) if response.content() == Ok(Content::Events) => next = Some(response),
-            Ok(Reply::Refused(refusal)) if refusal.code >= 500 || refusal.code == 429 => {}
+            Ok(HttpReply::Good(response)) if response.content() == Ok(Content::Events) => {
+                next = Some(response)
+            }
+            Ok(HttpReply::Refused(refusal)) if refusal.code >= 500 || refusal.code == 429 => {}
             Ok(_) => return Err(Fault::AnswerCut),
             Err(Fault::Broken { .. } | Fault::AnswerCut) => {} // Cut again; perhaps next time.
             // Nobody is there who knows the rest. What happened to the request is what happened first.
@@ -67,7 +69,7 @@ pub(super) async fn read(
 }
 
 /// Asks for the stream of what the server says on its own, or for the rest of one.
-pub(super) async fn open(link: &HttpLink, last: Option<HeaderValue>) -> Result<Reply, Fault> {
+pub(super) async fn open(link: &HttpLink, last: Option<HeaderValue>) -> Result<HttpReply, Fault> {
     let outgoing = Outgoing::get(link.url())
         .with(SESSION_ID, link.session_id())
         .with(PROTOCOL_VERSION, link.version())

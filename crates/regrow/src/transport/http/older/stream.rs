@@ -14,11 +14,11 @@ use crate::transport::{BoxFuture, ExchangeHandler};
 pub(in crate::transport::http) struct Older {
     pub(super) endpoint: Url,
     pub(super) handler: Arc<Switch>,
-    pub(super) stream: Stream,
+    pub(super) stream: OlderStream,
 }
 
 /// The task that reads the stream. It ends with the link, and with this.
-pub(super) struct Stream {
+pub(super) struct OlderStream {
     /// Why the stream is over, once it is.
     pub(super) over: watch::Receiver<Option<Fault>>,
     pub(super) task: AbortHandle,
@@ -42,7 +42,7 @@ impl Older {
     }
 }
 
-impl Stream {
+impl OlderStream {
     pub(super) async fn end(&self) -> Fault {
         match self.over.clone().wait_for(Option::is_some).await.map(|over| over.clone()) {
             Ok(Some(fault)) => fault,
@@ -52,7 +52,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for OlderStream {
     fn drop(&mut self) {
         self.task.abort();
     }
