@@ -26,7 +26,7 @@ use self::http::Http;
 use self::life::Death;
 use self::output::Output;
 use self::peer::{Call, Listen};
-use self::wire::{Message, Reply, Request};
+use self::wire::{Message, Reply, RpcRequest};
 use crate::plan::{Orders, Plan};
 use crate::sync::lock;
 
@@ -112,7 +112,7 @@ impl Server {
         }
     }
 
-    fn request(self: &Arc<Self>, mut request: Request) {
+    fn request(self: &Arc<Self>, mut request: RpcRequest) {
         let orders = self.orders();
         request.modern &= !orders.has("refuse-discover");
         self.evidence.note(&format!("request {} {}", one_word(&request.method), request.id));
@@ -147,7 +147,7 @@ impl Server {
     }
 
     /// Writes the answer to a request, in the form of its era.
-    fn answer(self: &Arc<Self>, request: &Request, reply: Reply) {
+    fn answer(self: &Arc<Self>, request: &RpcRequest, reply: Reply) {
         let status = http::status_of(request, &reply);
         let Some(line) = self.in_form(request, reply).line(&request.id) else { return };
         request.output.answer(&line, status);
@@ -236,7 +236,7 @@ impl Server {
         self.stdin_closed.store(true, Ordering::SeqCst);
     }
 
-    fn half_a_line(&self, request: &Request) -> ! {
+    fn half_a_line(&self, request: &RpcRequest) -> ! {
         request.output.raw(format!(r#"{{"jsonrpc":"2.0","id":{},"resu"#, request.id).as_bytes());
         self.end("half-line-and-die", Death::Exit(1))
     }

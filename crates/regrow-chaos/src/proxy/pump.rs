@@ -32,9 +32,9 @@ fn carry(link: &Link<'_>) -> io::Result<()> {
     prepare(&server)?;
     thread::scope(|scope| {
         let back = thread::Builder::new().stack_size(128 * 1024);
-        let back =
-            back.spawn_scoped(scope, || Pump::new(link, &link.client, Way::ToClient).carry_from(&server))?;
-        Pump::new(link, &server, Way::ToServer).carry_from(&link.client);
+        let back = back
+            .spawn_scoped(scope, || Pump::new(link, &link.client, Direction::ToClient).carry_from(&server))?;
+        Pump::new(link, &server, Direction::ToServer).carry_from(&link.client);
         // A pump does not panic, and if it did the link would be over as well.
         let _ = back.join();
         Ok(())
@@ -59,7 +59,7 @@ fn is_later(error: &io::Error) -> bool {
 
 /// Which way a pump works.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     ToServer,
     ToClient,
 }
@@ -68,7 +68,7 @@ enum Way {
 struct Pump<'a> {
     link: &'a Link<'a>,
     to: &'a TcpStream,
-    way: Way,
+    way: Direction,
     /// Read, and not yet passed on.
     waiting: Vec<u8>,
     /// How many bytes were passed since the fault was set.
@@ -78,7 +78,7 @@ struct Pump<'a> {
 }
 
 impl<'a> Pump<'a> {
-    fn new(link: &'a Link<'a>, to: &'a TcpStream, way: Way) -> Self {
+    fn new(link: &'a Link<'a>, to: &'a TcpStream, way: Direction) -> Self {
         Self { link, to, way, waiting: vec![], passed: 0, change: 0, shut: false }
     }
 
@@ -116,7 +116,7 @@ impl<'a> Pump<'a> {
         if change != self.change {
             (self.change, self.passed) = (change, 0);
         }
-        let half = self.way == Way::ToClient && *self.link.shared.fault() == Fault::HalfClose;
+        let half = self.way == Direction::ToClient && *self.link.shared.fault() == Fault::HalfClose;
         if half && !self.shut {
             self.shut = true;
             // It may have left already.
@@ -144,7 +144,7 @@ impl<'a> Pump<'a> {
                 }
                 self.write(0, self.waiting.len())?;
             }
-            (Fault::Drip(pause), Way::ToClient) => {
+            (Fault::Drip(pause), Direction::ToClient) => {
                 for at in 0..self.waiting.len() {
                     self.write(at, at + 1)?;
                     thread::sleep(pause);
@@ -154,14 +154,14 @@ impl<'a> Pump<'a> {
                     }
                 }
             }
-            (Fault::Truncate(limit), Way::ToClient) => {
+            (Fault::Truncate(limit), Direction::ToClient) => {
                 let left = usize::try_from(limit.saturating_sub(self.passed)).unwrap_or(usize::MAX);
                 self.write(0, left.min(self.waiting.len()))?;
                 if left <= self.waiting.len() {
                     self.link.end();
                 }
             }
-            (Fault::Answer(_), Way::ToServer) if self.link.inject(&self.waiting)? => {}
+            (Fault::Answer(_), Direction::ToServer) if self.link.inject(&self.waiting)? => {}
             _ => self.write(0, self.waiting.len())?,
         }
         Ok(true)
@@ -171,8 +171,8 @@ impl<'a> Pump<'a> {
     fn write(&mut self, from: usize, to: usize) -> io::Result<()> {
         let mut bytes = &self.waiting[from..to];
         let total = match self.way {
-            Way::ToServer => &self.link.shared.to_server,
-            Way::ToClient => &self.link.shared.to_client,
+            Direction::ToServer => &self.link.shared.to_server,
+            Direction::ToClient => &self.link.shared.to_client,
         };
         // Counted before it can be seen at the other end.
         total.fetch_add(bytes.len() as u64, Ordering::SeqCst);

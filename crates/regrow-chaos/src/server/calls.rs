@@ -13,14 +13,14 @@ use serde_json::json;
 
 use super::life::{self, Death};
 use super::peer::{Call, News};
-use super::wire::{Reply, Request};
+use super::wire::{Reply, RpcRequest};
 use super::{Server, catalog};
 use crate::plan::{Orders, parse_bytes};
 use crate::sync::lock;
 
 impl Server {
     /// Runs a tool: at once where that is quick or where it concerns the reading of stdin, else beside us.
-    pub(super) fn call(self: &Arc<Self>, request: Request, orders: &Orders) {
+    pub(super) fn call(self: &Arc<Self>, request: RpcRequest, orders: &Orders) {
         let name = request.params["name"].as_str().unwrap_or_default().to_owned();
         if let Some(refusal) = self.refusal(&request, orders) {
             return self.answer(&request, refusal);
@@ -55,7 +55,7 @@ impl Server {
         });
     }
 
-    fn tool(self: &Arc<Self>, name: &str, request: &Request, call: &Arc<Call>) -> Reply {
+    fn tool(self: &Arc<Self>, name: &str, request: &RpcRequest, call: &Arc<Call>) -> Reply {
         let key = request.argument("key").as_str().unwrap_or("-");
         if name == "die" && request.argument("when") == "before" {
             self.end("die", death(request));
@@ -139,7 +139,7 @@ impl Server {
     }
 
     /// Answers that are not as answers should be.
-    fn ill_formed(self: &Arc<Self>, name: &str, request: &Request) -> Reply {
+    fn ill_formed(self: &Arc<Self>, name: &str, request: &RpcRequest) -> Reply {
         let (id, reply) = (&request.id, Reply::text(name));
         match name {
             "huge" => {
@@ -184,7 +184,7 @@ impl Server {
         reply
     }
 
-    fn slow(&self, request: &Request, call: &Call) -> Reply {
+    fn slow(&self, request: &RpcRequest, call: &Call) -> Reply {
         let length = Duration::from_millis(number(request, "ms", 1000));
         let step = match number(request, "progress_ms", 0) {
             0 => length,
@@ -204,7 +204,7 @@ impl Server {
         Reply::text("slow")
     }
 
-    fn die(self: &Arc<Self>, request: &Request, total: u64) -> Reply {
+    fn die(self: &Arc<Self>, request: &RpcRequest, total: u64) -> Reply {
         if total > number(request, "times", u64::MAX) {
             return Reply::text(total.to_string());
         }
@@ -214,7 +214,7 @@ impl Server {
         self.end("die", death(request))
     }
 
-    fn stop(self: &Arc<Self>, request: &Request) -> Reply {
+    fn stop(self: &Arc<Self>, request: &RpcRequest) -> Reply {
         let early = request.argument("answer") == true;
         if early {
             self.answer(request, Reply::text("stop"));
@@ -223,7 +223,7 @@ impl Server {
         if early { Reply::Silence } else { Reply::text("stop") }
     }
 
-    fn notify(&self, request: &Request) -> Reply {
+    fn notify(&self, request: &RpcRequest) -> Reply {
         let count = number(request, "n", 10);
         let logs = !request.modern || request.meta(meta::LOG_LEVEL).is_some();
         let logger = format!("chaos{}", "-".repeat(number(request, "bytes", 0) as usize));
@@ -237,7 +237,7 @@ impl Server {
         Reply::text(count.to_string())
     }
 
-    fn progress(&self, request: &Request, progress: u64) {
+    fn progress(&self, request: &RpcRequest, progress: u64) {
         if let Some(token) = request.meta(meta::PROGRESS_TOKEN) {
             let params = json!({"progressToken": token, "progress": progress});
             request.output.notify("notifications/progress", &params);
@@ -284,20 +284,20 @@ fn failure(text: &str) -> Reply {
     Reply::Result(json!({"isError": true, "content": [{"type": "text", "text": text}]}))
 }
 
-fn death(request: &Request) -> Death {
+fn death(request: &RpcRequest) -> Death {
     Death::parse(text(request, "how", "exit1")).unwrap_or(Death::Exit(1))
 }
 
-fn text<'a>(request: &'a Request, name: &str, default: &'a str) -> &'a str {
+fn text<'a>(request: &'a RpcRequest, name: &str, default: &'a str) -> &'a str {
     request.argument(name).as_str().unwrap_or(default)
 }
 
-fn number(request: &Request, name: &str, default: u64) -> u64 {
+fn number(request: &RpcRequest, name: &str, default: u64) -> u64 {
     request.argument(name).as_u64().unwrap_or(default)
 }
 
 /// A size: a number, or a text such as `1GB`.
-fn bytes(request: &Request, default: u64) -> u64 {
+fn bytes(request: &RpcRequest, default: u64) -> u64 {
     let size = request.argument("bytes");
     size.as_u64().or_else(|| size.as_str().and_then(parse_bytes)).unwrap_or(default)
 }
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn sizes_may_be_numbers_or_texts() {
-        let request = |bytes: Value| Request {
+        let request = |bytes: Value| RpcRequest {
             id: "1".into(),
             method: "tools/call".into(),
             params: json!({"arguments": {"bytes": bytes}}),

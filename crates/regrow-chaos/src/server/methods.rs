@@ -8,7 +8,7 @@ use regrow_protocol::version::{LATEST_LEGACY, LEGACY, MODERN};
 use serde_json::{Map, Value, json};
 
 use super::life::Death;
-use super::wire::{Reply, Request};
+use super::wire::{Reply, RpcRequest};
 use super::{Server, catalog};
 use crate::plan::Orders;
 use crate::sync::lock;
@@ -18,7 +18,7 @@ const GONE: [&str; 5] =
     ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
 impl Server {
-    pub(super) fn answer_to(self: &Arc<Self>, request: &Request, orders: &Orders) -> Reply {
+    pub(super) fn answer_to(self: &Arc<Self>, request: &RpcRequest, orders: &Orders) -> Reply {
         if let Some(refusal) = self.refusal(request, orders) {
             return refusal;
         }
@@ -70,7 +70,7 @@ impl Server {
     }
 
     /// Why a request is not even looked at.
-    pub(super) fn refusal(&self, request: &Request, orders: &Orders) -> Option<Reply> {
+    pub(super) fn refusal(&self, request: &RpcRequest, orders: &Orders) -> Option<Reply> {
         let method = request.method.as_str();
         let area = match method.split('/').next().unwrap_or_default() {
             "completion" => "completions",
@@ -96,7 +96,7 @@ impl Server {
         None
     }
 
-    fn initialize(&self, request: &Request, orders: &Orders) -> Reply {
+    fn initialize(&self, request: &RpcRequest, orders: &Orders) -> Reply {
         let requested = request.params["protocolVersion"].as_str().unwrap_or_default();
         let locked = orders.has("lock-era") && self.discovered.load(Ordering::SeqCst);
         if orders.has("never-answer") {
@@ -155,7 +155,7 @@ impl Server {
     }
 
     /// Puts on a result what its era demands.
-    pub(super) fn in_form(&self, request: &Request, reply: Reply) -> Reply {
+    pub(super) fn in_form(&self, request: &RpcRequest, reply: Reply) -> Reply {
         let Reply::Result(Value::Object(mut result)) = reply else { return reply };
         if request.modern {
             result.entry("resultType").or_insert("complete".into());

@@ -8,7 +8,7 @@ use regrow_protocol::meta;
 use serde_json::{Value, json};
 
 use super::Server;
-use super::wire::{Reply, Request};
+use super::wire::{Reply, RpcRequest};
 use crate::sync::lock;
 
 /// Longer than any life; keeps a silly number from overflowing the clock.
@@ -48,7 +48,7 @@ impl Call {
 
 /// A `subscriptions/listen` request that is open.
 pub(super) struct Listen {
-    request: Request,
+    request: RpcRequest,
     wanted: Value,
 }
 
@@ -88,7 +88,7 @@ impl Server {
     }
 
     /// Asks the client something in the way of the request's era, and returns its answer verbatim.
-    pub(super) fn ask(&self, request: &Request, call: &Arc<Call>) -> Reply {
+    pub(super) fn ask(&self, request: &RpcRequest, call: &Arc<Call>) -> Reply {
         let (method, params) = match request.argument("kind").as_str().unwrap_or("elicitation") {
             "sampling" => {
                 let message = json!({"role": "user", "content": {"type": "text", "text": "Say yes."}});
@@ -127,7 +127,7 @@ impl Server {
     }
 
     /// Opens a stream: the acknowledgement comes first, the answer not before the end.
-    pub(super) fn listen(&self, request: &Request) -> Reply {
+    pub(super) fn listen(&self, request: &RpcRequest) -> Reply {
         let mut wanted = request.params["notifications"].clone();
         if let Some(wanted) = wanted.as_object_mut() {
             wanted.retain(|_, value| *value != false && !value.is_null() && *value != json!([]));

@@ -10,7 +10,7 @@ use super::output::Output;
 
 /// One message from the client.
 pub(super) enum Message {
-    Request(Request),
+    Request(RpcRequest),
     Notification { method: String, params: Value },
     Response { id: String, line: String },
     Unreadable,
@@ -18,7 +18,7 @@ pub(super) enum Message {
 
 /// A request; its id is the text that stood on the wire.
 #[derive(Clone)]
-pub(super) struct Request {
+pub(super) struct RpcRequest {
     pub(super) id: String,
     pub(super) method: String,
     pub(super) params: Value,
@@ -27,7 +27,7 @@ pub(super) struct Request {
     pub(super) output: Output,
 }
 
-impl Request {
+impl RpcRequest {
     /// The id as a value, for where it is quoted inside other members.
     pub(super) fn id_value(&self) -> Value {
         serde_json::from_str(&self.id).unwrap_or_default()
@@ -125,7 +125,7 @@ fn parse_one(text: &str, output: &Output) -> Message {
     match (value("method"), id) {
         (Some(Value::String(method)), Some(id)) => {
             let modern = method == "server/discover" || params["_meta"].get(meta::PROTOCOL_VERSION).is_some();
-            Message::Request(Request { id, method, params, modern, output: output.clone() })
+            Message::Request(RpcRequest { id, method, params, modern, output: output.clone() })
         }
         (Some(Value::String(method)), None) => Message::Notification { method, params },
         (None, Some(id)) if members.contains_key("result") || members.contains_key("error") => {

@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use regrow_protocol::version::MODERN;
 
 use super::faults::{Fate, expiry, fate};
-use super::response::{Plain, Response};
+use super::response::{Plain, ResponseWriter};
 use super::sessions::Session;
 use super::{Http, Stream, has_left, rules};
 use crate::incoming::Incoming;
 use crate::plan::Orders;
 use crate::server::output::Output;
-use crate::server::wire::{self, Message, Request};
+use crate::server::wire::{self, Message, RpcRequest};
 use crate::server::{Server, one_word};
 use crate::sync::lock;
 
@@ -30,8 +30,8 @@ pub(super) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    pub(super) fn response(&self) -> io::Result<Response> {
-        Ok(Response::new(self.socket.try_clone()?, &self.orders))
+    pub(super) fn response(&self) -> io::Result<ResponseWriter> {
+        Ok(ResponseWriter::new(self.socket.try_clone()?, &self.orders))
     }
 
     pub(super) fn send(&self, plain: &Plain) -> io::Result<bool> {
@@ -84,7 +84,7 @@ impl Server {
             self.evidence.note(&format!("refused 401 {}", one_word(&name)));
             let challenge = r#"Bearer error="invalid_token""#.to_owned();
             let plain = Plain::text(401, "Unauthorized\n").with("WWW-Authenticate", challenge);
-            return Response::new(socket.try_clone()?, &Orders::default()).plain(&plain).map(|()| true);
+            return ResponseWriter::new(socket.try_clone()?, &Orders::default()).plain(&plain).map(|()| true);
         }
         let tool = match &message {
             Some(Message::Request(request)) if name == "tools/call" => request.params["name"].as_str(),
@@ -151,7 +151,7 @@ impl Server {
         }
     }
 
-    fn post_request(self: &Arc<Self>, exchange: &Exchange<'_>, mut request: Request) -> io::Result<bool> {
+    fn post_request(self: &Arc<Self>, exchange: &Exchange<'_>, mut request: RpcRequest) -> io::Result<bool> {
         let orders = &exchange.orders;
         let modern = request.modern && !orders.has("refuse-discover");
         let mut headers = vec![];

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::plan::Orders;
 
 /// The way back to the client for one request.
-pub(super) struct Response {
+pub(super) struct ResponseWriter {
     socket: TcpStream,
     drip_head: Option<Duration>,
     drip_body: Option<Duration>,
@@ -52,7 +52,7 @@ impl Plain {
     }
 }
 
-impl Response {
+impl ResponseWriter {
     pub(super) fn new(socket: TcpStream, orders: &Orders) -> Self {
         let (drip_head, drip_body) = (orders.time("drip-head"), orders.time("drip-body"));
         Self { socket, drip_head, drip_body, left: orders.number("cut-body") }

@@ -7,10 +7,10 @@ use regrow_protocol::version::MODERN;
 use serde_json::Value;
 
 use crate::incoming::Incoming;
-use crate::server::wire::{Reply, Request};
+use crate::server::wire::{Reply, RpcRequest};
 
 /// The HTTP status of an answer.
-pub(in crate::server) fn status_of(request: &Request, reply: &Reply) -> u16 {
+pub(in crate::server) fn status_of(request: &RpcRequest, reply: &Reply) -> u16 {
     match reply {
         Reply::Error { code: -32022, .. } => 400,
         Reply::Error { code: -32601, .. } if request.modern => 404,
@@ -19,7 +19,7 @@ pub(in crate::server) fn status_of(request: &Request, reply: &Reply) -> u16 {
 }
 
 /// Why a modern request is refused: the code, and what is wrong.
-pub(super) fn objection(incoming: &Incoming, request: &Request) -> Option<(i32, String)> {
+pub(super) fn objection(incoming: &Incoming, request: &RpcRequest) -> Option<(i32, String)> {
     let version = request.meta(meta::PROTOCOL_VERSION).and_then(Value::as_str);
     let differs = |header: &str, wanted: Option<&str>| {
         let found = incoming.head.header(header).map(decoded);

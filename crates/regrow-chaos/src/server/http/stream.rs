@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 
 use super::gzip;
-use super::response::{Plain, Response};
+use super::response::{Plain, ResponseWriter};
 use crate::plan::Orders;
 use crate::sync::lock;
 
@@ -24,7 +24,7 @@ pub(in crate::server) struct Stream {
 
 #[derive(Default)]
 struct State {
-    response: Option<Response>,
+    response: Option<ResponseWriter>,
     /// Counts the connections that it was on.
     attached: u64,
     begun: bool,
@@ -39,7 +39,7 @@ impl Stream {
         number: u64,
         orders: Orders,
         headers: Vec<(&'static str, String)>,
-        response: Response,
+        response: ResponseWriter,
         endless: bool,
     ) -> Self {
         let state = State { response: Some(response), ..State::default() };
@@ -155,7 +155,7 @@ impl Stream {
     }
 
     /// The client is back and has seen the events up to this one. Returns the number of the connection it is on now, from 0.
-    pub(super) fn resume(&self, mut response: Response, seen: u64) -> u64 {
+    pub(super) fn resume(&self, mut response: ResponseWriter, seen: u64) -> u64 {
         let mut state = lock(&self.state);
         state.attached += 1;
         let head = response.head(200, &self.event_headers());
@@ -244,7 +244,7 @@ impl Stream {
         }
     }
 
-    fn send_bomb(&self, response: &mut Response, head: &str, bytes: u64, tail: &str) -> io::Result<()> {
+    fn send_bomb(&self, response: &mut ResponseWriter, head: &str, bytes: u64, tail: &str) -> io::Result<()> {
         let mut headers = self.headers.clone();
         headers.push(("Content-Type", "application/json".into()));
         headers.push(("Content-Encoding", "gzip".into()));
@@ -257,7 +257,7 @@ impl Stream {
 
 impl State {
     /// Writes to the client if it is there. One that has left is noticed elsewhere.
-    fn write(&mut self, write: impl FnOnce(&mut Response) -> io::Result<()>) {
+    fn write(&mut self, write: impl FnOnce(&mut ResponseWriter) -> io::Result<()>) {
         if let Some(response) = &mut self.response
             && write(response).is_err()
         {
@@ -266,7 +266,7 @@ impl State {
     }
 
     /// Writes the last of it.
-    fn last(&mut self, write: impl FnOnce(&mut Response) -> io::Result<()>) {
+    fn last(&mut self, write: impl FnOnce(&mut ResponseWriter) -> io::Result<()>) {
         self.write(write);
         self.over = true;
     }
@@ -286,7 +286,7 @@ impl State {
 }
 
 /// Head, letters and tail as chunks.
-fn flood(response: &mut Response, head: &[u8], count: u64, tail: &[u8]) -> io::Result<()> {
+fn flood(response: &mut ResponseWriter, head: &[u8], count: u64, tail: &[u8]) -> io::Result<()> {
     let letters = [b'x'; 64 * 1024];
     let mut left = count;
     response.chunk(head)?;
