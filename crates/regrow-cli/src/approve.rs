@@ -19,20 +19,20 @@ pub(crate) fn run(options: &Approve) -> u8 {
     })
 }
 
-struct Failure {
+struct ApproveFailure {
     message: String,
     code: u8,
 }
 
-fn usage(message: String) -> Failure {
-    Failure { message, code: USAGE }
+fn usage(message: String) -> ApproveFailure {
+    ApproveFailure { message, code: USAGE }
 }
 
-fn failed(error: &io::Error) -> Failure {
-    Failure { message: error.to_string(), code: WE_FAILED }
+fn failed(error: &io::Error) -> ApproveFailure {
+    ApproveFailure { message: error.to_string(), code: WE_FAILED }
 }
 
-fn approve(options: &Approve) -> Result<u8, Failure> {
+fn approve(options: &Approve) -> Result<u8, ApproveFailure> {
     let folder = PinFolder::of_user().ok_or_else(|| usage("there is no home folder, so no pins".into()))?;
     let server = escape(&options.server);
     let mut pins = match find(options, &folder)? {
@@ -73,7 +73,7 @@ enum Found {
 }
 
 /// The pins of the server that is meant.
-fn find(options: &Approve, folder: &PinFolder) -> Result<Found, Failure> {
+fn find(options: &Approve, folder: &PinFolder) -> Result<Found, ApproveFailure> {
     let server = escape(&options.server);
     if let Some(path) = &options.config {
         let owner = Owner::of(path, &options.server);

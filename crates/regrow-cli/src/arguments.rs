@@ -111,7 +111,7 @@ pub(crate) enum Command {
 
 /// Where the gateway is, and how to get in.
 #[derive(Args, Debug)]
-pub(crate) struct Gateway {
+pub(crate) struct GatewayArguments {
     /// The address of the gateway, as `regrow serve` prints it [default: the gateway that runs on this machine]
     #[arg(long, value_name = "URL", env = "REGROW_URL")]
     pub(crate) url: Option<String>,
@@ -140,7 +140,7 @@ pub(crate) struct Status {
     pub(crate) watch: bool,
 
     #[command(flatten)]
-    pub(crate) gateway: Gateway,
+    pub(crate) gateway: GatewayArguments,
 }
 
 #[derive(Args, Debug)]
@@ -150,7 +150,7 @@ pub(crate) struct ToServer {
     pub(crate) server: String,
 
     #[command(flatten)]
-    pub(crate) gateway: Gateway,
+    pub(crate) gateway: GatewayArguments,
 }
 
 #[derive(Args, Debug)]
@@ -179,7 +179,7 @@ pub(crate) struct Approve {
     pub(crate) yes: bool,
 
     #[command(flatten)]
-    pub(crate) gateway: Gateway,
+    pub(crate) gateway: GatewayArguments,
 }
 
 #[derive(Args, Debug)]
@@ -193,7 +193,7 @@ pub(crate) struct Logs {
     pub(crate) follow: bool,
 
     #[command(flatten)]
-    pub(crate) gateway: Gateway,
+    pub(crate) gateway: GatewayArguments,
 }
 
 #[derive(Args, Debug)]
@@ -203,7 +203,7 @@ pub(crate) struct ToLog {
     pub(crate) level: LogLevel,
 
     #[command(flatten)]
-    pub(crate) gateway: Gateway,
+    pub(crate) gateway: GatewayArguments,
 }
 
 #[derive(Args, Debug)]
@@ -421,8 +421,8 @@ pub(crate) struct Wrap {
     pub(crate) stderr_in_errors: bool,
 
     /// What to do with the server's stderr: pass it through, or only keep its first and last lines
-    #[arg(help_heading = COMMANDS, long, value_enum, default_value_t = Stderr::Pass, env = "REGROW_STDERR")]
-    pub(crate) stderr: Stderr,
+    #[arg(help_heading = COMMANDS, long, value_enum, default_value_t = StderrMode::Pass, env = "REGROW_STDERR")]
+    pub(crate) stderr: StderrMode,
 
     /// More faults than N in this many seconds park the server: Regrow then retries slowly, and on the next call
     #[arg(long, value_name = "N/SECONDS", default_value = "5/180", value_parser = units::budget, env = "REGROW_BUDGET")]
@@ -454,7 +454,7 @@ pub(crate) struct Wrap {
     pub(crate) log_format: LogFormat,
 
     #[command(flatten)]
-    pub(crate) remote: Remote,
+    pub(crate) remote: RemoteArguments,
 
     /// The address of a remote server: http://... or https://...; env:NAME reads it from a variable, if it holds a secret
     #[arg(value_name = "URL", required_unless_present = "command", conflicts_with = "command")]
@@ -470,7 +470,7 @@ const REMOTE: &str = "Options for remote servers";
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = REMOTE)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteArguments {
     /// Send this header with every request (repeatable). Other users of this machine can see it: for a secret use
     /// --header-file or --bearer-env
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", env = "REGROW_HEADER", value_delimiter = None)]
@@ -572,7 +572,7 @@ pub(crate) enum Errors {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Stderr {
+pub(crate) enum StderrMode {
     /// Pass it through, and keep its last lines
     Pass,
     /// Only keep its last lines

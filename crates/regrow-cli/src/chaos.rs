@@ -15,8 +15,8 @@ use regrow_chaos::suite::{self, Report, Role, Setup, Stopper, Transport};
 use regrow_chaos::sync::lock;
 
 pub(crate) use self::arguments::Chaos;
-use self::arguments::{Run, What};
-use self::progress::Progress;
+use self::arguments::{RunArguments, What};
+use self::progress::ChaosProgress;
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
 use crate::table::{print, wants_colour};
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
@@ -32,7 +32,7 @@ pub(crate) fn run(options: Chaos) -> u8 {
     }
 }
 
-fn test(role: Role, run: Run, near: Option<String>) -> u8 {
+fn test(role: Role, run: RunArguments, near: Option<String>) -> u8 {
     let ourselves = match std::env::current_exe() {
         Ok(path) => path.to_string_lossy().into_owned(),
         Err(error) => return failed("our own program cannot be found", &error),
@@ -87,10 +87,10 @@ enum Ended {
 }
 
 /// Plays in threads of its own while this one shows where that stands. Told to end, what plays is ended first.
-fn play(setup: Setup, run: &Run) -> io::Result<Ended> {
+fn play(setup: Setup, run: &RunArguments) -> io::Result<Ended> {
     let stop = setup.stopper();
     let (news, hears) = channel();
-    let mut progress = Progress::new(suite::scenarios(setup.transport).count(), &run.scenarios);
+    let mut progress = ChaosProgress::new(suite::scenarios(setup.transport).count(), &run.scenarios);
     let signal = watch_signals(stop)?;
     let names = run.scenarios.clone();
     let playing = thread::spawn(move || {

@@ -19,7 +19,7 @@ use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
 use crate::table::{print, wants_colour};
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, guard};
 use finding::{Finding, State};
-use progress::Progress;
+use progress::CheckProgress;
 
 /// How many servers start at the same time: enough to be fast, few enough not to slow each other down.
 const SIDE_BY_SIDE: usize = 8;
@@ -86,7 +86,7 @@ async fn check(options: &Check, wanted: Wanted) -> io::Result<u8> {
     };
     let (stop, stopped) = watch::channel(false);
     let turns = Arc::new(Semaphore::new(SIDE_BY_SIDE));
-    let mut progress = Progress::new(&wanted.servers);
+    let mut progress = CheckProgress::new(&wanted.servers);
     let mut visits = JoinSet::new();
     for (number, server) in wanted.servers.into_iter().enumerate() {
         let (guard, turns, stopped) = (guard.clone(), turns.clone(), stopped.clone());

@@ -58,7 +58,7 @@ pub(crate) fn command(options: &ToServer, command: ServerCommand) -> u8 {
 }
 
 /// Has the gateways that run on this machine, or the one that is named, read the pins of a server again.
-pub(crate) fn tell_approved(options: &arguments::Gateway, server: &str) -> u8 {
+pub(crate) fn tell_approved(options: &arguments::GatewayArguments, server: &str) -> u8 {
     run(async {
         let gateways = match options.url {
             Some(_) => vec![Gateway::new(options)?],

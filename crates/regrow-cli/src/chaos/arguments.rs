@@ -13,7 +13,7 @@ pub(crate) struct Chaos {
 #[derive(Subcommand, Debug)]
 pub(super) enum What {
     /// Test a client: a command that connects to the misbehaving server and is driven over a line protocol
-    Client(Run),
+    Client(RunArguments),
 
     /// Test a proxy: a command that runs between the suite's client and the misbehaving server
     ///
@@ -26,7 +26,7 @@ pub(super) enum What {
 }
 
 #[derive(Args, Debug)]
-pub(super) struct Run {
+pub(super) struct RunArguments {
     /// How the program connects to the misbehaving server
     #[arg(long, value_enum, default_value_t = Over::Stdio)]
     pub(super) transport: Over,
@@ -68,7 +68,7 @@ pub(super) struct Proxy {
     pub(super) url: Option<String>,
 
     #[command(flatten)]
-    pub(super) run: Run,
+    pub(super) run: RunArguments,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

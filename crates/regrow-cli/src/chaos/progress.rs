@@ -7,7 +7,7 @@ use regrow_chaos::suite::Event;
 
 use crate::live_line::{LiveLine, TICK, fit};
 
-pub(super) struct Progress {
+pub(super) struct ChaosProgress {
     began: Instant,
     shown: LiveLine,
     all: usize,
@@ -16,12 +16,19 @@ pub(super) struct Progress {
     playing: Vec<&'static str>,
 }
 
-impl Progress {
+impl ChaosProgress {
     /// Of all scenarios, or of those named and the first.
-    pub(super) fn new(all: usize, names: &[String]) -> Progress {
+    pub(super) fn new(all: usize, names: &[String]) -> ChaosProgress {
         let named = names.iter().filter(|name| *name != "healthy").count() + 1;
         let all = if names.is_empty() { all } else { named };
-        Progress { began: Instant::now(), shown: LiveLine::new(), all, done: 0, broken: 0, playing: vec![] }
+        ChaosProgress {
+            began: Instant::now(),
+            shown: LiveLine::new(),
+            all,
+            done: 0,
+            broken: 0,
+            playing: vec![],
+        }
     }
 
     /// Shows what happens until nothing does any more.
@@ -62,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_line_says_what_is_played_and_fits() {
-        let mut progress = Progress::new(30, &[]);
+        let mut progress = ChaosProgress::new(30, &[]);
         progress.playing = vec!["killed-idle", "a-name-that-is-far-too-long-for-any-terminal-line-to-hold"];
         progress.broken = 2;
         let line = progress.line(Duration::from_secs(3));

@@ -7,7 +7,7 @@ use regrow_gateway::config::Server;
 use crate::live_line::{LiveLine, TICK, fit};
 use crate::table::printable;
 
-pub(super) struct Progress {
+pub(super) struct CheckProgress {
     began: Instant,
     shown: LiveLine,
     waiting: Vec<(usize, String)>,
@@ -15,10 +15,10 @@ pub(super) struct Progress {
     broken: usize,
 }
 
-impl Progress {
-    pub(super) fn new(servers: &[Server]) -> Progress {
+impl CheckProgress {
+    pub(super) fn new(servers: &[Server]) -> CheckProgress {
         let waiting = servers.iter().enumerate().map(|(number, server)| (number, printable(&server.name)));
-        let progress = Progress {
+        let progress = CheckProgress {
             began: Instant::now(),
             shown: LiveLine::new(),
             waiting: waiting.collect(),
@@ -76,7 +76,7 @@ mod tests {
     fn the_line_says_what_is_waited_for_and_fits() {
         let waiting = (0..30).map(|number| (number, format!("server-{number}"))).collect();
         let shown = LiveLine { is_shown: false };
-        let mut progress = Progress { began: Instant::now(), shown, waiting, all: 30, broken: 0 };
+        let mut progress = CheckProgress { began: Instant::now(), shown, waiting, all: 30, broken: 0 };
         progress.done(0, true);
         let line = progress.line(Duration::from_secs(3));
         assert!(

@@ -55,17 +55,18 @@ pub(super) async fn visit(
     let deadline = Instant::now() + timeout + GRACE;
     let outcome = tokio::select! {
         biased;
-        _ = stopped.wait_for(|stopped| *stopped) => Err(Failure::Stopped),
+        _ = stopped.wait_for(|stopped| *stopped) => Err(VisitFailure::Stopped),
         outcome = examine(&connection, &mut notices, &stderr, &mut finding) => outcome,
-        () = sleep_until(deadline) => Err(Failure::Late),
+        () = sleep_until(deadline) => Err(VisitFailure::Late),
     };
-    let manner = if matches!(outcome, Err(Failure::Stopped)) { Manner::Told } else { Manner::ClientLeft };
+    let manner =
+        if matches!(outcome, Err(VisitFailure::Stopped)) { Manner::Told } else { Manner::ClientLeft };
     connection.close_in(manner).await;
     match outcome {
         Ok(()) => finding.state = State::Ok,
         Err(failure) => {
             let text = failure.text(timeout, finding.start.is_some());
-            let fault = if let Failure::Fault(fault) = &failure { Some(fault.name()) } else { None };
+            let fault = if let VisitFailure::Fault(fault) = &failure { Some(fault.name()) } else { None };
             finding.problem =
                 Some(Problem { text: escape(&text), fault, stderr: stderr.lines(), entry: vec![] });
         }
@@ -74,7 +75,7 @@ pub(super) async fn visit(
 }
 
 /// Why a visit failed.
-enum Failure {
+enum VisitFailure {
     Fault(Fault),
     /// The server answered, but not as it should.
     Answer(String),
@@ -82,17 +83,19 @@ enum Failure {
     Stopped,
 }
 
-impl Failure {
+impl VisitFailure {
     fn text(&self, timeout: Duration, was_ready: bool) -> String {
         let limit = seconds(timeout);
         match self {
-            Failure::Fault(fault) => fault.to_string(),
-            Failure::Answer(text) => text.clone(),
-            Failure::Late if was_ready => {
+            VisitFailure::Fault(fault) => fault.to_string(),
+            VisitFailure::Answer(text) => text.clone(),
+            VisitFailure::Late if was_ready => {
                 format!("timed out after {limit}: it did not list its tools; --timeout allows more time")
             }
-            Failure::Late => format!("timed out after {limit}: it was not ready; --timeout allows more time"),
-            Failure::Stopped => "the check was stopped".into(),
+            VisitFailure::Late => {
+                format!("timed out after {limit}: it was not ready; --timeout allows more time")
+            }
+            VisitFailure::Stopped => "the check was stopped".into(),
         }
     }
 }
@@ -102,7 +105,7 @@ async fn examine(
     notices: &mut Notices,
     stderr: &Tail,
     finding: &mut Finding,
-) -> Result<(), Failure> {
+) -> Result<(), VisitFailure> {
     finding.start = Some(ready(connection, notices, stderr).await?);
     let welcome = connection.welcome();
     finding.era = welcome.as_ref().map(|welcome| if welcome.modern { "modern" } else { "legacy" });
@@ -115,7 +118,7 @@ async fn examine(
     let tools = tokio::select! {
         biased;
         tools = count_tools(connection) => tools?,
-        fault = first_fault(notices) => return Err(Failure::Fault(fault)),
+        fault = first_fault(notices) => return Err(VisitFailure::Fault(fault)),
     };
     finding.tools = Some(tools);
     Ok(())
@@ -123,7 +126,11 @@ async fn examine(
 
 /// Waits for the first session and returns how long its start took, without the process that was only asked for its era.
 /// It waits like a client's handshake, so the connection decides how often a failing start is tried.
-async fn ready(connection: &Connection, notices: &mut Notices, stderr: &Tail) -> Result<Duration, Failure> {
+async fn ready(
+    connection: &Connection,
+    notices: &mut Notices,
+    stderr: &Tail,
+) -> Result<Duration, VisitFailure> {
     let (reply, mut greeted) = oneshot::channel();
     let id = RawId::from(0);
     let greeting = Frame::built(frame::request(&id, method::INITIALIZE, None));
@@ -135,16 +142,16 @@ async fn ready(connection: &Connection, notices: &mut Notices, stderr: &Tail) ->
             biased; // Before the next start clears what the failed one wrote.
             end = &mut greeted, if waits => match end {
                 Ok(Outcome::Failed(CallError { fault: Some(fault), .. })) => {
-                    return Err(Failure::Fault((*fault).clone()));
+                    return Err(VisitFailure::Fault((*fault).clone()));
                 }
                 // Answered; or out of time, as the attempt is: its fault says more.
                 Ok(_) => {
                     waits = false;
                     continue;
                 }
-                Err(_) => return Err(Failure::Fault(Fault::Closed)),
+                Err(_) => return Err(VisitFailure::Fault(Fault::Closed)),
             },
-            notice = notices.next() => notice.ok_or(Failure::Fault(Fault::Closed))?,
+            notice = notices.next() => notice.ok_or(VisitFailure::Fault(Fault::Closed))?,
         };
         match &notice.what {
             // What a server said when it was asked for its era is of no interest any more.
@@ -153,7 +160,7 @@ async fn ready(connection: &Connection, notices: &mut Notices, stderr: &Tail) ->
                 began = notice.at;
             }
             Notice::Ready(_) => return Ok(notice.at.saturating_sub(began)),
-            Notice::Fault(_, fault, _) if !waits => return Err(Failure::Fault(fault.clone())),
+            Notice::Fault(_, fault, _) if !waits => return Err(VisitFailure::Fault(fault.clone())),
             _ => {}
         }
     }
@@ -168,24 +175,27 @@ async fn first_fault(notices: &mut Notices) -> Fault {
     Fault::Closed
 }
 
-async fn count_tools(connection: &Connection) -> Result<usize, Failure> {
+async fn count_tools(connection: &Connection) -> Result<usize, VisitFailure> {
     let mut count = 0;
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let params = cursor.as_ref().map(|cursor| json!({ "cursor": cursor }));
         let answer = connection.request(method::TOOLS_LIST, params).await;
         let answer = answer.map_err(|error| match error.fault.as_deref() {
-            Some(fault) => Failure::Fault(fault.clone()),
-            None => Failure::Answer(error.to_string()),
+            Some(fault) => VisitFailure::Fault(fault.clone()),
+            None => VisitFailure::Answer(error.to_string()),
         })?;
         let Some(page) = answer.value() else {
             let error = answer.into_result().err().unwrap_or_default();
             let error: Value = serde_json::from_slice(error).unwrap_or_default();
             let said: String = error["message"].as_str().unwrap_or_default().chars().take(200).collect();
-            return Err(Failure::Answer(format!("it refuses to list its tools: {}", said.escape_debug())));
+            return Err(VisitFailure::Answer(format!(
+                "it refuses to list its tools: {}",
+                said.escape_debug()
+            )));
         };
         let Some(tools) = page["tools"].as_array() else {
-            return Err(Failure::Answer("its response to tools/list has no list of tools".into()));
+            return Err(VisitFailure::Answer("its response to tools/list has no list of tools".into()));
         };
         count += tools.len();
         cursor = page["nextCursor"].as_str().map(str::to_owned);
@@ -193,7 +203,7 @@ async fn count_tools(connection: &Connection) -> Result<usize, Failure> {
             return Ok(count);
         }
     }
-    Err(Failure::Answer(format!("its list of tools has more than {MAX_PAGES} pages; it may never end")))
+    Err(VisitFailure::Answer(format!("its list of tools has more than {MAX_PAGES} pages; it may never end")))
 }
 
 /// What a server wrote on its standard error, already escaped.

@@ -28,16 +28,16 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    pub(super) fn new(options: &arguments::Gateway) -> Result<Gateway, Failure> {
+    pub(super) fn new(options: &arguments::GatewayArguments) -> Result<Gateway, Failure> {
         Gateway::at(place::of(options)?, options)
     }
 
     /// All that run on this machine for this user.
-    pub(super) fn all(options: &arguments::Gateway) -> Result<Vec<Gateway>, Failure> {
+    pub(super) fn all(options: &arguments::GatewayArguments) -> Result<Vec<Gateway>, Failure> {
         place::all()?.into_iter().map(|place| Gateway::at(place, options)).collect()
     }
 
-    fn at(Place { url, token }: Place, options: &arguments::Gateway) -> Result<Gateway, Failure> {
+    fn at(Place { url, token }: Place, options: &arguments::GatewayArguments) -> Result<Gateway, Failure> {
         let is_set = || std::env::var_os(DEFAULT_VARIABLE).is_some_and(|value| !value.is_empty());
         let token = match (&options.admin_token_env, token) {
             (Some(variable), _) => Some(from_variable(variable)?),
@@ -133,7 +133,7 @@ fn bearer(token: &str) -> Result<HeaderValue, InvalidHeaderValue> {
 fn with_tls(
     builder: ClientBuilder,
     url: &Url,
-    options: &arguments::Gateway,
+    options: &arguments::GatewayArguments,
 ) -> Result<ClientBuilder, Failure> {
     let provider = rustls::crypto::ring::default_provider();
     if url.scheme() == "http" {

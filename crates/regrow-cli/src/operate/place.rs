@@ -14,7 +14,7 @@ pub(super) struct Place {
     pub(super) token: Option<OperatorToken>,
 }
 
-pub(super) fn of(options: &arguments::Gateway) -> Result<Place, Failure> {
+pub(super) fn of(options: &arguments::GatewayArguments) -> Result<Place, Failure> {
     let running = running::find();
     match &options.url {
         Some(url) => Ok(at(address(url)?, &running)),

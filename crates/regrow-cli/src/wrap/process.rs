@@ -48,8 +48,8 @@ impl Process {
             .mask(mask.clone())
             .guard(Arc::new(guard::start()?))
             .stderr(match options.stderr {
-                arguments::Stderr::Pass => Stderr::Pass,
-                arguments::Stderr::Keep => Stderr::Keep,
+                arguments::StderrMode::Pass => Stderr::Pass,
+                arguments::StderrMode::Keep => Stderr::Keep,
             });
         if let Some(directory) = &options.cwd {
             stdio = stdio.directory(directory);

@@ -3,7 +3,7 @@
 use super::spec;
 
 /// What a launcher runs, and in which folder, where it says.
-pub(super) struct Run {
+pub(super) struct Launch {
     pub(super) what: Runs,
     pub(super) folder: Option<String>,
 }
@@ -58,7 +58,7 @@ const WRAPPERS: [(&str, &str, usize); 13] = [
 ];
 
 /// What this launcher runs when it is given these words.
-pub(super) fn run_by(launcher: &str, words: &[String]) -> Run {
+pub(super) fn run_by(launcher: &str, words: &[String]) -> Launch {
     if let Some((_, with_value, own)) = WRAPPERS.iter().find(|(name, ..)| *name == launcher) {
         let (rest, _) = after_options(words, with_value);
         return command(rest.get(*own..).unwrap_or_default());
@@ -132,7 +132,7 @@ pub(super) fn run_by(launcher: &str, words: &[String]) -> Run {
     }
 }
 
-fn env(words: &[String]) -> Run {
+fn env(words: &[String]) -> Launch {
     if let Some(script) = value_of(words, &["-S", "--split-string"]) {
         // A kernel hands over what follows `-S` as one word, a person as several.
         let at = words.iter().position(|word| *word == script).map_or(words.len(), |at| at + 1);
@@ -141,17 +141,17 @@ fn env(words: &[String]) -> Run {
     }
     let (rest, folder) = after_options(words, "-u --unset -C --chdir");
     let start = rest.iter().position(|word| !is_assignment(word)).unwrap_or(rest.len());
-    Run { folder, ..command(&rest[start..]) }
+    Launch { folder, ..command(&rest[start..]) }
 }
 
-fn npx(words: &[String]) -> Run {
+fn npx(words: &[String]) -> Launch {
     if let Some(script) = value_of(words, &["-c", "--call"]) {
         return shell(&["-c".to_owned(), script]);
     }
     first(after_options(words, NPX).0, Runs::Package)
 }
 
-fn npm(words: &[String]) -> Run {
+fn npm(words: &[String]) -> Launch {
     let with_value = "--prefix -C --dir --cwd --filter -F -w --workspace";
     let (rest, folder) = after_options(words, with_value);
     let ran = match rest {
@@ -163,15 +163,15 @@ fn npm(words: &[String]) -> Run {
     };
     // `start` says nothing; the folder does.
     let by_folder = folder.as_deref().map(|folder| Runs::Name(spec::program(folder)));
-    Run { what: by_folder.or(ran.cloned().map(Runs::Name)).unwrap_or(Runs::Nothing), folder }
+    Launch { what: by_folder.or(ran.cloned().map(Runs::Name)).unwrap_or(Runs::Nothing), folder }
 }
 
-fn uvx(words: &[String]) -> Run {
+fn uvx(words: &[String]) -> Launch {
     let (rest, _) = after_options(words, UV);
     first(rest, Runs::Package)
 }
 
-fn uv(words: &[String]) -> Run {
+fn uv(words: &[String]) -> Launch {
     let (rest, outer) = after_options(words, UV);
     match rest {
         [verb, run, rest @ ..] if verb == "tool" && run == "run" => uvx(rest),
@@ -182,14 +182,14 @@ fn uv(words: &[String]) -> Run {
             let folder = inner.or(outer);
             match target.first() {
                 Some(module) if is_module => what(Runs::Name(spec::module(module))),
-                _ => Run { folder, ..command(target) },
+                _ => Launch { folder, ..command(target) },
             }
         }
         _ => what(Runs::Nothing),
     }
 }
 
-fn python(words: &[String]) -> Run {
+fn python(words: &[String]) -> Launch {
     let (rest, _) = after_options(words, PYTHON);
     let options = &words[..words.len() - rest.len()];
     let last = options.last().map(String::as_str);
@@ -201,7 +201,7 @@ fn python(words: &[String]) -> Run {
 }
 
 /// `-c SCRIPT`, or the file of a script.
-fn shell(words: &[String]) -> Run {
+fn shell(words: &[String]) -> Launch {
     let is_command = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
     let Some(at) = words.iter().take_while(|word| word.starts_with('-')).position(is_command) else {
         return first(after_options(words, "-o --rcfile --init-file").0, Runs::Path);
@@ -220,7 +220,7 @@ fn shell(words: &[String]) -> Run {
     command(&last[start..])
 }
 
-fn container(words: &[String]) -> Run {
+fn container(words: &[String]) -> Launch {
     match after_container_options(words) {
         [group, rest @ ..] if ["container", "compose"].contains(&group.as_str()) => container(rest),
         [verb, rest @ ..] if ["run", "exec", "create"].contains(&verb.as_str()) => {
@@ -277,7 +277,12 @@ fn after_options<'a>(words: &'a [String], with_value: &str) -> (&'a [String], Op
 }
 
 /// What follows one of these verbs, or stands there without.
-fn after_verbs(words: &[String], verbs: &[&str], with_value: &str, then: impl FnOnce(String) -> Runs) -> Run {
+fn after_verbs(
+    words: &[String],
+    verbs: &[&str],
+    with_value: &str,
+    then: impl FnOnce(String) -> Runs,
+) -> Launch {
     let (rest, _) = after_options(words, with_value);
     match rest {
         [verb, rest @ ..] if verbs.contains(&verb.as_str()) => first(after_options(rest, with_value).0, then),
@@ -309,16 +314,16 @@ fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| is_name(name))
 }
 
-fn command(words: &[String]) -> Run {
+fn command(words: &[String]) -> Launch {
     what(if words.is_empty() { Runs::Nothing } else { Runs::Command(words.to_vec()) })
 }
 
-fn first(words: &[String], then: impl FnOnce(String) -> Runs) -> Run {
+fn first(words: &[String], then: impl FnOnce(String) -> Runs) -> Launch {
     what(words.first().cloned().map_or(Runs::Nothing, then))
 }
 
-fn what(what: Runs) -> Run {
-    Run { what, folder: None }
+fn what(what: Runs) -> Launch {
+    Launch { what, folder: None }
 }
 
 /// A line as a shell would split it, as far as a name needs it.
