@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use regrow_gateway::catalog::{Change, Kept, Owner, PinFolder, Pins, difference};
+use regrow_gateway::catalog::{Change, PinFolder, PinOwner, Pins, StoredPins, difference};
 use regrow_gateway::config::{Config, Surroundings};
 use regrow_protocol::list::List;
 use regrow_protocol::text::escape;
@@ -69,18 +69,18 @@ fn approve(options: &Approve) -> Result<u8, ApproveFailure> {
 
 enum Found {
     Pins(Box<Pins>),
-    Damaged(Owner, String),
+    Damaged(PinOwner, String),
 }
 
 /// The pins of the server that is meant.
 fn find(options: &Approve, folder: &PinFolder) -> Result<Found, ApproveFailure> {
     let server = escape(&options.server);
     if let Some(path) = &options.config {
-        let owner = Owner::of(path, &options.server);
+        let owner = PinOwner::of(path, &options.server);
         return match folder.read(&owner) {
-            Kept::Pins(pins) => Ok(Found::Pins(pins)),
-            Kept::Damaged(reason) => Ok(Found::Damaged(owner, reason)),
-            Kept::None => Err(usage(format!("{server} of {} was never served", escape(&owner.config)))),
+            StoredPins::Pins(pins) => Ok(Found::Pins(pins)),
+            StoredPins::Damaged(reason) => Ok(Found::Damaged(owner, reason)),
+            StoredPins::None => Err(usage(format!("{server} of {} was never served", escape(&owner.config)))),
         };
     }
     let mut all = folder.of_server(&options.server);
@@ -102,7 +102,7 @@ fn find(options: &Approve, folder: &PinFolder) -> Result<Found, ApproveFailure> 
     }
 }
 
-fn described(change: &Change<'_>, owner: &Owner) -> String {
+fn described(change: &Change<'_>, owner: &PinOwner) -> String {
     match change {
         Change::Endpoint => {
             let mut text = "The command, an argument or the URL has changed. It is now:\n".to_owned();
@@ -117,7 +117,7 @@ fn described(change: &Change<'_>, owner: &Owner) -> String {
 }
 
 /// How the server is reached, as its file says it.
-fn written(owner: &Owner) -> Vec<String> {
+fn written(owner: &PinOwner) -> Vec<String> {
     let read = Config::read(&[Path::new(&owner.config)], &Surroundings::of_process());
     let all = read.map(|config| config.written).unwrap_or_default();
     let of_server = all.into_iter().find(|(name, _)| *name == owner.server.escape_debug().to_string());

@@ -8,7 +8,7 @@ mod visit;
 use std::io;
 use std::sync::Arc;
 
-use regrow_gateway::config::{Config, Message, Place, Problems, Reach, Server};
+use regrow_gateway::config::{Config, Message, Place, Problems, Reach, ServerConfig};
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -55,7 +55,7 @@ fn read(options: &Check) -> Result<Config, Problems> {
 
 /// The servers to visit, and those that are switched off.
 struct Wanted {
-    servers: Vec<Server>,
+    servers: Vec<ServerConfig>,
     disabled: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ fn select(config: Config, name: Option<&str>) -> Result<Wanted, String> {
 
 async fn check(options: &Check, wanted: Wanted) -> io::Result<u8> {
     let told_to_end = told_to_end()?;
-    let is_started = |server: &Server| matches!(server.reach, Reach::Process(_));
+    let is_started = |server: &ServerConfig| matches!(server.reach, Reach::Process(_));
     let guard = match wanted.servers.iter().any(is_started) {
         true => Some(Arc::new(guard::start()?)),
         false => None,

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use regrow::{EraFile, ErrorStyle, cache_folder};
 use regrow_gateway::audit::Audit;
 use regrow_gateway::catalog::{Pin, PinFolder, Store};
-use regrow_gateway::config::{Config, Problems, Reach, Secret, Server};
+use regrow_gateway::config::{Config, Problems, Reach, Secret, ServerConfig};
 use regrow_gateway::operate::traces::Traces;
 use regrow_gateway::shares::Shares;
 use regrow_gateway::{Clients, Gateway, Settings, connect, operate};
@@ -145,7 +145,7 @@ fn shares(options: &HttpFace) -> Shares {
 }
 
 /// What the era of a server is remembered by. It is kept as a fingerprint only.
-fn address(server: &Server) -> String {
+fn address(server: &ServerConfig) -> String {
     match &server.reach {
         Reach::Remote(remote) => remote.url.reveal().to_owned(),
         Reach::Broken(_) => String::new(),

@@ -41,7 +41,7 @@ impl Principal {
 
 /// Which servers a client talks to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ServerScope {
     /// All of them, at `/mcp` and over stdio.
     All,
     /// The one of this name, at `/servers/NAME/mcp`.
@@ -59,19 +59,19 @@ pub trait Admit: Send + Sync + 'static {
     /// known; [`regrow::Incoming::epoch`] is unique among all servers.
     fn admit(
         &self,
-        scope: &Scope,
+        scope: &ServerScope,
         principal: Principal,
         inbox: Arc<dyn Inbox>,
-    ) -> Result<Arc<dyn ClientHandle>, Refusal>;
+    ) -> Result<Arc<dyn ClientHandle>, AdmitError>;
 
     /// The arguments of this tool, by the name that clients of this scope call it, that a request must also carry in headers. None if
     /// the tool is not known.
-    fn mirrored(&self, scope: &Scope, tool: &str) -> Option<MirroredArguments>;
+    fn mirrored(&self, scope: &ServerScope, tool: &str) -> Option<MirroredArguments>;
 }
 
 /// Why a client was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AdmitError {
     /// There is no server of that name.
     NoSuchServer,
     /// There are too many clients.
@@ -80,14 +80,14 @@ pub enum Refusal {
     Closing,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for AdmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::NoSuchServer => "no server has this name",
-            Refusal::Full => "too many clients",
-            Refusal::Closing => "the gateway is shutting down",
+            AdmitError::NoSuchServer => "no server has this name",
+            AdmitError::Full => "too many clients",
+            AdmitError::Closing => "the gateway is shutting down",
         })
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for AdmitError {}

@@ -28,10 +28,10 @@ use serde_json::Value;
 
 pub use item::{Defect, Item};
 pub use listing::{Cut, Listing};
-pub use pin_folder::{Kept, PinFolder};
+pub use pin_folder::{PinFolder, StoredPins};
 pub use pinning::{Pin, Pinning};
 pub(crate) use pins::sha256;
-pub use pins::{Change, Owner, Pins, difference};
+pub use pins::{Change, PinOwner, Pins, difference};
 pub use refresher::CatalogRefresher;
 pub(crate) use session_review::SessionReview;
 pub use store::{Store, StoreKey};

@@ -25,7 +25,7 @@ use regrow_protocol::notification;
 use crate::answers;
 use crate::directory::Directory;
 use crate::route::{OwnMethod, Route, route, unknown_task};
-use crate::server::{InUse, Key, Server};
+use crate::server::{InUse, Server, ServerKey};
 use crate::servers::ServerRegistry;
 use crate::session_record::SessionRecord;
 use crate::upstream::UpstreamSession;
@@ -51,12 +51,12 @@ pub(crate) struct Client {
     /// Held while an upstream session is taken and greeted, so that nothing overtakes the greeting, and no second upstream session is made beside it.
     taking: Mutex<()>,
     /// Never locked while a server, the inbox or a reply is called: each of them may call us.
-    state: Mutex<State>,
+    state: Mutex<ClientState>,
 }
 
-struct State {
+struct ClientState {
     record: SessionRecord,
-    upstreams: BTreeMap<Key, AtServer>,
+    upstreams: BTreeMap<ServerKey, AtServer>,
     /// Sessions for one call each: see `one_call`.
     one_call: Vec<Arc<UpstreamSession>>,
     waiting: WaitingCalls,
@@ -73,9 +73,9 @@ struct AtServer {
     subscribed: Option<InUse>,
 }
 
-impl State {
+impl ClientState {
     /// Its upstream session at this server, if it is still of use.
-    fn upstream(&self, key: Key) -> Option<Arc<UpstreamSession>> {
+    fn upstream(&self, key: ServerKey) -> Option<Arc<UpstreamSession>> {
         let taken = self.upstreams.get(&key)?;
         (!taken.inbox.is_over() && !taken.upstream.is_over()).then(|| taken.upstream.clone())
     }
@@ -90,7 +90,7 @@ impl Client {
         record: SessionRecord,
         inbox: Arc<dyn Inbox>,
     ) -> Arc<Client> {
-        let state = State {
+        let state = ClientState {
             record,
             upstreams: BTreeMap::new(),
             one_call: vec![],
@@ -109,7 +109,7 @@ impl Client {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClientState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,7 +180,7 @@ impl Client {
     }
 
     /// Forgets what is left of a server that is gone from the configuration.
-    pub(crate) fn leave(&self, gone: Key) {
+    pub(crate) fn leave(&self, gone: ServerKey) {
         let left = self.state().upstreams.remove(&gone);
         drop(left); // Not under the lock: it may end calls.
     }

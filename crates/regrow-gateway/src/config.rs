@@ -43,7 +43,7 @@ const MAX_SERVERS: usize = 1000;
 #[derive(Debug, Default)]
 pub struct Config {
     /// The servers that are wanted, in the order of the files; also those whose entry is broken ([`Reach::Broken`]).
-    pub servers: Vec<Server>,
+    pub servers: Vec<ServerConfig>,
     /// The servers that are switched off.
     pub disabled: Vec<String>,
     /// What is no problem but should be said, such as that a file takes precedence over another.
@@ -57,7 +57,7 @@ pub struct Config {
 
 /// One server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct ServerConfig {
     /// As its file calls it. Not yet safe to print.
     pub name: String,
     /// The file that describes it.
@@ -70,7 +70,7 @@ pub struct Server {
     pub options: Options,
 }
 
-impl Server {
+impl ServerConfig {
     /// What is wrong with its entry, if something is. Then it cannot be served.
     pub fn problems(&self) -> Option<&Problems> {
         match &self.reach {
@@ -108,7 +108,7 @@ impl Config {
     }
 
     /// The servers whose entry has problems, and these.
-    pub fn broken(&self) -> impl Iterator<Item = (&Server, &Problems)> {
+    pub fn broken(&self) -> impl Iterator<Item = (&ServerConfig, &Problems)> {
         self.servers.iter().filter_map(|server| Some((server, server.problems()?)))
     }
 

@@ -11,7 +11,7 @@ use regrow::transport::stdio::{Guard, Stderr, Stdio, environment};
 use regrow::{Builder, Connection, Mask};
 use wildmatch::WildMatch;
 
-use crate::config::{Options, Problems, Process, Reach, Remote, Secret, Server};
+use crate::config::{Options, Problems, Process, Reach, Remote, Secret, ServerConfig};
 
 /// Why there can be no connection with a server as it is described.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,11 @@ pub enum ConnectError {
 /// A connection as the server's description wants it, to be built or refined.
 ///
 /// The guard ends a server that we started if we are killed. Lines of its standard error go to `stderr`.
-pub fn connect(server: &Server, guard: Option<Arc<Guard>>, stderr: Stderr) -> Result<Builder, ConnectError> {
+pub fn connect(
+    server: &ServerConfig,
+    guard: Option<Arc<Guard>>,
+    stderr: Stderr,
+) -> Result<Builder, ConnectError> {
     // It stands in logs and in texts for models, so it must forge no line there.
     let name: Arc<str> = server.name.escape_debug().to_string().into();
     let builder = match &server.reach {

@@ -8,8 +8,8 @@ use regrow::transport::stdio::Stderr;
 use tokio::sync::Notify;
 
 use crate::audit::Audit;
-use crate::catalog::{Owner, Pin, PinFolder, Pinning, Store, StoreKey, sha256};
-use crate::config::{Reach, Server};
+use crate::catalog::{Pin, PinFolder, PinOwner, Pinning, Store, StoreKey, sha256};
+use crate::config::{Reach, ServerConfig};
 use crate::connect::ConnectError;
 use crate::operate::LogLevel;
 use crate::operate::traces::Traces;
@@ -25,7 +25,7 @@ pub enum Clients {
 }
 
 /// Makes a connection of a server as it is described, to be built. Lines of its standard error go where the second argument says.
-pub type Connect = Box<dyn Fn(&Server, Stderr) -> Result<Builder, ConnectError> + Send + Sync>;
+pub type Connect = Box<dyn Fn(&ServerConfig, Stderr) -> Result<Builder, ConnectError> + Send + Sync>;
 
 /// How a gateway is set up.
 pub struct Settings {
@@ -62,14 +62,14 @@ pub(crate) struct Context {
 }
 
 /// The pins of a server.
-pub(crate) fn pinning(server: &Server, settings: &Settings) -> Pinning {
-    let owner = Owner::of(&server.file, &server.name);
+pub(crate) fn pinning(server: &ServerConfig, settings: &Settings) -> Pinning {
+    let owner = PinOwner::of(&server.file, &server.name);
     let mode = server.options.pin.unwrap_or(settings.pin);
     Pinning::new(mode, owner, endpoint(server), settings.pins.clone())
 }
 
 /// A hash of the command and its arguments, or of the URL.
-fn endpoint(server: &Server) -> String {
+fn endpoint(server: &ServerConfig) -> String {
     let identity = match &server.reach {
         Reach::Process(process) => {
             let args: Vec<&str> = process.args.iter().map(|arg| arg.reveal()).collect();
@@ -82,7 +82,7 @@ fn endpoint(server: &Server) -> String {
 }
 
 /// What a catalog on disk is known by: all that decides whom we talk to, and as whom. It is only ever used as a fingerprint.
-pub(crate) fn store_key(server: &Server) -> StoreKey {
+pub(crate) fn store_key(server: &ServerConfig) -> StoreKey {
     let identity = match &server.reach {
         Reach::Process(process) => {
             let args: Vec<&str> = process.args.iter().map(|arg| arg.reveal()).collect();

@@ -33,7 +33,7 @@ use template::{Template, budget};
 /// What several servers offer together.
 #[derive(Debug)]
 pub struct Directory {
-    servers: Vec<Entry>,
+    servers: Vec<ServerEntry>,
     /// Where each server stands, by its name.
     places: HashMap<String, usize>,
     lists: [MergedList; 4],
@@ -42,7 +42,7 @@ pub struct Directory {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ServerEntry {
     name: String,
     catalog: Arc<Catalog>,
     templates: Vec<Template>,
@@ -53,7 +53,7 @@ impl Directory {
     pub fn of(servers: &[(&str, Arc<Catalog>)]) -> Directory {
         let servers: Vec<_> = servers
             .iter()
-            .map(|(name, catalog)| Entry {
+            .map(|(name, catalog)| ServerEntry {
                 name: (*name).to_owned(),
                 catalog: catalog.clone(),
                 templates: keys(catalog, List::Templates).filter_map(Template::parse).collect(),
@@ -163,14 +163,14 @@ impl Directory {
     }
 
     /// The only server of which this is true, if it is one.
-    fn the_only(&self, is_so: impl Fn(&Entry) -> bool) -> Option<usize> {
+    fn the_only(&self, is_so: impl Fn(&ServerEntry) -> bool) -> Option<usize> {
         let mut found =
             self.servers.iter().enumerate().filter(|(_, entry)| is_so(entry)).map(|(server, _)| server);
         found.next().filter(|_| found.next().is_none())
     }
 }
 
-impl Entry {
+impl ServerEntry {
     /// Whether a URI that nobody lists may come from one of its templates. One for everything claims nothing.
     fn may_have(&self, uri: &str) -> bool {
         let mut steps = budget();
@@ -184,7 +184,7 @@ fn keys(catalog: &Catalog, list: List) -> impl Iterator<Item = &str> {
 }
 
 /// One list of all servers, under the names that things have here.
-fn merged_list(list: List, servers: &[Entry]) -> MergedList {
+fn merged_list(list: List, servers: &[ServerEntry]) -> MergedList {
     let pairs: Vec<(&str, &str)> = servers
         .iter()
         .flat_map(|entry| keys(&entry.catalog, list).map(|key| (entry.name.as_str(), key)))

@@ -63,14 +63,14 @@ pub struct Gate<T> {
     is_one_principal: bool,
     running: u32,
     last: u64,
-    waiting: BTreeMap<u64, Waiting<T>>,
+    waiting: BTreeMap<u64, WaitingCall<T>>,
     /// Who waits, and with which calls. The first has the next turn.
     turns: VecDeque<(Principal, BTreeSet<u64>)>,
     deadlines: BTreeSet<(Time, u64)>,
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct WaitingCall<T> {
     ticket: T,
     principal: Principal,
     deadline: Option<Time>,
@@ -114,7 +114,7 @@ impl<T> Gate<T> {
             None => self.turns.push_back((principal, BTreeSet::from([self.last]))),
         }
         self.deadlines.extend(deadline.map(|deadline| (deadline, self.last)));
-        self.waiting.insert(self.last, Waiting { ticket, principal, deadline });
+        self.waiting.insert(self.last, WaitingCall { ticket, principal, deadline });
         Arrival::Wait
     }
 
@@ -188,7 +188,7 @@ impl<T> Gate<T> {
     }
 
     fn take(&mut self, number: u64) -> Option<T> {
-        let Waiting { ticket, principal, deadline } = self.waiting.remove(&number)?;
+        let WaitingCall { ticket, principal, deadline } = self.waiting.remove(&number)?;
         if let Some(at) = self.turns.iter().position(|(known, _)| *known == principal) {
             self.turns[at].1.remove(&number);
             if self.turns[at].1.is_empty() {

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::admit::{Admit, ClientHandle, Principal, Refusal, Scope};
+use crate::admit::{Admit, AdmitError, ClientHandle, Principal, ServerScope};
 use crate::client::ClientRegistry;
 use crate::config::Config;
 use crate::context::{Context, Settings};
@@ -105,22 +105,22 @@ impl Gateway {
 impl Admit for Gateway {
     fn admit(
         &self,
-        scope: &Scope,
+        scope: &ServerScope,
         principal: Principal,
         inbox: Arc<dyn Inbox>,
-    ) -> Result<Arc<dyn ClientHandle>, Refusal> {
+    ) -> Result<Arc<dyn ClientHandle>, AdmitError> {
         if self.0.is_closing.load(Ordering::Relaxed) {
-            return Err(Refusal::Closing);
+            return Err(AdmitError::Closing);
         }
-        if matches!(scope, Scope::One(name) if self.0.servers.named(name).is_none()) {
-            return Err(Refusal::NoSuchServer);
+        if matches!(scope, ServerScope::One(name) if self.0.servers.named(name).is_none()) {
+            return Err(AdmitError::NoSuchServer);
         }
         let client =
             self.0.clients.admit(&self.0.servers, SessionRecord::new(scope.clone(), principal), inbox)?;
         Ok(client)
     }
 
-    fn mirrored(&self, scope: &Scope, tool: &str) -> Option<MirroredArguments> {
+    fn mirrored(&self, scope: &ServerScope, tool: &str) -> Option<MirroredArguments> {
         self.0.servers.directory(scope).mirrored(tool).cloned()
     }
 }

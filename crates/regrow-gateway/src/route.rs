@@ -22,7 +22,7 @@ pub(crate) enum Route {
     /// To this server, in its words.
     Server { name: String, frame: Frame },
     /// To this server, where it begins or ends a subscription.
-    Subscription { owner: Owner, begins: bool },
+    Subscription { owner: ResourceOwner, begins: bool },
     /// To this server, about tasks that this client is not known to have begun: only where the server knows from the session whose
     /// they are.
     ForeignTask { name: String, frame: Frame },
@@ -45,7 +45,7 @@ pub(crate) enum OwnMethod {
 
 /// The server that answers for a resource, and what it calls that.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct ResourceOwner {
     pub(crate) server: String,
     pub(crate) uri: String,
 }
@@ -70,7 +70,7 @@ pub(crate) fn route(request: &Frame, session: &SessionRecord, directory: &Direct
         method::RESOURCES_READ | method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => {
             match (owner(&request.uri().unwrap_or_default(), session, directory), method) {
                 (None, _) => Route::Refused(unknown_resource(request)),
-                (Some(Owner { server, uri }), method::RESOURCES_READ) => {
+                (Some(ResourceOwner { server, uri }), method::RESOURCES_READ) => {
                     Route::Server { name: server, frame: with_uri(request, &uri) }
                 }
                 (Some(owner), _) => {
@@ -89,11 +89,11 @@ pub(crate) fn route(request: &Frame, session: &SessionRecord, directory: &Direct
 }
 
 /// The server that answers for this resource. Links to resources come in results, so a URI may be on no list.
-pub(crate) fn owner(uri: &str, session: &SessionRecord, directory: &Directory) -> Option<Owner> {
+pub(crate) fn owner(uri: &str, session: &SessionRecord, directory: &Directory) -> Option<ResourceOwner> {
     let found = directory.resource(uri, |server| session.links.is_from(uri, server));
     let found = found.map(|(at, original)| (directory.server(at), original.into_owned()));
     let (server, uri) = found.or_else(|| Some((directory.only_server()?, uri.to_owned())))?;
-    Some(Owner { server: server.into(), uri })
+    Some(ResourceOwner { server: server.into(), uri })
 }
 
 /// A request for a resource, as this server knows it.
@@ -231,7 +231,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::admit::{Principal, Scope};
+    use crate::admit::{Principal, ServerScope};
     use crate::catalog::made_up::catalog;
 
     fn request(method: &str, params: &Value) -> Frame {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn session() -> SessionRecord {
-        SessionRecord::new(Scope::All, Principal::default())
+        SessionRecord::new(ServerScope::All, Principal::default())
     }
 
     /// Where it goes, in a few words.

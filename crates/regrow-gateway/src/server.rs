@@ -37,7 +37,7 @@ use crate::usage::Usage;
 
 /// Which server: a number that no other ever gets, not even one of the same name in a later configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key(pub(crate) u32);
+pub(crate) struct ServerKey(pub(crate) u32);
 
 /// What a client can have only on a session of its own: on a shared one, nothing tells whose it is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,10 +51,10 @@ pub(crate) struct Needs {
 /// One server of the configuration.
 pub(crate) struct Server {
     me: Weak<Server>,
-    pub(crate) key: Key,
+    pub(crate) key: ServerKey,
     /// Its name, safe to print.
     pub(crate) name: Arc<str>,
-    pub(crate) config: config::Server,
+    pub(crate) config: config::ServerConfig,
     pub(crate) stats: Arc<Stats>,
     context: Arc<Context>,
     catalog: Arc<watch::Sender<Arc<Catalog>>>,
@@ -71,11 +71,11 @@ pub(crate) struct Server {
     is_gone: Latch,
     /// Why no connection could be made the last time, if so. Not a part of the state: connections are made under its lock.
     refused: Mutex<Option<String>>,
-    state: Mutex<State>,
+    state: Mutex<ServerConnections>,
 }
 
 #[derive(Default)]
-struct State {
+struct ServerConnections {
     /// Nobody gets a place any more: it is gone from the configuration, or the gateway ends.
     is_ended: bool,
     catalog_connection: Option<CatalogConnection>,
@@ -85,7 +85,7 @@ struct State {
     own: Vec<(Principal, Connection)>,
 }
 
-impl State {
+impl ServerConnections {
     /// What an operator has parked is parked for those who come later, too.
     fn heed_commands(&self, new: &Connection) {
         let is_parked = |catalog_connection: &CatalogConnection| {
@@ -99,7 +99,12 @@ impl State {
 
 impl Server {
     /// `waits`: it must not start before [`Server::release`].
-    pub(crate) fn new(key: Key, config: config::Server, context: Arc<Context>, waits: bool) -> Arc<Server> {
+    pub(crate) fn new(
+        key: ServerKey,
+        config: config::ServerConfig,
+        context: Arc<Context>,
+        waits: bool,
+    ) -> Arc<Server> {
         let name: Arc<str> = config.name.escape_debug().to_string().into();
         let store = context.settings.store.as_ref();
         let known = store.and_then(|store| store.recall(store_key(&config), SystemTime::now()));
@@ -128,7 +133,7 @@ impl Server {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ServerConnections> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -328,7 +333,7 @@ impl Server {
     }
 
     /// Whether this describes the same.
-    pub(crate) fn is_as(&self, described: &config::Server) -> bool {
+    pub(crate) fn is_as(&self, described: &config::ServerConfig) -> bool {
         self.config.reach == described.reach && self.config.options == described.options
     }
 

@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::admit::Scope;
+use crate::admit::ServerScope;
 use crate::catalog::Catalog;
 use crate::directory::Directory;
-use crate::server::{Key, Server};
+use crate::server::{Server, ServerKey};
 
 /// The servers of the current configuration.
 #[derive(Default)]
 pub(crate) struct ServerRegistry {
     servers: Mutex<Servers>,
     /// By scope: all, or the server.
-    directories: Mutex<HashMap<Option<Key>, CachedDirectory>>,
+    directories: Mutex<HashMap<Option<ServerKey>, CachedDirectory>>,
 }
 
 #[derive(Default)]
@@ -26,12 +26,12 @@ struct Servers {
 
 /// A directory, and the catalogs that it was built from.
 struct CachedDirectory {
-    catalogs: Vec<(Key, Arc<Catalog>)>,
+    catalogs: Vec<(ServerKey, Arc<Catalog>)>,
     directory: Arc<Directory>,
 }
 
 impl CachedDirectory {
-    fn is_of(&self, catalogs: &[(Key, Arc<Catalog>)]) -> bool {
+    fn is_of(&self, catalogs: &[(ServerKey, Arc<Catalog>)]) -> bool {
         let mut pairs = self.catalogs.iter().zip(catalogs);
         self.catalogs.len() == catalogs.len()
             && pairs.all(|(old, new)| old.0 == new.0 && Arc::ptr_eq(&old.1, &new.1))
@@ -56,19 +56,19 @@ impl ServerRegistry {
         lock(&self.servers).by_name.get(name).cloned()
     }
 
-    pub(crate) fn of(&self, scope: &Scope) -> Vec<Arc<Server>> {
+    pub(crate) fn of(&self, scope: &ServerScope) -> Vec<Arc<Server>> {
         match scope {
-            Scope::All => self.all().to_vec(),
-            Scope::One(name) => self.named(name).into_iter().collect(),
+            ServerScope::All => self.all().to_vec(),
+            ServerScope::One(name) => self.named(name).into_iter().collect(),
         }
     }
 
     /// What the servers of this scope offer together, built again when one of their catalogs has changed.
-    pub(crate) fn directory(&self, scope: &Scope) -> Arc<Directory> {
+    pub(crate) fn directory(&self, scope: &ServerScope) -> Arc<Directory> {
         let servers = self.of(scope);
         let catalogs: Vec<_> = servers.iter().map(|server| (server.key, server.catalog())).collect();
         let which = match (scope, &servers[..]) {
-            (Scope::One(_), [only]) => Some(only.key),
+            (ServerScope::One(_), [only]) => Some(only.key),
             _ => None,
         };
         let mut directories = lock(&self.directories);
@@ -88,7 +88,7 @@ impl ServerRegistry {
     }
 
     /// Forgets the directories of servers that are gone.
-    pub(crate) fn forget_directories(&self, gone: &[Key]) {
+    pub(crate) fn forget_directories(&self, gone: &[ServerKey]) {
         lock(&self.directories).retain(|which, _| which.is_none_or(|key| !gone.contains(&key)));
     }
 }

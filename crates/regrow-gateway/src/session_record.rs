@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use regrow_protocol::frame::Frame;
 use serde_json::Value;
 
-use crate::admit::{Principal, Scope};
+use crate::admit::{Principal, ServerScope};
 
 /// At most this many of a client's tasks are remembered, the newest.
 const MAX_TASKS: usize = 1024;
@@ -21,7 +21,7 @@ const MAX_SUBSCRIPTIONS: usize = 4096;
 #[derive(Clone, Debug)]
 pub(crate) struct SessionRecord {
     /// Which servers it may use.
-    pub(crate) scope: Scope,
+    pub(crate) scope: ServerScope,
     /// Whose it is.
     pub(crate) principal: Principal,
     /// How it greeted: its `initialize`, or `server/discover` in the name of the sender of its first modern request.
@@ -40,7 +40,7 @@ pub(crate) struct SessionRecord {
 
 impl SessionRecord {
     /// Of a client that has just come.
-    pub(crate) fn new(scope: Scope, principal: Principal) -> SessionRecord {
+    pub(crate) fn new(scope: ServerScope, principal: Principal) -> SessionRecord {
         SessionRecord {
             scope,
             principal,
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_greeting_starts_subscriptions_over() {
-        let mut record = SessionRecord::new(Scope::All, Principal::default());
+        let mut record = SessionRecord::new(ServerScope::All, Principal::default());
         record.subscribe("a", "file:///x".into());
         record.subscribe("a", "file:///y".into());
         record.unsubscribe("a", "file:///x");

@@ -30,7 +30,7 @@ use serde_json::json;
 
 use inbox::SharedInbox;
 use levels::Levels;
-use member::Member;
+use member::SessionMember;
 use subscriptions::Subscriptions;
 
 /// Hears what a shared server tells no client in particular.
@@ -49,14 +49,14 @@ pub struct SharedSession {
     connection: Connection,
     observer: Arc<dyn ServerObserver>,
     /// Never locked while the connection, a client or a reply is called: each of them may call us.
-    state: Mutex<State>,
+    state: Mutex<ShareState>,
 }
 
 /// Who is there, and what they want together.
 #[derive(Default)]
-struct State {
+struct ShareState {
     last: u64,
-    members: BTreeMap<u64, Arc<Member>>,
+    members: BTreeMap<u64, Arc<SessionMember>>,
     levels: Levels,
     subscriptions: Subscriptions,
 }
@@ -103,13 +103,13 @@ impl SharedSession {
         let mut state = self.state();
         state.last += 1;
         let share = state.last;
-        let member = Arc::new(Member::new(share, self.name.clone(), inbox));
+        let member = Arc::new(SessionMember::new(share, self.name.clone(), inbox));
         state.members.insert(share, member.clone());
         drop(state);
         Arc::new(Share { session: self.clone(), member })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ShareState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,7 +117,7 @@ impl SharedSession {
 /// What one client has of a shared connection.
 pub struct Share {
     session: Arc<SharedSession>,
-    member: Arc<Member>,
+    member: Arc<SessionMember>,
 }
 
 impl Upstream for Share {

@@ -106,11 +106,11 @@ impl Shares {
         principal: Principal,
         bytes: usize,
         give_way: impl FnOnce() + Send + 'static,
-    ) -> Result<Permit, Refused> {
+    ) -> Result<BytePermit, Refused> {
         let taken = self.bytes().take(principal, bytes, Box::new(give_way));
         let (number, cut) = taken.map_err(|refused| self.refuse(refused))?;
         self.cut(cut);
-        Ok(Permit { shares: self.clone(), number })
+        Ok(BytePermit { shares: self.clone(), number })
     }
 
     fn refuse(&self, refused: Refused) -> Refused {
@@ -141,12 +141,12 @@ impl Shares {
 }
 
 /// Bytes that are held. They are returned when it is dropped.
-pub(crate) struct Permit {
+pub(crate) struct BytePermit {
     shares: Arc<Shares>,
     number: u64,
 }
 
-impl Permit {
+impl BytePermit {
     /// From now on it stands for this many bytes. Fewer are never refused.
     pub(crate) fn resize(&self, bytes: usize) -> Result<(), Refused> {
         let resized = self.shares.bytes().resize(self.number, bytes);
@@ -160,7 +160,7 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
+impl Drop for BytePermit {
     fn drop(&mut self) {
         let give_way = self.shares.bytes().release(self.number);
         drop(give_way); // Not under the lock: nobody knows what it holds.
@@ -169,17 +169,17 @@ impl Drop for Permit {
 
 /// The same bytes; the permit is returned with the last handle to them.
 pub(crate) fn with_permit<P: Send + 'static>(bytes: Bytes, permit: Option<P>) -> Bytes {
-    struct Held<P> {
+    struct HeldBytes<P> {
         bytes: Bytes,
         _permit: P,
     }
-    impl<P> AsRef<[u8]> for Held<P> {
+    impl<P> AsRef<[u8]> for HeldBytes<P> {
         fn as_ref(&self) -> &[u8] {
             &self.bytes
         }
     }
     match permit {
-        Some(permit) => Bytes::from_owner(Held { bytes, _permit: permit }),
+        Some(permit) => Bytes::from_owner(HeldBytes { bytes, _permit: permit }),
         None => bytes,
     }
 }

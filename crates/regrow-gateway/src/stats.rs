@@ -21,13 +21,13 @@ pub use histogram::{Buckets, Histogram, Quantiles};
 pub use timer::CallTimer;
 pub use watcher::watch;
 
-use calls::Calls;
+use calls::CallCounts;
 use journal::Journal;
 
 /// What is known of the calls to one server and of its restarts, over all connections with it.
 #[derive(Debug, Default)]
 pub struct Stats {
-    calls: Calls,
+    calls: CallCounts,
     in_flight: AtomicU64,
     queued: AtomicU64,
     latency: Histogram,

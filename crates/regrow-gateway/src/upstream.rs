@@ -17,7 +17,7 @@ use crate::usage::Usage;
 
 /// A client's session at a server. Dropping it is leaving: what the client has there ends.
 pub(crate) struct UpstreamSession {
-    route: Route,
+    route: UpstreamLink,
     /// Stands between them where the client and the server speak different eras.
     bridge: Arc<Bridge>,
     usage: Arc<Usage>,
@@ -25,7 +25,7 @@ pub(crate) struct UpstreamSession {
 }
 
 /// What carries the client's messages.
-enum Route {
+enum UpstreamLink {
     Own(Connection),
     Shared(Arc<Share>),
 }
@@ -41,7 +41,7 @@ impl UpstreamSession {
         let (bridge, inbox) = ServerInbox::new(name, client, Some(observer));
         let connection = builder.bridge_to(inbox.clone()).build();
         bridge.lead_to(connection.server_side());
-        UpstreamSession { route: Route::Own(connection), bridge, usage: Arc::default(), _inbox: inbox }
+        UpstreamSession { route: UpstreamLink::Own(connection), bridge, usage: Arc::default(), _inbox: inbox }
     }
 
     /// On a shared connection, which hears itself what is no client's.
@@ -54,14 +54,14 @@ impl UpstreamSession {
         let told: Arc<dyn Inbox> = inbox.clone();
         let share = shared.join(Arc::downgrade(&told));
         bridge.lead_to(share.clone());
-        UpstreamSession { route: Route::Shared(share), bridge, usage: Arc::default(), _inbox: inbox }
+        UpstreamSession { route: UpstreamLink::Shared(share), bridge, usage: Arc::default(), _inbox: inbox }
     }
 
     /// The connection that it has for itself.
     pub(crate) fn connection(&self) -> Option<&Connection> {
         match &self.route {
-            Route::Own(connection) => Some(connection),
-            Route::Shared(_) => None,
+            UpstreamLink::Own(connection) => Some(connection),
+            UpstreamLink::Shared(_) => None,
         }
     }
 
@@ -85,8 +85,8 @@ impl UpstreamSession {
     pub(crate) fn submit(&self, request: Request) {
         match &self.route {
             _ if self.bridge.is_needed_for(&request.frame) => self.bridge.submit(request),
-            Route::Own(connection) => connection.submit(request),
-            Route::Shared(share) => share.submit(request),
+            UpstreamLink::Own(connection) => connection.submit(request),
+            UpstreamLink::Shared(share) => share.submit(request),
         }
     }
 
@@ -99,8 +99,8 @@ impl UpstreamSession {
     /// Adds the client's call that the server must mean, unless that is not clear, or the session is shared.
     pub(crate) fn attribute(&self, incoming: Incoming) -> Incoming {
         match &self.route {
-            Route::Own(connection) => connection.attribute(incoming),
-            Route::Shared(_) => incoming,
+            UpstreamLink::Own(connection) => connection.attribute(incoming),
+            UpstreamLink::Shared(_) => incoming,
         }
     }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Who uses it now, and when the last one left.
-pub(crate) struct Usage(Mutex<State>);
+pub(crate) struct Usage(Mutex<UsageState>);
 
-struct State {
+struct UsageState {
     users: usize,
     last: Instant,
     is_over: bool,
@@ -16,12 +16,12 @@ struct State {
 
 impl Default for Usage {
     fn default() -> Usage {
-        Usage(Mutex::new(State { users: 0, last: Instant::now(), is_over: false }))
+        Usage(Mutex::new(UsageState { users: 0, last: Instant::now(), is_over: false }))
     }
 }
 
 impl Usage {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, UsageState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

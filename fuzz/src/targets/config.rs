@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use regrow_gateway::config::{Config, Process, Reach, Server, Surroundings};
+use regrow_gateway::config::{Config, Process, Reach, ServerConfig, Surroundings};
 
 const SECRET: &str = "the-secret-that-nobody-must-see";
 
@@ -19,7 +19,7 @@ pub(super) fn run(input: &[u8]) {
             let names: BTreeSet<_> = config.servers.iter().map(|server| &server.name).collect();
             assert_eq!(names.len(), config.servers.len(), "two servers of one name");
             // A program and its folder are named in every message about them; what a secret is for stands elsewhere.
-            let is_named = |server: &Server| match &server.reach {
+            let is_named = |server: &ServerConfig| match &server.reach {
                 Reach::Process(Process { program, directory, .. }) => {
                     format!("{program:?} {directory:?}").contains(SECRET)
                 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use regrow_gateway::config::Server;
+use regrow_gateway::config::ServerConfig;
 
 use crate::live_line::{LiveLine, TICK, fit};
 use crate::table::printable;
@@ -16,7 +16,7 @@ pub(super) struct CheckProgress {
 }
 
 impl CheckProgress {
-    pub(super) fn new(servers: &[Server]) -> CheckProgress {
+    pub(super) fn new(servers: &[ServerConfig]) -> CheckProgress {
         let waiting = servers.iter().enumerate().map(|(number, server)| (number, printable(&server.name)));
         let progress = CheckProgress {
             began: Instant::now(),

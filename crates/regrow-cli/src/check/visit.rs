@@ -6,7 +6,7 @@ use std::time::Duration;
 use regrow::core::{Fault, Manner, Notice, seconds};
 use regrow::transport::stdio::{Guard, Stderr};
 use regrow::{CallError, Connection, Excerpt, Notices, Outcome, Request, Said};
-use regrow_gateway::config::Server;
+use regrow_gateway::config::ServerConfig;
 use regrow_gateway::connect;
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::method;
@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// Visits the server, at most for so long; ends it in any case. Stops early when told to.
 pub(super) async fn visit(
-    server: &Server,
+    server: &ServerConfig,
     guard: Option<Arc<Guard>>,
     timeout: Duration,
     mut stopped: watch::Receiver<bool>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regrow_gateway::config::{Config, Options, Place, Process, Reach, Secret, Server};
+use regrow_gateway::config::{Config, Options, Place, Process, Reach, Secret, ServerConfig};
 
 /// The demo's server, so that there is something to try; and how to get one's own.
 pub(super) fn config() -> Config {
@@ -19,7 +19,7 @@ pub(super) fn config() -> Config {
         removed: vec![],
         directory: None,
     };
-    let server = Server {
+    let server = ServerConfig {
         name: "demo".into(),
         file: "the demo".into(),
         place: Place { file: "the demo".into(), line: 0, column: 0 },

@@ -8,7 +8,7 @@ use regrow::core::Manner;
 use regrow_gateway::Gateway;
 use regrow_gateway::audit::Audit;
 use regrow_gateway::config::Secret;
-use regrow_gateway::face::http::{self, AllowUsers, Bound, Limits, Options, Tls};
+use regrow_gateway::face::http::{self, AllowUsers, Bound, ClientLimits, Options, Tls};
 use regrow_gateway::operate;
 use regrow_gateway::shares::Shares;
 use tokio::sync::oneshot;
@@ -38,8 +38,8 @@ pub(super) async fn bind(
     if let Some(name) = &face.admin_token_env {
         operator_tokens.push(secret("--admin-token-env", name)?);
     }
-    let usual = Limits::default();
-    let limits = Limits {
+    let usual = ClientLimits::default();
+    let limits = ClientLimits {
         connections: usual.connections.min(files_for_clients()),
         body: options.max_line,
         session_idle: face.session_idle,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use regrow::core::Manner;
 use regrow::{Inbox, Port, relay};
 use regrow_gateway::Gateway;
-use regrow_gateway::admit::{Admit, Principal, Scope};
+use regrow_gateway::admit::{Admit, Principal, ServerScope};
 
 use super::overseer::Overseer;
 use super::style;
@@ -22,7 +22,7 @@ pub(super) async fn serve(options: &Serve, gateway: Gateway, mut overseer: Overs
     let port = Port::new("regrow", client::output()?, style(options), options.max_line);
     client::watch_output(&port);
     let inbox: Arc<dyn Inbox> = port.clone();
-    let guest = gateway.admit(&Scope::All, Principal::default(), inbox).map_err(io::Error::other)?;
+    let guest = gateway.admit(&ServerScope::All, Principal::default(), inbox).map_err(io::Error::other)?;
     let manner = tokio::select! {
         biased;
         () = overseer.oversee(&gateway) => Manner::Told,

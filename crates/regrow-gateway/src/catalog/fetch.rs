@@ -54,7 +54,7 @@ async fn pages(connection: &Connection, list: List, now: SystemTime) -> Result<L
                 return Err(format!("the server responded to {method} with error {code}"));
             }
         };
-        let page: Page<'_> = serde_json::from_slice(result).ok().ok_or_else(|| unreadable(list))?;
+        let page: ListPage<'_> = serde_json::from_slice(result).ok().ok_or_else(|| unreadable(list))?;
         let ttl_here = page.ttl.as_ref().and_then(Value::as_u64).map(Duration::from_millis);
         ttl = [ttl, ttl_here].into_iter().flatten().min(); // The whole holds no longer than any part.
         if let Err(cut) = draft.add(page.items(list).ok_or_else(|| unreadable(list))?) {
@@ -75,7 +75,7 @@ fn unreadable(list: List) -> String {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Page<'a> {
+pub(super) struct ListPage<'a> {
     #[serde(borrow)]
     tools: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
@@ -90,7 +90,7 @@ pub(super) struct Page<'a> {
     ttl: Option<Value>,
 }
 
-impl<'a> Page<'a> {
+impl<'a> ListPage<'a> {
     pub(super) fn items(&self, list: List) -> Option<&[&'a RawValue]> {
         match list {
             List::Tools => self.tools.as_deref(),

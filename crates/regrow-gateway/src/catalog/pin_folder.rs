@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use regrow::folder::Folder;
 
-use super::pins::{Owner, Pins, sha256};
+use super::pins::{PinOwner, Pins, sha256};
 
 /// A larger file is none of ours.
 const MAX_BYTES: u64 = 64 << 20;
@@ -21,7 +21,7 @@ pub struct PinFolder {
 
 /// The pins of one server as they are kept.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum StoredPins {
     /// There are none: it was never seen.
     None,
     /// These.
@@ -47,15 +47,15 @@ impl PinFolder {
     }
 
     /// The pins of this server.
-    pub fn read(&self, owner: &Owner) -> Kept {
+    pub fn read(&self, owner: &PinOwner) -> StoredPins {
         let read = self.open().and_then(|folder| folder.read(file_name(owner), MAX_BYTES));
         match read {
             Ok((_, bytes)) => match Pins::parse(&bytes).filter(|pins| pins.owner == *owner) {
-                Some(pins) => Kept::Pins(Box::new(pins)),
-                None => Kept::Damaged("the file is damaged".to_owned()),
+                Some(pins) => StoredPins::Pins(Box::new(pins)),
+                None => StoredPins::Damaged("the file is damaged".to_owned()),
             },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::None,
-            Err(error) => Kept::Damaged(error.to_string()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => StoredPins::None,
+            Err(error) => StoredPins::Damaged(error.to_string()),
         }
     }
 
@@ -68,7 +68,7 @@ impl PinFolder {
     }
 
     /// Forgets those of this server: what it offers next is approved.
-    pub fn remove(&self, owner: &Owner) -> io::Result<()> {
+    pub fn remove(&self, owner: &PinOwner) -> io::Result<()> {
         self.open()?.remove(file_name(owner))
     }
 
@@ -85,7 +85,7 @@ impl PinFolder {
     }
 }
 
-fn file_name(owner: &Owner) -> String {
+fn file_name(owner: &PinOwner) -> String {
     let hash = sha256(format!("{:?}", (&owner.config, &owner.server)).as_bytes());
     format!("{hash}.json")
 }
@@ -98,30 +98,30 @@ mod tests {
     fn pins_are_kept_by_name_and_file_and_damage_is_noticed() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = PinFolder::at(temporary.path().join("regrow/pins"));
-        let owner = |config: &str| Owner { config: config.into(), server: "git".into() };
-        assert_eq!(folder.read(&owner("/a")), Kept::None);
+        let owner = |config: &str| PinOwner { config: config.into(), server: "git".into() };
+        assert_eq!(folder.read(&owner("/a")), StoredPins::None);
         let (one, two) = (Pins::first(owner("/a"), "1"), Pins::first(owner("/b"), "2"));
         folder.write(&one).unwrap();
         folder.write(&two).unwrap();
-        assert_eq!(folder.read(&owner("/a")), Kept::Pins(Box::new(one.clone())));
+        assert_eq!(folder.read(&owner("/a")), StoredPins::Pins(Box::new(one.clone())));
         assert_eq!((folder.of_server("git").len(), folder.of_server("gti").len()), (2, 0));
 
         let file = folder.path().join(file_name(&owner("/a")));
         // One of another server in its place.
         std::fs::copy(folder.path().join(file_name(&owner("/b"))), &file).unwrap();
-        assert!(matches!(folder.read(&owner("/a")), Kept::Damaged(_)));
+        assert!(matches!(folder.read(&owner("/a")), StoredPins::Damaged(_)));
         std::fs::write(&file, "{").unwrap();
-        assert!(matches!(folder.read(&owner("/a")), Kept::Damaged(_)));
+        assert!(matches!(folder.read(&owner("/a")), StoredPins::Damaged(_)));
         std::fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink(folder.path().join(file_name(&owner("/b"))), &file).unwrap();
-        assert!(matches!(folder.read(&owner("/a")), Kept::Damaged(_)), "it is a link");
+        assert!(matches!(folder.read(&owner("/a")), StoredPins::Damaged(_)), "it is a link");
         folder.remove(&owner("/a")).unwrap();
-        assert_eq!(folder.read(&owner("/a")), Kept::None);
+        assert_eq!(folder.read(&owner("/a")), StoredPins::None);
         assert_eq!(folder.of_server("git").len(), 1);
 
         let shared = std::os::unix::fs::PermissionsExt::from_mode(0o750);
         std::fs::set_permissions(folder.path(), shared).unwrap();
-        assert!(matches!(folder.read(&owner("/b")), Kept::Damaged(_)), "others can reach the folder");
+        assert!(matches!(folder.read(&owner("/b")), StoredPins::Damaged(_)), "others can reach the folder");
         assert!(folder.write(&two).is_err());
     }
 }

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
 use super::listing::Draft;
-use super::pin_folder::{Kept, PinFolder};
-use super::pins::{Change, Offer, Owner, Pins};
+use super::pin_folder::{PinFolder, StoredPins};
+use super::pins::{Change, Offer, PinOwner, Pins};
 use super::{Catalog, Item, Listing};
 
 /// What is done about a tool, a prompt or a server's command that changed since it was approved.
@@ -32,28 +32,28 @@ pub struct Pinning {
     mode: Pin,
     /// Its name, safe to print.
     name: Arc<str>,
-    owner: Owner,
+    owner: PinOwner,
     /// Its command and arguments, or URL, as a hash.
     endpoint: String,
     /// None where nothing is kept between runs.
     folder: Option<PinFolder>,
-    state: Mutex<State>,
+    state: Mutex<PinState>,
     /// Held while a file is written, so that the newest pins are written last.
     writing: Mutex<()>,
 }
 
 #[derive(Debug)]
-enum State {
+enum PinState {
     Pins(Box<Pins>),
     Damaged(String),
 }
 
 impl Pinning {
     /// The pins of this server, as they are kept in this folder.
-    pub fn new(mode: Pin, owner: Owner, endpoint: String, folder: Option<PinFolder>) -> Pinning {
+    pub fn new(mode: Pin, owner: PinOwner, endpoint: String, folder: Option<PinFolder>) -> Pinning {
         let name = escape(&owner.server).into();
         let folder = folder.filter(|_| mode != Pin::Off);
-        let first = State::Pins(Box::new(Pins::first(owner.clone(), &endpoint)));
+        let first = PinState::Pins(Box::new(Pins::first(owner.clone(), &endpoint)));
         let (state, writing) = (Mutex::new(first), Mutex::default());
         let pinning = Pinning { mode, name, owner, endpoint, folder, state, writing };
         pinning.reread();
@@ -62,7 +62,7 @@ impl Pinning {
 
     /// Without pins.
     pub fn off() -> Pinning {
-        let owner = Owner { config: String::new(), server: String::new() };
+        let owner = PinOwner { config: String::new(), server: String::new() };
         Pinning::new(Pin::Off, owner, String::new(), None)
     }
 
@@ -70,21 +70,21 @@ impl Pinning {
     pub fn reread(&self) {
         let Some(folder) = &self.folder else { return };
         let state = match folder.read(&self.owner) {
-            Kept::None => State::Pins(Box::new(Pins::first(self.owner.clone(), &self.endpoint))),
-            Kept::Pins(mut pins) => {
+            StoredPins::None => PinState::Pins(Box::new(Pins::first(self.owner.clone(), &self.endpoint))),
+            StoredPins::Pins(mut pins) => {
                 pins.see_endpoint(&self.endpoint);
                 if pins.has_changed_endpoint() {
                     self.warn("its command, an argument or its URL has changed since it was approved", "");
                     self.write(&pins);
                 }
-                State::Pins(pins)
+                PinState::Pins(pins)
             }
-            Kept::Damaged(reason) => {
+            StoredPins::Damaged(reason) => {
                 self.warn(
                     &format!("its pins cannot be read ({reason})"),
                     &format!(" --config {}", self.owner.config),
                 );
-                State::Damaged(reason)
+                PinState::Damaged(reason)
             }
         };
         *self.state() = state;
@@ -93,8 +93,8 @@ impl Pinning {
     /// Why nothing of the server is used, if so: then it is not even started.
     pub fn refusal(&self) -> Option<Unapproved> {
         match (&*self.state(), self.mode) {
-            (State::Damaged(_), Pin::Hold) => Some(Unapproved::DamagedPins),
-            (State::Pins(pins), Pin::Hold) if pins.has_changed_endpoint() => Some(Unapproved::Command),
+            (PinState::Damaged(_), Pin::Hold) => Some(Unapproved::DamagedPins),
+            (PinState::Pins(pins), Pin::Hold) if pins.has_changed_endpoint() => Some(Unapproved::Command),
             _ => None,
         }
     }
@@ -103,7 +103,7 @@ impl Pinning {
     pub(crate) fn catalog(&self) -> Catalog {
         let mut catalog = Catalog::default();
         let state = self.state();
-        let State::Pins(pins) = &*state else { return catalog };
+        let PinState::Pins(pins) = &*state else { return catalog };
         let mut capabilities = Map::new();
         for list in [List::Tools, List::Prompts] {
             let items: Vec<&RawValue> =
@@ -127,15 +127,15 @@ impl Pinning {
         }
         self.see(list, |pins| pins.see(list, listing.items()));
         match &*self.state() {
-            State::Pins(pins) => self.offered(pins, list, listing),
-            State::Damaged(_) => listing,
+            PinState::Pins(pins) => self.offered(pins, list, listing),
+            PinState::Damaged(_) => listing,
         }
     }
 
     /// Tells and keeps what is new.
     fn see(self: &Arc<Self>, list: List, look: impl FnOnce(&mut Pins) -> Vec<String>) {
         let mut state = self.state();
-        let State::Pins(pins) = &mut *state else { return };
+        let PinState::Pins(pins) = &mut *state else { return };
         let before = pins.clone();
         let news = look(pins);
         let is_changed = *pins != before;
@@ -158,8 +158,8 @@ impl Pinning {
     /// Whether a session that offers this definition (its hash) must not be called by this name.
     pub(super) fn is_held(&self, list: List, name: &str, offered: Option<&str>) -> bool {
         match &*self.state() {
-            State::Pins(pins) => pins.is_held(list, name, offered),
-            State::Damaged(_) => true,
+            PinState::Pins(pins) => pins.is_held(list, name, offered),
+            PinState::Damaged(_) => true,
         }
     }
 
@@ -170,7 +170,7 @@ impl Pinning {
 
     /// What clients get of a catalog that is not fresh: from an earlier run, or from before something was approved.
     pub(crate) fn known(&self, mut catalog: Catalog) -> Catalog {
-        if let State::Pins(pins) = &*self.state() {
+        if let PinState::Pins(pins) = &*self.state() {
             for list in [List::Tools, List::Prompts] {
                 catalog.map_listing(list, |listing| self.offered(pins, list, listing));
             }
@@ -181,8 +181,8 @@ impl Pinning {
     /// What has changed and is not approved, in a few words each.
     pub fn report(&self) -> Vec<String> {
         match &*self.state() {
-            State::Pins(pins) => pins.changes(None).iter().map(words).collect(),
-            State::Damaged(reason) => vec![format!("pins: {reason}")],
+            PinState::Pins(pins) => pins.changes(None).iter().map(words).collect(),
+            PinState::Damaged(reason) => vec![format!("pins: {reason}")],
         }
     }
 
@@ -201,8 +201,8 @@ impl Pinning {
     fn save(&self) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let pins = match &*self.state() {
-            State::Pins(pins) => pins.clone(),
-            State::Damaged(_) => return, // Only a person replaces them.
+            PinState::Pins(pins) => pins.clone(),
+            PinState::Damaged(_) => return, // Only a person replaces them.
         };
         self.write(&pins);
     }
@@ -227,7 +227,7 @@ impl Pinning {
         tracing::warn!(server = &*self.name, "{what}{then}; to see and approve the change: {command}");
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PinState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

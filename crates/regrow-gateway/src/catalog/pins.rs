@@ -23,38 +23,38 @@ const MAX_PINS: usize = 20_000;
 pub struct Pins {
     version: u32,
     /// Whose they are.
-    pub owner: Owner,
+    pub owner: PinOwner,
     /// The approved command and arguments, or URL, as a hash: it may contain secrets.
     endpoint: String,
     /// The one in the configuration now, if it is another.
     changed_endpoint: Option<String>,
-    tools: BTreeMap<String, Pin>,
-    prompts: BTreeMap<String, Pin>,
+    tools: BTreeMap<String, PinnedItem>,
+    prompts: BTreeMap<String, PinnedItem>,
 }
 
 /// Whose pins they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Owner {
+pub struct PinOwner {
     /// The file that describes the server, as an absolute path.
     pub config: String,
     /// The server's name there.
     pub server: String,
 }
 
-impl Owner {
+impl PinOwner {
     /// The server of this name in this file.
-    pub fn of(config: &Path, server: &str) -> Owner {
+    pub fn of(config: &Path, server: &str) -> PinOwner {
         let absolute = config.canonicalize().or_else(|_| std::path::absolute(config));
         let config = absolute.as_deref().unwrap_or(config).to_string_lossy().into_owned();
-        Owner { config, server: server.to_owned() }
+        PinOwner { config, server: server.to_owned() }
     }
 }
 
 /// One tool or prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Pin {
+struct PinnedItem {
     approved: Definition,
     /// What the server offers now, if it is another.
     changed: Option<Definition>,
@@ -106,7 +106,7 @@ pub(super) enum Offer<'a> {
 
 impl Pins {
     /// The first sight of a server: it is approved as it is.
-    pub fn first(owner: Owner, endpoint: &str) -> Pins {
+    pub fn first(owner: PinOwner, endpoint: &str) -> Pins {
         Pins {
             version: VERSION,
             owner,
@@ -145,7 +145,7 @@ impl Pins {
             let now = Definition::of(item.raw().get());
             match pins.get_mut(item.key()) {
                 None if is_full => {}
-                None => drop(pins.insert(item.key().to_owned(), Pin { approved: now, changed: None })),
+                None => drop(pins.insert(item.key().to_owned(), PinnedItem { approved: now, changed: None })),
                 Some(pin) if pin.approved.sha256 == now.sha256 => pin.changed = None,
                 Some(pin) => {
                     if pin.changed.as_ref().is_none_or(|before| before.sha256 != now.sha256) {
@@ -195,7 +195,7 @@ impl Pins {
         let items = [(List::Tools, &self.tools), (List::Prompts, &self.prompts)].into_iter();
         let items = items.flat_map(|(list, pins)| {
             let changed = pins.iter().filter_map(|(name, pin)| Some((name, pin, pin.changed.as_ref()?)));
-            changed.map(move |(name, Pin { approved, .. }, changed)| Change::Item {
+            changed.map(move |(name, PinnedItem { approved, .. }, changed)| Change::Item {
                 list,
                 name,
                 approved: &approved.raw,
@@ -230,7 +230,7 @@ impl Pins {
         }
     }
 
-    fn list(&self, list: List) -> Option<&BTreeMap<String, Pin>> {
+    fn list(&self, list: List) -> Option<&BTreeMap<String, PinnedItem>> {
         match list {
             List::Tools => Some(&self.tools),
             List::Prompts => Some(&self.prompts),
@@ -238,7 +238,7 @@ impl Pins {
         }
     }
 
-    fn list_mut(&mut self, list: List) -> Option<&mut BTreeMap<String, Pin>> {
+    fn list_mut(&mut self, list: List) -> Option<&mut BTreeMap<String, PinnedItem>> {
         match list {
             List::Tools => Some(&mut self.tools),
             List::Prompts => Some(&mut self.prompts),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     fn pins() -> Pins {
-        let owner = Owner { config: "/x/.mcp.json".into(), server: "git".into() };
+        let owner = PinOwner { config: "/x/.mcp.json".into(), server: "git".into() };
         let mut pins = Pins::first(owner, "one");
         assert!(pins.see(List::Tools, &items(&[ECHO, ADD])).is_empty(), "the first sight is approved");
         pins

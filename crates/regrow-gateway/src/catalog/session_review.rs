@@ -10,7 +10,7 @@ use regrow_protocol::list::List;
 use regrow_protocol::method;
 
 use super::Pinning;
-use super::fetch::Page;
+use super::fetch::ListPage;
 use super::listing::Draft;
 use super::pins::meaning;
 
@@ -31,7 +31,7 @@ impl Approver for SessionReview {
     fn review(&self, list: List, pages: &[Frame]) {
         let mut draft = Draft::new(list);
         for page in pages {
-            let page = serde_json::from_slice::<Page<'_>>(page.result().unwrap_or_default()).ok();
+            let page = serde_json::from_slice::<ListPage<'_>>(page.result().unwrap_or_default()).ok();
             let items = page.as_ref().and_then(|page| page.items(list));
             if items.is_none_or(|items| draft.add(items).is_err()) {
                 break;

@@ -109,12 +109,12 @@ impl Client {
         self.about().server_info
     }
 
-    fn about(&self) -> About {
+    fn about(&self) -> GreetingBody {
         let directory = self.directory();
         let only = self.only_server().map(|server| server.catalog());
         let said = |of: fn(&Catalog) -> &Option<Value>| only.as_ref().and_then(|only| of(only).clone());
         let ours = || json!({ "name": "regrow", "version": env!("CARGO_PKG_VERSION") });
-        About {
+        GreetingBody {
             server_info: said(|only| &only.server_info).unwrap_or_else(ours),
             capabilities: said(|only| &only.capabilities).unwrap_or_else(|| directory.capabilities()),
             instructions: directory.instructions(),
@@ -122,13 +122,13 @@ impl Client {
     }
 }
 
-struct About {
+struct GreetingBody {
     server_info: Value,
     capabilities: Value,
     instructions: Option<String>,
 }
 
-impl About {
+impl GreetingBody {
     /// Without what only the other era knows. Changes of lists are told by us, whether the server tells of them or not.
     fn capabilities(&self, modern: bool) -> Value {
         let mut capabilities: Map<String, Value> = self.capabilities.as_object().cloned().unwrap_or_default();

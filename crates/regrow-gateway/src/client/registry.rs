@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use regrow::Inbox;
 
 use super::Client;
-use crate::admit::{Principal, Refusal};
+use crate::admit::{AdmitError, Principal};
 use crate::audit::Audit;
 use crate::context::Context;
 use crate::servers::ServerRegistry;
@@ -16,10 +16,10 @@ use crate::shares::CountShares;
 /// All clients of a gateway.
 pub(crate) struct ClientRegistry {
     context: Arc<Context>,
-    state: Mutex<State>,
+    state: Mutex<RegistryState>,
 }
 
-struct State {
+struct RegistryState {
     clients: BTreeMap<u64, Weak<Client>>,
     counts: CountShares<Principal>,
     last: u64,
@@ -28,7 +28,7 @@ struct State {
 impl ClientRegistry {
     pub(crate) fn new(context: Arc<Context>) -> Arc<ClientRegistry> {
         let counts = context.settings.shares.counts(context.settings.max_clients);
-        let state = State { clients: BTreeMap::new(), counts, last: 0 };
+        let state = RegistryState { clients: BTreeMap::new(), counts, last: 0 };
         Arc::new(ClientRegistry { context, state: Mutex::new(state) })
     }
 
@@ -38,10 +38,10 @@ impl ClientRegistry {
         servers: &Arc<ServerRegistry>,
         record: SessionRecord,
         inbox: Arc<dyn Inbox>,
-    ) -> Result<Arc<Client>, Refusal> {
+    ) -> Result<Arc<Client>, AdmitError> {
         let mut state = self.state();
         if !state.counts.take(record.principal) {
-            return Err(Refusal::Full);
+            return Err(AdmitError::Full);
         }
         state.last += 1;
         let number = state.last;
@@ -71,7 +71,7 @@ impl ClientRegistry {
         state.counts.release(&principal);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RegistryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

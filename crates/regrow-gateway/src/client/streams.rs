@@ -30,22 +30,22 @@ const LISTS: [List; 3] = [List::Tools, List::Prompts, List::Resources];
 /// The open streams of one client.
 #[derive(Default)]
 pub(super) struct Streams {
-    open: Vec<Stream>,
+    open: Vec<ClientStream>,
     last: u64,
 }
 
-struct Stream {
+struct ClientStream {
     id: RawId,
     reply: Box<dyn Reply>,
     lists: Vec<List>,
     /// The revisions of the lists when it was opened, or last told of a change. Others may ask for lists beside it.
     seen: [u64; 4],
-    parts: Vec<Part>,
+    parts: Vec<StreamPart>,
     is_acknowledged: bool,
 }
 
 /// What one server does for a stream.
-struct Part {
+struct StreamPart {
     id: RawId,
     upstream: Arc<UpstreamSession>,
     uris: BTreeSet<String>,
@@ -54,7 +54,7 @@ struct Part {
     _used: InUse,
 }
 
-impl Stream {
+impl ClientStream {
     fn notification(&self, method: &str, mut params: Map<String, Value>) -> Frame {
         let mut meta = params.get("_meta").and_then(Value::as_object).cloned().unwrap_or_default();
         meta.insert(meta::SUBSCRIPTION_ID.into(), parsed(Some(self.id.as_bytes())));
@@ -124,7 +124,7 @@ impl Client {
             state.streams.last += 1;
             let id = raw_text(&format!("regrow-listen-{}", state.streams.last));
             let used = InUse::of(&server, &upstream);
-            parts.push(Part { id, upstream, uris, is_open: false, _used: used });
+            parts.push(StreamPart { id, upstream, uris, is_open: false, _used: used });
         }
         let opened: Vec<(RawId, Arc<UpstreamSession>, Frame)> = parts
             .iter()
@@ -133,7 +133,7 @@ impl Client {
         let id = request.id.clone();
         let seen = List::ALL.map(|list| directory.revision(list));
         let stream =
-            Stream { id: request.id, reply: request.reply, lists, seen, parts, is_acknowledged: false };
+            ClientStream { id: request.id, reply: request.reply, lists, seen, parts, is_acknowledged: false };
         self.state().streams.open.push(stream);
         if opened.is_empty() {
             return self.acknowledge(&id);
@@ -155,7 +155,7 @@ impl Client {
         let told = {
             let mut state = self.state();
             let stream = state.streams.open.iter_mut().find(|stream| stream.id == *id);
-            stream.and_then(Stream::acknowledge)
+            stream.and_then(ClientStream::acknowledge)
         };
         told.map(|told| self.take(told));
     }
@@ -166,7 +166,7 @@ impl Client {
         let opens = method == notification::SUBSCRIPTIONS_ACKNOWLEDGED;
         let told = {
             let mut state = self.state();
-            let has_part = |stream: &&mut Stream| stream.parts.iter().any(|part| part.id == *part_id);
+            let has_part = |stream: &&mut ClientStream| stream.parts.iter().any(|part| part.id == *part_id);
             let Some(stream) = state.streams.open.iter_mut().find(has_part) else { return false };
             let part = stream.parts.iter_mut().find(|part| part.id == *part_id);
             if opens && let Some(part) = part {
@@ -213,7 +213,7 @@ impl Client {
     /// A server has ended its part. The rest goes on; with nothing left to tell, so does the stream end.
     fn part_ended(&self, part_id: &RawId, outcome: Outcome) {
         let mut state = self.state();
-        let has_part = |stream: &Stream| stream.parts.iter().any(|part| part.id == *part_id);
+        let has_part = |stream: &ClientStream| stream.parts.iter().any(|part| part.id == *part_id);
         let Some(at) = state.streams.open.iter().position(has_part) else { return };
         let stream = &mut state.streams.open[at];
         stream.parts.retain(|part| part.id != *part_id);
@@ -231,7 +231,7 @@ impl Client {
 }
 
 /// The request for one server's part of a stream.
-fn part_of(params: &Value, part: &Part) -> Frame {
+fn part_of(params: &Value, part: &StreamPart) -> Frame {
     let mut params = params.clone();
     params["notifications"] = json!({ "resourceSubscriptions": part.uris });
     Frame::built(frame::request(&part.id, method::SUBSCRIPTIONS_LISTEN, Some(params.to_string().as_bytes())))

@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::Client;
 use super::call::OnEnd;
-use crate::route::{Owner, with_uri};
+use crate::route::{ResourceOwner, with_uri};
 use crate::server::{InUse, Server};
 
 impl Client {
     /// A subscription begins or ends at the server that most likely has the resource.
-    pub(super) fn subscribe(&self, owner: Owner, begins: bool, request: Request) {
-        let Owner { server, uri } = owner;
+    pub(super) fn subscribe(&self, owner: ResourceOwner, begins: bool, request: Request) {
+        let ResourceOwner { server, uri } = owner;
         let frame = with_uri(&request.frame, &uri);
         self.call(&server, Request { frame, ..request }, OnEnd::Subscribed { uri, begins });
     }

@@ -9,7 +9,7 @@ use regrow::{AutoReply, Inbox, Incoming};
 use regrow_protocol::frame::Kind;
 
 use super::Client;
-use crate::server::{Key, Server};
+use crate::server::{Server, ServerKey};
 use crate::upstream::UpstreamSession;
 
 /// The number of a server stands above that of its session: so no two sessions of a client have the same.
@@ -19,7 +19,7 @@ const SESSION_BITS: u32 = 40;
 pub(super) struct UpstreamInbox {
     client: Weak<Client>,
     server: Weak<Server>,
-    key: Key,
+    key: ServerKey,
     /// What comes here is for one client: that is what the client itself is, or it is for the one call of the session.
     is_one_client: bool,
     /// The session that it is the inbox of.
@@ -61,9 +61,9 @@ impl UpstreamInbox {
 }
 
 /// Which server, and which of its sessions.
-pub(super) fn split(epoch: Epoch) -> (Key, Epoch) {
+pub(super) fn split(epoch: Epoch) -> (ServerKey, Epoch) {
     let key = u32::try_from(epoch.0 >> SESSION_BITS).unwrap_or(u32::MAX);
-    (Key(key), Epoch(epoch.0 & ((1 << SESSION_BITS) - 1)))
+    (ServerKey(key), Epoch(epoch.0 & ((1 << SESSION_BITS) - 1)))
 }
 
 impl Inbox for UpstreamInbox {

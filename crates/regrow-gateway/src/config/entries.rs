@@ -10,7 +10,7 @@ use super::reach::{self, Reach};
 use super::reading::Reading;
 use super::strays;
 use super::written;
-use super::{MAX_SERVERS, Server};
+use super::{MAX_SERVERS, ServerConfig};
 
 /// Longer names fit in no list of tools.
 const MAX_NAME: usize = 128;
@@ -19,7 +19,7 @@ const MAX_NAME: usize = 128;
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) place: Place,
-    pub(super) server: Option<Server>,
+    pub(super) server: Option<ServerConfig>,
     /// How it is reached, as it is written.
     pub(super) written: Vec<String>,
 }
@@ -115,7 +115,7 @@ fn entry(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options, befo
         }
     };
     let file = reading.document.path.clone();
-    let server = Server { name: name.clone(), file, place: place.clone(), reach, options: *options };
+    let server = ServerConfig { name: name.clone(), file, place: place.clone(), reach, options: *options };
     Entry { name, place, server: Some(server), written }
 }
 

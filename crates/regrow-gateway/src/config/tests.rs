@@ -43,14 +43,14 @@ impl Folder {
     }
 }
 
-fn process(server: &Server) -> &Process {
+fn process(server: &ServerConfig) -> &Process {
     match &server.reach {
         Reach::Process(process) => process,
         other => panic!("{} is {other:?}", server.name),
     }
 }
 
-fn remote(server: &Server) -> &Remote {
+fn remote(server: &ServerConfig) -> &Remote {
     match &server.reach {
         Reach::Remote(remote) => remote,
         other => panic!("{} is {other:?}", server.name),

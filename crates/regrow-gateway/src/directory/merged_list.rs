@@ -13,7 +13,7 @@ use crate::catalog::Item;
 pub const PAGE_SIZE: usize = 1000;
 
 /// Where an item stands: its server, and its place in the server's list.
-type Place = (usize, usize);
+type ItemPlace = (usize, usize);
 
 #[derive(Debug)]
 pub(super) struct MergedList {
@@ -21,7 +21,7 @@ pub(super) struct MergedList {
     json: Bytes,
     /// Of each item, where its text ends there; and its name, hashed.
     items: Vec<(usize, u64)>,
-    places: HashMap<String, Place>,
+    places: HashMap<String, ItemPlace>,
     revision: u64,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for BadCursor {
 impl std::error::Error for BadCursor {}
 
 impl MergedList {
-    pub(super) fn of<'a>(named: impl Iterator<Item = (Place, &'a Item, Cow<'a, str>)>) -> MergedList {
+    pub(super) fn of<'a>(named: impl Iterator<Item = (ItemPlace, &'a Item, Cow<'a, str>)>) -> MergedList {
         let mut json = "[".to_owned();
         let mut items = vec![];
         let mut places = HashMap::new();
@@ -73,7 +73,7 @@ impl MergedList {
         self.revision
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<Place> {
+    pub(super) fn find(&self, name: &str) -> Option<ItemPlace> {
         self.places.get(name).copied()
     }
 

@@ -19,25 +19,25 @@ const LAST: usize = DIGITS.len() - 1;
 /// at the end of its row a pair stays, and the other goes on, so that nobody can be driven out. So it depends on the set of
 /// pairs only, not on their order, and mostly on the pair alone.
 pub(super) fn together<'a>(pairs: &[(&str, &str)]) -> Vec<Option<Cow<'a, str>>> {
-    let mut holders: HashMap<String, Holder> = HashMap::with_capacity(pairs.len());
+    let mut holders: HashMap<String, NameHolder> = HashMap::with_capacity(pairs.len());
     let mut unnamed: Vec<(usize, usize)> = (0..pairs.len()).map(|pair| (pair, 0)).collect();
     while let Some((pair, level)) = unnamed.pop() {
         let (server, thing) = pairs[pair];
-        let come = Holder::One { pair, level };
+        let come = NameHolder::One { pair, level };
         match holders.entry(name(server, thing, DIGITS[level])) {
             Entry::Vacant(vacant) => {
                 vacant.insert(come);
             }
             Entry::Occupied(mut occupied) => {
-                if let Holder::One { pair, level } = *occupied.get()
+                if let NameHolder::One { pair, level } = *occupied.get()
                     && level < LAST
                 {
-                    occupied.insert(Holder::Nobody);
+                    occupied.insert(NameHolder::Nobody);
                     unnamed.push((pair, level + 1));
                 }
                 if level < LAST {
                     unnamed.push((pair, level + 1));
-                } else if matches!(occupied.get(), Holder::Nobody) {
+                } else if matches!(occupied.get(), NameHolder::Nobody) {
                     occupied.insert(come);
                 }
             }
@@ -45,14 +45,14 @@ pub(super) fn together<'a>(pairs: &[(&str, &str)]) -> Vec<Option<Cow<'a, str>>> 
     }
     let mut names = vec![None; pairs.len()];
     for (name, holder) in holders {
-        if let Holder::One { pair, .. } = holder {
+        if let NameHolder::One { pair, .. } = holder {
             names[pair] = Some(Cow::Owned(name));
         }
     }
     names
 }
 
-enum Holder {
+enum NameHolder {
     One {
         pair: usize,
         level: usize,

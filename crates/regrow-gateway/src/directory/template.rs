@@ -15,11 +15,11 @@ pub(super) fn budget() -> u32 {
 /// A template, as far as matching needs it.
 #[derive(Debug)]
 pub(super) struct Template {
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
 }
 
 #[derive(Debug)]
-enum Part {
+enum TemplatePart {
     Text(String),
     /// `{x}`: something without a slash.
     Segment,
@@ -35,11 +35,11 @@ impl Template {
         while let Some((before, after)) = rest.split_once('{') {
             let (expression, after) = after.split_once('}')?;
             if !before.is_empty() {
-                parts.push(Part::Text(before.to_owned()));
+                parts.push(TemplatePart::Text(before.to_owned()));
             }
             parts.push(match expression.chars().next()? {
-                '+' | '#' | '/' | '?' | '&' | ';' => Part::Anything,
-                _ => Part::Segment,
+                '+' | '#' | '/' | '?' | '&' | ';' => TemplatePart::Anything,
+                _ => TemplatePart::Segment,
             });
             if parts.len() >= MAX_PARTS {
                 return None;
@@ -47,14 +47,14 @@ impl Template {
             rest = after;
         }
         if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
+            parts.push(TemplatePart::Text(rest.to_owned()));
         }
         Some(Template { parts })
     }
 
     /// Whether it says nothing of the URIs that it is for, not even their scheme.
     pub(super) fn is_catch_all(&self) -> bool {
-        !matches!(self.parts.first(), Some(Part::Text(text)) if text.contains(':'))
+        !matches!(self.parts.first(), Some(TemplatePart::Text(text)) if text.contains(':'))
     }
 
     /// Goes through the parts with all places at once where the URI may have been read up to, so there is nothing to go back to.
@@ -63,7 +63,7 @@ impl Template {
         if uri.len() > MAX_URI {
             return false;
         }
-        if let Some(Part::Text(start)) = self.parts.first()
+        if let Some(TemplatePart::Text(start)) = self.parts.first()
             && !uri.starts_with(start.as_bytes())
         {
             return false; // Most end here.
@@ -72,8 +72,10 @@ impl Template {
         places[0] = true;
         for part in &self.parts {
             let compared = match part {
-                Part::Text(text) => places.iter().filter(|place| **place).count() * text.len().min(uri.len()),
-                Part::Segment | Part::Anything => 0,
+                TemplatePart::Text(text) => {
+                    places.iter().filter(|place| **place).count() * text.len().min(uri.len())
+                }
+                TemplatePart::Segment | TemplatePart::Anything => 0,
             };
             let cost = uri.len() + compared;
             let Some(left) = u32::try_from(cost).ok().and_then(|cost| steps.checked_sub(cost)) else {
@@ -86,23 +88,23 @@ impl Template {
     }
 }
 
-impl Part {
+impl TemplatePart {
     /// Where the URI may have been read up to after this part.
     fn read(&self, uri: &[u8], before: &[bool]) -> Vec<bool> {
         let mut after = vec![false; before.len()];
         let mut open = false;
         for at in 0..before.len() {
             match self {
-                Part::Text(text) => {
+                TemplatePart::Text(text) => {
                     if before[at] && uri[at..].starts_with(text.as_bytes()) {
                         after[at + text.len()] = true;
                     }
                 }
-                Part::Segment => {
+                TemplatePart::Segment => {
                     after[at] = open;
                     open = (open || before[at]) && uri.get(at) != Some(&b'/');
                 }
-                Part::Anything => {
+                TemplatePart::Anything => {
                     open |= before[at];
                     after[at] = open;
                 }

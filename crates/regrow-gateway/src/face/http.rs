@@ -47,21 +47,21 @@ use crate::shares::Shares;
 pub use bind::{BindError, bind};
 pub use bound::{Bound, Parting};
 pub use face_stats::{Counts, FaceStats};
-pub use options::{AllowUsers, Limits, Options, Tls};
+pub use options::{AllowUsers, ClientLimits, Options, Tls};
 
 use memory::Account;
 use modern_endpoints::ModernEndpoints;
 use refusal::Refusal;
-use sessions::Sessions;
+use sessions::LegacySessions;
 
 /// What all requests share.
 struct Face {
     admit: Arc<dyn Admit>,
     audit: Audit,
     style: ErrorStyle,
-    limits: Limits,
+    limits: ClientLimits,
     shares: Arc<Shares>,
-    sessions: Sessions,
+    sessions: LegacySessions,
     endpoints: ModernEndpoints,
     face_stats: Arc<FaceStats>,
     closing: AtomicBool,
@@ -72,7 +72,7 @@ impl Face {
         admit: Arc<dyn Admit>,
         audit: Audit,
         style: ErrorStyle,
-        limits: Limits,
+        limits: ClientLimits,
         shares: Arc<Shares>,
         face_stats: Arc<FaceStats>,
     ) -> Arc<Face> {
@@ -80,7 +80,7 @@ impl Face {
             admit,
             audit,
             style,
-            sessions: Sessions::default(),
+            sessions: LegacySessions::default(),
             endpoints: ModernEndpoints::default(),
             limits,
             shares,

@@ -21,18 +21,18 @@ pub struct Limiter<K> {
 
 struct Inner<K> {
     began: Instant,
-    state: Mutex<State<K>>,
+    state: Mutex<LimiterState<K>>,
     /// Somebody has left, or come, or does not want to wait any more.
     changed: Notify,
 }
 
-struct State<K> {
-    gate: Gate<Waiter<K>>,
+struct LimiterState<K> {
+    gate: Gate<QueuedCall<K>>,
     /// The task runs.
     is_watched: bool,
 }
 
-struct Waiter<K> {
+struct QueuedCall<K> {
     key: K,
     then: OnTurn,
 }
@@ -86,7 +86,8 @@ impl<K: Send + 'static> Limiter<K> {
     /// Lets calls through within these limits. One of several principals gets a share of the queue.
     pub fn new(limits: Limits, is_one_principal: bool) -> Limiter<K> {
         let inner = (!limits.are_none()).then(|| {
-            let state = Mutex::new(State { gate: Gate::new(limits, is_one_principal), is_watched: false });
+            let state =
+                Mutex::new(LimiterState { gate: Gate::new(limits, is_one_principal), is_watched: false });
             Arc::new(Inner { began: Instant::now(), state, changed: Notify::new() })
         });
         Limiter { inner }
@@ -105,7 +106,7 @@ impl<K: Send + 'static> Limiter<K> {
         let Some(inner) = &self.inner else { return then(Ok(Permit(None))) };
         let mut state = inner.state();
         let now = inner.now();
-        let ticket = Waiter { key, then: Box::new(then) };
+        let ticket = QueuedCall { key, then: Box::new(then) };
         let arrival = state.gate.arrive(now, within.map(|within| now + within), principal, ticket);
         match arrival {
             Arrival::Go(ticket) => {
@@ -162,7 +163,7 @@ impl<K> Drop for Limiter<K> {
 }
 
 impl<K> Inner<K> {
-    fn state(&self) -> MutexGuard<'_, State<K>> {
+    fn state(&self) -> MutexGuard<'_, LimiterState<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,7 +9,7 @@ use super::{Gateway, lock};
 use crate::audit::{ChangedServers, Record};
 use crate::client::ClientRegistry;
 use crate::config::Config;
-use crate::server::{Key, Server};
+use crate::server::{Server, ServerKey};
 
 /// What another configuration changed, by the names of the servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Gateway {
             }
             let list = if old.is_some() { &mut changes.changed } else { &mut changes.added };
             list.push(described.name.clone());
-            let key = Key(inner.keys.fetch_add(1, Ordering::Relaxed));
+            let key = ServerKey(inner.keys.fetch_add(1, Ordering::Relaxed));
             let earlier =
                 before.iter().chain(&ending).filter(|earlier| earlier.config.name == described.name);
             let earlier: Vec<_> = earlier.filter(|earlier| !earlier.is_gone()).cloned().collect();
@@ -63,7 +63,7 @@ impl Gateway {
             gone.iter().filter(|old| !is_named(old)).map(|old| old.config.name.clone()).collect();
         inner.servers.replace(servers);
         started.iter().for_each(|server| server.start());
-        let keys: Vec<Key> = gone.iter().map(|server| server.key).collect();
+        let keys: Vec<ServerKey> = gone.iter().map(|server| server.key).collect();
         inner.servers.forget_directories(&keys);
         {
             let mut leaving = lock(&inner.leaving);

@@ -25,7 +25,8 @@ const REST_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Looks after this connection until it is closed.
 pub(super) async fn tend(server: Weak<Server>, connection: Connection) {
     let Some(options) = server.upgrade().map(|server| server.config.options.clone()) else { return };
-    let mut maintenance = Maintenance { connection, stream: Stream::Closed, ended: Arc::new(Notify::new()) };
+    let mut maintenance =
+        Maintenance { connection, stream: SubscriptionState::Closed, ended: Arc::new(Notify::new()) };
     let rests_after = rests_after(&options);
     let mut status = maintenance.connection.status();
     loop {
@@ -63,14 +64,14 @@ fn rests_after(options: &Options) -> Option<Duration> {
 }
 
 #[derive(PartialEq, Eq)]
-enum Stream {
+enum SubscriptionState {
     Closed,
     Open,
 }
 
 struct Maintenance {
     connection: Connection,
-    stream: Stream,
+    stream: SubscriptionState,
     ended: Arc<Notify>,
 }
 
@@ -78,7 +79,7 @@ impl Maintenance {
     /// A modern server tells of changes only to those who ask. The connection keeps the stream up over its sessions.
     fn listen(&mut self) {
         let Some(welcome) = self.connection.welcome().filter(|welcome| welcome.modern) else { return };
-        if self.stream == Stream::Open {
+        if self.stream == SubscriptionState::Open {
             return;
         }
         let said: serde_json::Value = serde_json::from_slice(&welcome.result).unwrap_or_default();
@@ -98,19 +99,19 @@ impl Maintenance {
             },
         });
         let line = frame::request(&id(), method::SUBSCRIPTIONS_LISTEN, Some(params.to_string().as_bytes()));
-        self.stream = Stream::Open;
+        self.stream = SubscriptionState::Open;
         self.connection.submit(Request::new(Frame::built(line), id(), Box::new(Ended(self.ended.clone()))));
     }
 
     /// The server has ended the stream.
     async fn pause(&mut self) {
         sleep(OPENED_AGAIN_AFTER).await;
-        self.stream = Stream::Closed;
+        self.stream = SubscriptionState::Closed;
     }
 
     /// Nobody needs the server: nor do we need to hear of its lists.
     fn rest(&mut self) {
-        if std::mem::replace(&mut self.stream, Stream::Closed) == Stream::Open {
+        if std::mem::replace(&mut self.stream, SubscriptionState::Closed) == SubscriptionState::Open {
             self.connection.cancel(&id(), &Frame::built(frame::cancellation(&id(), None)));
         }
         self.connection.rest();

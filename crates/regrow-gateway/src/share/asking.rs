@@ -9,12 +9,12 @@ use regrow_protocol::logging_level::LoggingLevel;
 use regrow_protocol::{error_code, method};
 use serde_json::{Value, json};
 
-use super::member::{Member, Waiter, Waiting};
-use super::{SharedSession, State};
+use super::member::{SessionMember, Waiter, WaitingRequest};
+use super::{ShareState, SharedSession};
 
 /// What a question to the server is about.
 #[derive(Clone, Debug)]
-enum About {
+enum Topic {
     Level,
     /// By its URI.
     Resource(String),
@@ -22,7 +22,7 @@ enum About {
 
 impl SharedSession {
     /// A client sets the log level, subscribes or unsubscribes.
-    pub(super) fn set(&self, member: &Arc<Member>, request: &Frame, id: RawId, reply: Box<dyn Reply>) {
+    pub(super) fn set(&self, member: &Arc<SessionMember>, request: &Frame, id: RawId, reply: Box<dyn Reply>) {
         let Some(who) = member.wait(request, id, reply) else { return };
         let uri = request.uri();
         let mut state = self.state();
@@ -63,8 +63,8 @@ impl SharedSession {
     }
 
     /// A client gave up what waits here. Returns whether there was such a request. A subscription that it does not wait for, it does not have.
-    pub(super) fn cancel_setting(&self, member: &Arc<Member>, id: &RawId) -> bool {
-        let Some(Waiting { request, .. }) = member.forget_waiting(id) else { return false };
+    pub(super) fn cancel_setting(&self, member: &Arc<SessionMember>, id: &RawId) -> bool {
+        let Some(WaitingRequest { request, .. }) = member.forget_waiting(id) else { return false };
         if let Some(uri) = request.uri().filter(|_| request.method() == Some(method::RESOURCES_SUBSCRIBE)) {
             let next = self.state().subscriptions.unsubscribe(&uri, member.share, None);
             self.ask_for_resource(&uri, next.ask);
@@ -74,32 +74,32 @@ impl SharedSession {
 
     pub(super) fn ask_for_level(&self, level: Option<LoggingLevel>) {
         if let Some(level) = level {
-            self.ask(About::Level, method::LOGGING_SET_LEVEL, json!({ "level": level.name() }));
+            self.ask(Topic::Level, method::LOGGING_SET_LEVEL, json!({ "level": level.name() }));
         }
     }
 
     pub(super) fn ask_for_resource(&self, uri: &str, told: Option<bool>) {
         if let Some(told) = told {
             let method = if told { method::RESOURCES_SUBSCRIBE } else { method::RESOURCES_UNSUBSCRIBE };
-            self.ask(About::Resource(uri.to_owned()), method, json!({ "uri": uri }));
+            self.ask(Topic::Resource(uri.to_owned()), method, json!({ "uri": uri }));
         }
     }
 
-    fn ask(&self, about: About, method: &str, params: Value) {
+    fn ask(&self, about: Topic, method: &str, params: Value) {
         let id = RawId::from(0);
         let request = frame::request(&id, method, Some(params.to_string().as_bytes()));
         let request = Frame::built(request);
-        let answer = Answer { session: self.me.clone(), about: Some((about, request.clone())) };
+        let answer = SettingReply { session: self.me.clone(), about: Some((about, request.clone())) };
         self.connection.submit(Request::new(request, id, Box::new(answer)));
     }
 
     /// The server has answered, or could not be asked: who has waited for it is told the same.
-    fn answered(&self, about: &About, outcome: &Outcome) {
+    fn answered(&self, about: &Topic, outcome: &Outcome) {
         let confirmed = matches!(outcome, Outcome::Answered(answer) if !answer.is_error());
         let mut state = self.state();
-        let State { levels, subscriptions, .. } = &mut *state;
+        let ShareState { levels, subscriptions, .. } = &mut *state;
         match about {
-            About::Level => {
+            Topic::Level => {
                 let waited = levels.answered(confirmed);
                 let next = levels.next();
                 drop(state);
@@ -107,7 +107,7 @@ impl SharedSession {
                 self.settle(next.settled);
                 self.ask_for_level(next.ask);
             }
-            About::Resource(uri) => {
+            Topic::Resource(uri) => {
                 let waited = subscriptions.answered(uri, confirmed);
                 let next = subscriptions.next(uri);
                 drop(state);
@@ -159,12 +159,12 @@ fn answer(line: bytes::Bytes) -> Outcome {
 }
 
 /// Waits for the server's answer to a question of ours, and hears it in any case: others wait for what it settles.
-struct Answer {
+struct SettingReply {
     session: Weak<SharedSession>,
-    about: Option<(About, Frame)>,
+    about: Option<(Topic, Frame)>,
 }
 
-impl Reply for Answer {
+impl Reply for SettingReply {
     fn end(mut self: Box<Self>, outcome: Outcome) {
         if let (Some((about, _)), Some(session)) = (self.about.take(), self.session.upgrade()) {
             session.answered(&about, &outcome);
@@ -172,7 +172,7 @@ impl Reply for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for SettingReply {
     fn drop(&mut self) {
         // Dropped without a word: something failed inside Regrow on the way of the answer.
         if let (Some((about, request)), Some(session)) = (self.about.take(), self.session.upgrade()) {

@@ -9,7 +9,7 @@ use regrow_protocol::logging_level::LoggingLevel;
 use regrow_protocol::{method, notification};
 
 use super::SharedSession;
-use super::member::Member;
+use super::member::SessionMember;
 
 /// The inbox of a shared connection. It always has room: who does not read must not stop the others, and is dropped.
 pub(super) struct SharedInbox(pub(super) Weak<SharedSession>);
@@ -43,7 +43,7 @@ impl Inbox for SharedInbox {
 }
 
 impl SharedInbox {
-    fn members(&self) -> Vec<Arc<Member>> {
+    fn members(&self) -> Vec<Arc<SessionMember>> {
         self.0
             .upgrade()
             .map(|session| session.state().members.values().cloned().collect())

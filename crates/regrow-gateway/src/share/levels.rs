@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use regrow_protocol::logging_level::LoggingLevel;
 
 use super::member::Waiter;
-use super::setting::{Next, Setting};
+use super::setting::{NextStep, SharedSetting};
 
 /// What each share wants, and what the server knows of it.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     wanted: BTreeMap<u64, LoggingLevel>,
-    setting: Setting<LoggingLevel, Waiter>,
+    setting: SharedSetting<LoggingLevel, Waiter>,
 }
 
 impl Levels {
     /// A share wants this level.
-    pub(super) fn want(&mut self, level: LoggingLevel, who: Waiter) -> Next<LoggingLevel, Waiter> {
+    pub(super) fn want(&mut self, level: LoggingLevel, who: Waiter) -> NextStep<LoggingLevel, Waiter> {
         self.wanted.insert(who.share, level);
         self.setting.want(self.most_verbose(), Some(who))
     }
@@ -27,7 +27,7 @@ impl Levels {
     }
 
     /// A share leaves. When none is left that wants a level, the server keeps the last: no request takes it back.
-    pub(super) fn leave(&mut self, share: u64) -> Next<LoggingLevel, Waiter> {
+    pub(super) fn leave(&mut self, share: u64) -> NextStep<LoggingLevel, Waiter> {
         self.wanted.remove(&share);
         self.setting.want(self.most_verbose(), None)
     }
@@ -43,7 +43,7 @@ impl Levels {
     }
 
     /// What is to be done after an answer.
-    pub(super) fn next(&mut self) -> Next<LoggingLevel, Waiter> {
+    pub(super) fn next(&mut self) -> NextStep<LoggingLevel, Waiter> {
         self.setting.next(self.most_verbose())
     }
 
@@ -69,7 +69,7 @@ mod tests {
         let mut levels = Levels::default();
         assert_eq!(levels.want(level("warning"), who(1)).ask, Some(level("warning")));
         assert_eq!(levels.answered(true), [who(1)]);
-        assert_eq!(levels.want(level("error"), who(2)), Next { ask: None, settled: vec![who(2)] });
+        assert_eq!(levels.want(level("error"), who(2)), NextStep { ask: None, settled: vec![who(2)] });
         assert_eq!(levels.want(level("debug"), who(3)).ask, Some(level("debug")));
         assert_eq!(levels.answered(true), [who(3)]);
         assert_eq!(levels.leave(2).ask, None);

@@ -20,38 +20,38 @@ pub(super) struct Waiter {
     pub(super) number: u64,
 }
 
-pub(super) struct Member {
+pub(super) struct SessionMember {
     /// The connection knows its calls by this number.
     pub(super) share: u64,
     name: Arc<str>,
     inbox: Weak<dyn Inbox>,
-    state: Mutex<State>,
+    state: Mutex<MemberState>,
     /// What it was told since it last had room.
     behind: AtomicUsize,
 }
 
 #[derive(Default)]
-struct State {
+struct MemberState {
     /// Requests that the connection does not know: they wait for what is settled for all.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, WaitingRequest>,
     last: u64,
     is_over: bool,
 }
 
 /// The task that takes it out answers it, so it ends once.
-pub(super) struct Waiting {
+pub(super) struct WaitingRequest {
     /// As the client knows it.
     id: RawId,
     pub(super) request: Frame,
     pub(super) reply: Box<dyn Reply>,
 }
 
-impl Member {
-    pub(super) fn new(share: u64, name: Arc<str>, inbox: Weak<dyn Inbox>) -> Member {
-        Member { share, name, inbox, state: Mutex::default(), behind: AtomicUsize::new(0) }
+impl SessionMember {
+    pub(super) fn new(share: u64, name: Arc<str>, inbox: Weak<dyn Inbox>) -> SessionMember {
+        SessionMember { share, name, inbox, state: Mutex::default(), behind: AtomicUsize::new(0) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemberState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,7 +70,7 @@ impl Member {
         }
         state.last += 1;
         let number = state.last;
-        state.waiting.insert(number, Waiting { id, request: request.clone(), reply });
+        state.waiting.insert(number, WaitingRequest { id, request: request.clone(), reply });
         Some(Waiter { share: self.share, number })
     }
 
@@ -86,7 +86,7 @@ impl Member {
     }
 
     /// The newest request of this id that waits here was given up. Returns it.
-    pub(super) fn forget_waiting(&self, id: &RawId) -> Option<Waiting> {
+    pub(super) fn forget_waiting(&self, id: &RawId) -> Option<WaitingRequest> {
         let mut state = self.state();
         let number =
             state.waiting.iter().rev().find(|(_, waiting)| waiting.id == *id).map(|(&number, _)| number)?;
@@ -94,7 +94,7 @@ impl Member {
     }
 
     /// Takes no calls any more. Returns those that wait here; none if it was closed before.
-    pub(super) fn close(&self) -> Option<Vec<Waiting>> {
+    pub(super) fn close(&self) -> Option<Vec<WaitingRequest>> {
         let mut state = self.state();
         let was_over = std::mem::replace(&mut state.is_over, true);
         (!was_over).then(|| std::mem::take(&mut state.waiting).into_values().collect())

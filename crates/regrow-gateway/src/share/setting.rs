@@ -4,7 +4,7 @@
 
 /// `V` is what it can be, `W` who waits.
 #[derive(Debug)]
-pub(super) struct Setting<V, W> {
+pub(super) struct SharedSetting<V, W> {
     /// What the server has confirmed; none if that is not known.
     told: Option<V>,
     /// What it was asked for and has not answered yet, and who waits for that.
@@ -17,22 +17,22 @@ pub(super) struct Setting<V, W> {
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Next<V, W> {
+pub(super) struct NextStep<V, W> {
     /// The server must be asked for this.
     pub(super) ask: Option<V>,
     /// These need not wait: it is as they want it.
     pub(super) settled: Vec<W>,
 }
 
-impl<V, W> Default for Setting<V, W> {
-    fn default() -> Setting<V, W> {
-        Setting { told: None, asked: None, later: vec![], failed: false }
+impl<V, W> Default for SharedSetting<V, W> {
+    fn default() -> SharedSetting<V, W> {
+        SharedSetting { told: None, asked: None, later: vec![], failed: false }
     }
 }
 
-impl<V: Copy + PartialEq, W> Setting<V, W> {
+impl<V: Copy + PartialEq, W> SharedSetting<V, W> {
     /// It is to be so, or nobody cares; somebody may wait to hear that it is.
-    pub(super) fn want(&mut self, wanted: Option<V>, who: Option<W>) -> Next<V, W> {
+    pub(super) fn want(&mut self, wanted: Option<V>, who: Option<W>) -> NextStep<V, W> {
         match &mut self.asked {
             Some((asked, waiting)) if wanted == Some(*asked) => waiting.extend(who),
             _ => self.later.extend(who),
@@ -49,18 +49,18 @@ impl<V: Copy + PartialEq, W> Setting<V, W> {
     }
 
     /// Compares what clients want with what the server has, after an answer.
-    pub(super) fn next(&mut self, wanted: Option<V>) -> Next<V, W> {
+    pub(super) fn next(&mut self, wanted: Option<V>) -> NextStep<V, W> {
         if self.asked.is_some() {
-            return Next { ask: None, settled: vec![] }; // Looked at again when it has answered.
+            return NextStep { ask: None, settled: vec![] }; // Looked at again when it has answered.
         }
         let later = std::mem::take(&mut self.later);
         let is_urgent = !later.is_empty() || !self.failed;
         match wanted.filter(|wanted| self.told != Some(*wanted) && is_urgent) {
             Some(wanted) => {
                 self.asked = Some((wanted, later));
-                Next { ask: Some(wanted), settled: vec![] }
+                NextStep { ask: Some(wanted), settled: vec![] }
             }
-            None => Next { ask: None, settled: later },
+            None => NextStep { ask: None, settled: later },
         }
     }
 
@@ -78,17 +78,17 @@ impl<V: Copy + PartialEq, W> Setting<V, W> {
 mod tests {
     use super::*;
 
-    fn ask<W>(wanted: u32) -> Next<u32, W> {
-        Next { ask: Some(wanted), settled: vec![] }
+    fn ask<W>(wanted: u32) -> NextStep<u32, W> {
+        NextStep { ask: Some(wanted), settled: vec![] }
     }
 
-    fn settled(who: &[&'static str]) -> Next<u32, &'static str> {
-        Next { ask: None, settled: who.to_vec() }
+    fn settled(who: &[&'static str]) -> NextStep<u32, &'static str> {
+        NextStep { ask: None, settled: who.to_vec() }
     }
 
     #[test]
     fn who_wants_what_is_already_so_does_not_wait() {
-        let mut setting = Setting::default();
+        let mut setting = SharedSetting::default();
         assert_eq!(setting.want(Some(1), Some("a")), ask(1));
         assert_eq!(setting.want(Some(1), Some("b")), settled(&[]), "it is asked once");
         assert_eq!(setting.answered(true), Some((1, vec!["a", "b"])));
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_is_wanted_meanwhile_is_asked_next_and_the_last_wish_counts() {
-        let mut setting = Setting::default();
+        let mut setting = SharedSetting::default();
         setting.want(Some(1), Some("a"));
         assert_eq!(setting.want(Some(2), Some("b")), settled(&[]));
         assert_eq!(setting.want(Some(3), Some("c")), settled(&[]));
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_what_turns_out_to_be_so_is_settled() {
-        let mut setting = Setting::default();
+        let mut setting = SharedSetting::default();
         setting.want(Some(1), Some("a"));
         setting.want(Some(2), Some("b"));
         setting.answered(true);
@@ -122,12 +122,12 @@ mod tests {
 
     #[test]
     fn what_failed_is_asked_again_when_it_is_wanted_again() {
-        let mut setting = Setting::default();
+        let mut setting = SharedSetting::default();
         setting.want(Some(1), Some("a"));
         assert_eq!(setting.answered(false), Some((1, vec!["a"])));
         assert_eq!(setting.next(Some(1)), settled(&[]), "not on its own");
         assert_eq!(setting.want(Some(1), None), settled(&[]), "nor if nobody waits for it");
         assert_eq!(setting.want(Some(1), Some("b")), ask(1));
-        assert_eq!(Setting::<u32, ()>::default().answered(true), None);
+        assert_eq!(SharedSetting::<u32, ()>::default().answered(true), None);
     }
 }

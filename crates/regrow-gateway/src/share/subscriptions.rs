@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::member::Waiter;
-use super::setting::{Next, Setting};
+use super::setting::{NextStep, SharedSetting};
 
 /// A share may subscribe to so many resources,
 const MAX_OF_SHARE: usize = 1000;
@@ -23,7 +23,7 @@ pub(super) struct Subscriptions {
 struct Resource {
     subscribers: BTreeSet<u64>,
     /// Whether the server is to tell of it.
-    setting: Setting<bool, Waiter>,
+    setting: SharedSetting<bool, Waiter>,
 }
 
 impl Resource {
@@ -37,7 +37,7 @@ impl Resource {
 
 impl Subscriptions {
     /// A share wants to hear of a resource. None if that is too much.
-    pub(super) fn subscribe(&mut self, uri: &str, who: Waiter) -> Option<Next<bool, Waiter>> {
+    pub(super) fn subscribe(&mut self, uri: &str, who: Waiter) -> Option<NextStep<bool, Waiter>> {
         let own = self.of_share.entry(who.share).or_default();
         let too_many = own.len() >= MAX_OF_SHARE && !own.contains(uri);
         let too_many_in_all = self.resources.len() >= MAX && !self.resources.contains_key(uri);
@@ -51,13 +51,18 @@ impl Subscriptions {
     }
 
     /// A share does not want to hear of it any more. Only the last one waits for the server.
-    pub(super) fn unsubscribe(&mut self, uri: &str, share: u64, who: Option<Waiter>) -> Next<bool, Waiter> {
+    pub(super) fn unsubscribe(
+        &mut self,
+        uri: &str,
+        share: u64,
+        who: Option<Waiter>,
+    ) -> NextStep<bool, Waiter> {
         if let Some(own) = self.of_share.get_mut(&share) {
             own.remove(uri);
         }
         let resource = self.resources.get_mut(uri);
         let Some(resource) = resource.filter(|resource| resource.subscribers.contains(&share)) else {
-            return Next { ask: None, settled: who.into_iter().collect() };
+            return NextStep { ask: None, settled: who.into_iter().collect() };
         };
         resource.subscribers.remove(&share);
         let next = resource.setting.want(resource.wanted(), who);
@@ -87,8 +92,10 @@ impl Subscriptions {
     }
 
     /// What is to be done after an answer about this resource.
-    pub(super) fn next(&mut self, uri: &str) -> Next<bool, Waiter> {
-        let Some(resource) = self.resources.get_mut(uri) else { return Next { ask: None, settled: vec![] } };
+    pub(super) fn next(&mut self, uri: &str) -> NextStep<bool, Waiter> {
+        let Some(resource) = self.resources.get_mut(uri) else {
+            return NextStep { ask: None, settled: vec![] };
+        };
         let next = resource.setting.next(resource.wanted());
         self.forget_if_over(uri);
         next
@@ -117,15 +124,15 @@ mod tests {
         Waiter { share, number: share * 100 }
     }
 
-    fn settled(who: Waiter) -> Next<bool, Waiter> {
-        Next { ask: None, settled: vec![who] }
+    fn settled(who: Waiter) -> NextStep<bool, Waiter> {
+        NextStep { ask: None, settled: vec![who] }
     }
 
     #[test]
     fn the_first_subscribes_the_last_unsubscribes_and_those_between_do_not_wait() {
         let mut subscriptions = Subscriptions::default();
         assert_eq!(subscriptions.subscribe("a", who(1)).unwrap().ask, Some(true));
-        assert_eq!(subscriptions.subscribe("a", who(2)), Some(Next { ask: None, settled: vec![] }));
+        assert_eq!(subscriptions.subscribe("a", who(2)), Some(NextStep { ask: None, settled: vec![] }));
         assert_eq!(subscriptions.answered("a", true), [who(1), who(2)]);
         assert_eq!(subscriptions.subscribe("a", who(3)), Some(settled(who(3))));
         assert_eq!(subscriptions.unsubscribe("a", 1, Some(who(1))), settled(who(1)));

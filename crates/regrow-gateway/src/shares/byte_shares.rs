@@ -12,13 +12,13 @@ pub(super) struct ByteShares<H, T> {
     total: usize,
     most_each: usize,
     held: usize,
-    holders: BTreeMap<H, Holder>,
+    holders: BTreeMap<H, ByteHolder>,
     pieces: BTreeMap<u64, Piece<H, T>>,
     last: u64,
 }
 
 #[derive(Debug, Default)]
-struct Holder {
+struct ByteHolder {
     bytes: usize,
     pieces: usize,
     /// The pieces that may give way, the largest last.

@@ -88,9 +88,9 @@ fn number(kind: ErrorKind) -> usize {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Calls([[AtomicU64; DELIVERIES.len()]; OUTCOMES.len()]);
+pub(super) struct CallCounts([[AtomicU64; DELIVERIES.len()]; OUTCOMES.len()]);
 
-impl Calls {
+impl CallCounts {
     pub(super) fn count(&self, ending: Ending) {
         let column = DELIVERIES.iter().position(|delivery| *delivery == ending.delivery);
         let column = column.expect("all three are listed above");

@@ -19,19 +19,19 @@ const LONGEST: usize = 300;
 
 #[derive(Debug)]
 pub(super) struct Journal {
-    notices: VecDeque<Entry>,
-    stderr: VecDeque<Entry>,
+    notices: VecDeque<JournalEntry>,
+    stderr: VecDeque<JournalEntry>,
     /// What the newest process said on standard error.
     said: Excerpt,
     /// A process was started, and has said nothing yet.
     is_new: bool,
-    logged: VecDeque<Entry>,
+    logged: VecDeque<JournalEntry>,
     /// How many there ever were, so that they can be told in one order although clocks may jump.
     entries: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct JournalEntry {
     number: u64,
     at: SystemTime,
     text: String,
@@ -88,7 +88,7 @@ impl Journal {
         let notices = self.notices.iter().chain(&self.logged).map(|entry| (entry, ""));
         let mut all: Vec<_> = notices.chain(self.stderr.iter().map(|entry| (entry, "| "))).collect();
         all.sort_by_key(|(entry, _)| entry.number);
-        let line = |(entry, mark): (&Entry, &str)| {
+        let line = |(entry, mark): (&JournalEntry, &str)| {
             let at = format_rfc3339_millis(entry.at.max(UNIX_EPOCH)); // It cannot show earlier times.
             format!("{at} {mark}{}", entry.text)
         };
@@ -99,14 +99,14 @@ impl Journal {
         self.said.lines()
     }
 
-    fn entry(&mut self, at: SystemTime, text: &str) -> Entry {
+    fn entry(&mut self, at: SystemTime, text: &str) -> JournalEntry {
         self.entries += 1;
         let end = text.char_indices().nth(LONGEST).map_or(text.len(), |(end, _)| end);
-        Entry { number: self.entries, at, text: text[..end].to_owned() }
+        JournalEntry { number: self.entries, at, text: text[..end].to_owned() }
     }
 }
 
-fn push(ring: &mut VecDeque<Entry>, room: usize, entry: Entry) {
+fn push(ring: &mut VecDeque<JournalEntry>, room: usize, entry: JournalEntry) {
     if ring.len() == room {
         ring.pop_front();
     }

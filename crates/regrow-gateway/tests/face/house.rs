@@ -7,7 +7,7 @@ use bytes::Bytes;
 use regrow::core::Epoch;
 use regrow::transport::http::MirroredArguments;
 use regrow::{Inbox, Incoming, Outcome, Reply, Request, Upstream};
-use regrow_gateway::admit::{Admit, ClientHandle, Principal, Refusal, Scope};
+use regrow_gateway::admit::{Admit, AdmitError, ClientHandle, Principal, ServerScope};
 use regrow_protocol::frame::{self, Frame, Kind, RawId};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -78,12 +78,12 @@ impl House {
 impl Admit for House {
     fn admit(
         &self,
-        scope: &Scope,
+        scope: &ServerScope,
         principal: Principal,
         inbox: Arc<dyn Inbox>,
-    ) -> Result<Arc<dyn ClientHandle>, Refusal> {
-        if matches!(scope, Scope::One(name) if name != "files") {
-            return Err(Refusal::NoSuchServer);
+    ) -> Result<Arc<dyn ClientHandle>, AdmitError> {
+        if matches!(scope, ServerScope::One(name) if name != "files") {
+            return Err(AdmitError::NoSuchServer);
         }
         let fake = Arc::new(Fake {
             place: format!("{scope:?} {principal:?}"),
@@ -96,7 +96,7 @@ impl Admit for House {
     }
 
     /// One tool is known: `deploy`, whose region is mirrored.
-    fn mirrored(&self, _: &Scope, tool: &str) -> Option<MirroredArguments> {
+    fn mirrored(&self, _: &ServerScope, tool: &str) -> Option<MirroredArguments> {
         let region = json!({ "type": "string", "x-mcp-header": "Region" });
         let schema = json!({ "properties": { "region": region } });
         (tool == "deploy").then(|| MirroredArguments::of(&schema).expect("its marks are good"))

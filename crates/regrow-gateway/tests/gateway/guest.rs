@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use regrow::{Inbox, Incoming, Outcome, Reply, Request};
 use regrow_gateway::Gateway;
-use regrow_gateway::admit::{Admit, ClientHandle as Admitted, Principal, Scope};
+use regrow_gateway::admit::{Admit, ClientHandle as Admitted, Principal, ServerScope};
 use regrow_protocol::frame::{Frame, RawId};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -75,17 +75,17 @@ impl Reply for Answer {
 impl Guest {
     /// A modern client of all servers, which need not greet.
     pub fn modern(gateway: &Gateway) -> Guest {
-        Guest::enter(gateway, &Scope::All, Principal::default(), true)
+        Guest::enter(gateway, &ServerScope::All, Principal::default(), true)
     }
 
     /// A legacy client of all servers that has greeted.
     pub async fn legacy(gateway: &Gateway) -> Guest {
-        let guest = Guest::enter(gateway, &Scope::All, Principal::default(), false);
+        let guest = Guest::enter(gateway, &ServerScope::All, Principal::default(), false);
         guest.greet().await;
         guest
     }
 
-    pub fn enter(gateway: &Gateway, scope: &Scope, principal: Principal, modern: bool) -> Guest {
+    pub fn enter(gateway: &Gateway, scope: &ServerScope, principal: Principal, modern: bool) -> Guest {
         let told = Arc::new(Told::default());
         let admitted = gateway.admit(scope, principal, told.clone()).expect("it is let in");
         Guest { admitted, told, modern, last: AtomicU64::new(100) }
@@ -102,7 +102,7 @@ impl Guest {
 
     /// A legacy client of all servers that has greeted, and declares just this.
     pub async fn able_to(gateway: &Gateway, capabilities: Value) -> Guest {
-        let guest = Guest::enter(gateway, &Scope::All, Principal::default(), false);
+        let guest = Guest::enter(gateway, &ServerScope::All, Principal::default(), false);
         guest.greet_with(capabilities).await;
         guest
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use regrow::core::Policy;
 use regrow::{Connection, Era};
 use regrow_gateway::catalog::Store;
-use regrow_gateway::config::{Config, Options, Place, Process, Reach, Server, Sessions};
+use regrow_gateway::config::{Config, Options, Place, Process, Reach, ServerConfig, Sessions};
 use regrow_gateway::operate::{Operate, ServerReport};
 use regrow_gateway::{Clients, Connect, Gateway, Settings};
 
@@ -60,7 +60,7 @@ impl House {
     }
 
     /// Takes another configuration.
-    pub fn reload(&self, servers: Vec<(&Fake, Server)>) -> regrow_gateway::Changes {
+    pub fn reload(&self, servers: Vec<(&Fake, ServerConfig)>) -> regrow_gateway::Changes {
         servers.iter().for_each(|(fake, _)| learn(&self.fakes, fake));
         self.gateway.reload(config(servers.into_iter().map(|(_, server)| server).collect()))
     }
@@ -75,7 +75,7 @@ fn learn(known: &Mutex<BTreeMap<String, Fake>>, fake: &Fake) {
 }
 
 /// This server as a file would describe it.
-pub fn described(fake: &Fake, set: impl Fn(&mut Options)) -> Server {
+pub fn described(fake: &Fake, set: impl Fn(&mut Options)) -> ServerConfig {
     let era = if fake.is_modern() { Era::Modern } else { Era::Legacy };
     let mut options = Options { era, sessions: Sessions::Shared, ..Options::default() };
     set(&mut options);
@@ -86,7 +86,7 @@ pub fn described(fake: &Fake, set: impl Fn(&mut Options)) -> Server {
         removed: vec![],
         directory: None,
     };
-    Server {
+    ServerConfig {
         name: fake.name.to_string(),
         file: "test".into(),
         place: Place { file: "test".into(), line: 1, column: 1 },
@@ -95,7 +95,7 @@ pub fn described(fake: &Fake, set: impl Fn(&mut Options)) -> Server {
     }
 }
 
-fn config(servers: Vec<Server>) -> Config {
+fn config(servers: Vec<ServerConfig>) -> Config {
     Config { servers, ..Config::default() }
 }
 

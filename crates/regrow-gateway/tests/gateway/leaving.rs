@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regrow_gateway::Clients::{Many, One};
-use regrow_gateway::admit::{Admit, Principal, Refusal, Scope};
+use regrow_gateway::admit::{Admit, AdmitError, Principal, ServerScope};
 use regrow_gateway::config::Sessions;
 use regrow_gateway::operate::Operate;
 use serde_json::json;
@@ -147,7 +147,8 @@ async fn a_session_of_its_own_that_is_not_used_is_closed_and_the_next_call_opens
 async fn clients_of_one_principal_share_a_session_and_others_have_another() {
     let (a, b) = (Fake::legacy("a"), Fake::modern("b"));
     let house = House::new(Many, &[&a, &b]);
-    let enter = |principal| Guest::enter(&house.gateway, &Scope::All, Principal::Client(principal), true);
+    let enter =
+        |principal| Guest::enter(&house.gateway, &ServerScope::All, Principal::Client(principal), true);
     let mut guests = vec![enter(0), enter(0), enter(1), enter(1)];
     guests[0].tools().await;
     for guest in &guests {
@@ -172,11 +173,11 @@ async fn clients_that_may_not_come_in_are_told_why() {
         let told = std::sync::Arc::new(Told::default());
         house.gateway.admit(&scope, Principal::default(), told).err()
     };
-    assert_eq!(enter(Scope::One("b".into())), Some(Refusal::NoSuchServer));
+    assert_eq!(enter(ServerScope::One("b".into())), Some(AdmitError::NoSuchServer));
     let mut guests: Vec<_> = (0..16).map(|_| Guest::modern(&house.gateway)).collect();
-    assert_eq!(enter(Scope::All), Some(Refusal::Full));
+    assert_eq!(enter(ServerScope::All), Some(AdmitError::Full));
     guests.pop();
-    assert_eq!(enter(Scope::All), None);
+    assert_eq!(enter(ServerScope::All), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use regrow::{Inbox, Incoming};
 use regrow_gateway::Clients::{Many, One};
-use regrow_gateway::admit::{Admit, Principal, Scope};
+use regrow_gateway::admit::{Admit, Principal, ServerScope};
 use regrow_gateway::config::Sessions;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -162,7 +162,7 @@ async fn a_panic_over_one_server_s_message_ends_that_session_only() {
     good.call("a__echo", "x").await;
     let broken = Arc::new(Broken(AtomicBool::new(false)));
     let admitted =
-        house.gateway.admit(&Scope::All, Principal::default(), broken.clone()).expect("it is let in");
+        house.gateway.admit(&ServerScope::All, Principal::default(), broken.clone()).expect("it is let in");
     let bad = Guest::of(admitted);
     bad.greet().await;
     let call = bad.begin(1, "a__log", json!({ "text": "boom" }));

@@ -41,7 +41,7 @@ async fn the_first_list_is_answered_at_once_from_a_warm_store_while_servers_are_
         let house = House::kept(clients, &all, store(), |_| {});
         let guest = Guest::enter(
             &house.gateway,
-            &regrow_gateway::admit::Scope::All,
+            &regrow_gateway::admit::ServerScope::All,
             regrow_gateway::admit::Principal::default(),
             false,
         );

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regrow_gateway::Clients::{Many, One};
-use regrow_gateway::admit::{Principal, Scope};
+use regrow_gateway::admit::{Principal, ServerScope};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -35,7 +35,7 @@ async fn with_several_servers_a_name_begins_with_its_server_s_and_with_one_it_is
 async fn a_client_of_one_server_among_several_sees_that_server_as_it_is() {
     let (a, b) = (Fake::legacy("a"), Fake::legacy("b"));
     let house = House::new(Many, &[&a, &b]);
-    let guest = Guest::enter(&house.gateway, &Scope::One("b".into()), Principal::default(), false);
+    let guest = Guest::enter(&house.gateway, &ServerScope::One("b".into()), Principal::default(), false);
     let welcome = guest.greet().await;
     assert_eq!(welcome["result"]["serverInfo"]["name"], "b");
     assert_eq!(guest.tools().await.len(), 9);

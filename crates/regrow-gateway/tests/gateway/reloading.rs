@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regrow::core::Manner;
 use regrow_gateway::Clients::{Many, One};
-use regrow_gateway::admit::{Admit, Principal, Refusal, Scope};
+use regrow_gateway::admit::{Admit, AdmitError, Principal, ServerScope};
 use regrow_gateway::config::Sessions;
 use regrow_gateway::operate::{CommandError, Operate, ServerCommand, ServerState};
 use serde_json::json;
@@ -129,8 +129,8 @@ async fn the_end_lets_calls_finish_tells_of_each_server_and_leaves_nothing() {
         let trying = async {
             settle().await;
             let told = std::sync::Arc::new(Told::default());
-            let refused = house.gateway.admit(&Scope::All, Principal::default(), told).err();
-            assert_eq!(refused, Some(Refusal::Closing));
+            let refused = house.gateway.admit(&ServerScope::All, Principal::default(), told).err();
+            assert_eq!(refused, Some(AdmitError::Closing));
             assert!(house.gateway.gateway().shutting_down);
             assert_eq!(house.gateway.command("a", ServerCommand::Wake), Err(CommandError::Closing));
         };

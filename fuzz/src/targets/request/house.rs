@@ -71,7 +71,7 @@ impl House {
     }
 }
 
-fn described(name: &str) -> config::Server {
+fn described(name: &str) -> config::ServerConfig {
     let process = config::Process {
         program: name.to_owned(),
         args: vec![],
@@ -79,7 +79,7 @@ fn described(name: &str) -> config::Server {
         removed: vec![],
         directory: None,
     };
-    config::Server {
+    config::ServerConfig {
         file: "fuzz".into(),
         name: name.to_owned(),
         place: Place { file: "fuzz".into(), line: 1, column: 1 },

@@ -16,18 +16,18 @@ const VERSION: u32 = 1;
 const RECALLED: &str = "cached from an earlier run; the server was not asked yet";
 
 #[derive(Serialize, Deserialize)]
-struct Record<'a> {
+struct CatalogRecord<'a> {
     version: u32,
     modern: Option<bool>,
     server_info: Option<Value>,
     capabilities: Option<Value>,
     instructions: Option<String>,
     #[serde(borrow)]
-    lists: Vec<Kept<'a>>,
+    lists: Vec<StoredList<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept<'a> {
+struct StoredList<'a> {
     method: String,
     /// In seconds since 1970.
     fetched: u64,
@@ -38,13 +38,13 @@ struct Kept<'a> {
 
 pub(super) fn write(catalog: &Catalog) -> Vec<u8> {
     let listings = List::ALL.into_iter().filter_map(|list| Some((list, catalog.listing(list)?)));
-    let lists = listings.map(|(list, listing)| Kept {
+    let lists = listings.map(|(list, listing)| StoredList {
         method: list.method().to_owned(),
         fetched: listing.fetched.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
         ttl_ms: listing.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
         items: listing.items().iter().map(|item| item.raw()).collect(),
     });
-    let record = Record {
+    let record = CatalogRecord {
         version: VERSION,
         modern: (catalog.era != Era::Auto).then_some(catalog.era == Era::Modern),
         server_info: catalog.server_info.clone(),
@@ -57,8 +57,8 @@ pub(super) fn write(catalog: &Catalog) -> Vec<u8> {
 
 /// None where it is not one of ours.
 pub(super) fn read(bytes: &[u8]) -> Option<Catalog> {
-    let record: Record<'_> =
-        serde_json::from_slice(bytes).ok().filter(|record: &Record<'_>| record.version == VERSION)?;
+    let record: CatalogRecord<'_> =
+        serde_json::from_slice(bytes).ok().filter(|record: &CatalogRecord<'_>| record.version == VERSION)?;
     let mut catalog = Catalog {
         server_info: record.server_info,
         capabilities: record.capabilities,

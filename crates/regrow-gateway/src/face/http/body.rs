@@ -16,9 +16,9 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::memory::Account;
-use super::options::Limits;
+use super::options::ClientLimits;
 use super::refusal::Refusal;
-use crate::shares::{FREE, Permit, Refused};
+use crate::shares::{BytePermit, FREE, Refused};
 
 /// More is not set aside before it has come.
 const FIRST: usize = 64 << 10;
@@ -28,9 +28,9 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(super) async fn read(
     headers: &HeaderMap,
     mut body: Body,
-    limits: &Limits,
+    limits: &ClientLimits,
     account: &Account,
-) -> Result<(Bytes, Option<Permit>), Refusal> {
+) -> Result<(Bytes, Option<BytePermit>), Refusal> {
     let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     let most = limits.body.min(account.most());
     let read = match said.is_some_and(|said| said > most as u64) {
@@ -68,7 +68,7 @@ struct Buffer<'a> {
     /// Most bodies come in one piece.
     first: Bytes,
     all: BytesMut,
-    permit: Option<Permit>,
+    permit: Option<BytePermit>,
     gave_way: Arc<Notify>,
 }
 
@@ -77,7 +77,7 @@ async fn collect(
     most: usize,
     said: Option<u64>,
     account: &Account,
-) -> Result<(Bytes, Option<Permit>), Failure> {
+) -> Result<(Bytes, Option<BytePermit>), Failure> {
     let gave_way = Arc::new(Notify::new());
     let (first, all) = (Bytes::new(), BytesMut::new());
     let mut buffer = Buffer { account, first, all, permit: None, gave_way: gave_way.clone() };
@@ -98,7 +98,7 @@ async fn collect(
         arrived = arrive => arrived?,
     }
     // From here on it is on its way to a server.
-    buffer.permit.iter().try_for_each(Permit::pin).map_err(Failure::NoRoom)?;
+    buffer.permit.iter().try_for_each(BytePermit::pin).map_err(Failure::NoRoom)?;
     Ok((if buffer.all.is_empty() { buffer.first } else { buffer.all.freeze() }, buffer.permit))
 }
 

@@ -15,10 +15,10 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::connection::Client;
+use super::connection::ConnectionInfo;
 use super::face_stats::FaceStats;
 use super::guard::Guard;
-use super::options::Limits;
+use super::options::ClientLimits;
 use super::peer::Peers;
 use super::{Face, connection, route};
 use crate::admit::Admit;
@@ -40,7 +40,7 @@ pub struct Bound {
     pub(super) guard: Guard,
     pub(super) sse: bool,
     pub(super) style: ErrorStyle,
-    pub(super) limits: Limits,
+    pub(super) limits: ClientLimits,
     pub(super) shares: Arc<Shares>,
     pub(super) face_stats: Arc<FaceStats>,
 }
@@ -168,7 +168,8 @@ impl Door {
         let peer = self.peers.peer(&socket);
         let (acceptor, router, watcher) = (self.acceptor.clone(), self.router.clone(), graceful.watcher());
         self.connections.spawn(async move {
-            connection::serve(socket, Client { peer, slot }, acceptor, router, &limits, watcher).await;
+            connection::serve(socket, ConnectionInfo { peer, slot }, acceptor, router, &limits, watcher)
+                .await;
         });
     }
 

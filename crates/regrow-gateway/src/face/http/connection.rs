@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connections::Slot;
-use super::options::Limits;
+use super::options::ClientLimits;
 use super::peer::Peer;
 
 /// Requests at a time on one connection of HTTP/2.
@@ -30,7 +30,7 @@ const PING: Duration = Duration::from_secs(30);
 
 /// Who is at the other end. Every request on the connection has both as extensions.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(super) struct ConnectionInfo {
     pub(super) peer: Peer,
     pub(super) slot: Arc<Slot>,
 }
@@ -38,10 +38,10 @@ pub(super) struct Client {
 /// Serves it until it ends, or is closed: for the sake of others, or because no request on it was let in within the time for that.
 pub(super) async fn serve(
     socket: TcpStream,
-    client: Client,
+    client: ConnectionInfo,
     acceptor: Option<TlsAcceptor>,
     router: Router,
-    limits: &Limits,
+    limits: &ClientLimits,
     watcher: Watcher,
 ) {
     let slot = client.slot.clone();
@@ -61,10 +61,10 @@ pub(super) async fn serve(
 
 async fn speak(
     socket: TcpStream,
-    client: Client,
+    client: ConnectionInfo,
     acceptor: Option<TlsAcceptor>,
     router: Router,
-    limits: &Limits,
+    limits: &ClientLimits,
     watcher: Watcher,
 ) {
     // Without it answers are only slower.
@@ -82,9 +82,9 @@ async fn speak(
 
 async fn speak_http1(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    client: Client,
+    client: ConnectionInfo,
     router: Router,
-    limits: &Limits,
+    limits: &ClientLimits,
     watcher: Watcher,
 ) {
     let service = service_fn(move |request| answer(&router, &client, request));
@@ -99,9 +99,9 @@ async fn speak_http1(
 
 async fn speak_http2(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    client: Client,
+    client: ConnectionInfo,
     router: Router,
-    limits: &Limits,
+    limits: &ClientLimits,
     watcher: Watcher,
 ) {
     let service = service_fn(move |request| answer(&router, &client, request));
@@ -117,7 +117,7 @@ async fn speak_http2(
 /// Every request says who is at the other end of its connection.
 fn answer(
     router: &Router,
-    client: &Client,
+    client: &ConnectionInfo,
     mut request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
     request.extensions_mut().insert(client.peer);

@@ -17,10 +17,10 @@ const UNAUTHENTICATED_PART: usize = 8;
 /// See the head of this file.
 pub(super) struct Connections {
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<ConnectionsState>,
 }
 
-struct State {
+struct ConnectionsState {
     owned: CountShares<Principal>,
     /// The others, oldest first.
     unauthenticated: BTreeMap<u64, Arc<Notify>>,
@@ -37,7 +37,7 @@ pub(super) struct Slot {
 
 impl Connections {
     pub(super) fn new(most: usize, owned: CountShares<Principal>) -> Arc<Connections> {
-        let state = State { owned, unauthenticated: BTreeMap::new(), last: 0 };
+        let state = ConnectionsState { owned, unauthenticated: BTreeMap::new(), last: 0 };
         Arc::new(Connections { most, state: Mutex::new(state) })
     }
 
@@ -61,7 +61,7 @@ impl Connections {
         Some(Arc::new(Slot { connections: self.clone(), number, hangup, owner: OnceLock::new() }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConnectionsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,8 +19,8 @@ use regrow_protocol::header;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::connections::Slot;
-use super::memory::Line;
-use super::reply_stream::{First, Next, ReplyStream};
+use super::memory::OutgoingLine;
+use super::reply_stream::{First, NextMessage, ReplyStream};
 use crate::shares::with_permit;
 
 /// How soon a client whose stream broke shall come back.
@@ -91,7 +91,7 @@ impl Events {
         response
     }
 
-    fn event(&self, number: u64, line: Line) -> Bytes {
+    fn event(&self, number: u64, line: OutgoingLine) -> Bytes {
         let id = self.event_id(number);
         let data = Some(line.bytes.trim_ascii_end());
         let event = OutgoingEvent { id: id.as_deref(), name: Some("message"), retry: None, data }.to_bytes();
@@ -114,8 +114,8 @@ impl http_body::Body for Events {
         let bytes = match self.opening.take() {
             Some(opening) => opening,
             None => match self.stream.poll_next(self.listener, cx) {
-                Poll::Ready(Next::Message { number, line }) => self.event(number, line),
-                Poll::Ready(Next::End) => return Poll::Ready(None),
+                Poll::Ready(NextMessage::Message { number, line }) => self.event(number, line),
+                Poll::Ready(NextMessage::End) => return Poll::Ready(None),
                 Poll::Pending => {
                     std::task::ready!(self.silence.as_mut().poll(cx));
                     Bytes::from_static(COMMENT)

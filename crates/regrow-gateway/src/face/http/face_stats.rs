@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 use super::connections::{Connections, Slot};
-use super::options::Limits;
+use super::options::ClientLimits;
 use crate::admit::Principal;
 use crate::shares::{CountShares, Shares};
 
@@ -43,7 +43,7 @@ pub struct Counts {
 }
 
 impl FaceStats {
-    pub(super) fn new(limits: &Limits, shares: &Shares) -> Arc<FaceStats> {
+    pub(super) fn new(limits: &ClientLimits, shares: &Shares) -> Arc<FaceStats> {
         Arc::new(FaceStats {
             connections: Connections::new(limits.connections, shares.counts(limits.connections)),
             sessions: Mutex::new(shares.counts(limits.sessions)),
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn one_too_many_is_refused_until_another_leaves() {
-        let limits = Limits { sessions: 1, ..Limits::default() };
+        let limits = ClientLimits { sessions: 1, ..ClientLimits::default() };
         let face_stats = FaceStats::new(&limits, &Shares::default());
         let first = face_stats.open(Principal::LocalUser).unwrap();
         assert!(face_stats.open(Principal::LocalUser).is_none());

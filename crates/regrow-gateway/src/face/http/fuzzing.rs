@@ -9,12 +9,12 @@ use super::access::Access;
 use super::guard::Guard;
 use super::origin::{Hosts, Origins};
 use super::token::Tokens;
-use super::{Admit, Face, FaceStats, Limits, route};
+use super::{Admit, ClientLimits, Face, FaceStats, route};
 use crate::audit::Audit;
 
 /// All pages, at `localhost`, for everybody.
 pub fn pages(admit: Arc<dyn Admit>) -> Router {
-    let (limits, shares) = (Limits::default(), Arc::default());
+    let (limits, shares) = (ClientLimits::default(), Arc::default());
     let face_stats = FaceStats::new(&limits, &shares);
     let guard = Guard {
         hosts: Hosts::new(vec![], &["localhost".into()], false).expect("it is a host"),

@@ -12,12 +12,12 @@ use super::Face;
 use super::body::accepts;
 use super::connections::Slot;
 use super::events::Events;
-use super::memory::Message;
+use super::memory::IncomingMessage;
 use super::post::version;
 use super::refusal::{Refusal, empty, json};
 use super::replies::{ResponsePath, SessionInput, opens_session, wants_answer};
 use super::reply_stream::{First, ReplyStream};
-use super::session::{ClientPresence, Session};
+use super::session::{LegacyPresence, Session};
 use super::sessions::Caller;
 
 /// From here on clients understand an event without data.
@@ -28,9 +28,9 @@ pub(super) async fn post(
     face: &Arc<Face>,
     caller: Caller,
     headers: &HeaderMap,
-    message: Message,
+    message: IncomingMessage,
 ) -> Result<Response, Refusal> {
-    let (Message { frame, permit }, slot) = (message, caller.slot.clone());
+    let (IncomingMessage { frame, permit }, slot) = (message, caller.slot.clone());
     let opens = opens_session(&frame);
     let visit = match session_id(headers) {
         Some(_) if opens => return Err(Refusal::bad("this session is already initialized").to(&frame)),
@@ -92,7 +92,7 @@ pub(super) fn delete(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> 
     Ok(empty(StatusCode::OK))
 }
 
-fn visit(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<ClientPresence, Refusal> {
+fn visit(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<LegacyPresence, Refusal> {
     // In the modern era there is neither a stream to listen on nor a session to end.
     let id = session_id(headers).ok_or_else(|| Refusal::method("POST"))?;
     version(headers)?;
@@ -116,7 +116,7 @@ fn listen(
     stream: &Arc<ReplyStream>,
     from: Option<u64>,
     slot: Option<&Arc<Slot>>,
-    visit: ClientPresence,
+    visit: LegacyPresence,
 ) -> Result<Events, Refusal> {
     let primed = version(headers)? == Some(PRIMED_SINCE);
     let event_ids = visit.session.event_ids;

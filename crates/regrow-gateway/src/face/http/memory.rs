@@ -10,7 +10,7 @@ use regrow_protocol::frame::Frame;
 use super::connections::Slot;
 use super::refusal::Refusal;
 use crate::admit::Principal;
-use crate::shares::{Permit, Refused, Shares};
+use crate::shares::{BytePermit, Refused, Shares};
 
 /// Where the bytes of one principal are counted.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ impl Account {
         &self,
         bytes: usize,
         give_way: impl FnOnce() + Send + 'static,
-    ) -> Result<Permit, Refused> {
+    ) -> Result<BytePermit, Refused> {
         self.shares.take(self.principal, bytes, give_way)
     }
 
@@ -47,21 +47,21 @@ impl From<Refused> for Refusal {
 }
 
 /// A message of a client, with the room that it takes as long as a call of it has not ended.
-pub(super) struct Message {
+pub(super) struct IncomingMessage {
     pub(super) frame: Frame,
-    pub(super) permit: Option<Arc<Permit>>,
+    pub(super) permit: Option<Arc<BytePermit>>,
 }
 
 /// A message to a client, with the room that it takes. What is small takes none.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct OutgoingLine {
     pub(super) bytes: Bytes,
-    pub(super) permit: Option<Arc<Permit>>,
+    pub(super) permit: Option<Arc<BytePermit>>,
 }
 
-impl From<Bytes> for Line {
-    fn from(bytes: Bytes) -> Line {
-        Line { bytes, permit: None }
+impl From<Bytes> for OutgoingLine {
+    fn from(bytes: Bytes) -> OutgoingLine {
+        OutgoingLine { bytes, permit: None }
     }
 }
 

@@ -13,24 +13,24 @@ use tokio::time::Instant;
 
 use super::Face;
 use super::events::Events;
-use super::memory::{Line, Message};
+use super::memory::{IncomingMessage, OutgoingLine};
 use super::mirror::{agree, arguments_agree};
-use super::modern_endpoint::{CallGuard, ClientPresence, Waiting};
+use super::modern_endpoint::{CancelOnDrop, ModernCallGuard, ModernPresence};
 use super::refusal::{Refusal, empty, json};
 use super::replies::{overloaded, refused_call, response_dropped, size};
 use super::reply_stream::First;
 use super::sessions::Caller;
-use crate::admit::Scope;
-use crate::shares::Permit;
+use crate::admit::ServerScope;
+use crate::shares::BytePermit;
 
 /// A message of a client.
 pub(super) async fn post(
     face: &Arc<Face>,
     caller: Caller,
     headers: &HeaderMap,
-    message: Message,
+    message: IncomingMessage,
 ) -> Result<Response, Refusal> {
-    let Message { frame, permit } = message;
+    let IncomingMessage { frame, permit } = message;
     match frame.kind() {
         Kind::Request { id, .. } => {
             let checked =
@@ -38,7 +38,7 @@ pub(super) async fn post(
             checked.map_err(|refusal| refusal.to(&frame))?;
             let visit = face.endpoints.enter(face, &caller.scope, caller.principal);
             let visit = visit.map_err(|refusal| refusal.to(&frame))?;
-            request(face, caller, visit, Message { frame, permit }, id).await
+            request(face, caller, visit, IncomingMessage { frame, permit }, id).await
         }
         Kind::Notification { method } => {
             agree(headers, &frame)?;
@@ -89,11 +89,11 @@ fn check_arguments(face: &Face, caller: &Caller, headers: &HeaderMap, call: &Fra
 async fn request(
     face: &Arc<Face>,
     caller: Caller,
-    visit: ClientPresence,
-    message: Message,
+    visit: ModernPresence,
+    message: IncomingMessage,
     id: RawId,
 ) -> Result<Response, Refusal> {
-    let Message { frame, permit } = message;
+    let IncomingMessage { frame, permit } = message;
     let asked = ResponseFormat::of(&frame, id.clone());
     let (Some(client), begun) =
         (visit.endpoint.client(), visit.endpoint.begin(&frame, id.clone(), Instant::now()))
@@ -111,7 +111,7 @@ async fn request(
     let ours = RawId::from(number);
     let request = frame.edited([Edit::Id(&ours), Edit::MetaProgressToken(&ours)]);
     let events =
-        Events::listen(&stream, None, caller.slot.as_ref(), face.limits.beat, Waiting { visit, number });
+        Events::listen(&stream, None, caller.slot.as_ref(), face.limits.beat, CancelOnDrop { visit, number });
     let mut events = events.ok_or_else(Refusal::closing)?;
     let listens = frame.method() == Some(method::SUBSCRIPTIONS_LISTEN);
     let (style, listens, scope) = (face.style, listens.then_some(id), caller.scope);
@@ -140,10 +140,10 @@ struct ToPost {
     style: ErrorStyle,
     /// The client's id of a subscription, which the end of it names.
     listens: Option<RawId>,
-    ticket: CallGuard,
-    scope: Scope,
+    ticket: ModernCallGuard,
+    scope: ServerScope,
     /// The room that the request takes.
-    _permit: Option<Arc<Permit>>,
+    _permit: Option<Arc<BytePermit>>,
 }
 
 impl Reply for ToPost {
@@ -161,7 +161,7 @@ impl Reply for ToPost {
         match stream.charge(size(&outcome)) {
             Ok(permit) => {
                 let bytes = stream_end.unwrap_or_else(|| self.asked.answer(&outcome, self.style));
-                stream.finish(Some(Line { bytes, permit }), code);
+                stream.finish(Some(OutgoingLine { bytes, permit }), code);
             }
             Err(_) => {
                 let dropped = Outcome::Failed(response_dropped(&self.scope));

@@ -16,24 +16,24 @@ use tokio::time::Instant;
 use super::Face;
 use super::face_stats::{Counted, FaceStats};
 use super::memory::Account;
-use super::options::Limits;
+use super::options::ClientLimits;
 use super::reply_stream::{Keep, ReplyStream, Weight};
 use super::unread_limit::UnreadLimit;
 use crate::admit::{ClientHandle, Principal};
 
 /// See the head of this file.
 pub(super) struct ModernEndpoint {
-    limits: Limits,
+    limits: ClientLimits,
     account: Account,
     face_stats: Arc<FaceStats>,
     last: AtomicU64,
     /// Gives up requests whose client does not read: not from inside a server's message.
     runtime: Handle,
     /// Never locked while the client handle is called: it may call us.
-    state: Mutex<State>,
+    state: Mutex<EndpointState>,
 }
 
-struct State {
+struct EndpointState {
     /// None once the endpoint is closed.
     client: Option<Arc<dyn ClientHandle>>,
     /// The streams of all requests, to end them with the endpoint.
@@ -49,7 +49,7 @@ struct OpenStream {
 }
 
 /// A request as its client knows it. Takes its messages.
-pub(super) struct Call {
+pub(super) struct ModernCall {
     endpoint: Arc<ModernEndpoint>,
     pub(super) number: u64,
     id: RawId,
@@ -59,7 +59,7 @@ pub(super) struct Call {
 
 impl ModernEndpoint {
     pub(super) fn new(face: &Face, principal: Principal, now: Instant) -> Arc<ModernEndpoint> {
-        let state = State { client: None, streams: HashMap::new(), visits: 0, seen: now };
+        let state = EndpointState { client: None, streams: HashMap::new(), visits: 0, seen: now };
         Arc::new(ModernEndpoint {
             limits: face.limits.clone(),
             account: face.account(principal),
@@ -79,9 +79,9 @@ impl ModernEndpoint {
         self.state().client.clone()
     }
 
-    pub(super) fn visit(self: &Arc<ModernEndpoint>) -> ClientPresence {
+    pub(super) fn visit(self: &Arc<ModernEndpoint>) -> ModernPresence {
         self.state().visits += 1;
-        ClientPresence { endpoint: self.clone() }
+        ModernPresence { endpoint: self.clone() }
     }
 
     /// A request begins. None if there are too many.
@@ -90,7 +90,7 @@ impl ModernEndpoint {
         request: &Frame,
         id: RawId,
         now: Instant,
-    ) -> Option<CallGuard> {
+    ) -> Option<ModernCallGuard> {
         let listens = request.method() == Some(method::SUBSCRIPTIONS_LISTEN);
         // A stream without an end of its own is none of the calls that a shutdown waits for.
         let counted = if listens { None } else { Some(self.face_stats.call(self.account.principal)?) };
@@ -105,8 +105,8 @@ impl ModernEndpoint {
         }
         state.streams.insert(number, OpenStream { stream: stream.clone(), listens });
         let token = request.meta_progress_token().and_then(RawId::parse);
-        let call = Arc::new(Call { endpoint: self.clone(), number, id, token, stream });
-        Some(CallGuard { call, _counted: counted })
+        let call = Arc::new(ModernCall { endpoint: self.clone(), number, id, token, stream });
+        Some(ModernCallGuard { call, _counted: counted })
     }
 
     /// The client wants to hear no more of a request, if that still runs.
@@ -145,12 +145,12 @@ impl ModernEndpoint {
         idle && state.visits == 0 && state.streams.is_empty()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EndpointState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl CallInbox for Call {
+impl CallInbox for ModernCall {
     fn take(&self, incoming: Incoming) -> bool {
         let Some(line) = self.in_its_words(&incoming.frame) else {
             self.endpoint.face_stats.stray();
@@ -191,7 +191,7 @@ impl Inbox for ModernEndpoint {
     }
 }
 
-impl Call {
+impl ModernCall {
     /// The message with the client's own id and token; none if it is about a token that the client never gave, or a cancellation, of
     /// which there is none in this direction.
     fn in_its_words(&self, message: &Frame) -> Option<Bytes> {
@@ -207,11 +207,11 @@ impl Call {
 }
 
 /// Somebody is here.
-pub(super) struct ClientPresence {
+pub(super) struct ModernPresence {
     pub(super) endpoint: Arc<ModernEndpoint>,
 }
 
-impl Drop for ClientPresence {
+impl Drop for ModernPresence {
     fn drop(&mut self) {
         let mut state = self.endpoint.state();
         state.visits -= 1;
@@ -220,12 +220,12 @@ impl Drop for ClientPresence {
 }
 
 /// A request that is not answered yet. Dropping it is its end.
-pub(super) struct CallGuard {
-    pub(super) call: Arc<Call>,
+pub(super) struct ModernCallGuard {
+    pub(super) call: Arc<ModernCall>,
     _counted: Option<Counted>,
 }
 
-impl Drop for CallGuard {
+impl Drop for ModernCallGuard {
     fn drop(&mut self) {
         self.call.stream.close();
         self.call.endpoint.state().streams.remove(&self.call.number);
@@ -233,12 +233,12 @@ impl Drop for CallGuard {
 }
 
 /// A client that waits for its response. Dropping it before there is an answer cancels the request.
-pub(super) struct Waiting {
-    pub(super) visit: ClientPresence,
+pub(super) struct CancelOnDrop {
+    pub(super) visit: ModernPresence,
     pub(super) number: u64,
 }
 
-impl Drop for Waiting {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.visit.endpoint.give_up(self.number, "the client closed the response");
     }

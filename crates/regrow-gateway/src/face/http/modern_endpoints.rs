@@ -6,33 +6,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 use super::Face;
-use super::modern_endpoint::{ClientPresence, ModernEndpoint};
+use super::modern_endpoint::{ModernEndpoint, ModernPresence};
 use super::refusal::Refusal;
-use crate::admit::{Principal, Scope};
+use crate::admit::{Principal, ServerScope};
 
 #[derive(Default)]
 pub(super) struct ModernEndpoints {
     /// As many as there are principals and servers, at most.
-    endpoints: Mutex<HashMap<Key, Arc<ModernEndpoint>>>,
+    endpoints: Mutex<HashMap<EndpointKey, Arc<ModernEndpoint>>>,
 }
 
 /// Whose, and of which server if not of all.
-type Key = (Principal, Option<String>);
+type EndpointKey = (Principal, Option<String>);
 
 impl ModernEndpoints {
     /// The endpoint for these, which may be new.
     pub(super) fn enter(
         &self,
         face: &Face,
-        scope: &Scope,
+        scope: &ServerScope,
         principal: Principal,
-    ) -> Result<ClientPresence, Refusal> {
+    ) -> Result<ModernPresence, Refusal> {
         if face.is_closing() {
             return Err(Refusal::closing());
         }
         let server = match scope {
-            Scope::All => None,
-            Scope::One(name) => Some(name.clone()),
+            ServerScope::All => None,
+            ServerScope::One(name) => Some(name.clone()),
         };
         let mut endpoints = self.endpoints();
         let key = (principal, server);
@@ -61,7 +61,7 @@ impl ModernEndpoints {
         all.values().for_each(|endpoint| endpoint.end());
     }
 
-    fn endpoints(&self) -> MutexGuard<'_, HashMap<Key, Arc<ModernEndpoint>>> {
+    fn endpoints(&self) -> MutexGuard<'_, HashMap<EndpointKey, Arc<ModernEndpoint>>> {
         self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,11 +12,11 @@ use regrow_protocol::header;
 use super::Face;
 use super::body::accepts;
 use super::events::Events;
-use super::memory::Message;
+use super::memory::IncomingMessage;
 use super::post::read;
 use super::refusal::{Refusal, empty};
 use super::replies::{ResponsePath, SessionInput};
-use super::session::{ClientPresence, Session};
+use super::session::{LegacyPresence, Session};
 use super::sessions::Caller;
 
 /// In the address that messages are posted to.
@@ -48,7 +48,7 @@ pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> 
     let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION)).unwrap_or_default();
     let visit = face.sessions.find(id, &caller).map_err(|refusal| face.reason(refusal))?;
     let (head, body) = request.into_parts();
-    let Message { frame, permit } = read(face, &caller, &head.headers, body).await?;
+    let IncomingMessage { frame, permit } = read(face, &caller, &head.headers, body).await?;
     let session = &visit.session;
     let client = session.client().ok_or_else(Refusal::no_session)?;
     let to = ResponseTo::Alone(ResponsePath::Among(session.listening.clone()));
@@ -59,7 +59,7 @@ pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> 
 /// The session lasts as long as its stream.
 struct Leaving {
     session: Arc<Session>,
-    _visit: ClientPresence,
+    _visit: LegacyPresence,
 }
 
 impl Drop for Leaving {

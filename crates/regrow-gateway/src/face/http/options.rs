@@ -38,7 +38,7 @@ pub struct Options {
     /// How failed tool calls are told.
     pub style: ErrorStyle,
     /// The limits for clients.
-    pub limits: Limits,
+    pub limits: ClientLimits,
     /// The byte budget, and how it and the limits are divided between principals.
     pub shares: Arc<Shares>,
 }
@@ -64,7 +64,7 @@ pub struct Tls {
 
 /// The limits for clients. What is over them is refused with an error.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ClientLimits {
     /// Connections at a time, of all principals.
     pub connections: usize,
     /// Legacy sessions at a time, of all principals.
@@ -111,9 +111,9 @@ pub struct Limits {
     pub drain: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for ClientLimits {
+    fn default() -> ClientLimits {
+        ClientLimits {
             connections: 4096,
             sessions: 1024,
             calls: 8192,

@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{error_code, header, version};
 
-use super::memory::Message;
+use super::memory::IncomingMessage;
 use super::refusal::Refusal;
 use super::sessions::Caller;
 use super::{Face, body, legacy, modern};
@@ -31,11 +31,11 @@ pub(super) async fn read(
     caller: &Caller,
     headers: &HeaderMap,
     body: axum::body::Body,
-) -> Result<Message, Refusal> {
+) -> Result<IncomingMessage, Refusal> {
     body::is_json(headers)?;
     let account = face.account(caller.principal);
     let (bytes, permit) = body::read(headers, body, &face.limits, &account).await?;
-    Ok(Message { frame: Frame::parse(bytes)?, permit: permit.map(Arc::new) })
+    Ok(IncomingMessage { frame: Frame::parse(bytes)?, permit: permit.map(Arc::new) })
 }
 
 fn is_modern(headers: &HeaderMap, frame: &Frame) -> Result<bool, Refusal> {

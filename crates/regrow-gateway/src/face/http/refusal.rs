@@ -147,12 +147,12 @@ impl Refusal {
     }
 }
 
-impl From<admit::Refusal> for Refusal {
-    fn from(refusal: admit::Refusal) -> Refusal {
+impl From<admit::AdmitError> for Refusal {
+    fn from(refusal: admit::AdmitError) -> Refusal {
         match refusal {
-            admit::Refusal::NoSuchServer => Refusal::not_found(refusal.to_string()),
-            admit::Refusal::Full => Refusal::full(&refusal.to_string()),
-            admit::Refusal::Closing => Refusal::closing(),
+            admit::AdmitError::NoSuchServer => Refusal::not_found(refusal.to_string()),
+            admit::AdmitError::Full => Refusal::full(&refusal.to_string()),
+            admit::AdmitError::Closing => Refusal::closing(),
         }
     }
 }

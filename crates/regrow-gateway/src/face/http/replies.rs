@@ -11,12 +11,12 @@ use regrow_protocol::frame::{self, Frame, Kind, RawId, split_batch};
 use regrow_protocol::method;
 
 use super::Face;
-use super::memory::Line;
+use super::memory::OutgoingLine;
 use super::reply_stream::{ReplyStream, Weight};
-use super::session::{CallGuard, Session};
-use crate::admit::{Principal, Scope};
+use super::session::{LegacyCallGuard, Session};
+use crate::admit::{Principal, ServerScope};
 use crate::audit::{Audit, Event, Record, Written, session_tag};
-use crate::shares::{Permit, with_permit};
+use crate::shares::{BytePermit, with_permit};
 use crate::stats::Ending;
 
 /// When a gateway that shuts down may be there again.
@@ -40,7 +40,7 @@ impl ResponsePath {
 }
 
 impl ResponsePath {
-    fn deliver_line(&self, response: Option<Line>) {
+    fn deliver_line(&self, response: Option<OutgoingLine>) {
         match (self, response) {
             (ResponsePath::Whole(stream), response) => stream.finish(response, None),
             (ResponsePath::Among(stream), Some(line)) => drop(stream.push_line(line, Weight::Needed)),
@@ -52,7 +52,7 @@ impl ResponsePath {
 impl ResponseSink for ResponsePath {
     fn deliver(&self, response: Option<Bytes>) {
         self.deliver_line(response.map(|bytes| match self.stream().charge(bytes.len()) {
-            Ok(permit) => Line { bytes, permit },
+            Ok(permit) => OutgoingLine { bytes, permit },
             // Only a batch is so large here; its client gets no part of it.
             Err(refused) => {
                 frame::error(None, ErrorKind::Overloaded.code(), &refused.to_string(), None).into()
@@ -66,7 +66,7 @@ pub(super) struct SessionInput<'a> {
     pub(super) face: &'a Face,
     pub(super) session: &'a Arc<Session>,
     /// The room that the message takes.
-    pub(super) permit: Option<Arc<Permit>>,
+    pub(super) permit: Option<Arc<BytePermit>>,
 }
 
 impl ClientSide for SessionInput<'_> {
@@ -119,12 +119,12 @@ pub(super) fn refused_call(
 }
 
 /// A call that we do not take because there are too many.
-pub(super) fn overloaded(scope: &Scope) -> CallError {
+pub(super) fn overloaded(scope: &ServerScope) -> CallError {
     refused(scope, ErrorKind::Overloaded, Outlook::Serving)
 }
 
 /// A call whose response was dropped: its client holds too much memory already.
-pub(super) fn response_dropped(scope: &Scope) -> CallError {
+pub(super) fn response_dropped(scope: &ServerScope) -> CallError {
     CallError { delivery: Delivery::Answered, repeatable: false, ..overloaded(scope) }
 }
 
@@ -137,10 +137,10 @@ pub(super) fn size(outcome: &Outcome) -> usize {
 }
 
 /// A call that we do not take.
-fn refused(scope: &Scope, kind: ErrorKind, outlook: Outlook) -> CallError {
+fn refused(scope: &ServerScope, kind: ErrorKind, outlook: Outlook) -> CallError {
     let server = match scope {
-        Scope::All => "regrow",
-        Scope::One(name) => name,
+        ServerScope::All => "regrow",
+        ServerScope::One(name) => name,
     };
     CallError {
         server: server.into(),
@@ -165,9 +165,9 @@ struct ToClient {
     opens: bool,
     /// None once it was gone.
     to: Option<ResponseTo<ResponsePath>>,
-    ticket: CallGuard,
+    ticket: LegacyCallGuard,
     /// The room that the request takes.
-    _permit: Option<Arc<Permit>>,
+    _permit: Option<Arc<BytePermit>>,
 }
 
 impl Reply for ToClient {
@@ -175,7 +175,7 @@ impl Reply for ToClient {
         let failed = !matches!(&outcome, Outcome::Answered(frame) if !frame.is_error());
         if let Some(to) = self.to.take() {
             let line = match to.sink().stream().charge(size(&outcome)) {
-                Ok(permit) => Line { bytes: self.asked.answer(&outcome, self.style), permit },
+                Ok(permit) => OutgoingLine { bytes: self.asked.answer(&outcome, self.style), permit },
                 Err(_) => {
                     let dropped = Outcome::Failed(response_dropped(&self.ticket.session.scope));
                     self.asked.answer(&dropped, self.style).into()

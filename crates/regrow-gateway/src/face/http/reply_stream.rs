@@ -13,9 +13,9 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::connections::Slot;
-use super::memory::{Account, Line, Reader};
+use super::memory::{Account, OutgoingLine, Reader};
 use super::unread_limit::UnreadLimit;
-use crate::shares::{FREE, Permit, Refused, with_permit};
+use crate::shares::{BytePermit, FREE, Refused, with_permit};
 
 /// See the head of this file.
 pub(super) struct ReplyStream {
@@ -25,7 +25,7 @@ pub(super) struct ReplyStream {
     room: Arc<UnreadLimit>,
     account: Account,
     reader: Arc<Reader>,
-    state: Mutex<State>,
+    state: Mutex<StreamState>,
 }
 
 /// How much is kept for a client that comes back.
@@ -44,9 +44,9 @@ pub(super) enum Weight {
     Needed,
 }
 
-struct State {
+struct StreamState {
     /// Those before `sent` are kept for a client that comes back.
-    events: VecDeque<Event>,
+    events: VecDeque<StreamEvent>,
     /// The number of the first that the client was not given.
     sent: u64,
     next: u64,
@@ -58,7 +58,7 @@ struct State {
     small: usize,
     /// how much of that is charged, and the permit for it.
     charged: usize,
-    permit: Option<Permit>,
+    permit: Option<BytePermit>,
     /// Who listens, by number; and how to wake it.
     listener: Option<u64>,
     listeners: u64,
@@ -70,9 +70,9 @@ struct State {
 
 /// One message to the client.
 #[derive(Clone)]
-struct Event {
+struct StreamEvent {
     number: u64,
-    line: Line,
+    line: OutgoingLine,
     weight: Weight,
 }
 
@@ -86,8 +86,8 @@ struct End {
 }
 
 /// What the client is given next.
-pub(super) enum Next {
-    Message { number: u64, line: Line },
+pub(super) enum NextMessage {
+    Message { number: u64, line: OutgoingLine },
     End,
 }
 
@@ -108,7 +108,7 @@ impl ReplyStream {
         account: Account,
         now: Instant,
     ) -> Arc<ReplyStream> {
-        let state = State {
+        let state = StreamState {
             events: VecDeque::new(),
             sent: 1,
             next: 1,
@@ -128,14 +128,14 @@ impl ReplyStream {
     }
 
     /// Room for a message of this length to the client. What is small needs none.
-    pub(super) fn charge(&self, bytes: usize) -> Result<Option<Arc<Permit>>, Refused> {
+    pub(super) fn charge(&self, bytes: usize) -> Result<Option<Arc<BytePermit>>, Refused> {
         if bytes <= FREE {
             return Ok(None);
         }
         self.take(bytes).map(|permit| Some(Arc::new(permit)))
     }
 
-    fn take(&self, bytes: usize) -> Result<Permit, Refused> {
+    fn take(&self, bytes: usize) -> Result<BytePermit, Refused> {
         let (stream, reader) = (self.me.clone(), self.reader.clone());
         self.account.take(bytes, move || {
             if let Some(stream) = stream.upgrade() {
@@ -147,11 +147,12 @@ impl ReplyStream {
 
     /// One more message. Says whether the stream still takes any, and has room for it.
     pub(super) fn push(&self, line: Bytes, weight: Weight) -> bool {
-        self.charge(line.len()).is_ok_and(|permit| self.push_line(Line { bytes: line, permit }, weight))
+        self.charge(line.len())
+            .is_ok_and(|permit| self.push_line(OutgoingLine { bytes: line, permit }, weight))
     }
 
     /// The same of one that has its room.
-    pub(super) fn push_line(&self, line: Line, weight: Weight) -> bool {
+    pub(super) fn push_line(&self, line: OutgoingLine, weight: Weight) -> bool {
         let mut state = self.state();
         if state.end.is_some() {
             return false;
@@ -162,7 +163,7 @@ impl ReplyStream {
     }
 
     /// The last message, if there is one: the answer, and its code if that is an error.
-    pub(super) fn finish(&self, answer: Option<Line>, code: Option<i64>) {
+    pub(super) fn finish(&self, answer: Option<OutgoingLine>, code: Option<i64>) {
         let mut state = self.state();
         if state.end.is_some() {
             return;
@@ -201,7 +202,8 @@ impl ReplyStream {
         }
         if let Some(from) = from {
             state.sent = from;
-            state.unread = state.events.iter().filter(|event| event.number >= from).map(Event::size).sum();
+            state.unread =
+                state.events.iter().filter(|event| event.number >= from).map(StreamEvent::size).sum();
         }
         state.listeners += 1;
         state.listener = Some(state.listeners);
@@ -221,10 +223,10 @@ impl ReplyStream {
     }
 
     /// What comes next for the listener.
-    pub(super) fn poll_next(&self, listener: u64, cx: &mut Context<'_>) -> Poll<Next> {
+    pub(super) fn poll_next(&self, listener: u64, cx: &mut Context<'_>) -> Poll<NextMessage> {
         let mut state = self.state();
         if state.listener != Some(listener) {
-            return Poll::Ready(Next::End);
+            return Poll::Ready(NextMessage::End);
         }
         let sent = state.sent;
         let found = state.events.iter().position(|event| event.number >= sent);
@@ -233,9 +235,9 @@ impl ReplyStream {
                 state.sent = event.number + 1;
                 state.unread -= event.size();
                 self.settle(&mut state);
-                Poll::Ready(Next::Message { number: event.number, line: event.line })
+                Poll::Ready(NextMessage::Message { number: event.number, line: event.line })
             }
-            None if state.end.is_some() => Poll::Ready(Next::End),
+            None if state.end.is_some() => Poll::Ready(NextMessage::End),
             None => {
                 state.waker = Some(cx.waker().clone());
                 Poll::Pending
@@ -248,7 +250,7 @@ impl ReplyStream {
         let mut state = self.state();
         match (state.end, state.events.len()) {
             (Some(End { answered: true, code }), 1) => {
-                let Line { bytes, permit } = state.events[0].line.clone();
+                let OutgoingLine { bytes, permit } = state.events[0].line.clone();
                 Poll::Ready(First::Answer(with_permit(bytes, permit), code))
             }
             (None, 0) => {
@@ -270,7 +272,7 @@ impl ReplyStream {
     /// Whether nobody listens, and all that can be kept for who comes back is waiting already.
     pub(super) fn is_full(&self) -> bool {
         let state = self.state();
-        let waits = |event: &&Event| event.number >= state.sent && event.weight == Weight::Needed;
+        let waits = |event: &&StreamEvent| event.number >= state.sent && event.weight == Weight::Needed;
         let waiting = state.events.iter().filter(waits).count();
         let is_open = state.listener.is_none() && state.end.is_none();
         is_open && (waiting >= self.keep.messages || state.unread > self.keep.bytes)
@@ -283,7 +285,7 @@ impl ReplyStream {
 
     /// How many bytes it holds.
     pub(super) fn size(&self) -> usize {
-        self.state().events.iter().map(Event::size).sum()
+        self.state().events.iter().map(StreamEvent::size).sum()
     }
 
     /// Since when it has ended and nobody has listened.
@@ -298,7 +300,7 @@ impl ReplyStream {
     }
 
     /// After every change: within bounds, counted, and listeners are woken.
-    fn settle(&self, state: &mut State) {
+    fn settle(&self, state: &mut StreamState) {
         state.forget_read(self.keep);
         if state.listener.is_none() {
             state.forget_unread(self.keep);
@@ -317,7 +319,7 @@ impl ReplyStream {
     }
 
     /// While somebody listens a little is free, so that most streams need no permit. What waits for a client to come back is charged in full.
-    fn charge_small(&self, state: &mut State) -> Result<(), Refused> {
+    fn charge_small(&self, state: &mut StreamState) -> Result<(), Refused> {
         let charged = if state.listener.is_some() { state.small / FREE * FREE } else { state.small };
         match &state.permit {
             _ if charged == state.charged => return Ok(()),
@@ -329,7 +331,7 @@ impl ReplyStream {
         Ok(())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -341,9 +343,9 @@ impl Drop for ReplyStream {
     }
 }
 
-impl State {
-    fn add(&mut self, line: Line, weight: Weight) {
-        let event = Event { number: self.next, line, weight };
+impl StreamState {
+    fn add(&mut self, line: OutgoingLine, weight: Weight) {
+        let event = StreamEvent { number: self.next, line, weight };
         self.next += 1;
         self.unread += event.size();
         self.small += event.small();
@@ -353,9 +355,9 @@ impl State {
     /// The oldest that the client was given go, as far as they are too many.
     fn forget_read(&mut self, keep: Keep) {
         let sent = self.sent;
-        let read = |event: &&Event| event.number < sent;
+        let read = |event: &&StreamEvent| event.number < sent;
         let mut count = self.events.iter().take_while(read).count();
-        let mut bytes: usize = self.events.iter().take_while(read).map(Event::size).sum();
+        let mut bytes: usize = self.events.iter().take_while(read).map(StreamEvent::size).sum();
         while count > keep.messages || (count > 0 && bytes > keep.bytes) {
             let Some(event) = self.events.pop_front() else { return };
             count -= 1;
@@ -369,7 +371,7 @@ impl State {
         let sent = self.sent;
         let mut count = self.events.iter().filter(|event| event.number >= sent).count();
         while count > keep.messages || self.unread > keep.bytes {
-            let goes = |event: &Event| event.number >= sent && event.weight == Weight::Notification;
+            let goes = |event: &StreamEvent| event.number >= sent && event.weight == Weight::Notification;
             let Some(at) = self.events.iter().position(goes) else { return };
             let Some(event) = self.events.remove(at) else { return };
             self.unread -= event.size();
@@ -381,14 +383,14 @@ impl State {
     /// Only what somebody waits for stays, and only while a client listens.
     fn forget_optional(&mut self) {
         let (sent, is_read) = (self.sent, self.listener.is_some());
-        let is_unread = |event: &Event| event.number >= sent;
+        let is_unread = |event: &StreamEvent| event.number >= sent;
         self.events.retain(|event| is_read && is_unread(event) && event.weight == Weight::Needed);
-        self.small = self.events.iter().map(Event::small).sum();
-        self.unread = self.events.iter().map(Event::size).sum();
+        self.small = self.events.iter().map(StreamEvent::small).sum();
+        self.unread = self.events.iter().map(StreamEvent::size).sum();
     }
 }
 
-impl Event {
+impl StreamEvent {
     fn size(&self) -> usize {
         self.line.bytes.len()
     }

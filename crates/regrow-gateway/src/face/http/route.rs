@@ -14,7 +14,7 @@ use super::refusal::Refusal;
 use super::sessions::Caller;
 use super::shield::shield;
 use super::{Face, legacy, older, post};
-use crate::admit::{Principal, Scope};
+use crate::admit::{Principal, ServerScope};
 
 /// All pages: ours, and the operator's in `more`, which must not have the same paths.
 pub(super) fn router(face: Arc<Face>, guarded: Guard, more: Router, with_sse: bool) -> Router {
@@ -43,12 +43,12 @@ async fn only_clients(Extension(principal): Extension<Principal>, request: Reque
     next.run(request).await
 }
 
-type Server = Option<Path<String>>;
+type ServerPath = Option<Path<String>>;
 
 async fn mcp(
     State(face): State<Arc<Face>>,
     Extension(principal): Extension<Principal>,
-    server: Server,
+    server: ServerPath,
     request: Request,
 ) -> Response {
     let caller = caller(server, principal, false, &request);
@@ -64,7 +64,7 @@ async fn mcp(
 async fn sse(
     State(face): State<Arc<Face>>,
     Extension(principal): Extension<Principal>,
-    server: Server,
+    server: ServerPath,
     request: Request,
 ) -> Response {
     let caller = caller(server, principal, true, &request);
@@ -78,7 +78,7 @@ async fn sse(
 async fn messages(
     State(face): State<Arc<Face>>,
     Extension(principal): Extension<Principal>,
-    server: Server,
+    server: ServerPath,
     request: Request,
 ) -> Response {
     let caller = caller(server, principal, true, &request);
@@ -93,8 +93,8 @@ async fn nowhere() -> Refusal {
     Refusal::not_found("not found; servers are at /mcp and /servers/NAME/mcp")
 }
 
-fn caller(server: Server, principal: Principal, is_older: bool, request: &Request) -> Caller {
-    let scope = server.map_or(Scope::All, |Path(name)| Scope::One(name));
+fn caller(server: ServerPath, principal: Principal, is_older: bool, request: &Request) -> Caller {
+    let scope = server.map_or(ServerScope::All, |Path(name)| ServerScope::One(name));
     Caller { scope, principal, is_older, slot: request.extensions().get().cloned() }
 }
 

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use super::Face;
 use super::face_stats::{Counted, FaceStats};
 use super::memory::Account;
-use super::options::Limits;
+use super::options::ClientLimits;
 use super::reply_stream::{Keep, ReplyStream};
 use super::unread_limit::UnreadLimit;
-use crate::admit::{ClientHandle, Principal, Scope};
+use crate::admit::{ClientHandle, Principal, ServerScope};
 
 /// Where the sessions are, by their ids.
 pub(super) type Registry = Mutex<HashMap<String, Arc<Session>>>;
@@ -26,7 +26,7 @@ pub(super) struct Session {
     pub(super) id: String,
     /// Makes the ids of its events. Derived from its id, which is secret.
     pub(super) event_ids: SealingKey,
-    pub(super) scope: Scope,
+    pub(super) scope: ServerScope,
     pub(super) principal: Principal,
     /// Whether its client speaks the older HTTP+SSE, and so hears everything on one stream.
     pub(super) is_older: bool,
@@ -34,14 +34,14 @@ pub(super) struct Session {
     pub(super) listening: Arc<ReplyStream>,
     room: Arc<UnreadLimit>,
     account: Account,
-    limits: Limits,
+    limits: ClientLimits,
     face_stats: Arc<FaceStats>,
     registry: Weak<Registry>,
     /// Never locked while the client handle is called: it may call us.
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
-struct State {
+struct SessionState {
     /// None once the session is over.
     client: Option<Arc<dyn ClientHandle>>,
     counted: Option<Counted>,
@@ -59,7 +59,7 @@ struct State {
 /// Whose a session is, and of which kind.
 pub(super) struct Identity {
     pub(super) id: String,
-    pub(super) scope: Scope,
+    pub(super) scope: ServerScope,
     pub(super) principal: Principal,
     pub(super) is_older: bool,
 }
@@ -75,7 +75,7 @@ impl Session {
         let Identity { id, scope, principal, is_older } = identity;
         let (limits, account) = (&face.limits, face.account(principal));
         let room = Arc::new(UnreadLimit::new(limits.unread));
-        let state = State {
+        let state = SessionState {
             client: None,
             counted: Some(counted),
             questions: Questions::default(),
@@ -112,9 +112,9 @@ impl Session {
     }
 
     /// The client is here, until the visit is dropped.
-    pub(super) fn visit(self: &Arc<Session>) -> ClientPresence {
+    pub(super) fn visit(self: &Arc<Session>) -> LegacyPresence {
         self.state().visits += 1;
-        ClientPresence { session: self.clone() }
+        LegacyPresence { session: self.clone() }
     }
 
     /// A stream for the calls of one request.
@@ -141,7 +141,7 @@ impl Session {
     }
 
     /// A call begins, whose messages go to this stream. None if there are too many.
-    pub(super) fn begin(self: &Arc<Session>, stream: &Arc<ReplyStream>) -> Option<CallGuard> {
+    pub(super) fn begin(self: &Arc<Session>, stream: &Arc<ReplyStream>) -> Option<LegacyCallGuard> {
         let counted = self.face_stats.call(self.principal)?;
         let mut state = self.state();
         if state.calls >= self.limits.calls_per_session {
@@ -149,7 +149,7 @@ impl Session {
             return None;
         }
         state.calls += 1;
-        Some(CallGuard { session: self.clone(), stream: stream.clone(), _counted: counted })
+        Some(LegacyCallGuard { session: self.clone(), stream: stream.clone(), _counted: counted })
     }
 
     /// The client answered. Returns the session of the server, and the server's own id of its question.
@@ -206,21 +206,21 @@ impl Session {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn keep(limits: &Limits) -> Keep {
+fn keep(limits: &ClientLimits) -> Keep {
     Keep { messages: limits.kept_messages, bytes: limits.kept_bytes }
 }
 
 /// The client is here.
-pub(super) struct ClientPresence {
+pub(super) struct LegacyPresence {
     pub(super) session: Arc<Session>,
 }
 
-impl Drop for ClientPresence {
+impl Drop for LegacyPresence {
     fn drop(&mut self) {
         let now = Instant::now();
         {
@@ -233,20 +233,20 @@ impl Drop for ClientPresence {
 }
 
 /// A call that is not answered yet. Dropping it is its end.
-pub(super) struct CallGuard {
+pub(super) struct LegacyCallGuard {
     pub(super) session: Arc<Session>,
     stream: Arc<ReplyStream>,
     _counted: Counted,
 }
 
-impl CallGuard {
+impl LegacyCallGuard {
     /// Where the messages of the call go.
     pub(super) fn inbox(&self) -> Arc<dyn CallInbox> {
         Arc::new(inbox::StreamInbox { session: self.session.clone(), stream: self.stream.clone() })
     }
 }
 
-impl Drop for CallGuard {
+impl Drop for LegacyCallGuard {
     fn drop(&mut self) {
         let now = Instant::now();
         {

@@ -9,27 +9,27 @@ use tokio::time::Instant;
 use super::Face;
 use super::connections::Slot;
 use super::refusal::Refusal;
-use super::session::{ClientPresence, Identity, Registry, Session};
-use crate::admit::{Principal, Scope};
+use super::session::{Identity, LegacyPresence, Registry, Session};
+use crate::admit::{Principal, ServerScope};
 
 #[derive(Default)]
-pub(super) struct Sessions {
+pub(super) struct LegacySessions {
     registry: Arc<Registry>,
 }
 
 /// Whose session, at which endpoint, of which kind.
 #[derive(Clone)]
 pub(super) struct Caller {
-    pub(super) scope: Scope,
+    pub(super) scope: ServerScope,
     pub(super) principal: Principal,
     pub(super) is_older: bool,
     /// The connection of the request.
     pub(super) slot: Option<Arc<Slot>>,
 }
 
-impl Sessions {
+impl LegacySessions {
     /// A client is admitted, under an id that nobody can guess.
-    pub(super) fn begin(&self, face: &Face, caller: Caller) -> Result<ClientPresence, Refusal> {
+    pub(super) fn begin(&self, face: &Face, caller: Caller) -> Result<LegacyPresence, Refusal> {
         if face.is_closing() {
             return Err(Refusal::closing());
         }
@@ -46,7 +46,7 @@ impl Sessions {
     }
 
     /// The session of this id. One of somebody else, or of another endpoint, is as unknown as any.
-    pub(super) fn find(&self, id: &str, caller: &Caller) -> Result<ClientPresence, Refusal> {
+    pub(super) fn find(&self, id: &str, caller: &Caller) -> Result<LegacyPresence, Refusal> {
         let registry = self.registry();
         let is_the_callers = |session: &&Arc<Session>| {
             session.principal == caller.principal

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
-struct Meta<'a> {
+struct CurrentMeta<'a> {
     #[serde(borrow)]
     traceparent: Option<&'a RawValue>,
 }
@@ -15,9 +15,11 @@ pub(super) fn with_traceparent(request: &Frame, traceparent: &str) -> Frame {
     let bytes = request.bytes();
     let value = format!("\"{traceparent}\"");
     let member = format!("\"traceparent\":{value}");
-    let meta = request.meta().map(|meta| (meta, serde_json::from_slice::<Meta<'_>>(meta)));
+    let meta = request.meta().map(|meta| (meta, serde_json::from_slice::<CurrentMeta<'_>>(meta)));
     let line = match (meta, request.params()) {
-        (Some((_, Ok(Meta { traceparent: Some(old) }))), _) => replace(bytes, old.get().as_bytes(), &value),
+        (Some((_, Ok(CurrentMeta { traceparent: Some(old) }))), _) => {
+            replace(bytes, old.get().as_bytes(), &value)
+        }
         (Some((meta, Ok(_))), _) => open(bytes, meta, &member),
         (None, Some(params)) => open(bytes, params, &format!("\"_meta\":{{{member}}}")),
         (None, None) => open(bytes, bytes, &format!("\"params\":{{\"_meta\":{{{member}}}}}")),

@@ -51,7 +51,7 @@ impl Traces {
     /// Sends the spans of calls to this collector, such as `http://127.0.0.1:4318/v1/traces`; without one, to where the usual
     /// variables say (`OTEL_EXPORTER_OTLP_ENDPOINT` and its like). Must be called inside a tokio runtime.
     pub fn export(endpoint: Option<&str>) -> Result<Traces, TracesError> {
-        let client = Client { inner: client()?, runtime: Handle::current() };
+        let client = OtlpClient { inner: client()?, runtime: Handle::current() };
         let mut builder = SpanExporter::builder().with_http().with_http_client(client);
         if let Some(endpoint) = endpoint {
             builder = builder.with_endpoint(endpoint);
@@ -94,14 +94,14 @@ fn client() -> Result<reqwest::Client, reqwest::Error> {
 
 /// The exporter has a thread of its own, without a runtime; requests run in ours.
 #[derive(Debug)]
-struct Client {
+struct OtlpClient {
     inner: reqwest::Client,
     runtime: Handle,
 }
 
 type Sending<'a> = Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'a>>;
 
-impl HttpClient for Client {
+impl HttpClient for OtlpClient {
     fn send_bytes<'client, 'sending>(&'client self, request: Request<Bytes>) -> Sending<'sending>
     where
         'client: 'sending,

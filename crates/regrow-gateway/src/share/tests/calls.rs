@@ -16,7 +16,7 @@ fn progress(token: &Value, text: &str) -> Value {
 async fn equal_ids_of_two_clients_and_of_two_types_are_four_calls() {
     let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
-    let clients = [Client::of(&session), Client::of(&session)];
+    let clients = [TestClient::of(&session), TestClient::of(&session)];
     for (client, name) in clients.iter().zip(["a", "b"]) {
         client.call("1", &json!({ "of": name }));
         client.call(r#""1""#, &json!({ "of": name, "text": true }));
@@ -36,7 +36,7 @@ async fn equal_ids_of_two_clients_and_of_two_types_are_four_calls() {
 async fn progress_goes_to_the_client_whose_token_it_is_and_under_that_token_to_the_byte() {
     let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
-    let clients = [Client::of(&session), Client::of(&session)];
+    let clients = [TestClient::of(&session), TestClient::of(&session)];
     let tokens = ["1", r#""1""#, r#""\u0031/é""#];
     for client in &clients {
         for (n, token) in tokens.iter().enumerate() {
@@ -74,7 +74,7 @@ async fn progress_goes_to_the_client_whose_token_it_is_and_under_that_token_to_t
 async fn a_cancellation_means_a_call_of_this_client_only() {
     let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&session), Client::of(&session)];
+    let [one, two] = [TestClient::of(&session), TestClient::of(&session)];
     one.call("1", &json!({ "silent": true, "of": "one" }));
     two.call("1", &json!({ "silent": true, "of": "two" }));
     settle().await;
@@ -100,7 +100,7 @@ async fn a_cancellation_means_a_call_of_this_client_only() {
 async fn a_client_that_leaves_takes_its_calls_with_it_and_nobody_else_notices() {
     let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&session), Client::of(&session)];
+    let [one, two] = [TestClient::of(&session), TestClient::of(&session)];
     for id in ["1", "1", r#""x""#] {
         one.call(id, &json!({ "silent": true }));
     }
@@ -125,7 +125,7 @@ async fn a_client_that_leaves_takes_its_calls_with_it_and_nobody_else_notices() 
 async fn when_the_last_client_and_its_keeper_let_go_the_server_ends() {
     let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
-    let client = Client::of(&session);
+    let client = TestClient::of(&session);
     client.call("1", &json!({}));
     settle().await;
     let mut status = session.connection().status();
@@ -141,7 +141,7 @@ async fn when_the_last_client_and_its_keeper_let_go_the_server_ends() {
 async fn a_death_is_told_to_each_and_each_call_ends_once() {
     let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
-    let clients = [Client::of(&session), Client::of(&session)];
+    let clients = [TestClient::of(&session), TestClient::of(&session)];
     clients.iter().for_each(|client| client.call("1", &json!({ "silent": true })));
     settle().await;
     server.die(killed());
@@ -164,7 +164,7 @@ async fn a_death_is_told_to_each_and_each_call_ends_once() {
 async fn a_shared_server_can_ask_nobody_and_its_tasks_are_not_shown_to_all() {
     let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
-    let client = Client::of(&session);
+    let client = TestClient::of(&session);
     client.call("1", &json!({}));
     settle().await;
     client.lines();
@@ -196,7 +196,7 @@ async fn in_thousands_of_calls_with_equal_ids_no_answer_crosses() {
     let rounds: usize = if std::env::var_os("REGROW_LONG").is_some() { 25_000 } else { 2_500 };
     let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
-    let clients: Vec<Client> = (0..4).map(|_| Client::of(&session)).collect();
+    let clients: Vec<TestClient> = (0..4).map(|_| TestClient::of(&session)).collect();
     for round in 0..rounds / 50 {
         for id in 0..50u64 {
             for (n, client) in clients.iter().enumerate() {

@@ -43,7 +43,7 @@ pub(super) fn shared(server: &Server, era: Era) -> (Arc<SharedSession>, Arc<Keep
 
 /// All that one client is told, in order.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct ClientLog {
     pub(super) lines: Mutex<Vec<String>>,
     pub(super) calls: Mutex<Vec<Option<RawId>>>,
     pub(super) failed: Mutex<Vec<(RawId, CallError)>>,
@@ -52,7 +52,7 @@ pub(super) struct Told {
     pub(super) is_full: AtomicBool,
 }
 
-impl Inbox for Told {
+impl Inbox for ClientLog {
     fn take(&self, incoming: Incoming) -> bool {
         self.calls.lock().expect("no panic").push(incoming.call);
         let line = String::from_utf8(incoming.frame.bytes().to_vec()).expect("text");
@@ -73,12 +73,12 @@ impl Inbox for Told {
     }
 }
 
-struct Answer {
-    told: Arc<Told>,
+struct TestReply {
+    told: Arc<ClientLog>,
     id: RawId,
 }
 
-impl Reply for Answer {
+impl Reply for TestReply {
     fn end(self: Box<Self>, outcome: Outcome) {
         let line = match outcome {
             Outcome::Answered(frame) => frame.with_id(&self.id),
@@ -96,16 +96,16 @@ impl Reply for Answer {
     }
 }
 
-pub(super) struct Client {
-    pub(super) told: Arc<Told>,
+pub(super) struct TestClient {
+    pub(super) told: Arc<ClientLog>,
     pub(super) far: Arc<Share>,
 }
 
-impl Client {
-    pub(super) fn of(session: &Arc<SharedSession>) -> Client {
-        let told = Arc::new(Told::default());
-        let inbox: Weak<Told> = Arc::downgrade(&told);
-        Client { far: session.join(inbox), told }
+impl TestClient {
+    pub(super) fn of(session: &Arc<SharedSession>) -> TestClient {
+        let told = Arc::new(ClientLog::default());
+        let inbox: Weak<ClientLog> = Arc::downgrade(&told);
+        TestClient { far: session.join(inbox), told }
     }
 
     /// Sends a request, with a raw id.
@@ -115,7 +115,7 @@ impl Client {
 
     /// Sends a request as it is written.
     pub(super) fn send(&self, line: String, id: RawId) {
-        let reply = Answer { told: self.told.clone(), id: id.clone() };
+        let reply = TestReply { told: self.told.clone(), id: id.clone() };
         self.far.submit(Request::new(message(line), id, Box::new(reply)));
     }
 

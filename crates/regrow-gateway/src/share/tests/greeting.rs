@@ -14,13 +14,13 @@ use super::server::{killed, legacy, server};
 
 /// A client behind a bridge.
 struct Bridged {
-    told: Arc<Told>,
+    told: Arc<ClientLog>,
     bridge: Arc<Bridge>,
 }
 
 impl Bridged {
     fn of(session: &Arc<SharedSession>) -> Bridged {
-        let told = Arc::new(Told::default());
+        let told = Arc::new(ClientLog::default());
         let bridge = Bridge::new("fake", told.clone());
         let inbox: Arc<dyn Inbox> = bridge.clone();
         bridge.lead_to(session.join(Arc::downgrade(&inbox)));

@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use super::client::*;
 use super::server::{killed, legacy, server};
 
-fn level(client: &Client, id: &str, level: &str) {
+fn level(client: &TestClient, id: &str, level: &str) {
     client.ask(id, "logging/setLevel", &json!({ "level": level }));
 }
 
-fn subscribe(client: &Client, id: &str, uri: &str) {
+fn subscribe(client: &TestClient, id: &str, uri: &str) {
     client.ask(id, "resources/subscribe", &json!({ "uri": uri }));
 }
 
-fn unsubscribe(client: &Client, id: &str, uri: &str) {
+fn unsubscribe(client: &TestClient, id: &str, uri: &str) {
     client.ask(id, "resources/unsubscribe", &json!({ "uri": uri }));
 }
 
@@ -49,7 +49,7 @@ fn slow() -> Server {
 async fn the_level_is_the_most_verbose_that_a_present_client_wants_and_each_is_answered() {
     let server = legacy();
     let (session, keeper) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&session), Client::of(&session)];
+    let [one, two] = [TestClient::of(&session), TestClient::of(&session)];
     let told = || -> Vec<_> {
         server.heard_of("logging/setLevel").iter().map(|told| told["params"]["level"].clone()).collect()
     };
@@ -85,7 +85,7 @@ async fn the_level_is_the_most_verbose_that_a_present_client_wants_and_each_is_a
 async fn the_first_subscribes_the_last_unsubscribes_and_updates_go_to_subscribers() {
     let server = slow();
     let (session, _) = shared(&server, Era::Legacy);
-    let [one, two, three] = [Client::of(&session), Client::of(&session), Client::of(&session)];
+    let [one, two, three] = [TestClient::of(&session), TestClient::of(&session), TestClient::of(&session)];
     subscribe(&one, "1", "a://x");
     settle().await;
     subscribe(&two, "1", "a://x");
@@ -119,7 +119,7 @@ async fn the_first_subscribes_the_last_unsubscribes_and_updates_go_to_subscriber
 async fn a_subscription_that_fails_fails_for_all_who_wait_for_it() {
     let server = slow();
     let (session, _) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&session), Client::of(&session)];
+    let [one, two] = [TestClient::of(&session), TestClient::of(&session)];
     subscribe(&one, "1", "bad");
     subscribe(&two, "1", "bad");
     subscribe(&two, "2", "good");
@@ -143,7 +143,7 @@ async fn a_subscription_that_fails_fails_for_all_who_wait_for_it() {
 async fn who_cancels_a_subscription_that_it_waits_for_does_not_have_it() {
     let server = slow();
     let (session, _) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&session), Client::of(&session)];
+    let [one, two] = [TestClient::of(&session), TestClient::of(&session)];
     subscribe(&one, "1", "a");
     subscribe(&two, "1", "a");
     subscribe(&one, "2", "b");
@@ -163,7 +163,7 @@ async fn who_cancels_a_subscription_that_it_waits_for_does_not_have_it() {
 async fn after_a_restart_what_is_still_wanted_is_subscribed_once() {
     let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
-    let [one, two] = [Client::of(&session), Client::of(&session)];
+    let [one, two] = [TestClient::of(&session), TestClient::of(&session)];
     for client in [&one, &two] {
         subscribe(client, "1", "a");
         subscribe(client, "2", "b");
@@ -186,7 +186,7 @@ async fn after_a_restart_what_is_still_wanted_is_subscribed_once() {
 async fn changes_of_lists_are_told_to_the_keeper_of_the_catalog() {
     let server = legacy();
     let (session, keeper) = shared(&server, Era::Legacy);
-    let client = Client::of(&session);
+    let client = TestClient::of(&session);
     client.call("1", &json!({}));
     settle().await;
     client.lines();

@@ -14,7 +14,7 @@ use super::server::legacy;
 async fn a_client_that_does_not_read_is_dropped_and_the_others_go_on() {
     let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
-    let [slow, other] = [Client::of(&session), Client::of(&session)];
+    let [slow, other] = [TestClient::of(&session), TestClient::of(&session)];
     let params = json!({ "name": "work", "arguments": { "silent": true }, "_meta": { "progressToken": 1 } });
     slow.ask("1", "tools/call", &params);
     slow.ask("2", "resources/subscribe", &json!({ "uri": "a" }));
@@ -73,7 +73,7 @@ async fn a_client_that_does_not_read_is_dropped_and_the_others_go_on() {
 async fn answers_count_like_all_else_that_it_is_told() {
     let server = legacy();
     let (session, _) = shared(&server, Era::Legacy);
-    let slow = Client::of(&session);
+    let slow = TestClient::of(&session);
     slow.told.is_full.store(true, Ordering::Relaxed);
     let text = "x".repeat(5 << 20);
     for id in 0..5 {

@@ -19,7 +19,7 @@ use super::server::{SUBSCRIPTION, killed, server};
 const STEPS: usize = 400;
 
 struct Guest {
-    client: Client,
+    client: TestClient,
     name: String,
     /// Calls that have not ended, by id: what their answers must hold.
     open: BTreeMap<String, Vec<String>>,
@@ -31,7 +31,7 @@ impl Guest {
     fn new(session: &Arc<SharedSession>, n: usize) -> Guest {
         let name = format!("<{n}>");
         Guest {
-            client: Client::of(session),
+            client: TestClient::of(session),
             name,
             open: BTreeMap::new(),
             subscribed: BTreeSet::new(),

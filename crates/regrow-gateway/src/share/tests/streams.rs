@@ -11,7 +11,7 @@ use super::super::inbox::SharedInbox;
 use super::client::*;
 use super::server::{SUBSCRIPTION, killed, modern, server};
 
-fn listen(client: &Client, id: &str, uri: &str) {
+fn listen(client: &TestClient, id: &str, uri: &str) {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -29,7 +29,7 @@ fn updated(id: &Value, uri: &str) -> Value {
 async fn each_stream_is_heard_by_its_own_client_under_its_own_id_through_a_restart_to_its_end() {
     let server = modern();
     let (session, keeper) = shared(&server, Era::Modern);
-    let [one, two] = [Client::of(&session), Client::of(&session)];
+    let [one, two] = [TestClient::of(&session), TestClient::of(&session)];
     session.connection().start(); // Streams alone wake nobody.
     listen(&one, "1", "one");
     listen(&two, "1", "two");
@@ -84,7 +84,7 @@ async fn each_stream_is_heard_by_its_own_client_under_its_own_id_through_a_resta
 async fn what_the_gateway_itself_listens_to_is_told_to_no_client() {
     let server = modern();
     let (session, keeper) = shared(&server, Era::Modern);
-    let client = Client::of(&session);
+    let client = TestClient::of(&session);
     session.connection().start();
     let connection = session.connection().clone();
     let filter = json!({ "notifications": { "toolsListChanged": true } });
@@ -104,7 +104,7 @@ async fn what_the_gateway_itself_listens_to_is_told_to_no_client() {
 async fn what_a_modern_client_may_not_ask_is_left_to_the_server() {
     let server = modern();
     let (session, _) = shared(&server, Era::Modern);
-    let client = Client::of(&session);
+    let client = TestClient::of(&session);
     client.call("1", &json!({}));
     settle().await;
     client.ask("2", "logging/setLevel", &json!({ "level": "debug" }));
@@ -118,7 +118,7 @@ async fn a_log_message_of_a_call_goes_to_its_client_in_the_modern_era_and_to_the
     for (modern, era) in [(true, Era::Modern), (false, Era::Legacy)] {
         let server = server(modern, |_| None);
         let (session, keeper) = shared(&server, era);
-        let [one, two] = [Client::of(&session), Client::of(&session)];
+        let [one, two] = [TestClient::of(&session), TestClient::of(&session)];
         let ear = SharedInbox(Arc::downgrade(&session));
         let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
         // As it comes over HTTP, where the exchange tells whose it is.

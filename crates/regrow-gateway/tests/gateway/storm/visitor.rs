@@ -7,7 +7,7 @@ use fastrand::Rng;
 use regrow::core::Delivery;
 use regrow::{Inbox, Incoming, Outcome, Reply};
 use regrow_gateway::Gateway;
-use regrow_gateway::admit::{Admit, Principal, Scope};
+use regrow_gateway::admit::{Admit, Principal, ServerScope};
 use serde_json::json;
 
 use super::bug::{Bug, Planted};
@@ -81,7 +81,7 @@ impl Visitor {
         };
         let ear = Arc::new(ear);
         let Manners { scope, principal, modern } = manners;
-        let servers = scope.map_or(Scope::All, |server| Scope::One(server.to_owned()));
+        let servers = scope.map_or(ServerScope::All, |server| ServerScope::One(server.to_owned()));
         let admitted = gateway.admit(&servers, principal, ear.clone()).expect("it is let in");
         let mut guest = Guest::of(admitted);
         guest.modern = modern;

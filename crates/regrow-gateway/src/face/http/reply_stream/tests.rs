@@ -23,10 +23,10 @@ fn read(stream: &ReplyStream, listener: u64) -> Vec<String> {
     let mut read = vec![];
     loop {
         match stream.poll_next(listener, &mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Next::Message { number, line }) => {
+            Poll::Ready(NextMessage::Message { number, line }) => {
                 read.push(format!("{number} {}", String::from_utf8_lossy(&line.bytes)));
             }
-            Poll::Ready(Next::End) => {
+            Poll::Ready(NextMessage::End) => {
                 read.push("end".into());
                 return read;
             }
@@ -108,7 +108,7 @@ fn what_a_stream_holds_is_charged_until_the_last_byte_of_it_is_dropped() {
     let held = || shares.memory().held;
     let large = new();
     let permit = large.charge(10_000).unwrap();
-    large.finish(Some(Line { bytes: vec![b'x'; 10_000].into(), permit }), None);
+    large.finish(Some(OutgoingLine { bytes: vec![b'x'; 10_000].into(), permit }), None);
     let Poll::Ready(First::Answer(answer, None)) = first(&large) else { panic!("an answer") };
     drop(large);
     assert_eq!(held(), 10_000, "it is on its way to the client");
@@ -151,7 +151,7 @@ fn a_stream_gives_way_to_another_principal() {
         let stream = ReplyStream::new(1, keep, room.clone(), account(&shares, principal), Instant::now());
         let permit = stream.charge(14_000);
         permit.map(|permit| {
-            (stream.finish(Some(Line { bytes: vec![b'x'; 14_000].into(), permit }), None), stream).1
+            (stream.finish(Some(OutgoingLine { bytes: vec![b'x'; 14_000].into(), permit }), None), stream).1
         })
     };
     let streams = [0, 1].map(|token| of(Principal::Client(token)).unwrap());
