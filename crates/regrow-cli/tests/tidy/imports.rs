@@ -60,11 +60,26 @@ fn owner(
     let length = (1..=path.len()).rev().find(|length| files.contains_key(&path[..*length]))?;
     let (module, rest) = path.split_at(length);
     let Some(name) = rest.first() else { return Some(module.to_vec()) };
+    if defines(&files[module].text, name) {
+        return Some(module.to_vec());
+    }
     let exported = uses[module].iter().find(|used| used.last() == Some(name) && *used != path);
     match exported {
         Some(used) if depth < 8 => owner(used, files, uses, depth + 1),
         _ => Some(module.to_vec()),
     }
+}
+
+/// Whether a file has an item of this name that others can import. One may share its name with a module that the file imports.
+fn defines(text: &str, name: &str) -> bool {
+    let is_name = |rest: &str| rest.strip_prefix(name).is_some_and(|rest| !rest.starts_with(is_word));
+    let kinds = ["fn ", "struct ", "enum ", "trait ", "type ", "const ", "static "];
+    let lines = text.lines().filter(|line| line.starts_with("pub"));
+    lines.flat_map(|line| kinds.iter().filter_map(|kind| Some(line.split_once(kind)?.1))).any(is_name)
+}
+
+fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
 }
 
 /// The absolute paths in the `use` declarations of a file, without those of a unit test at its end.
@@ -213,6 +228,18 @@ mod tests {
             cycles,
             ["2 files:\n  one takes Two from two\n  two takes One from one\n  two takes one from one"]
         );
+    }
+
+    #[test]
+    fn a_cycle_is_found_through_a_function_that_shares_its_name_with_an_imported_module() {
+        let sources = [
+            file("lib", &[], "mod one;\nmod two;\npub mod version;\n"),
+            file("one", &["one"], "use super::two::version;\n"),
+            file("two", &["two"], "use crate::version;\nuse super::one;\npub(crate) fn version() {}\n"),
+            file("version", &["version"], ""),
+        ];
+        let cycles = cycles(&between(&sources));
+        assert_eq!(cycles, ["2 files:\n  one takes version from two\n  two takes one from one"]);
     }
 
     #[test]

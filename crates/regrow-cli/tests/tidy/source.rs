@@ -27,20 +27,33 @@ pub(crate) fn sources() -> Vec<Source> {
     let mut found = vec![];
     for folder in ["crates", "tools"] {
         for krate in entries(&root().join(folder)) {
-            collect(&krate.join("src"), &krate, &mut found);
+            collect(&krate.join("src"), &krate.join("src"), &name(&krate), &mut found);
         }
     }
     assert!(found.len() > 100, "the sources are where this test looks for them");
     found
 }
 
-fn collect(folder: &Path, krate: &Path, found: &mut Vec<Source>) {
+/// Those of the examples, each of which is a crate of its own.
+pub(crate) fn examples() -> Vec<Source> {
+    let mut found = vec![];
+    for krate in entries(&root().join("crates")) {
+        for example in entries(&krate.join("examples")).iter().filter(|path| path.is_dir()) {
+            collect(example, example, &format!("example {}", name(example)), &mut found);
+        }
+    }
+    assert!(!found.is_empty(), "the examples are where this test looks for them");
+    found
+}
+
+/// The files in a folder of the crate whose root module is in `top`.
+fn collect(folder: &Path, top: &Path, krate: &str, found: &mut Vec<Source>) {
     for path in entries(folder) {
-        let name = path.file_name().unwrap().to_str().unwrap();
+        let name = name(&path);
         if path.is_dir() && name != "tests" {
-            collect(&path, krate, found);
+            collect(&path, top, krate, found);
         } else if name.ends_with(".rs") && name != "tests.rs" {
-            let inside = path.strip_prefix(krate.join("src")).unwrap().with_extension("");
+            let inside = path.strip_prefix(top).unwrap().with_extension("");
             let mut module: Vec<String> =
                 inside.components().map(|part| part.as_os_str().to_str().unwrap().to_owned()).collect();
             if module == ["lib"] || module == ["main"] {
@@ -48,7 +61,7 @@ fn collect(folder: &Path, krate: &Path, found: &mut Vec<Source>) {
             }
             found.push(Source {
                 path: path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned(),
-                krate: krate.file_name().unwrap().to_str().unwrap().to_owned(),
+                krate: krate.to_owned(),
                 module,
                 text: fs::read_to_string(&path).unwrap(),
             });
@@ -94,6 +107,10 @@ pub(crate) fn read(path: &str) -> String {
 
 fn root() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).canonicalize().unwrap()
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
 /// In order; none if there is no such folder.

@@ -24,6 +24,7 @@ mod options;
 mod origin;
 mod peer;
 mod post;
+mod protocol_version;
 mod refusal;
 mod replies;
 mod reply_stream;

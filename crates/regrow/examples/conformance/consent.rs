@@ -1,10 +1,13 @@
 //! What a person with a browser would do, without either: opens the page of the authorization server and reads where it sends
 //! the browser. The suite's servers ask nothing.
 
+use std::error::Error;
+
 use reqwest::redirect::Policy;
 use url::{Host, Url};
 
-use crate::oauth::Reason;
+/// Why there is no token.
+pub(crate) type Reason = Box<dyn Error + Send + Sync>;
 
 /// Opens the page, and gives the address with the server's answer, which must be the one to come back to.
 pub(crate) async fn give(page: &str, come_back: &str) -> Result<Url, Reason> {

@@ -4,7 +4,6 @@
 //! points to, each time anew, so a server may move to another authorization server. The steps themselves (discovery, PKCE, the
 //! checks of `resource` and `iss`) are those of `rmcp`; here stands when they are taken, and what is kept in between.
 
-use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::header::AUTHORIZATION;
@@ -18,14 +17,12 @@ use rmcp::transport::auth::{
 use serde_json::Value;
 use url::Url;
 
-use crate::consent;
+use crate::consent::{self, Reason};
 
 /// Where the authorization server sends the user back to. Nobody listens: the answer is read on the way.
 const COME_BACK: &str = "http://127.0.0.1:8976/callback";
 /// The document that describes us, where the suite expects it; an authorization server may take its address for our name.
 const OUR_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
-
-pub(crate) type Reason = Box<dyn Error + Send + Sync>;
 
 /// The credential. All its clones hold the same token.
 #[derive(Clone)]

@@ -13,7 +13,7 @@ use super::body::accepts;
 use super::connections::Slot;
 use super::events::Events;
 use super::memory::IncomingMessage;
-use super::post::version;
+use super::protocol_version::requested_version;
 use super::refusal::{Refusal, empty, json};
 use super::replies::{ResponsePath, SessionInput, opens_session, wants_answer};
 use super::reply_stream::{First, ReplyStream};
@@ -95,7 +95,7 @@ pub(super) fn delete(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> 
 fn visit(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<LegacyPresence, Refusal> {
     // In the modern era there is neither a stream to listen on nor a session to end.
     let id = session_id(headers).ok_or_else(|| Refusal::method("POST"))?;
-    version(headers)?;
+    requested_version(headers)?;
     face.sessions.find(id, caller).map_err(|refusal| face.reason(refusal))
 }
 
@@ -118,7 +118,7 @@ fn listen(
     slot: Option<&Arc<Slot>>,
     visit: LegacyPresence,
 ) -> Result<Events, Refusal> {
-    let primed = version(headers)? == Some(PRIMED_SINCE);
+    let primed = requested_version(headers)? == Some(PRIMED_SINCE);
     let event_ids = visit.session.event_ids;
     let events = Events::listen(stream, from, slot, face.limits.beat, visit);
     let taken = || {

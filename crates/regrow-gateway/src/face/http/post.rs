@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::Response;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use regrow_protocol::frame::Frame;
-use regrow_protocol::{error_code, header, version};
+use regrow_protocol::{header, version};
 
 use super::memory::IncomingMessage;
+use super::protocol_version::requested_version;
 use super::refusal::Refusal;
 use super::sessions::Caller;
 use super::{Face, body, legacy, modern};
@@ -42,26 +43,5 @@ fn is_modern(headers: &HeaderMap, frame: &Frame) -> Result<bool, Refusal> {
     if frame.protocol_version().is_some() {
         return Ok(true);
     }
-    Ok(version(headers).map_err(|refusal| refusal.to(frame))? == Some(version::MODERN))
-}
-
-/// The version that the headers name; one that is not spoken here is refused.
-pub(super) fn version(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
-    let mut values = headers.get_all(header::PROTOCOL_VERSION).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Ok(None),
-        (Some(value), None) => {
-            let found = value.to_str().unwrap_or_default();
-            if version::ALL.contains(&found) {
-                Ok(Some(found))
-            } else {
-                Err(Refusal::unsupported_version(found, &version::ALL))
-            }
-        }
-        (Some(_), Some(_)) => Err(Refusal::new(
-            StatusCode::BAD_REQUEST,
-            error_code::HEADER_MISMATCH,
-            "MCP-Protocol-Version is given twice",
-        )),
-    }
+    Ok(requested_version(headers).map_err(|refusal| refusal.to(frame))? == Some(version::MODERN))
 }
