@@ -136,7 +136,8 @@ impl Upstream for Share {
             }
             // A call of this client alone.
             _ => {
-                self.session.connection.submit_for(self.member.share, request);
+                let timeout = self.time_for(&request.frame);
+                self.session.connection.submit_for(Some(self.member.share), request, timeout);
                 // It may have been dropped from the session meanwhile, by another thread, which could not end this call yet.
                 if self.member.is_over() {
                     self.session.end_late_calls(&self.member);

@@ -21,6 +21,7 @@ mod session;
 mod settings;
 mod shared;
 mod state;
+mod submit;
 mod weak;
 mod wire_ids;
 
@@ -147,7 +148,7 @@ impl Connection {
         let request = Frame::built(frame::request(&id, method, params.as_ref().map(|p| p.as_bytes())));
         let (reply, end) = oneshot::channel();
         let request = Request::new(request, id.clone(), Box::new(reply));
-        self.shared.submit(request, Caller::Program, timeout);
+        self.submit_for(None, request, timeout);
         let mut give_up = GiveUp { shared: &self.shared, id: Some(id) };
         let outcome = end.await;
         give_up.id = None;
@@ -170,13 +171,8 @@ impl Connection {
 
     /// Takes a request of a client that the program relays for. It ends by this connection's own deadline.
     pub fn submit(&self, request: Request) {
-        self.submit_for(0, request);
-    }
-
-    /// The same for one of several clients that share the connection, by a number of the program's own.
-    pub fn submit_for(&self, client: u64, request: Request) {
         let timeout = self.time_for(&request.frame);
-        self.shared.submit(request, Caller::Client(client), timeout);
+        self.submit_for(Some(0), request, timeout);
     }
 
     /// How long a client's request like this may take in all; none if it has no deadline.

@@ -1,14 +1,11 @@
-//! What the parts of a connection share, and the path of a call through it.
+//! What the parts of a connection share, and how a call reaches its session.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use regrow_core::{
-    Admission, CallId, Delivery, Epoch, Event, Facts, Failure, Fault, Nature, Outlook, Replay, Time,
-    ToolSafety, timeout_of,
-};
+use regrow_core::{CallId, Delivery, Epoch, Event, Facts, Failure, Fault, Nature, Outlook, Time, timeout_of};
 use regrow_protocol::frame::{self, Edit, Frame, RawId};
 use regrow_protocol::method;
 use tokio::sync::{Notify, oneshot};
@@ -19,7 +16,7 @@ use super::events::OwnerEvent;
 use super::session::{Session, SessionMessage};
 use super::settings::Settings;
 use super::state::ConnectionState;
-use crate::call::{Caller, Outcome, Pending, Request, shielded};
+use crate::call::{Caller, Outcome, Pending, shielded};
 use crate::error::{CallError, ErrorKind};
 use crate::inbox::{Inbox, Incoming};
 
@@ -131,48 +128,15 @@ impl Shared {
         timeout_of(method, &self.settings.policy)
     }
 
-    /// Takes a call.
-    pub(crate) fn submit(&self, request: Request, caller: Caller, timeout: Option<Duration>) {
-        let Request { frame: request, id: caller_id, reply, since } = request;
-        self.count_dropped_members(&request);
-        let method = request.method().unwrap_or_default();
-        let nature = Nature::of(method, self.tool_safety(&request), self.settings.policy.replay);
-        let bytes = request.bytes().len();
-        let mut state = self.lock();
-        state.handshake.note_use(method);
-        if method == method::INITIALIZE {
-            state.notes.forget_initialized();
-        }
-        let pending = Pending::new(request, reply, caller_id, caller);
-        match state.supervisor.ledger.admit(self.now(), since.elapsed(), nature, timeout, bytes, pending) {
-            Ok(Admission::Send(epoch, id)) => {
-                state.supervisor.note_deadline(self.now());
-                let answered = self.send(&mut state, epoch, id);
-                let oversleeps = state.supervisor.oversleeps();
-                drop(state);
-                if oversleeps || answered.is_some() {
-                    self.wake.notify_one();
-                }
-                answered.into_iter().for_each(tell);
-            }
-            Ok(Admission::Wait(_)) => {
-                state.supervisor.note_deadline(self.now());
-                drop(state);
-                self.wake.notify_one();
-            }
-            Err((refusal, pending)) => {
-                drop(state);
-                let (kind, outlook) = refusal.told();
-                let error = self.error(&pending, kind.into(), Delivery::NotSent, None, None, outlook);
-                pending.reply.end(Outcome::Failed(error));
-            }
-        }
-    }
-
     /// Hands a call of the ledger to the session. Returns it with its end where we know that ourselves: to be told when the
     /// state is free again.
     #[must_use]
-    fn send(&self, state: &mut ConnectionState, epoch: Epoch, id: CallId) -> Option<(Pending, Outcome)> {
+    pub(crate) fn send(
+        &self,
+        state: &mut ConnectionState,
+        epoch: Epoch,
+        id: CallId,
+    ) -> Option<(Pending, Outcome)> {
         let pending = state.supervisor.ledger.reply(id)?;
         let wire_id = state.wire_ids.of(id);
         if matches!(pending.caller, Caller::Client(_))
@@ -388,22 +352,9 @@ impl Shared {
         let error = CallError::unsent(self.settings.name.clone(), &pending.request, kind);
         CallError { epoch, delivery, fault, outlook, ..error }
     }
-
-    fn tool_safety(&self, request: &Frame) -> ToolSafety {
-        if request.method() != Some(method::TOOLS_CALL) || request.has_task() {
-            return ToolSafety::Unknown;
-        }
-        let Some(name) = request.name() else { return ToolSafety::Unknown };
-        if self.settings.is_safe_tool.as_ref().is_some_and(|is_safe| is_safe(&name)) {
-            ToolSafety::Declared
-        } else if self.settings.policy.replay == Replay::Hints && self.lock().memory.is_hinted(&name) {
-            ToolSafety::Hinted
-        } else {
-            ToolSafety::Unknown
-        }
-    }
 }
 
-fn tell((pending, outcome): (Pending, Outcome)) {
+/// Tells a caller the end that we know ourselves.
+pub(crate) fn tell((pending, outcome): (Pending, Outcome)) {
     shielded(|| pending.reply.end(outcome));
 }
