@@ -81,6 +81,11 @@ impl LineReader {
         None
     }
 
+    /// Whether the end of another line has been read already.
+    pub fn has_line(&mut self) -> bool {
+        self.find_newline().is_some()
+    }
+
     /// Room to read into. Call [`next_line`](LineReader::next_line) until it has no more before reading again.
     pub fn space(&mut self) -> impl BufMut + '_ {
         if self.room() < SMALL / 4 {

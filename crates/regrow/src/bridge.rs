@@ -234,6 +234,14 @@ impl Upstream for Bridge {
             _ => self.far().hand_over(epoch, server_id, answer),
         }
     }
+
+    fn cork(&self) {
+        self.far().cork();
+    }
+
+    fn uncork(&self) {
+        self.far().uncork();
+    }
 }
 
 impl Inbox for Bridge {
@@ -261,6 +269,14 @@ impl Inbox for Bridge {
 
     fn has_room(&self) -> bool {
         self.client.has_room()
+    }
+
+    fn cork(&self) {
+        self.client.cork();
+    }
+
+    fn uncork(&self) {
+        self.client.uncork();
     }
 
     fn room(self: Arc<Self>) -> BoxFuture<()> {

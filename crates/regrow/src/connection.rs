@@ -88,6 +88,14 @@ impl Upstream for Connection {
     fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
         Connection::hand_over(self, epoch, server_id, answer)
     }
+
+    fn cork(&self) {
+        self.shared.lock().cork();
+    }
+
+    fn uncork(&self) {
+        self.shared.lock().uncork();
+    }
 }
 
 /// An answer of the server.

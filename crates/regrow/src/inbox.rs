@@ -85,6 +85,12 @@ pub trait Inbox: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
+    /// More messages and responses follow at once: they may be kept until [`uncork`](Inbox::uncork), and leave in one write.
+    fn cork(&self) {}
+
+    /// That was the last of them.
+    fn uncork(&self) {}
+
     /// The session is lost: its requests need no answer any more.
     fn lost(&self, epoch: Epoch) {
         let _ = epoch;

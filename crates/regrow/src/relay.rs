@@ -157,7 +157,15 @@ async fn read(
 ) -> io::Result<()> {
     let mut lines = LineReader::new(port.max_line);
     while let Some(line) = read_line(&mut lines, &mut input).await? {
-        take_line(upstream, port, line);
+        if lines.has_line() {
+            let _corked = Corked::new(upstream);
+            take_line(upstream, port, line);
+            for line in std::iter::from_fn(|| lines.next_line()).take(AT_ONCE) {
+                take_line(upstream, port, line);
+            }
+        } else {
+            take_line(upstream, port, line);
+        }
         port.bear().await;
     }
     // A last line without an end may be whole all the same.
@@ -165,6 +173,25 @@ async fn read(
         take_line(upstream, port, line);
     }
     Ok(())
+}
+
+/// So many lines that were read together leave together at most.
+const AT_ONCE: usize = 31;
+
+/// While it lives, what goes upstream is kept, to leave in one write.
+struct Corked<'a, U: Upstream + ?Sized>(&'a U);
+
+impl<'a, U: Upstream + ?Sized> Corked<'a, U> {
+    fn new(upstream: &'a U) -> Corked<'a, U> {
+        upstream.cork();
+        Corked(upstream)
+    }
+}
+
+impl<U: Upstream + ?Sized> Drop for Corked<'_, U> {
+    fn drop(&mut self) {
+        self.0.uncork();
+    }
 }
 
 fn take_line(upstream: &(impl Upstream + ?Sized), port: &Arc<Port>, line: Line) {

@@ -22,6 +22,12 @@ pub trait Upstream {
 
     /// The response to a request of the server, which knows it by this id. Returns whether it can still be of use.
     fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool;
+
+    /// More messages follow at once: they may be kept until [`uncork`](Upstream::uncork), and leave in one write.
+    fn cork(&self) {}
+
+    /// That was the last of them.
+    fn uncork(&self) {}
 }
 
 /// What a [bridge](crate::Bridge) leads to: a [connection](crate::Connection), or one client's share of one.

@@ -1,12 +1,17 @@
 //! Lines on their way into a stream: written at once where the stream takes them, kept in order where it does not.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
 use tokio::io::AsyncWrite;
+
+/// So many lines leave in one write at most.
+const LINES: usize = 64;
+/// So much is kept at most where more lines follow at once.
+const CORKED: usize = 64 << 10;
 
 /// A stream and the lines that it has not taken yet. `K` says what a line belongs to.
 pub(crate) struct LineWriter<S, K> {
@@ -18,11 +23,21 @@ pub(crate) struct LineWriter<S, K> {
     flushed: u64,
     /// The pump waits for the stream, or has been told to. Only one can wait for a stream, so nobody else may ask it.
     pumping: bool,
+    /// More lines follow at once, and leave together.
+    corked: bool,
 }
 
 impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
     pub(crate) fn new(stream: S) -> LineWriter<S, K> {
-        LineWriter { stream, queue: VecDeque::new(), queued: 0, accepted: 0, flushed: 0, pumping: false }
+        LineWriter {
+            stream,
+            queue: VecDeque::new(),
+            queued: 0,
+            accepted: 0,
+            flushed: 0,
+            pumping: false,
+            corked: false,
+        }
     }
 
     /// The stream itself.
@@ -55,6 +70,24 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
     pub(crate) fn push(&mut self, key: K, line: Bytes, begun: impl FnMut(K, u64)) -> io::Result<bool> {
         self.queued += line.len();
         self.queue.push_back((key, line, false));
+        if self.corked && self.queued < CORKED {
+            return Ok(false);
+        }
+        self.write(begun)
+    }
+
+    /// More lines follow at once: they are kept until [`uncork`](LineWriter::uncork), and leave together.
+    pub(crate) fn cork(&mut self) {
+        self.corked = true;
+    }
+
+    /// Writes what was kept, as [`push`](LineWriter::push) does.
+    pub(crate) fn uncork(&mut self, begun: impl FnMut(K, u64)) -> io::Result<bool> {
+        self.corked = false;
+        if self.queue.is_empty() { Ok(false) } else { self.write(begun) }
+    }
+
+    fn write(&mut self, begun: impl FnMut(K, u64)) -> io::Result<bool> {
         if self.pumping {
             return Ok(false); // Also where all that it waited for was taken back.
         }
@@ -85,8 +118,19 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
         cx: &mut Context<'_>,
         mut begun: impl FnMut(K, u64),
     ) -> Poll<io::Result<()>> {
-        while let Some((key, line, has_begun)) = self.queue.front_mut() {
-            let taken = match Pin::new(&mut self.stream).poll_write(cx, line) {
+        while let Some((_, first, _)) = self.queue.front() {
+            let written = if self.queue.len() > 1 && self.stream.is_write_vectored() {
+                let mut lines = [IoSlice::new(&[]); LINES];
+                let count = self.queue.len().min(LINES);
+                lines
+                    .iter_mut()
+                    .zip(&self.queue)
+                    .for_each(|(slice, (_, line, _))| *slice = IoSlice::new(line));
+                Pin::new(&mut self.stream).poll_write_vectored(cx, &lines[..count])
+            } else {
+                Pin::new(&mut self.stream).poll_write(cx, first)
+            };
+            let mut taken = match written {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(taken)) => taken,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -98,15 +142,20 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
                     return Poll::Pending;
                 }
             };
-            if !*has_begun {
-                *has_begun = true;
-                begun(*key, self.accepted);
-            }
-            line.advance(taken);
-            self.accepted += taken as u64;
             self.queued -= taken;
-            if line.is_empty() {
-                self.queue.pop_front();
+            while taken > 0
+                && let Some((key, line, has_begun)) = self.queue.front_mut()
+            {
+                if !std::mem::replace(has_begun, true) {
+                    begun(*key, self.accepted);
+                }
+                let of_line = taken.min(line.len());
+                line.advance(of_line);
+                self.accepted += of_line as u64;
+                taken -= of_line;
+                if line.is_empty() {
+                    self.queue.pop_front();
+                }
             }
         }
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
@@ -165,6 +214,34 @@ mod tests {
         std::future::poll_fn(|cx| writer.poll_flush(cx, |k, at| begun.push((k, at)))).await.unwrap();
         assert_eq!(begun, [('a', 0), ('c', 4)]);
         assert_eq!(writer.accepted(), 8);
+    }
+
+    #[tokio::test]
+    async fn lines_that_follow_at_once_leave_together_in_order() {
+        let (near, mut far) = duplex(10);
+        let mut writer = LineWriter::new(near);
+        let mut begun = vec![];
+        writer.cork();
+        for (key, line) in [('a', "one\n"), ('b', "two\n"), ('c', "three\n"), ('d', "four\n")] {
+            assert!(
+                writer
+                    .push(key, Bytes::from_static(line.as_bytes()), |k, at| begun.push((k, at)))
+                    .is_ok_and(|wake| !wake)
+            );
+        }
+        assert!(begun.is_empty());
+        assert_eq!(writer.accepted(), 0);
+        writer.revoke('b');
+        assert!(writer.uncork(|k, at| begun.push((k, at))).is_ok_and(|wake| wake), "it does not take all");
+        assert_eq!((begun.clone(), writer.accepted(), writer.queued()), (vec![('a', 0), ('c', 4)], 10, 5));
+        let mut read = [0; 10];
+        far.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"one\nthree\n");
+        std::future::poll_fn(|cx| writer.poll_flush(cx, |k, at| begun.push((k, at)))).await.unwrap();
+        assert_eq!(begun.last(), Some(&('d', 10)));
+        let line = writer.push('e', Bytes::from_static(b"six\n"), |k, at| begun.push((k, at)));
+        assert!(line.is_ok_and(|wake| !wake));
+        assert_eq!(begun.last(), Some(&('e', 15)), "it leaves at once again");
     }
 
     #[tokio::test]

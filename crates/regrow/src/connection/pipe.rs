@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use regrow_core::{Epoch, Fault};
-use regrow_protocol::lines::LineReader;
+use regrow_protocol::lines::{Line, LineReader};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
@@ -147,13 +147,8 @@ impl SessionReader {
                 }
             };
             self.shared.hear();
-            let bytes = line.bytes();
-            if !self.messages.take_line(line) {
-                return End::Panicked;
-            }
-            if self.turn.is_over(bytes)
-                && let Some(end) = self.pause(&mut exited, yield_now()).await
-            {
+            let Some(turn_is_over) = self.take_lines(line) else { return End::Panicked };
+            if turn_is_over && let Some(end) = self.pause(&mut exited, yield_now()).await {
                 return end;
             }
             if self.shared.inbox.has_room() {
@@ -168,6 +163,30 @@ impl SessionReader {
                 return end;
             }
         }
+    }
+
+    /// Handles a line, and those that were read with it, until other tasks must run. Returns whether they must; none if that panicked.
+    fn take_lines(&mut self, first: Line) -> Option<bool> {
+        let corks = self.lines.has_line();
+        if corks {
+            self.shared.inbox.cork();
+        }
+        let mut next = Some(first);
+        let taken = loop {
+            let Some(line) = next else { break Some(false) };
+            let bytes = line.bytes();
+            if !self.messages.take_line(line) {
+                break None;
+            }
+            if self.turn.is_over(bytes) {
+                break Some(true);
+            }
+            next = self.lines.next_line();
+        };
+        if corks {
+            self.shared.inbox.uncork();
+        }
+        taken
     }
 
     /// Reads nothing until then. The server's death must be seen all the same.

@@ -271,7 +271,30 @@ impl Session {
                 call.into_iter().for_each(|id| ledger.sent(id, at));
             }),
         };
-        match pushed {
+        self.written(pushed);
+    }
+
+    /// More messages follow at once, and leave in one write. Exchanges have nothing to share.
+    pub(crate) fn cork(&mut self) {
+        if let Some(Channel::Pipe(writer)) = self.channel() {
+            writer.cork();
+        }
+    }
+
+    /// That was the last of them.
+    pub(crate) fn uncork(&mut self, ledger: &mut Ledger<Pending>) {
+        match self.channel() {
+            Some(Channel::Pipe(writer)) => {
+                let written = writer.uncork(|call, at| call.into_iter().for_each(|id| ledger.sent(id, at)));
+                self.written(written);
+            }
+            Some(Channel::Http(_)) => {}
+            None => self.signals.pump.notify_one(), // Its end began meanwhile: the pump writes what must still leave.
+        }
+    }
+
+    fn written(&self, written: std::io::Result<bool>) {
+        match written {
             Ok(false) => {}
             Ok(true) => self.signals.pump.notify_one(),
             Err(_) => self.signals.broken.notify_one(),

@@ -218,6 +218,20 @@ impl ConnectionState {
         }
     }
 
+    /// More messages to the session follow at once, and leave in one write.
+    pub(crate) fn cork(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.cork();
+        }
+    }
+
+    /// That was the last of them.
+    pub(crate) fn uncork(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.uncork(&mut self.supervisor.ledger);
+        }
+    }
+
     /// The exchanges of this session, where it has some, or had.
     pub(crate) fn exchanges(&mut self, epoch: Epoch) -> Option<&mut ExchangeSet> {
         let live = self.session.as_mut().filter(|session| session.epoch == epoch);

@@ -46,6 +46,18 @@ impl Upstream for WeakConnection {
     fn hand_over(&self, epoch: Epoch, server_id: &RawId, answer: Bytes) -> bool {
         self.upgrade().is_some_and(|connection| connection.hand_over(epoch, server_id, answer))
     }
+
+    fn cork(&self) {
+        if let Some(connection) = self.upgrade() {
+            connection.shared.lock().cork();
+        }
+    }
+
+    fn uncork(&self) {
+        if let Some(connection) = self.upgrade() {
+            connection.shared.lock().uncork();
+        }
+    }
 }
 
 impl ServerSide for WeakConnection {

@@ -1,5 +1,6 @@
 //! What a client is told: lines on their way to it, in order, and what it is still owed.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -137,7 +138,12 @@ impl Port {
         if out.writer.queued() == 0 {
             out.moved_at = Instant::now();
         }
-        match out.writer.push((), line, |(), _| {}) {
+        let written = out.writer.push((), line, |(), _| {});
+        self.written(out, written);
+    }
+
+    fn written(&self, out: &mut Out, written: io::Result<bool>) {
+        match written {
             Ok(false) => {}
             Ok(true) => self.pump.notify_one(),
             Err(_) => self.fail(out),
@@ -261,6 +267,19 @@ impl Inbox for Port {
                 moved.await;
             }
         })
+    }
+
+    fn cork(&self) {
+        self.out().writer.cork();
+    }
+
+    fn uncork(&self) {
+        let mut out = self.out();
+        let written = out.writer.uncork(|(), _| {});
+        self.written(&mut out, written);
+        if out.input_closed {
+            self.changed.notify_waiters(); // The last response may have left.
+        }
     }
 
     fn lost(&self, epoch: Epoch) {

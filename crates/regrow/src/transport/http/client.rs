@@ -69,7 +69,8 @@ impl fmt::Debug for Proxy {
 /// Many servers close a connection that was idle for five seconds. A call that leaves on it at that moment is lost, and nobody can
 /// tell whether it ran; so we are faster.
 const IDLE: Duration = Duration::from_secs(4);
-const MAX_IDLE: usize = 32;
+/// As many as a connection has calls at most. They are closed when they are idle, so a burst leaves nothing behind.
+const MAX_IDLE: usize = 4096;
 const ALIVE_EVERY: Duration = Duration::from_secs(30);
 const ALIVE_WITHIN: Duration = Duration::from_secs(10);
 const ALIVE_RETRIES: u32 = 3;
