@@ -139,9 +139,12 @@ impl Bridge {
         let told = incoming.frame.progress_token();
         let token = {
             let state = self.state();
-            let Some(call) =
-                state.calls.open.values().rev().find(|call| call.progress_token.as_deref() == told)
-            else {
+            // Several clients may have chosen the same token.
+            let is_it = |call: &&OpenCall| match &incoming.call {
+                Some(id) => call.id == *id,
+                None => call.progress_token.as_deref() == told,
+            };
+            let Some(call) = state.calls.open.values().rev().find(is_it) else {
                 drop(state);
                 return self.client.take(incoming);
             };

@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use regrow::client::{ErrorStyle, ResponseFormat};
 use regrow::{CallInbox, Outcome, Reply, Request};
-use regrow_protocol::frame::{self, Edit, Frame, Kind, RawId};
+use regrow_protocol::frame::{self, Frame, Kind, RawId};
 use regrow_protocol::version::MODERN;
 use regrow_protocol::{error_code, meta, method, notification};
 use tokio::time::Instant;
@@ -93,7 +93,8 @@ async fn request(
     message: IncomingMessage,
     id: RawId,
 ) -> Result<Response, Refusal> {
-    let IncomingMessage { frame, permit } = message;
+    let IncomingMessage { mut frame, permit } = message;
+    frame.compact(); // The call may wait for long: the buffer that it was read into need not.
     let asked = ResponseFormat::of(&frame, id.clone());
     let (Some(client), begun) =
         (visit.endpoint.client(), visit.endpoint.begin(&frame, id.clone(), Instant::now()))
@@ -108,17 +109,15 @@ async fn request(
         return Ok(json(StatusCode::OK, asked.answer(&outcome, face.style)));
     };
     let (number, stream) = (ticket.call.number, ticket.call.stream.clone());
-    let ours = RawId::from(number);
-    let request = frame.edited([Edit::Id(&ours), Edit::MetaProgressToken(&ours)]);
     let events =
         Events::listen(&stream, None, caller.slot.as_ref(), face.limits.beat, CancelOnDrop { visit, number });
     let mut events = events.ok_or_else(Refusal::closing)?;
     let listens = frame.method() == Some(method::SUBSCRIPTIONS_LISTEN);
     let (style, listens, scope) = (face.style, listens.then_some(id), caller.scope);
     let reply = ToPost { asked, style, listens, ticket, scope, _permit: permit };
-    client.submit(Request::new(request, ours, Box::new(reply)));
+    // It goes by our number: others may use the same id, which stays in the frame until the connection writes its own.
+    client.submit(Request::new(frame, RawId::from(number), Box::new(reply)));
     drop(client); // The endpoint alone decides when it leaves.
-    drop(frame); // The call may wait for long: the buffer that it was read into need not.
     Ok(match events.first(face.limits.modern_hold).await {
         First::Answer(line, code) => json(status(code), line),
         First::Stream => events.into_response(),
