@@ -8,7 +8,7 @@ use regrow::core::Epoch;
 use regrow::transport::http::MirroredArguments;
 use regrow::{Inbox, Incoming, Outcome, Reply, Request, Upstream};
 use regrow_gateway::admit::{Admit, AdmitError, ClientHandle, Principal, ServerScope};
-use regrow_protocol::frame::{self, Frame, Kind, RawId};
+use regrow_protocol::frame::{self, Edit, Frame, Kind, RawId};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -165,6 +165,11 @@ fn answered(id: &RawId, result: &Value) -> Outcome {
 impl Upstream for Fake {
     fn submit(&self, request: Request) {
         let Request { frame: request, id, reply, .. } = request;
+        // A connection writes an id of its own into a request; here, the one that the face gave it beside the request.
+        let request = match request.id().is_some_and(|written| written == id) {
+            true => request,
+            false => request.edited([Edit::Id(&id), Edit::MetaProgressToken(&id)]),
+        };
         let text = String::from_utf8_lossy(request.bytes()).into_owned();
         let tool = request.name().unwrap_or_default().into_owned();
         let token = request.meta_progress_token().map(|token| String::from_utf8_lossy(token).into_owned());
