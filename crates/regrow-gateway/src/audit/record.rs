@@ -22,7 +22,7 @@ const LONGEST_INTRODUCTION: usize = 64 << 10;
 const TAG: usize = 8;
 
 /// What a line is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A request of a client to a server has ended.
@@ -82,6 +82,9 @@ pub struct Record {
     /// How long it took.
     #[serde(rename = "durationMs", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
     pub duration: Option<Duration>,
+    /// How many more of its kind it stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u64>,
 }
 
 /// What a client calls itself.
@@ -136,6 +139,7 @@ impl Record {
             outcome,
             http_status: None,
             duration: None,
+            repeats: None,
         }
     }
 
@@ -411,6 +415,7 @@ mod tests {
                 http_status: Some(403),
                 duration: Some(Duration::from_secs(86_400)),
                 delivery: Some("answered"),
+                repeats: Some(u64::MAX),
                 ..Record::new(Event::Refusal, "unsupported-version")
             };
             assert!(text(&record).len() < 4096, "{}", text(&record).len());
