@@ -27,7 +27,7 @@ const ARGUMENTS: (&str, usize) = ("4d7ef762b3b912181cfceba3c3f9956a06edc98218e24
 /// Path and headers of a request; status, principal and outcome of its refusal.
 type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], u16, &'a str, &'a str);
 
-fn with_log(place: Place) -> Place {
+pub fn with_log(place: Place) -> Place {
     let path = place.path("audit.jsonl");
     place.options(&["--audit", path.to_str().unwrap()])
 }
@@ -42,7 +42,7 @@ fn with_tokens(place: Place) -> Place {
 }
 
 /// Whole lines that keep to the schema.
-fn read(path: &Path) -> Vec<Value> {
+pub fn read(path: &Path) -> Vec<Value> {
     let schema = serde_json::from_str(SCHEMA).unwrap();
     let text = fs::read_to_string(path).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -55,7 +55,7 @@ fn read(path: &Path) -> Vec<Value> {
 }
 
 /// Waits for lines like this: a response waits for its line only for a moment.
-fn wait_for(place: &Place, count: usize, what: &str, is_it: impl Fn(&Value) -> bool) -> Vec<Value> {
+pub fn wait_for(place: &Place, count: usize, what: &str, is_it: impl Fn(&Value) -> bool) -> Vec<Value> {
     let path = place.path("audit.jsonl");
     let found = || read(&path).into_iter().filter(&is_it).collect::<Vec<_>>();
     wait_until(&format!("{count} lines of {what}"), PATIENCE * 2, || found().len() >= count);
@@ -64,7 +64,7 @@ fn wait_for(place: &Place, count: usize, what: &str, is_it: impl Fn(&Value) -> b
     found
 }
 
-fn is(line: &Value, members: &Value) -> bool {
+pub fn is(line: &Value, members: &Value) -> bool {
     members.as_object().unwrap().iter().all(|(name, value)| line[name] == *value)
 }
 
@@ -192,7 +192,7 @@ fn security_27_refused_requests_have_a_line_without_what_they_showed() {
 #[test]
 fn security_27_a_flood_of_refusals_is_counted_and_has_few_lines() {
     const EACH: usize = 100;
-    let place = with_tokens(Place::new([("one", chaos(""))]));
+    let place = with_tokens(Place::new([("one", chaos("")), ("two", chaos(""))]));
     let house = place.start();
     let began = Instant::now();
     thread::scope(|scope| {
@@ -222,8 +222,8 @@ fn security_27_a_flood_of_refusals_is_counted_and_has_few_lines() {
     let mut guest = Guest::new(&house, Era::Legacy).token("alpha-token");
     guest.greet();
     for number in 0..30 {
-        guest.call("echo", json!({ "text": number.to_string() }));
-        guest.failing_call("nothing", json!({}));
+        guest.call("one__echo", json!({ "text": number.to_string() }));
+        guest.failing_call("one__nothing", json!({}));
     }
     house.end();
     let lines = read(&place.path("audit.jsonl"));

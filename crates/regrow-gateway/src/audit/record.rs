@@ -33,6 +33,8 @@ pub enum Event {
     Refusal,
     /// The configuration was read.
     Config,
+    /// A server is not as it was approved, or a person approved what has changed.
+    Pin,
 }
 
 /// What happened. It has no argument, no token and no session id.
@@ -59,6 +61,9 @@ pub struct Record {
     /// The tool, by the name that its server has for it.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "bounded_text")]
     pub tool: Option<Cow<'static, str>>,
+    /// The prompt, the same.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "bounded_text")]
+    pub prompt: Option<Cow<'static, str>>,
     /// The operator's command.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "bounded_text")]
     pub command: Option<Cow<'static, str>>,
@@ -131,6 +136,7 @@ impl Record {
             server: None,
             method: None,
             tool: None,
+            prompt: None,
             command: None,
             request: None,
             arguments: None,
@@ -170,6 +176,11 @@ impl Record {
     /// Another configuration was taken.
     pub fn config(changed: ChangedServers) -> Record {
         Record { changed: Some(changed), ..Record::new(Event::Config, "ok") }
+    }
+
+    /// Of what was approved of this server.
+    pub fn pin(server: &str, outcome: &'static str) -> Record {
+        Record { server: Some(server.to_owned().into()), ..Record::new(Event::Pin, outcome) }
     }
 
     /// A request of a client that has not ended.
@@ -409,6 +420,7 @@ mod tests {
                 server: owned(),
                 method: owned(),
                 tool: owned(),
+                prompt: owned(),
                 command: owned(),
                 request: owned(),
                 arguments: Some(Digest::of(long.as_bytes())),

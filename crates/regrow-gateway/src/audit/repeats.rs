@@ -11,6 +11,8 @@ use super::record::{Event, Record};
 const PERIOD: Duration = Duration::from_secs(1);
 /// Refusals of one kind get at most this many lines in a period.
 const REFUSALS: u32 = 10;
+/// The same for changes of one server since it was approved: a server can change all its tools again and again.
+const PINS: u32 = 100;
 /// At most this many kinds are counted separately. The others are counted by their outcome alone, and have no line of their own.
 const MAX_KINDS: usize = 256;
 
@@ -28,6 +30,7 @@ struct Kind {
     event: Event,
     outcome: &'static str,
     principal: Option<Cow<'static, str>>,
+    server: Option<Cow<'static, str>>,
 }
 
 #[derive(Default)]
@@ -46,7 +49,9 @@ impl Repeats {
         let is_full = self.kinds.len() >= MAX_KINDS;
         let (count, limit) = match self.kinds.get_mut(&kind) {
             Some(count) => (count, limit),
-            None if is_full => (self.kinds.entry(Kind { principal: None, ..kind }).or_default(), 0),
+            None if is_full => {
+                (self.kinds.entry(Kind { principal: None, server: None, ..kind }).or_default(), 0)
+            }
             None => (self.kinds.entry(kind).or_default(), limit),
         };
         match count.lines < limit {
@@ -72,8 +77,8 @@ impl Repeats {
         self.ends = (!self.kinds.is_empty()).then(|| now + PERIOD);
         let told = |(kind, count): (&Kind, &mut Count)| {
             let repeats = std::mem::replace(count, Count { lines: 1, repeats: 0 }).repeats;
-            let Kind { event, outcome, principal } = kind.clone();
-            Record { principal, repeats: Some(repeats), ..Record::new(event, outcome) }
+            let Kind { event, outcome, principal, server } = kind.clone();
+            Record { principal, server, repeats: Some(repeats), ..Record::new(event, outcome) }
         };
         self.kinds.iter_mut().map(told).collect()
     }
@@ -82,11 +87,13 @@ impl Repeats {
 impl Kind {
     /// The kind of a record, and how many lines it gets in a period; none for what always gets its line.
     fn of(record: &Record) -> Option<(Kind, u32)> {
-        let limit = match record.event {
-            Event::Refusal => REFUSALS,
+        let Record { event, outcome, principal, server, .. } = record;
+        let (limit, principal, server) = match event {
+            Event::Refusal => (REFUSALS, principal.clone(), None),
+            Event::Pin => (PINS, None, server.clone()),
             Event::Call | Event::Command | Event::Config => return None,
         };
-        let kind = Kind { event: record.event, outcome: record.outcome, principal: record.principal.clone() };
+        let kind = Kind { event: *event, outcome, principal, server };
         Some((kind, limit))
     }
 }
@@ -139,6 +146,16 @@ mod tests {
             assert_eq!(lines(&mut repeats, now, &record, 1000), 1000);
         }
         assert_eq!(told(&repeats.tell_all(now)), [(Some("none"), "wrong-token", 90)]);
+    }
+
+    #[test]
+    fn a_server_that_changes_all_the_time_floods_nothing_and_counts_for_itself() {
+        let (now, mut repeats) = (Instant::now(), Repeats::default());
+        assert_eq!(lines(&mut repeats, now, &Record::pin("one", "changed"), 1000), 100);
+        assert_eq!(lines(&mut repeats, now, &Record::pin("two", "changed"), 1), 1);
+        let told = repeats.tell(now + PERIOD);
+        let [one] = &told[..] else { panic!("{told:?}") };
+        assert_eq!((one.event, one.server.as_deref(), one.repeats), (Event::Pin, Some("one"), Some(900)));
     }
 
     #[test]
