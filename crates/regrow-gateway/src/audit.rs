@@ -1,19 +1,20 @@
-//! The audit log: one JSON line for each call, refusal, command and change of the configuration.
+//! The audit log: one JSON line for each call, refusal, command, pin decision and change of the configuration.
 //!
 //! A thread of its own writes the lines, so a slow disk or a pipe that nobody reads delays a response by 50 ms at most. Lines that
-//! could not be written are counted.
+//! could not be written are counted, and so is a flood of refusals.
 
 mod call;
 mod output;
 mod record;
+mod repeats;
 mod writer;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -24,6 +25,7 @@ pub use output::OpenError;
 use output::Output;
 pub use record::{ChangedServers, ClientName, Digest, Event, Record};
 pub(crate) use record::{client_name, principal_name, session_tag};
+use repeats::Repeats;
 use writer::{Job, Progress};
 
 /// A response waits at most this long for its line to be written.
@@ -56,6 +58,7 @@ pub struct Audit(Option<Arc<Log>>);
 struct Log {
     jobs: SyncSender<Job>,
     progress: Arc<Progress>,
+    repeats: Arc<Mutex<Repeats>>,
 }
 
 /// What became of the lines so far.
@@ -79,12 +82,13 @@ impl Audit {
         let output = Output::open(destination)?;
         let progress = Arc::new(Progress::new(output.name()));
         let (jobs, waiting) = mpsc::sync_channel(QUEUE);
-        let of_writer = progress.clone();
+        let log = Log { jobs, progress, repeats: Arc::default() };
+        let (progress, repeats) = (log.progress.clone(), log.repeats.clone());
         thread::Builder::new()
             .name("audit".into())
-            .spawn(move || writer::run(&waiting, output, &of_writer))
+            .spawn(move || writer::run(&waiting, output, &progress, &repeats))
             .map_err(OpenError::Thread)?;
-        Ok(Audit(Some(Arc::new(Log { jobs, progress }))))
+        Ok(Audit(Some(Arc::new(log))))
     }
 
     /// Whether anything is written. Ask before you collect what only a line needs.
@@ -92,23 +96,12 @@ impl Audit {
         self.0.is_some()
     }
 
-    /// Hands a line to the writer. Returns what its response waits for; none if there is nothing to wait for.
+    /// Hands a line to the writer, or counts it if there are many like it. Returns what its response waits for; none if there is nothing
+    /// to wait for.
     pub fn write(&self, record: &Record) -> Option<Written> {
         let log = self.0.as_ref()?;
-        let (done, written) = oneshot::channel();
-        log.progress.hold();
-        match log.jobs.try_send(Job { line: record.line(SystemTime::now()), done }) {
-            Ok(()) => Some(Written(written)),
-            Err(error) => {
-                log.progress.release();
-                let why = match error {
-                    TrySendError::Full(_) => "it is too slow",
-                    TrySendError::Disconnected(_) => "its writer has ended",
-                };
-                log.progress.lose(&why);
-                None
-            }
-        }
+        let has_line = lock(&log.repeats).admit(Instant::now(), record);
+        if has_line { log.send(record) } else { None }
     }
 
     /// What became of the lines so far; none where there is no audit log.
@@ -116,9 +109,11 @@ impl Audit {
         self.0.as_ref().map(|log| log.progress.report())
     }
 
-    /// Waits, not for long, until all lines are written and the responses that waited for them have left.
+    /// Waits, not for long, until all lines are written, what was counted is told, and the responses that waited have left.
     pub async fn close(&self) {
         let Some(log) = &self.0 else { return };
+        let counted = lock(&log.repeats).tell_all(Instant::now());
+        counted.iter().for_each(|record| drop(log.send(record))); // No response waits for them.
         if timeout(CLOSE_WITHIN, log.progress.settled()).await.is_err() {
             log.progress.give_up();
         }
@@ -129,6 +124,25 @@ impl Audit {
         let progress = self.0.as_ref()?.progress.clone();
         progress.hold();
         Some(Held(progress))
+    }
+}
+
+impl Log {
+    fn send(&self, record: &Record) -> Option<Written> {
+        let (done, written) = oneshot::channel();
+        self.progress.hold();
+        match self.jobs.try_send(Job { line: record.line(SystemTime::now()), done }) {
+            Ok(()) => Some(Written(written)),
+            Err(error) => {
+                self.progress.release();
+                let why = match error {
+                    TrySendError::Full(_) => "it is too slow",
+                    TrySendError::Disconnected(_) => "its writer has ended",
+                };
+                self.progress.lose(&why);
+                None
+            }
+        }
     }
 }
 
@@ -156,4 +170,8 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.0.release();
     }
+}
+
+fn lock(repeats: &Mutex<Repeats>) -> MutexGuard<'_, Repeats> {
+    repeats.lock().unwrap_or_else(PoisonError::into_inner)
 }

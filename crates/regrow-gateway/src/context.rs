@@ -65,7 +65,7 @@ pub(crate) struct Context {
 pub(crate) fn pinning(server: &ServerConfig, settings: &Settings) -> Pinning {
     let owner = PinOwner::of(&server.file, &server.name);
     let mode = server.options.pin.unwrap_or(settings.pin);
-    Pinning::new(mode, owner, endpoint(server), settings.pins.clone())
+    Pinning::new(mode, owner, endpoint(server), settings.pins.clone(), settings.audit.clone())
 }
 
 /// A hash of the command and its arguments, or of the URL.

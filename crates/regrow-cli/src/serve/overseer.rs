@@ -73,16 +73,18 @@ impl Overseer {
     /// A bad file changes nothing, and neither does one that is not trusted. Log and status say why.
     fn reload(&mut self, gateway: &Gateway) {
         let Some(files) = &self.files else { return };
-        let problem = match files.read_or_ask(false) {
+        let (outcome, problem) = match files.read_or_ask(false) {
             Ok(config) => {
                 say_broken(&config);
                 tell(&gateway.reload(config));
-                None
+                return gateway.set_config_problem(None);
             }
             Err(Unusable::Problems(problems)) => {
                 eprintln!("{problems}");
                 tracing::warn!("the configuration has problems; keeping the previous one");
-                Some(format!("the configuration has problems, so the previous one is in use: {problems}"))
+                let problem =
+                    format!("the configuration has problems, so the previous one is in use: {problems}");
+                ("rejected", problem)
             }
             Err(Unusable::Untrusted(config)) => {
                 let problem = format!(
@@ -91,13 +93,11 @@ impl Overseer {
                 );
                 tracing::warn!("{problem}");
                 self.ask(config);
-                Some(problem)
+                ("untrusted", problem)
             }
         };
-        if problem.is_some() {
-            let _ = self.audit.write(&Record::new(Event::Config, "rejected")); // No response waits for the line.
-        }
-        gateway.set_config_problem(problem);
+        let _ = self.audit.write(&Record::new(Event::Config, outcome)); // No response waits for the line.
+        gateway.set_config_problem(Some(problem));
     }
 
     /// Asks on a thread of its own: clients are served meanwhile. One question at a time; what has changed since is asked about after that.

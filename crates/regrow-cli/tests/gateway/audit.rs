@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ const ARGUMENTS: (&str, usize) = ("4d7ef762b3b912181cfceba3c3f9956a06edc98218e24
 /// Path and headers of a request; status, principal and outcome of its refusal.
 type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], u16, &'a str, &'a str);
 
-fn with_log(place: Place) -> Place {
+pub fn with_log(place: Place) -> Place {
     let path = place.path("audit.jsonl");
     place.options(&["--audit", path.to_str().unwrap()])
 }
@@ -41,7 +42,7 @@ fn with_tokens(place: Place) -> Place {
 }
 
 /// Whole lines that keep to the schema.
-fn read(path: &Path) -> Vec<Value> {
+pub fn read(path: &Path) -> Vec<Value> {
     let schema = serde_json::from_str(SCHEMA).unwrap();
     let text = fs::read_to_string(path).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -54,7 +55,7 @@ fn read(path: &Path) -> Vec<Value> {
 }
 
 /// Waits for lines like this: a response waits for its line only for a moment.
-fn wait_for(place: &Place, count: usize, what: &str, is_it: impl Fn(&Value) -> bool) -> Vec<Value> {
+pub fn wait_for(place: &Place, count: usize, what: &str, is_it: impl Fn(&Value) -> bool) -> Vec<Value> {
     let path = place.path("audit.jsonl");
     let found = || read(&path).into_iter().filter(&is_it).collect::<Vec<_>>();
     wait_until(&format!("{count} lines of {what}"), PATIENCE * 2, || found().len() >= count);
@@ -63,7 +64,7 @@ fn wait_for(place: &Place, count: usize, what: &str, is_it: impl Fn(&Value) -> b
     found
 }
 
-fn is(line: &Value, members: &Value) -> bool {
+pub fn is(line: &Value, members: &Value) -> bool {
     members.as_object().unwrap().iter().all(|(name, value)| line[name] == *value)
 }
 
@@ -186,6 +187,53 @@ fn security_27_refused_requests_have_a_line_without_what_they_showed() {
     guest.call("echo", json!({ "text": "y" }));
     wait_for(&place, 2, "calls", |line| line["event"] == "call");
     assert_eq!(read(&place.path("audit.jsonl")).len(), before + 1);
+}
+
+#[test]
+fn security_27_a_flood_of_refusals_is_counted_and_has_few_lines() {
+    const EACH: usize = 100;
+    let place = with_tokens(Place::new([("one", chaos("")), ("two", chaos(""))]));
+    let house = place.start();
+    let began = Instant::now();
+    thread::scope(|scope| {
+        for thread in 0..3 {
+            let address = house.address;
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    let token = format!("Bearer wrong-{thread}-{number}");
+                    // The gateway closes the connection after each refusal.
+                    let (head, _) =
+                        Wire::connect(address).ask("POST", "/mcp", &[("Authorization", &token)], "{}");
+                    assert_eq!(head.status, 401);
+                }
+            });
+        }
+    });
+    let wrong = |line: &Value| is(line, &json!({ "event": "refusal", "outcome": "wrong-token" }));
+    let flood = || read(&place.path("audit.jsonl")).into_iter().filter(wrong).collect::<Vec<_>>();
+    let told = || flood().iter().map(|line| line["repeats"].as_u64().unwrap_or(1)).sum::<u64>();
+    wait_until("each refusal is told", PATIENCE * 2, || told() == 3 * EACH as u64);
+    let seconds = began.elapsed().as_secs() as usize + 1;
+    let lines = flood();
+    assert!(lines.len() <= 10 * (seconds + 1), "{} lines in {seconds} s", lines.len());
+    assert!(lines.iter().all(|line| line["principal"] == "none"), "{lines:?}");
+
+    // Others keep their lines, and the shutdown tells what is not told yet.
+    let mut guest = Guest::new(&house, Era::Legacy).token("alpha-token");
+    guest.greet();
+    for number in 0..30 {
+        guest.call("one__echo", json!({ "text": number.to_string() }));
+        guest.failing_call("one__nothing", json!({}));
+    }
+    house.end();
+    let lines = read(&place.path("audit.jsonl"));
+    let count = |what: &Value| {
+        let found = lines.iter().filter(|line| is(line, what));
+        found.map(|line| line["repeats"].as_u64().unwrap_or(1)).sum::<u64>()
+    };
+    assert_eq!(count(&json!({ "event": "call", "principal": "client-1", "outcome": "answered" })), 30);
+    assert_eq!(count(&json!({ "principal": "client-1", "outcome": "unknown-tool" })), 30);
+    assert_eq!(told(), 3 * EACH as u64);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::audit::{is, wait_for, with_log};
 use crate::client::PATIENCE;
 use crate::evidence::{kill, wait_until};
 use crate::guest::{Era, Guest};
@@ -99,6 +100,36 @@ fn security_09_a_changed_tool_is_offered_as_it_was_approved_and_refused_until_it
 }
 
 #[test]
+fn security_27_a_change_has_one_line_and_so_has_its_approval() {
+    let place = with_log(Place::new([("git", chaos(CHANGING))])).options(&["--pin", "hold"]);
+    let house = place.start();
+    restart(&place, &house, "git");
+    let lines = |count: usize| wait_for(&place, count, "pin decisions", |line| line["event"] == "pin");
+    let held = json!({ "server": "git", "tool": "echo", "outcome": "held" });
+    assert!(is(&lines(1)[0], &held));
+    // Later sessions and later gateways see the same change.
+    house.end();
+    let house = place.start();
+    noticed(&place, &house, "git");
+    let mut guest = Guest::of(&house, Era::Legacy);
+    guest.failing_call("echo", json!({ "text": "x" }));
+    let refused = json!({ "event": "call", "server": "git", "tool": "echo", "outcome": "not-approved" });
+    wait_for(&place, 1, "refused calls", |line| is(line, &refused));
+    lines(1);
+
+    let (code, _, said) = done(&mut place.command(&["approve", "git", "--yes"]));
+    assert_eq!(code, 0, "{said}");
+    let approved = json!({ "server": "git", "tool": "echo", "outcome": "approved" });
+    assert!(is(&lines(2)[1], &approved));
+    let command =
+        json!({ "event": "command", "principal": "operator", "server": "git", "command": "approve" });
+    wait_for(&place, 1, "commands", |line| is(line, &command));
+    assert_eq!(guest.call("echo", json!({ "text": "x" })), "x");
+    house.end();
+    lines(2);
+}
+
+#[test]
 fn security_09_a_call_that_waits_for_a_restart_does_not_reach_a_changed_tool() {
     let plan = format!("{CHANGING} slow-start=2s@2-");
     let place = Place::new([("git", chaos(&plan))]).options(&["--pin", "hold"]);
@@ -150,7 +181,8 @@ fn security_09_the_change_is_noticed_by_a_later_gateway_too_and_a_person_at_a_te
 
 #[test]
 fn security_09_by_default_a_change_is_told_and_nothing_is_refused() {
-    let place = Place::new([("git", chaos(CHANGING)), ("free", chaos(CHANGING).option("pin", "off"))]);
+    let free = chaos(CHANGING).option("pin", "off");
+    let place = with_log(Place::new([("git", chaos(CHANGING)), ("free", free)]));
     let house = place.start();
     house.wait_for_tools("free");
     restart(&place, &house, "git");
@@ -161,6 +193,8 @@ fn security_09_by_default_a_change_is_told_and_nothing_is_refused() {
     kill(place.pid("free"), Signal::KILL);
     assert!(place.journal("free").wait(PATIENCE, |journal| journal.starts() == 2));
     assert!(house.server("free")["unapproved"].is_null());
+    let lines = wait_for(&place, 1, "pin decisions", |line| line["event"] == "pin");
+    assert!(is(&lines[0], &json!({ "server": "git", "tool": "echo", "outcome": "changed" })), "{lines:?}");
     house.end();
 }
 
@@ -172,7 +206,7 @@ fn security_09_a_server_whose_command_changed_does_not_run_until_it_is_approved(
             .member("command", "sh")
             .member("args", json!(["-c", script, REGROW, argument]))
     };
-    let place = Place::new([("git", entry("one"))]).options(&["--pin", "hold"]);
+    let place = with_log(Place::new([("git", entry("one"))])).options(&["--pin", "hold"]);
     let house = place.start();
     house.wait_for_tools("git");
     pin_file(&place);
@@ -193,13 +227,17 @@ fn security_09_a_server_whose_command_changed_does_not_run_until_it_is_approved(
     assert_eq!(code, 0, "{said}");
     assert!(shown.contains("\"two\"]"), "{shown}");
     house.wait_for_tools("git");
+    let lines = wait_for(&place, 2, "pin decisions", |line| line["event"] == "pin");
+    for (line, outcome) in lines.iter().zip(["held", "approved"]) {
+        assert!(is(line, &json!({ "server": "git", "outcome": outcome, "tool": null })), "{line}");
+    }
     assert_eq!(guest.call("echo", json!({ "text": "x" })), "x");
     house.end();
 }
 
 #[test]
 fn security_09_damaged_pins_hold_everything() {
-    let place = Place::new([("git", chaos("tools=echo|pid"))]).options(&["--pin", "hold"]);
+    let place = with_log(Place::new([("git", chaos("tools=echo|pid"))])).options(&["--pin", "hold"]);
     let house = place.start();
     house.wait_for_tools("git");
     let file = pin_file(&place);
@@ -217,6 +255,8 @@ fn security_09_damaged_pins_hold_everything() {
     let (_, fault) = guest.failing_call("echo", json!({ "text": "x" }));
     assert_eq!(fault["kind"], "not-approved", "{fault}");
     assert_eq!(place.journal("git").starts(), starts, "it was not started");
+    let damaged = json!({ "event": "pin", "server": "git", "outcome": "damaged" });
+    wait_for(&place, 1, "damaged pins", |line| is(line, &damaged));
 
     let mut arguments: Vec<&str> = command.trim().split(' ').collect();
     arguments.push("--yes");

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::audit;
 use crate::client::PATIENCE;
 use crate::evidence::{kill, wait_until};
 use crate::house::{House, Place, chaos, done};
@@ -58,7 +59,8 @@ impl Project {
     }
 
     fn serve(&self) -> Command {
-        self.command(&["serve", "--port", "0"])
+        let audit = self.place.path("audit.jsonl");
+        self.command(&["serve", "--port", "0", "--audit", audit.to_str().unwrap()])
     }
 
     fn wait_for(&self, mark: &str) {
@@ -120,6 +122,11 @@ fn security_26_a_changed_file_is_not_used_before_it_is_trusted_again() {
     project.write(&[]);
     house.wait_for_log("gone: one, two");
     house.end();
+    let lines = audit::read(&project.place.path("audit.jsonl"));
+    let mut outcomes: Vec<_> = lines.iter().map(|line| (&line["event"], &line["outcome"])).collect();
+    outcomes.dedup();
+    let expected = ["ok", "untrusted", "ok"].map(|outcome| (json!("config"), json!(outcome)));
+    assert_eq!(outcomes, expected.each_ref().map(|(event, outcome)| (event, outcome)));
 }
 
 #[test]

@@ -22,7 +22,7 @@ const LONGEST_INTRODUCTION: usize = 64 << 10;
 const TAG: usize = 8;
 
 /// What a line is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A request of a client to a server has ended.
@@ -33,6 +33,8 @@ pub enum Event {
     Refusal,
     /// The configuration was read.
     Config,
+    /// A server is not as it was approved, or a person approved what has changed.
+    Pin,
 }
 
 /// What happened. It has no argument, no token and no session id.
@@ -59,6 +61,9 @@ pub struct Record {
     /// The tool, by the name that its server has for it.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "bounded_text")]
     pub tool: Option<Cow<'static, str>>,
+    /// The prompt, the same.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "bounded_text")]
+    pub prompt: Option<Cow<'static, str>>,
     /// The operator's command.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "bounded_text")]
     pub command: Option<Cow<'static, str>>,
@@ -82,6 +87,9 @@ pub struct Record {
     /// How long it took.
     #[serde(rename = "durationMs", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
     pub duration: Option<Duration>,
+    /// How many more of its kind it stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u64>,
 }
 
 /// What a client calls itself.
@@ -128,6 +136,7 @@ impl Record {
             server: None,
             method: None,
             tool: None,
+            prompt: None,
             command: None,
             request: None,
             arguments: None,
@@ -136,6 +145,7 @@ impl Record {
             outcome,
             http_status: None,
             duration: None,
+            repeats: None,
         }
     }
 
@@ -166,6 +176,11 @@ impl Record {
     /// Another configuration was taken.
     pub fn config(changed: ChangedServers) -> Record {
         Record { changed: Some(changed), ..Record::new(Event::Config, "ok") }
+    }
+
+    /// Of what was approved of this server.
+    pub fn pin(server: &str, outcome: &'static str) -> Record {
+        Record { server: Some(server.to_owned().into()), ..Record::new(Event::Pin, outcome) }
     }
 
     /// A request of a client that has not ended.
@@ -405,12 +420,14 @@ mod tests {
                 server: owned(),
                 method: owned(),
                 tool: owned(),
+                prompt: owned(),
                 command: owned(),
                 request: owned(),
                 arguments: Some(Digest::of(long.as_bytes())),
                 http_status: Some(403),
                 duration: Some(Duration::from_secs(86_400)),
                 delivery: Some("answered"),
+                repeats: Some(u64::MAX),
                 ..Record::new(Event::Refusal, "unsupported-version")
             };
             assert!(text(&record).len() < 4096, "{}", text(&record).len());

@@ -1,13 +1,16 @@
 //! The thread that writes the lines, and what is known of its progress.
 
 use std::fmt::Display;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::{Instant, SystemTime};
 
 use tokio::sync::{Notify, oneshot};
 
-use super::AuditReport;
 use super::output::Output;
+use super::repeats::Repeats;
+use super::{AuditReport, lock};
 
 /// A line to be written.
 pub(super) struct Job {
@@ -17,30 +20,76 @@ pub(super) struct Job {
 }
 
 /// Writes until nobody can send lines any more.
-pub(super) fn run(jobs: &Receiver<Job>, mut output: Output, progress: &Progress) {
-    let mut is_well = true;
+pub(super) fn run(jobs: &Receiver<Job>, output: Output, progress: &Progress, repeats: &Mutex<Repeats>) {
+    let mut writer = Writer { output, progress, is_well: true };
     loop {
-        let job = match jobs.try_recv() {
-            Ok(job) => job,
-            Err(TryRecvError::Disconnected) => return,
-            Err(TryRecvError::Empty) => {
-                if is_well {
-                    progress.caught_up();
-                }
-                match jobs.recv() {
-                    Ok(job) => job,
-                    Err(_) => return,
-                }
-            }
-        };
-        let written = output.write(&job.line);
-        is_well = written.is_ok();
-        match written {
-            Ok(()) => progress.wrote(),
-            Err(error) => progress.lose(&error),
+        let next = writer.next(jobs, repeats);
+        let is_end = matches!(next, Next::End);
+        if let Next::Line(job) = next {
+            writer.write(&job.line);
+            let _ = job.done.send(()); // Its response may have left: it waits for a moment only.
+            progress.release();
         }
-        let _ = job.done.send(()); // Its response may have left: it waits for a moment only.
-        progress.release();
+        let counted = {
+            let (now, mut repeats) = (Instant::now(), lock(repeats));
+            let counted = if is_end { repeats.tell_all(now) } else { repeats.tell(now) };
+            counted.iter().for_each(|_| progress.hold()); // Under the lock, so that the shutdown waits for them.
+            counted
+        };
+        for record in counted {
+            writer.write(&record.line(SystemTime::now()));
+            progress.release();
+        }
+        if is_end {
+            return;
+        }
+    }
+}
+
+enum Next {
+    /// This is to be written.
+    Line(Job),
+    /// What was counted may be.
+    Counted,
+    /// Nobody can send lines any more.
+    End,
+}
+
+struct Writer<'a> {
+    output: Output,
+    progress: &'a Progress,
+    /// The last line was written.
+    is_well: bool,
+}
+
+impl Writer<'_> {
+    fn next(&self, jobs: &Receiver<Job>, repeats: &Mutex<Repeats>) -> Next {
+        match jobs.try_recv() {
+            Ok(job) => return Next::Line(job),
+            Err(TryRecvError::Disconnected) => return Next::End,
+            Err(TryRecvError::Empty) if self.is_well => self.progress.caught_up(),
+            Err(TryRecvError::Empty) => {}
+        }
+        let due = lock(repeats).due();
+        let received = match due {
+            Some(due) => jobs.recv_timeout(due.saturating_duration_since(Instant::now())),
+            // Before anything is counted, a line of its kind comes here.
+            None => jobs.recv().map_err(RecvTimeoutError::from),
+        };
+        match received {
+            Ok(job) => Next::Line(job),
+            Err(RecvTimeoutError::Timeout) => Next::Counted,
+            Err(RecvTimeoutError::Disconnected) => Next::End,
+        }
+    }
+
+    fn write(&mut self, line: &[u8]) {
+        let written = self.output.write(line);
+        self.is_well = written.is_ok();
+        match written {
+            Ok(()) => self.progress.wrote(),
+            Err(error) => self.progress.lose(&error),
+        }
     }
 }
 
@@ -160,6 +209,38 @@ mod tests {
         }
         audit.close().await;
         assert_eq!((audit.report().unwrap().written, audit.report().unwrap().lost), (20, 0));
+    }
+
+    #[tokio::test]
+    async fn what_was_counted_is_told_after_a_second_at_the_shutdown_and_when_the_log_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        // How many refusals the lines stand for.
+        let told = || -> u64 {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+            lines.map(|line| line["repeats"].as_u64().unwrap_or(1)).sum()
+        };
+        let audit = open(path.clone());
+        let refuse = || drop(audit.write(&Record::new(Event::Refusal, "wrong-token")));
+        (0..300).for_each(|_| refuse());
+        wait_until(|| told() == 300).await;
+        (0..300).for_each(|_| refuse());
+        audit.close().await;
+        audit.0.as_ref().unwrap().progress.settled().await; // Without the bound of `close`.
+        assert_eq!(told(), 600);
+        (0..300).for_each(|_| refuse());
+        drop(audit);
+        wait_until(|| told() == 900).await;
+        assert!(std::fs::read_to_string(&path).unwrap().lines().count() < 450);
+    }
+
+    async fn wait_until(mut is_so: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < Duration::from_secs(60));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     #[cfg(target_os = "linux")]

@@ -13,6 +13,7 @@ use super::listing::Draft;
 use super::pin_folder::{PinFolder, StoredPins};
 use super::pins::{Change, Offer, PinOwner, Pins};
 use super::{Catalog, Item, Listing};
+use crate::audit::{Audit, Record};
 
 /// What is done about a tool, a prompt or a server's command that changed since it was approved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,7 @@ pub struct Pinning {
     endpoint: String,
     /// None where nothing is kept between runs.
     folder: Option<PinFolder>,
+    audit: Audit,
     state: Mutex<PinState>,
     /// Held while a file is written, so that the newest pins are written last.
     writing: Mutex<()>,
@@ -50,12 +52,18 @@ enum PinState {
 
 impl Pinning {
     /// The pins of this server, as they are kept in this folder.
-    pub fn new(mode: Pin, owner: PinOwner, endpoint: String, folder: Option<PinFolder>) -> Pinning {
+    pub fn new(
+        mode: Pin,
+        owner: PinOwner,
+        endpoint: String,
+        folder: Option<PinFolder>,
+        audit: Audit,
+    ) -> Pinning {
         let name = escape(&owner.server).into();
         let folder = folder.filter(|_| mode != Pin::Off);
         let first = PinState::Pins(Box::new(Pins::first(owner.clone(), &endpoint)));
         let (state, writing) = (Mutex::new(first), Mutex::default());
-        let pinning = Pinning { mode, name, owner, endpoint, folder, state, writing };
+        let pinning = Pinning { mode, name, owner, endpoint, folder, audit, state, writing };
         pinning.reread();
         pinning
     }
@@ -63,7 +71,7 @@ impl Pinning {
     /// Without pins.
     pub fn off() -> Pinning {
         let owner = PinOwner { config: String::new(), server: String::new() };
-        Pinning::new(Pin::Off, owner, String::new(), None)
+        Pinning::new(Pin::Off, owner, String::new(), None, Audit::off())
     }
 
     /// Takes the pins as they are kept now: somebody may have approved something.
@@ -72,10 +80,13 @@ impl Pinning {
         let state = match folder.read(&self.owner) {
             StoredPins::None => PinState::Pins(Box::new(Pins::first(self.owner.clone(), &self.endpoint))),
             StoredPins::Pins(mut pins) => {
-                pins.see_endpoint(&self.endpoint);
+                let is_news = pins.see_endpoint(&self.endpoint);
                 if pins.has_changed_endpoint() {
                     self.warn("its command, an argument or its URL has changed since it was approved", "");
                     self.write(&pins);
+                }
+                if is_news {
+                    self.record(self.change_outcome(), None);
                 }
                 PinState::Pins(pins)
             }
@@ -87,7 +98,21 @@ impl Pinning {
                 PinState::Damaged(reason)
             }
         };
-        *self.state() = state;
+        let mut now = self.state();
+        let before = std::mem::replace(&mut *now, state);
+        match (&before, &*now) {
+            (PinState::Pins(before), PinState::Pins(pins)) => {
+                for change in pins.approved_since(before) {
+                    let item = match change {
+                        Change::Endpoint => None,
+                        Change::Item { list, name, .. } => Some((list, name)),
+                    };
+                    self.record("approved", item);
+                }
+            }
+            (PinState::Damaged(_), _) => {}
+            (PinState::Pins(_), PinState::Damaged(_)) => self.record("damaged", None),
+        }
     }
 
     /// Why nothing of the server is used, if so: then it is not even started.
@@ -143,6 +168,7 @@ impl Pinning {
         for name in news {
             let kind = if list == List::Tools { "tool" } else { "prompt" };
             self.warn(&format!("the {kind} \"{}\" has changed since it was approved", escape(&name)), "");
+            self.record(self.change_outcome(), Some((list, &name)));
         }
         if is_changed && self.folder.is_some() {
             let me = self.clone();
@@ -225,6 +251,21 @@ impl Pinning {
         };
         let command = format!("regrow approve {}{}", self.name, escape(option));
         tracing::warn!(server = &*self.name, "{what}{then}; to see and approve the change: {command}");
+    }
+
+    fn change_outcome(&self) -> &'static str {
+        if self.holds() { "held" } else { "changed" }
+    }
+
+    /// Tells the audit log what became of a tool, a prompt, or the server itself.
+    fn record(&self, outcome: &'static str, item: Option<(List, &str)>) {
+        let mut record = Record::pin(&self.owner.server, outcome);
+        match item {
+            Some((List::Prompts, name)) => record.prompt = Some(name.to_owned().into()),
+            Some((_, name)) => record.tool = Some(name.to_owned().into()),
+            None => {}
+        }
+        let _ = self.audit.write(&record); // No response waits for the line.
     }
 
     fn state(&self) -> MutexGuard<'_, PinState> {

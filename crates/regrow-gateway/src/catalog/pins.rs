@@ -131,9 +131,12 @@ impl Pins {
         serde_json::to_vec(self).expect("text and numbers can be written")
     }
 
-    /// This is the server's command and arguments, or its URL, now.
-    pub fn see_endpoint(&mut self, endpoint: &str) {
-        self.changed_endpoint = (endpoint != self.endpoint).then(|| endpoint.to_owned());
+    /// This is the server's command and arguments, or its URL, now. Returns whether it has changed since it was last seen.
+    pub fn see_endpoint(&mut self, endpoint: &str) -> bool {
+        let changed = (endpoint != self.endpoint).then(|| endpoint.to_owned());
+        let is_news = changed.is_some() && changed != self.changed_endpoint;
+        self.changed_endpoint = changed;
+        is_news
     }
 
     /// These are its tools or prompts now. What was never seen is approved. Returns what has changed since it was last seen.
@@ -207,6 +210,18 @@ impl Pins {
             Change::Item { name, .. } => only.is_none_or(|only| only == *name),
         };
         endpoint.chain(items).filter(is_meant).collect()
+    }
+
+    /// What had changed in these earlier pins, and is approved in ours.
+    pub(super) fn approved_since<'a>(&self, earlier: &'a Pins) -> Vec<Change<'a>> {
+        let is_approved = |change: &Change<'_>| match change {
+            Change::Endpoint => earlier.changed_endpoint.as_ref() == Some(&self.endpoint),
+            Change::Item { list, name, changed, .. } => {
+                let pin = self.list(*list).and_then(|pins| pins.get(*name));
+                pin.is_some_and(|pin| pin.approved.sha256 == meaning(changed))
+            }
+        };
+        earlier.changes(None).into_iter().filter(is_approved).collect()
     }
 
     /// Whether the command, an argument or the URL has changed.
@@ -338,15 +353,29 @@ mod tests {
         pins.see(List::Prompts, &items(&[EVIL]));
         assert!(pins.changes(None).is_empty());
         assert!(pins.see(List::Resources, &items(&[EVIL])).is_empty());
-        pins.see_endpoint("two");
+        assert!(pins.see_endpoint("two") && !pins.see_endpoint("two"), "it is news once");
         assert_eq!(pins.changes(None), [Change::Endpoint]);
         assert!(pins.changes(Some("echo")).is_empty());
-        pins.see_endpoint("one");
-        assert!(!pins.has_changed_endpoint());
+        assert!(!pins.see_endpoint("one") && !pins.has_changed_endpoint());
         pins.see_endpoint("two");
         pins.approve(None);
         pins.see_endpoint("two");
         assert!(!pins.has_changed_endpoint());
+    }
+
+    #[test]
+    fn what_was_approved_since_is_what_had_changed_and_nothing_else() {
+        let mut earlier = pins();
+        earlier.see(List::Tools, &items(&[EVIL]));
+        earlier.see_endpoint("two");
+        let approved = |only: &[Option<&str>]| {
+            let mut later = earlier.clone();
+            only.iter().for_each(|only| later.approve(*only));
+            later.approved_since(&earlier).len()
+        };
+        assert_eq!((approved(&[]), approved(&[Some("add")]), approved(&[Some("echo")])), (0, 0, 1));
+        assert_eq!(approved(&[None]), 2);
+        assert!(pins().approved_since(&earlier).is_empty(), "the change is gone, not approved");
     }
 
     #[test]

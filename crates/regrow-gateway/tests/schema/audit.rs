@@ -54,7 +54,10 @@ fn every_kind_of_line_keeps_to_the_schema() {
     let config = Record::config(ChangedServers { added: vec!["a".into()], ..ChangedServers::default() });
     let rejected = Record::new(Event::Config, "rejected");
     let unknown_tool = Record { event: Event::Refusal, outcome: "unknown-tool", ..call() };
-    for record in [call(), refusal(), unknown_tool, command, config, rejected] {
+    let untrusted = Record::new(Event::Config, "untrusted");
+    let held = Record { tool: Some("read".into()), ..Record::pin("files", "held") };
+    let counted = Record { repeats: Some(290), ..Record::new(Event::Refusal, "wrong-token") };
+    for record in [call(), refusal(), unknown_tool, counted, command, config, rejected, untrusted, held] {
         let line = line(&record);
         validity::check(&schema(), &line).unwrap_or_else(|problem| panic!("{line}: {problem}"));
     }
@@ -64,7 +67,7 @@ fn every_kind_of_line_keeps_to_the_schema() {
 fn the_examples_in_the_document_keep_to_the_schema() {
     let document = fs::read_to_string(DOCUMENT).unwrap();
     let examples = document.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
-    assert_eq!(examples.lines().count(), 4);
+    assert_eq!(examples.lines().count(), 6);
     for line in examples.lines() {
         validity::check(&schema(), &serde_json::from_str(line).unwrap()).unwrap();
     }
@@ -97,8 +100,11 @@ fn nothing_else_keeps_to_it() {
         without(&call(), "delivery"),
         without(&refusal(), "request"),
         without(&refusal(), "outcome"),
+        with(&refusal(), "repeats", json!(0)),
         line(&Record::new(Event::Command, "ok")),
         line(&Record::new(Event::Config, "ok")),
+        line(&Record::new(Event::Pin, "held")),
+        line(&Record::pin("files", "ok")),
     ];
     for line in wrong {
         assert!(validity::check(&schema(), &line).is_err(), "{line}");

@@ -39,11 +39,12 @@ pub(super) struct Guard {
 /// Lets a request through to its page, with its [`Principal`] as an extension, or answers it. What the response has for the audit log is
 /// written before it leaves.
 pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let principal = guard.principal(&request);
     if !guard.audit.is_on() {
-        return guard.admit(request, next).await;
+        return guard.admit(request, principal, next).await;
     }
-    let asked = Asked::of(&guard, &request);
-    let mut response = guard.admit(request, next).await;
+    let asked = Asked::of(&request, principal);
+    let mut response = guard.admit(request, principal, next).await;
     if let Some(record) = response.extensions_mut().remove()
         && let Some(written) = guard.audit.write(&asked.complete(record, response.status()))
     {
@@ -62,9 +63,9 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(guard: &Guard, request: &Request) -> Asked {
+    fn of(request: &Request, principal: Result<Principal, Stranger>) -> Asked {
         Asked {
-            principal: guard.principal(request),
+            principal,
             method: request.method().clone(),
             uri: request.uri().clone(),
             session: request.headers().get(SESSION_ID).cloned(),
@@ -104,7 +105,12 @@ fn close(version: Version, mut response: Response) -> Response {
 }
 
 impl Guard {
-    async fn admit(&self, mut request: Request, next: Next) -> Response {
+    async fn admit(
+        &self,
+        mut request: Request,
+        principal: Result<Principal, Stranger>,
+        next: Next,
+    ) -> Response {
         let standing = match self.meets(&request) {
             Ok(standing) => standing,
             Err(refusal) => {
@@ -119,7 +125,7 @@ impl Guard {
         {
             return preflight(origin, request.headers());
         }
-        let mut response = match self.principal(&request) {
+        let mut response = match principal {
             Ok(principal) if is_connected(&request, principal) => {
                 request.extensions_mut().insert(principal);
                 next.run(request).await
