@@ -28,7 +28,8 @@ for line in sys.stdin:
 
 class Client:
     def __init__(self, regrow: list[str]) -> None:
-        command = [*regrow, "wrap", "--", sys.executable, "-c", SERVER]
+        # Safe to repeat: the second call may reach the server before it is dead.
+        command = [*regrow, "wrap", "--log-level=error", "--safe-tool", "pid", "--", sys.executable, "-c", SERVER]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         client = {"name": "packaging", "version": "1"}
         self.request(1, "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})
