@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
 use regrow_gateway::operate::DEFAULT_PORT;
 use regrow_gateway::units::{self, Limit};
@@ -107,6 +108,33 @@ pub(crate) enum Command {
 
     /// Change the log level of the gateway
     LogLevel(ToLog),
+
+    /// Print the completion script for a shell
+    #[command(
+        after_help = "Examples:\n  regrow completions bash > ~/.local/share/bash-completion/completions/regrow\n  \
+                            regrow completions zsh > ~/.zfunc/_regrow    (a folder of your fpath)\n  \
+                            regrow completions fish > ~/.config/fish/completions/regrow.fish\n  \
+                            regrow completions powershell >> $PROFILE"
+    )]
+    Completions(Completions),
+
+    /// Write the man pages into a folder
+    #[command(after_help = "Example:\n  regrow man ~/.local/share/man/man1 && man regrow-wrap")]
+    Man(Man),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// The folder; it is created if it does not exist
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// Where the gateway is, and how to get in.

@@ -7,12 +7,14 @@ mod ask;
 mod chaos;
 mod check;
 mod client;
+mod completions;
 mod demo;
 mod files;
 mod folder_config;
 mod guard;
 mod live_line;
 mod log;
+mod man;
 mod operate;
 mod running;
 mod serve;
@@ -71,5 +73,7 @@ fn main() -> ExitCode {
         Command::Logs(options) => operate::logs(&options),
         Command::LogLevel(options) => operate::log_level(&options),
         Command::Chaos(options) => chaos::run(options),
+        Command::Completions(options) => completions::run(&options),
+        Command::Man(options) => man::run(&options),
     })
 }
