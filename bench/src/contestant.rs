@@ -60,10 +60,9 @@ impl Contestant {
         !matches!(self.kind, Kind::Direct)
     }
 
-    /// Starts it in front of a server of its own. What it keeps on disk goes into `folder`.
-    pub(crate) fn start(&self, case: &Case, folder: &Path) -> io::Result<Running> {
+    /// Starts it in front of this server. What it keeps on disk goes into `folder`.
+    pub(crate) fn start(&self, case: &Case, server: &Server, folder: &Path) -> io::Result<Running> {
         let own = std::env::current_exe()?;
-        let server = Server::start(case)?;
         let (mut command, address) = match &self.kind {
             Kind::Direct => return server.alone(),
             Kind::Pump => {
@@ -83,10 +82,10 @@ impl Contestant {
                 };
                 (command, Some(Address::Stdout))
             }
-            Kind::Regrow(path) => (regrow(path, case, &server, folder)?, Some(Address::Stderr)),
+            Kind::Regrow(path) => (regrow(path, case, server, folder)?, Some(Address::Stderr)),
             Kind::Peer(peer) => {
                 let port = free_port()?;
-                (peer_command(peer, port, &server), Some(Address::Port(port)))
+                (peer_command(peer, port, server), Some(Address::Port(port)))
             }
         };
         // Nothing that the user has is read or changed.
@@ -94,7 +93,7 @@ impl Contestant {
             command.env(variable, folder);
         }
         command.env("XDG_RUNTIME_DIR", folder);
-        Running::start(command, address.filter(|_| case.shape.client_is_http()), server)
+        Running::start(command, address.filter(|_| case.shape.client_is_http()))
     }
 }
 

@@ -10,12 +10,15 @@ mod load;
 mod measure;
 mod options;
 mod pipes;
+mod plot;
 mod pump;
 mod relay;
 mod report;
+mod rest;
 mod results;
 mod running;
 mod system;
+mod verdict;
 
 use std::io;
 use std::process::ExitCode;

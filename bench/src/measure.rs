@@ -13,9 +13,10 @@ use crate::contestant::{Contestant, contestants};
 use crate::load::call::Calls;
 use crate::load::{Load, Stop};
 use crate::options::Measure;
-use crate::report;
 use crate::results::{Results, Sample};
+use crate::running::Server;
 use crate::system::{self, Meter};
+use crate::{plot, report, rest, verdict};
 
 /// A measurement that takes longer has failed.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -45,13 +46,54 @@ pub(crate) fn run(options: &Measure) -> io::Result<()> {
             }
         }
     }
-    let order = |name: &str| contestants.iter().position(|contestant| contestant.name == name);
-    results.rows.sort_by_key(|row| order(&row.contestant));
-    let tables = report::tables(&results, &cases);
-    println!("{tables}");
-    if !options.quick {
-        fs::write(options.output.join("results.md"), format!("# Results\n{tables}"))?;
-        fs::write(options.output.join("results.json"), format!("{:#}\n", results.json()))?;
+    if !options.quick && !options.calls_only {
+        for round in 1..=options.rounds {
+            eprintln!("start and memory: round {round} of {}", options.rounds);
+            rest(options, &contestants, &mut chance, &mut results)?;
+        }
+    }
+    let names: Vec<String> = contestants.iter().map(|contestant| contestant.name.clone()).collect();
+    results.rows.sort_by_key(|row| names.iter().position(|name| *name == row.contestant));
+    let mut text = report::tables(&results, &cases);
+    if !results.rests.is_empty() {
+        text.push_str(&report::rest_table(&results, &names));
+    }
+    println!("{text}");
+    if options.quick {
+        let complaints = verdict::complaints(&results, &cases);
+        return if complaints.is_empty() { Ok(()) } else { Err(io::Error::other(complaints.join("\n"))) };
+    }
+    let file = |name: &str| options.output.join(name);
+    let head =
+        format!("# Results\n\n{} rounds, seed {seed}. Columns: docs/performance.md.\n", options.rounds);
+    fs::write(file("results.md"), head + &text)?;
+    fs::write(file("results.json"), format!("{:#}\n", results.json()))?;
+    let chart = |what, of| plot::chart(&results, &cases, &names, what, of);
+    fs::write(file("cpu.svg"), chart("CPU µs per call", report::cpu))?;
+    fs::write(file("calls.svg"), chart("Calls per second", report::throughput))
+}
+
+/// Starts each contestant in each shape, in random order.
+fn rest(
+    options: &Measure,
+    contestants: &[Contestant],
+    chance: &mut fastrand::Rng,
+    results: &mut Results,
+) -> io::Result<()> {
+    for &shape in &options.shapes {
+        let case = Case { shape, size: 100, in_flight: 1, era: options.eras[0], format: options.formats[0] };
+        let mut order: Vec<&Contestant> =
+            contestants.iter().filter(|contestant| contestant.takes_part(shape)).collect();
+        chance.shuffle(&mut order);
+        for contestant in order {
+            let folder = tempfile::tempdir()?;
+            let rest = crate::block_on(async {
+                let measured = timeout(LONGEST, rest::measure(contestant, &case, folder.path())).await;
+                measured.unwrap_or_else(|_| Err(io::Error::other("timed out")))
+            });
+            let explain = |error| io::Error::other(format!("{}: {case}: {error}", contestant.name));
+            results.rests.push(rest.map_err(explain)?);
+        }
     }
     Ok(())
 }
@@ -63,19 +105,19 @@ fn quick(options: &Measure) -> Measure {
 async fn sample(contestant: &Contestant, case: &Case, time: Duration, folder: &Path) -> io::Result<Sample> {
     let folder = folder.join(&contestant.name);
     fs::create_dir_all(&folder)?;
-    let mut running = contestant.start(case, &folder)?;
-    let pid = running.pid();
+    let server = Server::start(case)?;
+    let mut running = contestant.start(case, &server, &folder)?;
+    let proxy = running.pid().filter(|_| contestant.is_proxy());
     let load =
         Load { calls: Calls::new(case.era, case.size), in_flight: case.in_flight, stop: Stop::After(time) };
-    let client = running.client();
+    let client = &mut running.client;
     let measured = timeout(LONGEST, async {
         client.greet(&load.calls).await?;
-        let meter = if contestant.is_proxy() { Some(Meter::new(pid)?) } else { None };
-        client.run(&load, meter).await
+        client.run(&load, proxy.map(Meter::new).transpose()?).await
     });
     let tally = measured.await.unwrap_or_else(|_| Err(io::Error::other("timed out")));
     let tally = tally.map_err(|error| running.explain(&error))?;
-    let peak = contestant.is_proxy().then(|| system::memory(pid, "VmHWM")).transpose()?;
+    let peak = proxy.map(|pid| system::memory(pid, "VmHWM")).transpose()?;
     Ok(Sample::new(&tally, peak))
 }
 

@@ -94,6 +94,10 @@ pub(crate) struct Measure {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 
+    /// Measure calls only: neither memory at rest nor the time to the first list
+    #[arg(long)]
+    pub(crate) calls_only: bool,
+
     /// Measure this `regrow` [default: build it]
     #[arg(long, value_name = "PATH")]
     pub(crate) regrow: Option<PathBuf>,

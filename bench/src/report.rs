@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use crate::case::Case;
 use crate::contestant::{AGAINST, REGROW, RELAY};
-use crate::results::{Results, Row, Sample};
+use crate::options::Shape;
+use crate::rest::{CALLS, IN_FLIGHT};
+use crate::results::{Rest, Results, Row, Sample, median};
 
 /// One table for each shape, size, era and format.
 pub(crate) fn tables(results: &Results, cases: &[Case]) -> String {
@@ -54,6 +56,35 @@ fn line(results: &Results, row: &Row) -> String {
         cells.push(show(row.median(|sample| sample.instructions)));
     }
     format!("| {} |\n", cells.join(" | "))
+}
+
+/// Start and memory.
+pub(crate) fn rest_table(results: &Results, contestants: &[String]) -> String {
+    let mut text = format!(
+        "\n## Start and memory, {CALLS} calls of 100 B, {IN_FLIGHT} in flight\n\n\
+         | shape | | first list ms | again ms | MiB at rest | after the calls | peak |\n|---|---|---|---|---|---|---|\n"
+    );
+    for shape in Shape::ALL {
+        for name in contestants {
+            let is_row = |rest: &&Rest| rest.shape == shape && rest.contestant == *name;
+            let rests: Vec<&Rest> = results.rests.iter().filter(is_row).collect();
+            if rests.is_empty() {
+                continue;
+            }
+            let middle = |of: fn(&Rest) -> Option<f64>| {
+                show(median(rests.iter().filter_map(|rest| of(rest)).collect()))
+            };
+            let cells = [
+                middle(|rest| Some(rest.first_list_ms)),
+                middle(|rest| Some(rest.warm_list_ms)),
+                middle(|rest| Some(rest.memory.as_ref()?.at_rest)),
+                middle(|rest| Some(rest.memory.as_ref()?.after_calls)),
+                middle(|rest| Some(rest.memory.as_ref()?.peak)),
+            ];
+            writeln!(text, "| {} | {name} | {} |", shape.title(), cells.join(" | ")).expect("written");
+        }
+    }
+    text
 }
 
 pub(crate) fn cpu(sample: &Sample) -> Option<f64> {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::case::Case;
 use crate::load::Tally;
+use crate::options::Shape;
 
 /// One measurement of one contestant in one case.
 #[derive(Clone, Debug)]
@@ -62,9 +63,30 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
+/// Start and memory of one contestant, once.
+#[derive(Clone, Debug)]
+pub(crate) struct Rest {
+    pub(crate) shape: Shape,
+    pub(crate) contestant: String,
+    /// From the start of the process to the response to `tools/list`, with nothing on disk.
+    pub(crate) first_list_ms: f64,
+    /// The same again, with what the first start left on disk.
+    pub(crate) warm_list_ms: f64,
+    pub(crate) memory: Option<Memory>,
+}
+
+/// Of the proxy's process, in MiB.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    pub(crate) at_rest: f64,
+    pub(crate) after_calls: f64,
+    pub(crate) peak: f64,
+}
+
 #[derive(Default)]
 pub(crate) struct Results {
     pub(crate) rows: Vec<Row>,
+    pub(crate) rests: Vec<Rest>,
 }
 
 impl Results {
@@ -101,7 +123,21 @@ impl Results {
                 "rounds": row.samples.iter().map(sample).collect::<Vec<_>>(),
             })
         };
-        json!({ "calls": self.rows.iter().map(row).collect::<Vec<_>>() })
+        let rest = |rest: &Rest| {
+            json!({
+                "shape": rest.shape.to_string(),
+                "contestant": rest.contestant,
+                "firstListMs": rest.first_list_ms,
+                "warmListMs": rest.warm_list_ms,
+                "restMib": rest.memory.as_ref().map(|memory| memory.at_rest),
+                "afterCallsMib": rest.memory.as_ref().map(|memory| memory.after_calls),
+                "peakMib": rest.memory.as_ref().map(|memory| memory.peak),
+            })
+        };
+        json!({
+            "calls": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "rest": self.rests.iter().map(rest).collect::<Vec<_>>(),
+        })
     }
 }
 

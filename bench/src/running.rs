@@ -60,76 +60,59 @@ impl Server {
     }
 
     /// Without a proxy.
-    pub(crate) fn alone(self) -> io::Result<Running> {
-        match self.remote {
-            Some((process, url)) => {
-                let port = url.trim_end_matches("/mcp").rsplit(':').next().and_then(|port| port.parse().ok());
-                let client = Client::http(local(port.expect("the URL has a port")));
-                Ok(Running { client: Some(client), process, log: Log::none(), _server: None })
-            }
-            None => {
-                let mut command = Command::new(&self.command[0]);
-                command.args(&self.command[1..]);
-                Running::start(command, None, Server { command: vec![], remote: None })
-            }
-        }
+    pub(crate) fn alone(&self) -> io::Result<Running> {
+        let Some((_, url)) = &self.remote else {
+            let mut command = Command::new(&self.command[0]);
+            command.args(&self.command[1..]);
+            return Running::start(command, None);
+        };
+        let port = url.trim_end_matches("/mcp").rsplit(':').next().and_then(|port| port.parse().ok());
+        let client = Client::http(local(port.expect("the URL has a port")));
+        Ok(Running { client, process: None, log: Log::none(), started: Instant::now() })
     }
 }
 
-/// A proxy that is ready to be called.
+/// A proxy that is ready to be called. A proxy on pipes ends with its input, so the client is dropped first.
 pub(crate) struct Running {
-    client: Option<Client>,
-    process: Process,
+    pub(crate) client: Client,
+    /// None for a server that runs without a proxy and belongs to the caller.
+    process: Option<Process>,
     log: Log,
-    /// Ends after the proxy.
-    _server: Option<Process>,
+    /// When the process was started.
+    pub(crate) started: Instant,
 }
 
 impl Running {
     /// `address` is given if clients connect over HTTP.
-    pub(crate) fn start(
-        mut command: Command,
-        address: Option<Address>,
-        server: Server,
-    ) -> io::Result<Running> {
+    pub(crate) fn start(mut command: Command, address: Option<Address>) -> io::Result<Running> {
+        let started = Instant::now();
         command.stderr(Stdio::piped());
-        let server = server.remote.map(|(process, _)| process);
         let Some(address) = address else {
             let (mut child, input, output) = crate::pipes::start(&mut command)?;
             let log = Log::of(child.stderr.take().expect("piped"));
-            let client = Some(Client::stdio(input, output));
-            return Ok(Running { client, process: Process(child), log, _server: server });
+            let client = Client::stdio(input, output);
+            return Ok(Running { client, process: Some(Process(child)), log, started });
         };
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let mut log = Log::of(child.stderr.take().expect("piped"));
         let stdout = child.stdout.take().expect("piped");
-        let process = Process(child);
+        let process = Some(Process(child));
         let address = match address {
             Address::Stdout => local(printed_port(stdout)?),
             Address::Stderr => log.address()?,
             Address::Port(port) => wait_for(local(port))?,
         };
-        Ok(Running { client: Some(Client::http(address)), process, log, _server: server })
+        Ok(Running { client: Client::http(address), process, log, started })
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.process.0.id()
-    }
-
-    pub(crate) fn client(&mut self) -> &mut Client {
-        self.client.as_mut().expect("it is taken only at the end")
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(|process| process.0.id())
     }
 
     /// The error with what the proxy wrote to its log.
-    pub(crate) fn explain(&mut self, error: &io::Error) -> io::Error {
+    pub(crate) fn explain(&self, error: &io::Error) -> io::Error {
         let log: Vec<String> = self.log.lines.try_iter().collect();
         io::Error::other(format!("{error}\n{}", log.join("\n")))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.client = None; // A proxy on pipes ends with its input.
     }
 }
 
