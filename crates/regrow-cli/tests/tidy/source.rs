@@ -30,6 +30,8 @@ pub(crate) fn sources() -> Vec<Source> {
             collect(&krate.join("src"), &krate.join("src"), &name(&krate), &mut found);
         }
     }
+    let bench = root().join("bench");
+    collect(&bench.join("src"), &bench, &mut found);
     assert!(found.len() > 100, "the sources are where this test looks for them");
     found
 }

@@ -1,0 +1,34 @@
+//! One short run with everything that needs no other executable.
+
+#![allow(clippy::unwrap_used)] // This is a test.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+#[test]
+fn a_short_run_measures_and_checks_every_contestant_in_every_shape() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = "--only direct,pump,relay --sizes 100 --in-flight 3 --eras legacy,modern --formats json,sse \
+                     --rounds 1 --time 5 --calls-only --output";
+    let run = Command::new(env!("CARGO_BIN_EXE_bench"))
+        .args(arguments.split_whitespace())
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let results = std::fs::read(folder.path().join("results.json")).unwrap();
+    let results: Value = serde_json::from_slice(&results).unwrap();
+    // In both eras: three on pipes only, the relay from HTTP to a pipe, and over HTTP, in both formats, two and the relay.
+    let rows = results["calls"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * (3 + 1 + 2 * (2 + 1)), "{results}");
+    for row in rows {
+        let calls = row["rounds"][0]["callsPerSecond"].as_f64().unwrap();
+        assert!(calls > 0.0, "{row}");
+        let has_cpu = row["rounds"][0]["cpuUsPerCall"].is_number();
+        assert_eq!(has_cpu, row["contestant"] != "direct", "{row}");
+    }
+    let chart = std::fs::read_to_string(folder.path().join("cpu.svg")).unwrap();
+    assert!(chart.ends_with("</svg>\n"));
+    assert!(std::fs::read_to_string(folder.path().join("results.md")).unwrap().contains("## stdio -> stdio"));
+}
