@@ -416,6 +416,10 @@ pub(crate) struct Wrap {
     #[arg(help_heading = COMMANDS, long, env = "REGROW_CLEAN_ENV")]
     pub(crate) clean_env: bool,
 
+    /// Let the server gain rights through programs such as sudo (Linux)
+    #[arg(help_heading = COMMANDS, long, env = "REGROW_ALLOW_NEW_PRIVILEGES")]
+    pub(crate) allow_new_privileges: bool,
+
     /// Start the server in this directory
     #[arg(help_heading = COMMANDS, long, value_name = "DIR", env = "REGROW_CWD")]
     pub(crate) cwd: Option<PathBuf>,

@@ -36,7 +36,7 @@ pub fn connect(
     let name: Arc<str> = server.name.escape_debug().to_string().into();
     let builder = match &server.reach {
         Reach::Process(process) => {
-            let (stdio, mask) = stdio(&name, process, server.options.clean_env, stderr);
+            let (stdio, mask) = stdio(&name, process, &server.options, stderr);
             let stdio = guard.into_iter().fold(stdio, Stdio::guard);
             builder(name, stdio, mask, &server.options)
         }
@@ -82,9 +82,9 @@ fn policy(options: &Options) -> Policy {
     }
 }
 
-fn stdio(name: &str, process: &Process, clean_env: bool, stderr: Stderr) -> (Stdio, Mask) {
+fn stdio(name: &str, process: &Process, options: &Options, stderr: Stderr) -> (Stdio, Mask) {
     let harmless = environment::clean();
-    let mut environment = if clean_env { harmless.clone() } else { environment::inherited() };
+    let mut environment = if options.clean_env { harmless.clone() } else { environment::inherited() };
     for name in &process.removed {
         environment.remove(OsStr::new(name));
     }
@@ -102,6 +102,7 @@ fn stdio(name: &str, process: &Process, clean_env: bool, stderr: Stderr) -> (Std
         .args(process.args.iter().map(Secret::reveal))
         .environment(environment)
         .mask(mask.clone())
+        .new_privileges(!options.no_new_privileges)
         .stderr(stderr);
     if let Some(directory) = &process.directory {
         stdio = stdio.directory(directory);

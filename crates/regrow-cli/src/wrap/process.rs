@@ -46,6 +46,7 @@ impl Process {
             .args(&self.command[1..])
             .environment(environment)
             .mask(mask.clone())
+            .new_privileges(options.allow_new_privileges)
             .guard(Arc::new(guard::start()?))
             .stderr(match options.stderr {
                 arguments::StderrMode::Pass => Stderr::Pass,

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::client::{fault, is_failure, text};
 use crate::guest::{Era, Guest};
-use crate::house::{Place, chaos};
+use crate::house::{Place, REGROW, chaos};
 
 #[test]
 fn security_16_a_server_gets_an_allow_list_and_what_the_configuration_names() {
@@ -52,5 +52,19 @@ fn security_16_a_server_has_no_file_of_ours_open_however_many_clients_there_are(
     guests[0].failing_call("one__die", json!({}));
     for server in ["one", "private"] {
         assert_eq!(guests[1].call(&format!("{server}__fds"), json!({})), "", "{server}: nothing above 2");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn security_16_no_program_that_a_server_starts_has_more_rights_than_it_unless_that_is_allowed() {
+    let script = "grep NoNewPrivs /proc/self/status >> \"$CHAOS_DIR/flag\"; exec \"$0\" chaos-server";
+    let server = chaos("").member("command", "sh").member("args", json!(["-c", script, REGROW]));
+    let place = Place::new([("kept", server.clone()), ("free", server.option("noNewPrivileges", false))]);
+    let house = place.start();
+    for (name, flag) in [("kept", "1"), ("free", "0")] {
+        house.wait_for_tools(name);
+        let said = std::fs::read_to_string(place.journal(name).dir().join("flag")).unwrap();
+        assert!(said.lines().all(|line| line.split_whitespace().eq(["NoNewPrivs:", flag])), "{name}: {said}");
     }
 }

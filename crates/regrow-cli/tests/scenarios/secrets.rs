@@ -236,3 +236,14 @@ fn a_server_cannot_read_our_environment_or_that_of_the_guard() {
     assert!(said.contains("looked at") && said.contains("Permission denied"), "{said}");
     assert!(!said.contains("PRIVATE_KEY"), "{said}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_program_that_a_server_starts_has_more_rights_than_it_unless_that_is_allowed() {
+    let script = "grep NoNewPrivs /proc/self/status >> \"$CHAOS_DIR/flag\"; exec {server} chaos-server";
+    for (options, flag) in [(&[][..], "1"), (&["--allow-new-privileges"][..], "0")] {
+        let client = Setup::plan("").options(options).command(&["sh", "-c", script]).connect();
+        let said = fs::read_to_string(client.journal.dir().join("flag")).unwrap();
+        assert!(said.lines().all(|line| line.split_whitespace().eq(["NoNewPrivs:", flag])), "{said}");
+    }
+}

@@ -57,6 +57,7 @@ pub struct Stdio {
     args: Vec<OsString>,
     environment: Environment,
     directory: Option<PathBuf>,
+    new_privileges: bool,
     stderr: Stderr,
     mask: Mask,
     guard: Option<Arc<Guard>>,
@@ -88,6 +89,7 @@ impl Stdio {
             args: vec![],
             environment: environment::clean(),
             directory: None,
+            new_privileges: false,
             stderr: Stderr::Keep,
             mask: Mask::default(),
             guard: None,
@@ -115,6 +117,12 @@ impl Stdio {
     /// Its working directory.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Stdio {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// Whether it may gain rights by running a program that has more, such as `sudo`. Not by default. On Linux; elsewhere it always may.
+    pub fn new_privileges(mut self, allowed: bool) -> Stdio {
+        self.new_privileges = allowed;
         self
     }
 

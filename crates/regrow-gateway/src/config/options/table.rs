@@ -133,6 +133,13 @@ pub const OPTIONS: &[Described] = &[
         set: |options, it| it.flag().map(|it| options.clean_env = it),
     },
     Described {
+        name: "noNewPrivileges",
+        kind: Kind::Flag,
+        default: Some("true"),
+        meaning: "Do not let the server gain rights through programs such as `sudo`. Linux only.",
+        set: |options, it| it.flag().map(|it| options.no_new_privileges = it),
+    },
+    Described {
         name: "stderrInErrors",
         kind: Kind::Flag,
         default: Some("false"),

@@ -36,7 +36,8 @@ pub(super) fn spawn(server: &Stdio, epoch: Epoch) -> Result<Spawned, Fault> {
         command.current_dir(directory);
     }
     let record = Record { news: News::Born, pid: 0, serial: mark.serial, nonce };
-    system::before_server(&mut command, server.guard.as_ref().map(|guard| (guard.pipe(), record)));
+    let tell = server.guard.as_ref().map(|guard| (guard.pipe(), record));
+    system::before_server(&mut command, tell, server.new_privileges);
 
     match command.spawn() {
         // The handle is dropped: it would reap, and only the group may.

@@ -23,7 +23,13 @@ use super::record::Record;
 ///
 /// We may be killed between the fork and the exec. Until the exec closes it, the child's copy of the pipe keeps the guard
 /// from seeing the end; and by then its record is in the pipe. So the guard never misses a child.
-pub(super) fn before_server(command: &mut Command, tell: Option<(Arc<OwnedFd>, Record)>) {
+///
+/// Unless it may gain privileges, no program that it starts has more than it has itself.
+pub(super) fn before_server(
+    command: &mut Command,
+    tell: Option<(Arc<OwnedFd>, Record)>,
+    new_privileges: bool,
+) {
     let step = move || {
         rustix::process::setsid()?; // It leads a group of that session, too, before the guard hears of it.
         close_all_on_exec();
@@ -36,10 +42,28 @@ pub(super) fn before_server(command: &mut Command, tell: Option<(Arc<OwnedFd>, R
             // SAFETY: as above.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         }
+        if !new_privileges {
+            forbid_new_privileges()?;
+        }
         Ok(())
     };
     // SAFETY: the closure makes system calls only, on values that were built before the fork.
     unsafe { command.pre_exec(step) };
+}
+
+#[cfg(target_os = "linux")]
+fn forbid_new_privileges() -> io::Result<()> {
+    // SAFETY: it sets a flag of the calling thread.
+    match unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// There is no such flag.
+#[cfg(not(target_os = "linux"))]
+fn forbid_new_privileges() -> io::Result<()> {
+    Ok(())
 }
 
 /// Takes the guard out of our session and makes it deaf to the signals that end us: it ends after us, on its own.
