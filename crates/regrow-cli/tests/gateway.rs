@@ -39,6 +39,9 @@ mod reloading;
 mod resting;
 #[path = "gateway/roles.rs"]
 mod roles;
+#[cfg(target_os = "linux")]
+#[path = "gateway/sandbox.rs"]
+mod sandbox;
 #[path = "gateway/secrets.rs"]
 mod secrets;
 #[path = "gateway/sessions.rs"]

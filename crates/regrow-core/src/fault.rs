@@ -30,6 +30,12 @@ pub enum Fault {
         /// What the operating system says.
         reason: String,
     },
+    /// The system cannot enforce the sandbox that the server requires.
+    #[error("the server was not started, because its sandbox is not available: {reason}")]
+    Unsandboxed {
+        /// What is missing.
+        reason: String,
+    },
     /// The operating system could not start the program now; later it may.
     #[error("the program {program:?} could not be started: {reason}")]
     SpawnFailed {
@@ -393,6 +399,7 @@ impl Fault {
             NotFound { .. } => "not-found",
             NotExecutable { .. } => "not-executable",
             BadDirectory { .. } => "bad-directory",
+            Unsandboxed { .. } => "unsandboxed",
             SpawnFailed { .. } => "spawn-failed",
             HandshakeTimeout { .. } => "handshake-timeout",
             HandshakeRefused { .. } => "handshake-refused",
@@ -430,6 +437,7 @@ impl Fault {
             NotFound { .. }
             | NotExecutable { .. }
             | BadDirectory { .. }
+            | Unsandboxed { .. }
             | VersionChanged { .. }
             | CapabilityLost { .. }
             | Misconfigured { .. }

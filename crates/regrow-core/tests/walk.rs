@@ -853,6 +853,7 @@ impl Walk {
             Fault::NotFound { program: reason.clone() },
             Fault::NotExecutable { program: reason.clone(), reason: reason.clone() },
             Fault::BadDirectory { path: reason.clone(), reason: reason.clone() },
+            Fault::Unsandboxed { reason: reason.clone() },
             Fault::VersionChanged { was: reason.clone(), is: reason.clone() },
             Fault::CapabilityLost { name: reason },
         ];

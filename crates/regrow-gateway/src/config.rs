@@ -16,6 +16,7 @@ mod names;
 mod options;
 mod reach;
 mod reading;
+mod sandbox;
 mod secret;
 mod strays;
 mod surroundings;
@@ -35,6 +36,7 @@ use content::Content;
 use document::Document;
 use message::printable;
 use reading::Reading;
+use regrow::transport::stdio::Sandbox;
 
 /// More servers than this are refused.
 const MAX_SERVERS: usize = 1000;
@@ -71,6 +73,11 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
+    /// The sandbox that it runs in, if we start it and it has one.
+    pub fn sandbox(&self) -> Option<&Sandbox> {
+        self.options.sandbox.as_ref().filter(|_| matches!(self.reach, Reach::Process(_)))
+    }
+
     /// What is wrong with its entry, if something is. Then it cannot be served.
     pub fn problems(&self) -> Option<&Problems> {
         match &self.reach {

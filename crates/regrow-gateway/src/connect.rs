@@ -107,6 +107,9 @@ fn stdio(name: &str, process: &Process, options: &Options, stderr: Stderr) -> (S
     if let Some(directory) = &process.directory {
         stdio = stdio.directory(directory);
     }
+    if let Some(sandbox) = &options.sandbox {
+        stdio = stdio.sandbox(sandbox.clone());
+    }
     (stdio, mask)
 }
 

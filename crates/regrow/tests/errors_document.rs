@@ -135,6 +135,7 @@ fn every_kind_and_cause_is_in_the_document_with_its_code() {
         Fault::NotFound { program: text() },
         Fault::NotExecutable { program: text(), reason: text() },
         Fault::BadDirectory { path: text(), reason: text() },
+        Fault::Unsandboxed { reason: text() },
         Fault::SpawnFailed { program: text(), reason: text() },
         Fault::HandshakeTimeout { after: Duration::ZERO },
         Fault::HandshakeRefused { code: 0, message: text() },

@@ -19,6 +19,9 @@ pub(super) struct Finding {
     /// From its start to the end of the handshake.
     #[serde(rename = "startMs", serialize_with = "millis", skip_serializing_if = "Option::is_none")]
     pub(super) start: Option<Duration>,
+    /// What the system does not enforce of its sandbox.
+    #[serde(rename = "sandboxGaps", skip_serializing_if = "Vec::is_empty")]
+    pub(super) sandbox_gaps: Vec<&'static str>,
     #[serde(flatten)]
     pub(super) problem: Option<Problem>,
 }
@@ -66,7 +69,16 @@ impl State {
 impl Finding {
     /// A server that is switched off, and was not visited.
     pub(super) fn disabled(name: String) -> Finding {
-        Finding { name, state: State::Disabled, era: None, tools: None, start: None, problem: None }
+        let sandbox_gaps = vec![];
+        Finding {
+            name,
+            state: State::Disabled,
+            era: None,
+            tools: None,
+            start: None,
+            sandbox_gaps,
+            problem: None,
+        }
     }
 }
 

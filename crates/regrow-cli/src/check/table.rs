@@ -16,6 +16,9 @@ pub(super) fn text(findings: &[Finding], colour: bool) -> String {
     let mut text = lines.next().unwrap_or_default();
     for (line, finding) in lines.zip(findings) {
         text.push_str(&if colour { paint(finding.state, &line) } else { line });
+        if !finding.sandbox_gaps.is_empty() {
+            text.push_str(&format!("  sandbox: {}\n", finding.sandbox_gaps.join("; ")));
+        }
         if let Some(problem) = &finding.problem {
             problem.text.lines().for_each(|line| text.push_str(&format!("  {line}\n")));
             problem.stderr.iter().for_each(|line| text.push_str(&format!("  | {line}\n")));
@@ -61,6 +64,7 @@ mod tests {
             era: Some("legacy"),
             tools: Some(12),
             start: Some(Duration::from_millis(412)),
+            sandbox_gaps: vec!["it does not limit files"],
             problem: None,
         };
         let stderr = vec!["Error: no token".to_owned()];
@@ -80,6 +84,7 @@ mod tests {
         let expected = "\
 SERVER          STATE     ERA     TOOLS   START
 files           ok        legacy     12  0.41 s
+  sandbox: it does not limit files
 git\\n\\u{1b}[2J  broken    -           -       -
   the server process exited with code 1
   | Error: no token

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use regrow::core::{Fault, Manner, Notice, seconds};
-use regrow::transport::stdio::{Guard, Stderr};
+use regrow::transport::stdio::{Guard, Sandbox, Stderr};
 use regrow::{CallError, Connection, Excerpt, Notices, Outcome, Request, Said};
 use regrow_gateway::config::ServerConfig;
 use regrow_gateway::connect;
@@ -43,6 +43,7 @@ pub(super) async fn visit(
     server.options.connect_timeout = server.options.connect_timeout.min(timeout);
     let stderr = Tail::new();
     let mut finding = Finding { state: State::Broken, ..Finding::disabled(server.name.clone()) };
+    finding.sandbox_gaps = server.sandbox().map(Sandbox::gaps).unwrap_or_default();
     let connection = match connect(&server, guard, stderr.sink()) {
         Ok(builder) => builder.build(),
         Err(error) => {

@@ -32,6 +32,9 @@ pub(super) fn text(overview: &Overview, colour: bool) -> String {
                 "  changed since it was approved: {what}; see it with: regrow approve {name}\n"
             ));
         }
+        if !server.sandbox_gaps.is_empty() {
+            text.push_str(&format!("  sandbox: {}\n", escape(&server.sandbox_gaps.join("; "))));
+        }
         if let Some(why) = server.why_not_ready() {
             text.push_str(&format!("  {}\n", escape(&why)));
             server.stderr.iter().for_each(|line| text.push_str(&format!("  | {}\n", escape(line))));

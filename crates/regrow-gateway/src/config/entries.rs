@@ -138,6 +138,11 @@ fn described(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options) 
         true => None,
         false => reach::read(reading, entry),
     };
+    let own = ours.and_then(|ours| members::all(ours.value.as_object()?).find(|it| it.name == "sandbox"));
+    if let (Some(Reach::Remote(_)), Some(own)) = (&reach, own.filter(|_| options.sandbox.is_some())) {
+        let text = "a remote server does not run here, so it cannot be in a sandbox; remove it";
+        reading.problem(own.at, "regrow.sandbox", text);
+    }
     Described::Wanted(reach, options)
 }
 

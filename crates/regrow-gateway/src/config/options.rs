@@ -6,6 +6,7 @@ use std::time::Duration;
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 use regrow::core::{Policy, Replay};
+use regrow::transport::stdio::Sandbox;
 use regrow_protocol::version::Era;
 
 use crate::catalog::Pin;
@@ -14,6 +15,7 @@ use super::members::{self, KEY, Member, OF_SERVER};
 use super::message::printable;
 use super::names::nearest;
 use super::reading::Reading;
+use super::sandbox;
 
 mod setting;
 mod table;
@@ -37,6 +39,7 @@ pub struct Options {
     pub era: Era,
     pub clean_env: bool,
     pub no_new_privileges: bool,
+    pub sandbox: Option<Sandbox>,
     pub stderr_in_errors: bool,
     pub header_file: Option<PathBuf>,
     pub ca_file: Option<PathBuf>,
@@ -93,6 +96,7 @@ impl Default for Options {
             era: Era::Auto,
             clean_env: true,
             no_new_privileges: true,
+            sandbox: None,
             stderr_in_errors: false,
             header_file: None,
             ca_file: None,
@@ -142,6 +146,10 @@ pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>, option
                 Some(path) => Setting::Path(path),
                 None => continue,
             },
+            Kind::Sandbox => match sandbox::read(reading, option.value, &field) {
+                Some(sandbox) => Setting::Sandbox(sandbox),
+                None => continue,
+            },
             _ => Setting::Value(option.value),
         };
         if let Err(problem) = (described.set)(options, &setting) {
@@ -151,6 +159,10 @@ pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>, option
     let (certificate, key) = (options.client_cert.is_some(), options.client_key.is_some());
     if certificate != key {
         let text = "clientCert and clientKey belong together; set both or none";
+        reading.problem(member.at, KEY, text);
+    }
+    if options.sandbox.is_some() && !options.no_new_privileges {
+        let text = "a server in a sandbox gains no rights; remove \"sandbox\" or \"noNewPrivileges\"";
         reading.problem(member.at, KEY, text);
     }
 }
@@ -169,7 +181,10 @@ fn unknown_option(name: &str, is_of_server: bool) -> String {
 
 /// Whether this is a value that the option can have.
 pub(super) fn accepts(option: &Described, value: &Value<'_>) -> bool {
-    (option.set)(&mut Options::default(), &Setting::Value(value)).is_ok()
+    match (option.kind, value) {
+        (Kind::Sandbox, Value::Object(object)) => sandbox::is_ours(object),
+        _ => (option.set)(&mut Options::default(), &Setting::Value(value)).is_ok(),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::members::{self, KEY, Member, OF_SERVER, SECTIONS};
 use super::names::{is_same, nearest};
 use super::options::{self, Described, Kind, OPTIONS};
 use super::reading::Reading;
+use super::sandbox;
 
 /// Those that say how a server is reached.
 const REACHES: [&str; 4] = ["command", "url", "serverUrl", "httpUrl"];
@@ -84,7 +85,8 @@ pub(super) fn among_servers(reading: &mut Reading<'_>, member: &Member<'_>) -> b
 /// What is to be said where a member is an option of ours, or holds them.
 fn misplaced(member: &Member<'_>) -> Option<String> {
     if let Some(option) = OPTIONS.iter().find(|option| is_same(option.name, member.name)) {
-        return Some(moved(option));
+        let is_other = option.kind == Kind::Sandbox && !may_be(option, member.value);
+        return (!is_other).then(|| moved(option));
     }
     if is_slip_of_key(member) {
         return Some(format!("did you mean \"{KEY}\"?"));
@@ -110,6 +112,7 @@ fn may_be(option: &Described, value: &Value<'_>) -> bool {
     match option.kind {
         Kind::Flag => matches!(value, Value::BooleanLit(_)),
         Kind::List => matches!(value, Value::Array(_)),
+        Kind::Sandbox => value.as_object().is_some_and(sandbox::is_ours),
         Kind::Number => matches!(value, Value::NumberLit(_)),
         Kind::NumberOrNone => matches!(value, Value::NumberLit(_) | Value::StringLit(_)),
         _ => matches!(value, Value::StringLit(_)),

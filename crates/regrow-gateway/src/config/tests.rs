@@ -332,7 +332,8 @@ fn an_option_of_ours_that_is_elsewhere_never_silently_does_not_hold() {
         broken[0].1.clone()
     };
     for option in OPTIONS {
-        let told = of_server(&format!("\"{}\": \"x\"", option.name));
+        let value = if option.kind == Kind::Sandbox { r#"{ "read": [] }"# } else { r#""x""# };
+        let told = of_server(&format!("\"{}\": {value}", option.name));
         let wanted = format!(
             "field \"{0}\": this is an option of Regrow; move it into \"regrow\": {{ \"{0}\": ... }}",
             option.name
@@ -347,6 +348,13 @@ fn an_option_of_ours_that_is_elsewhere_never_silently_does_not_hold() {
         (r#""regrow": { "env": {} }"#, "move it out of \"regrow\""),
         (r#""regrow": { "disabled": true }"#, "move it out of \"regrow\""),
         (r#""regrow": { "session": "private" }"#, "did you mean \"sessions\"?"),
+        (r#""sandbox": { "read": ["/data"] }"#, "move it into \"regrow\""),
+        (r#""sandbx": { "read": ["/data"] }"#, "did you mean the option \"sandbox\"?"),
+        (r#""regrow": { "sand_box": { "read": [] } }"#, "did you mean \"sandbox\"?"),
+        (r#""regrow": { "sandbox": { "reads": [] } }"#, "did you mean \"read\"?"),
+        (r#""regrow": { "sandbox": { "network": false } }"#, "a sandbox has no such member"),
+        (r#""regrow": { "sandbox": { "read": [" "] } }"#, "it is empty; name a file or a folder"),
+        (r#""regrow": { "sandbox": { "read": [] }, "noNewPrivileges": false }"#, "gains no rights"),
     ] {
         assert!(of_server(member).contains(told), "{member}: {}", of_server(member));
     }

@@ -103,6 +103,9 @@ pub struct ServerReport {
     /// What has changed since it was approved: `tool NAME`, `prompt NAME`, `command`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unapproved: Vec<String>,
+    /// What the system does not enforce of its sandbox.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sandbox_gaps: Vec<String>,
     /// The last lines of its standard error.
     pub stderr: Vec<String>,
     /// How often it was started again, by reason.

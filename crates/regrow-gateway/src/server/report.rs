@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use regrow::core::{Requester, State};
+use regrow::transport::stdio::Sandbox;
 use regrow_protocol::list::List;
 use serde_json::{Value, json};
 
@@ -24,6 +25,8 @@ impl Server {
         report.eager = self.config.options.start == Start::Eager;
         report.catalog = self.catalog_report();
         report.unapproved = self.pinning.report();
+        let gaps = self.config.sandbox().map(Sandbox::gaps).unwrap_or_default();
+        report.sandbox_gaps = gaps.into_iter().map(str::to_owned).collect();
         let (connection, private) = {
             let state = self.state();
             let connection = state.catalog_connection.as_ref().map(|catalog| catalog.connection.clone());

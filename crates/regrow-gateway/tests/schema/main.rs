@@ -32,6 +32,15 @@ fn schema_of(kind: Kind) -> Value {
         Kind::Word(words) => json!({ "enum": words }),
         Kind::List => json!({ "type": "array", "items": { "type": "string" } }),
         Kind::Path => json!({ "type": "string" }),
+        Kind::Sandbox => {
+            let paths = json!({ "type": "array", "items": { "type": "string", "minLength": 1 } });
+            let flag = json!({ "type": "boolean" });
+            let members = json!({ "read": paths, "write": paths, "net": flag, "required": flag });
+            let object = json!({
+                "type": "object", "properties": members, "additionalProperties": false, "minProperties": 1
+            });
+            json!({ "anyOf": [object, { "const": "none" }] })
+        }
     }
 }
 
@@ -88,6 +97,8 @@ fn what_is_right_is_right_for_both() {
         one(json!({ "httpUrl": "https://h", "type": "streamableHttp" })),
         one(json!({ "disabled": true })),
         one(json!({ "enabled": false, "note": "later" })),
+        one(json!({ "command": "x", "regrow": { "sandbox": { "read": ["/a", "~/b", "c"], "net": true } } })),
+        json!({ "mcpServers": {}, "sandbox": { "enabled": true } }),
         json!({ "mcpServers": {}, "regrow": { "callTimeout": "none", "queue": 7, "concurrency": 2, "rate": "5/1" } }),
     ];
     for option in OPTIONS {
@@ -137,6 +148,11 @@ fn what_is_wrong_is_wrong_for_both() {
         one(json!({ "command": "x", "type": "tcp" })),
         one(json!({ "command": "x", "disabled": "no" })),
         one(json!({ "url": 7 })),
+        one(json!({ "command": "x", "regrow": { "sandbox": { "reed": [] } } })),
+        one(json!({ "command": "x", "regrow": { "sandbox": { "read": "/a" } } })),
+        one(json!({ "command": "x", "regrow": { "sandbox": { "read": [""] } } })),
+        one(json!({ "command": "x", "regrow": { "sandbox": { "write": [1] } } })),
+        one(json!({ "command": "x", "regrow": { "sandbox": { "net": "no" } } })),
         one(json!({ "url": "https://h", "headers": { "A": [] } })),
         one(json!({ "command": "x", "regrow": { "callTimeout": "none", "call_timeout": "5s" } })),
     ];

@@ -29,6 +29,7 @@ fn check_at(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
                 let pattern = regex_lite::Regex::new(rule.as_str().unwrap()).unwrap();
                 value.as_str().is_none_or(|text| pattern.is_match(text))
             }
+            "minProperties" => value.as_object().is_none_or(|it| it.len() as u64 >= rule.as_u64().unwrap()),
             "minLength" => value.as_str().is_none_or(|text| text.len() as u64 >= rule.as_u64().unwrap()),
             "minimum" => value.as_f64().is_none_or(|number| number >= rule.as_f64().unwrap()),
             "items" => {

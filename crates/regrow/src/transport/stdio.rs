@@ -35,6 +35,7 @@ mod process;
 #[cfg(target_os = "linux")]
 mod procfs;
 mod record;
+mod sandbox;
 mod spawn;
 mod stderr;
 #[cfg(target_os = "linux")]
@@ -46,6 +47,7 @@ pub use environment::Environment;
 pub use guard::Guard;
 pub use guardian::guard_main;
 pub use privacy::keep_private;
+pub use sandbox::Sandbox;
 
 /// How to start a server, and what to do with its standard error.
 ///
@@ -58,6 +60,7 @@ pub struct Stdio {
     environment: Environment,
     directory: Option<PathBuf>,
     new_privileges: bool,
+    sandbox: Option<Sandbox>,
     stderr: Stderr,
     mask: Mask,
     guard: Option<Arc<Guard>>,
@@ -90,6 +93,7 @@ impl Stdio {
             environment: environment::clean(),
             directory: None,
             new_privileges: false,
+            sandbox: None,
             stderr: Stderr::Keep,
             mask: Mask::default(),
             guard: None,
@@ -123,6 +127,12 @@ impl Stdio {
     /// Whether it may gain rights by running a program that has more, such as `sudo`. Not by default. On Linux; elsewhere it always may.
     pub fn new_privileges(mut self, allowed: bool) -> Stdio {
         self.new_privileges = allowed;
+        self
+    }
+
+    /// What it may reach. It also gains no rights then, whatever else is set.
+    pub fn sandbox(mut self, sandbox: Sandbox) -> Stdio {
+        self.sandbox = Some(sandbox);
         self
     }
 

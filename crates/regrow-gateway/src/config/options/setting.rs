@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jsonc_parser::ast::Value;
+use regrow::transport::stdio::Sandbox;
 
 use crate::units;
 
@@ -13,6 +14,8 @@ pub(super) enum Setting<'a> {
     Value(&'a Value<'a>),
     /// A path.
     Path(PathBuf),
+    /// A sandbox, or none.
+    Sandbox(Option<Sandbox>),
 }
 
 /// What was written, or what should have been.
@@ -98,7 +101,14 @@ impl Setting<'_> {
     pub(super) fn path(&self) -> Meaning<Option<PathBuf>> {
         match self {
             Setting::Path(path) => Ok(Some(path.clone())),
-            Setting::Value(_) => Err("write a path in quotes".into()),
+            _ => Err("write a path in quotes".into()),
+        }
+    }
+
+    pub(super) fn sandbox(&self) -> Meaning<Option<Sandbox>> {
+        match self {
+            Setting::Sandbox(sandbox) => Ok(sandbox.clone()),
+            _ => Err("write an object, or \"none\"".into()),
         }
     }
 

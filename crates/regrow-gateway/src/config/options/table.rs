@@ -45,6 +45,8 @@ pub enum Kind {
     List,
     /// A path.
     Path,
+    /// What a server may reach, or `"none"`.
+    Sandbox,
 }
 
 /// All options, in the order in which people are told of them.
@@ -138,6 +140,13 @@ pub const OPTIONS: &[Described] = &[
         default: Some("true"),
         meaning: "Do not let the server gain rights through programs such as `sudo`. Linux only.",
         set: |options, it| it.flag().map(|it| options.no_new_privileges = it),
+    },
+    Described {
+        name: "sandbox",
+        kind: Kind::Sandbox,
+        default: Some("\"none\""),
+        meaning: "The files that the server may `read` and `write`, and whether it may use the network (`net`). With `required`, it does not start where the system cannot enforce that. A server's sandbox replaces the top-level one. Linux only.",
+        set: |options, it| it.sandbox().map(|it| options.sandbox = it),
     },
     Described {
         name: "stderrInErrors",

@@ -9,6 +9,8 @@ fn set(options: &mut Options, described: &Described, json: &str) -> Result<(), S
     let value = &object.properties[0].value;
     let setting = match (described.kind, value.as_string_lit()) {
         (Kind::Path, Some(path)) => Setting::Path(PathBuf::from(&*path.value)),
+        (Kind::Sandbox, Some(word)) if word.value == "none" => Setting::Sandbox(None),
+        (Kind::Sandbox, None) if json.contains("read") => Setting::Sandbox(Some(Sandbox::default())),
         _ => Setting::Value(value),
     };
     (described.set)(options, &setting)
@@ -39,6 +41,7 @@ fn every_option_changes_something_of_its_own() {
             Kind::Word(words) => &format!("\"{}\"", words[words.len() - 1]),
             Kind::List => "[\"get_*\"]",
             Kind::Path => "\"/x\"",
+            Kind::Sandbox => "{\"read\": []}",
         };
         let mut options = Options::default();
         set(&mut options, described, other).unwrap();

@@ -25,8 +25,14 @@ pub(super) fn fault(server: &Stdio, error: &io::Error) -> Fault {
                 None => Fault::NotFound { program: program() },
                 Some(path) if path.is_dir() => cannot("it is a directory".to_owned()),
                 Some(path) if error.kind() == io::ErrorKind::NotFound => cannot(missing_interpreter(&path)),
+                Some(_) if server.sandbox.is_some() => {
+                    cannot(format!("{}; its interpreter may have to be added to sandbox.read", words(error)))
+                }
                 Some(_) => cannot(words(error)),
             }
+        }
+        Some(Errno::NOTRECOVERABLE) if server.sandbox.is_some() => {
+            Fault::Unsandboxed { reason: "the kernel refused it".to_owned() }
         }
         Some(Errno::NOEXEC) => cannot("it is not a program for this machine".to_owned()),
         Some(Errno::PERM | Errno::ISDIR | Errno::INVAL | Errno::TOOBIG) => cannot(words(error)),
@@ -52,7 +58,7 @@ fn bad_directory(server: &Stdio) -> Option<Fault> {
 }
 
 /// Where the program is: as the system looks for it, in the server's own `PATH` and working directory.
-fn locate(server: &Stdio) -> Option<PathBuf> {
+pub(super) fn locate(server: &Stdio) -> Option<PathBuf> {
     let base = server.directory.clone().unwrap_or_default();
     if server.program.as_bytes().contains(&b'/') {
         let path = base.join(&server.program);
@@ -79,7 +85,7 @@ fn missing_interpreter(path: &Path) -> String {
 }
 
 /// `permission denied` rather than `Permission denied (os error 13)`.
-fn words(error: &io::Error) -> String {
+pub(super) fn words(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut characters = text.chars();

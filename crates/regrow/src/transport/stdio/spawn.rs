@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use super::group::Group;
 use super::mark::{self, Mark};
 use super::record::{News, Record};
-use super::{Stdio, diagnose, pipes, system};
+use super::{Stdio, diagnose, pipes, sandbox, system};
 
 /// A process that was just started, and our ends of its pipes. Dropping it kills it.
 pub(super) struct Spawned {
@@ -22,6 +22,7 @@ pub(super) struct Spawned {
 
 /// Starts it. Blocks until its program was loaded, which on a slow disk takes a while.
 pub(super) fn spawn(server: &Stdio, epoch: Epoch) -> Result<Spawned, Fault> {
+    let restrictions = sandbox::prepare(server, epoch)?;
     let failed = |error: io::Error| diagnose::spawn_failed(server, &error);
     let (their_input, input) = pipes::pipe().map_err(failed)?;
     let (output, their_output) = pipes::pipe().map_err(failed)?;
@@ -37,7 +38,7 @@ pub(super) fn spawn(server: &Stdio, epoch: Epoch) -> Result<Spawned, Fault> {
     }
     let record = Record { news: News::Born, pid: 0, serial: mark.serial, nonce };
     let tell = server.guard.as_ref().map(|guard| (guard.pipe(), record));
-    system::before_server(&mut command, tell, server.new_privileges);
+    system::before_server(&mut command, tell, server.new_privileges, restrictions);
 
     match command.spawn() {
         // The handle is dropped: it would reap, and only the group may.

@@ -15,6 +15,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::record::Record;
+use super::sandbox::Restrictions;
 
 /// Makes the child lead a session of its own, tell the guard about itself, and keep nothing open but its three streams.
 ///
@@ -24,11 +25,12 @@ use super::record::Record;
 /// We may be killed between the fork and the exec. Until the exec closes it, the child's copy of the pipe keeps the guard
 /// from seeing the end; and by then its record is in the pipe. So the guard never misses a child.
 ///
-/// Unless it may gain privileges, no program that it starts has more than it has itself.
+/// Unless it may gain privileges, no program that it starts has more than it has itself. A sandbox is set last.
 pub(super) fn before_server(
     command: &mut Command,
     tell: Option<(Arc<OwnedFd>, Record)>,
     new_privileges: bool,
+    restrictions: Option<Restrictions>,
 ) {
     let step = move || {
         rustix::process::setsid()?; // It leads a group of that session, too, before the guard hears of it.
@@ -42,8 +44,13 @@ pub(super) fn before_server(
             // SAFETY: as above.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         }
-        if !new_privileges {
+        if !new_privileges || restrictions.is_some() {
             forbid_new_privileges()?;
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(restrictions) = &restrictions {
+            // Whatever the reason is, the server must not run; `diagnose` knows this number.
+            restrict(restrictions).map_err(|_| io::Error::from_raw_os_error(libc::ENOTRECOVERABLE))?;
         }
         Ok(())
     };
@@ -58,6 +65,49 @@ fn forbid_new_privileges() -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// What root in a sandbox loses at its exec, because it opens the memory of other processes or of the kernel: SYS_MODULE, SYS_RAWIO, SYS_PTRACE,
+/// SYS_ADMIN, PERFMON and BPF.
+#[cfg(target_os = "linux")]
+const DROPPED: [libc::c_ulong; 6] = [16, 17, 19, 21, 38, 39];
+
+/// Puts the calling process into its sandbox, which it and everything that it starts cannot leave.
+#[cfg(target_os = "linux")]
+fn restrict(restrictions: &Restrictions) -> io::Result<()> {
+    use std::os::fd::AsRawFd as _;
+
+    for capability in DROPPED {
+        // SAFETY: it changes a set of the calling process. It fails for one that is not root, which has none of them.
+        let _ = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+    }
+    if let Some(ruleset) = &restrictions.ruleset {
+        // SAFETY: it takes an open descriptor and flags.
+        if unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    if let Some(filter) = &restrictions.filter {
+        let program = super::sandbox::program(filter);
+        // SAFETY: the program points to the filter, which lives until the end of this function; the kernel copies it.
+        if unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel can do for a sandbox.
+#[cfg(target_os = "linux")]
+pub(super) fn sandbox_support() -> super::sandbox::Support {
+    const VERSION: u32 = 1; // LANDLOCK_CREATE_RULESET_VERSION
+    let nothing = std::ptr::null::<libc::c_void>();
+    // SAFETY: with this flag it only tells the version.
+    let landlock = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0_usize, VERSION) };
+    // SAFETY: without a program nothing is set. Where filters are known, the error is about the missing program.
+    let refused = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, nothing) };
+    let has_filters = refused != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT);
+    super::sandbox::Support { landlock: landlock.max(0), seccomp: has_filters && super::sandbox::HAS_FILTER }
 }
 
 /// There is no such flag.
