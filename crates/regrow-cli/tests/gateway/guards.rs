@@ -179,6 +179,7 @@ fn security_5_no_command_comes_over_the_network_and_arguments_pass_to_the_letter
     let got = fs::read_to_string(place.journal("one").dir().join("arguments")).unwrap();
     assert_eq!(got, odd.map(|argument| format!("{argument}\n")).concat());
 
+    let operator = place.operator(&house);
     let server = json!({ "name": "evil", "command": "touch", "args": ["here"] }).to_string();
     let places = [
         "/admin/servers",
@@ -194,8 +195,11 @@ fn security_5_no_command_comes_over_the_network_and_arguments_pass_to_the_letter
     ];
     for path in places {
         for method in ["POST", "PUT", "PATCH"] {
-            let status = status_of(&house, method, path, &[], &server);
-            assert!((400..500).contains(&status), "{method} {path}: {status}");
+            // Not even the operator can.
+            for headers in [&[][..], &[("Authorization", &*operator)]] {
+                let status = status_of(&house, method, path, headers, &server);
+                assert!((400..500).contains(&status), "{method} {path} {headers:?}: {status}");
+            }
         }
     }
     assert_eq!(house.status()["servers"].as_array().unwrap().len(), 1);

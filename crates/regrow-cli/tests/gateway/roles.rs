@@ -18,10 +18,13 @@ const B: (&str, &str) = ("Authorization", "Bearer beta-client");
 /// What an operator sees.
 pub const PAGES: [&str; 5] = ["/status", "/metrics", "/admin/servers/one/logs", "/readyz?server=one", "/"];
 /// What an operator has a gateway do, and a body that would do.
-pub const COMMANDS: [(&str, &str); 4] = [
+pub const COMMANDS: [(&str, &str); 7] = [
     ("/admin/servers/one/park", "{}"),
     ("/admin/servers/one/drain", "{}"),
     ("/admin/servers/one/reconnect", "{}"),
+    ("/admin/servers/one/wake", "{}"),
+    ("/admin/servers/one/reset-budget", "{}"),
+    ("/admin/servers/one/approve", "{}"),
     ("/admin/log-level", "{\"level\":\"off\"}"),
 ];
 

@@ -6,6 +6,11 @@ use crate::client::{fault, is_failure, text};
 use crate::guest::{Era, Guest};
 use crate::house::{Place, REGROW, chaos};
 
+/// What a program needs to find its way; `LC_*` and `XDG_*` beside it.
+#[cfg(target_os = "linux")]
+const USUAL: [&str; 12] =
+    ["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER"];
+
 #[test]
 fn security_16_a_server_gets_an_allow_list_and_what_the_configuration_names() {
     let place = Place::new([
@@ -31,6 +36,20 @@ fn security_16_a_server_gets_an_allow_list_and_what_the_configuration_names() {
             let answer = guest.request("tools/call", params);
             assert!(is_failure(&answer) && fault(&answer).is_null(), "{server} {name}: {answer}");
             assert_eq!(text(&answer), "not set", "{server} {name}");
+        }
+    }
+    // Nothing else, whatever it is called.
+    #[cfg(target_os = "linux")]
+    {
+        let environment = std::fs::read(format!("/proc/{}/environ", place.pid("two"))).unwrap();
+        let names = environment.split(|byte| *byte == 0).filter(|variable| !variable.is_empty());
+        for name in names.map(|variable| String::from_utf8_lossy(variable).into_owned()) {
+            let name = name.split('=').next().unwrap_or_default();
+            let is_usual =
+                USUAL.contains(&name) || ["LC_", "XDG_"].iter().any(|start| name.starts_with(start));
+            // What the test's own configuration names, and the mark of the server's processes.
+            let is_named = name.starts_with("CHAOS") || ["REGROW_SCENARIO", "REGROW_MARK"].contains(&name);
+            assert!(is_usual || is_named, "{name}");
         }
     }
     let (said, _) = guest.failing_call("two__env", json!({ "name": "NAMED" }));
