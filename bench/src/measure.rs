@@ -22,6 +22,11 @@ use crate::{plot, report, rest, verdict};
 const LONGEST: Duration = Duration::from_secs(120);
 
 pub(crate) fn run(options: &Measure) -> io::Result<()> {
+    if cfg!(debug_assertions) {
+        eprintln!(
+            "bench: this is a debug build, so its relay is slow and ratios mean nothing; use --release"
+        );
+    }
     allow_many_sockets()?;
     let options = if options.quick { &quick(options) } else { options };
     let (cases, contestants) = (cases(options), contestants(options)?);
