@@ -9,10 +9,14 @@ mod process;
 mod remote;
 mod tree;
 
-use jsonc_parser::ast::Object;
-use jsonc_parser::cst::{CstObject, CstObjectProp, CstRootNode};
+use std::path::{Path, PathBuf};
 
-use crate::config::document;
+use jsonc_parser::ast::Object;
+use jsonc_parser::common::Ranged;
+use jsonc_parser::cst::{CstObjectProp, CstRootNode};
+
+use crate::config::{document, sections};
+use crate::hosts::Host;
 use entry::Entry;
 
 /// What is to be done to a text.
@@ -22,6 +26,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// The text as it will be.
     pub text: String,
+    /// The file that the text is from.
+    path: PathBuf,
 }
 
 /// What becomes of one server.
@@ -70,9 +76,10 @@ pub enum PlanError {
     },
 }
 
-/// How to put every server, or the one of this name, behind `program`, which is the absolute path of ours.
-pub fn adopt(text: &str, program: &str, only: Option<&str>) -> Result<Plan, PlanError> {
-    plan(text, only, |entry| match entry.is_ours(program) {
+/// How to put every server, or the one of this name, behind `program`, which is the absolute path of ours. The path of the file tells
+/// whose it is.
+pub fn adopt(path: &Path, text: &str, program: &str, only: Option<&str>) -> Result<Plan, PlanError> {
+    plan(path, text, only, |entry| match entry.is_ours(program) {
         true if entry.is_wrapped() => Outcome::Left("it already runs behind regrow"),
         true => Outcome::Left("it is regrow itself"),
         false if entry.command.is_some() => process::adopt(entry, program),
@@ -81,8 +88,8 @@ pub fn adopt(text: &str, program: &str, only: Option<&str>) -> Result<Plan, Plan
 }
 
 /// How to undo that.
-pub fn undo(text: &str, program: &str, only: Option<&str>) -> Result<Plan, PlanError> {
-    plan(text, only, |entry| {
+pub fn undo(path: &Path, text: &str, program: &str, only: Option<&str>) -> Result<Plan, PlanError> {
+    plan(path, text, only, |entry| {
         if !entry.is_ours(program) || !entry.is_wrapped() {
             Outcome::Left("it is not behind regrow")
         } else if !entry.is_adopted() {
@@ -97,11 +104,11 @@ pub fn undo(text: &str, program: &str, only: Option<&str>) -> Result<Plan, PlanE
 
 /// Whether a copy from before an adoption is not needed any more: no server in `text` is behind `program` by adoption, and the servers are the
 /// same as in the copy. What else the host keeps in the file may have changed.
-pub fn is_spent(copy: &str, text: &str, program: &str) -> bool {
+pub fn is_spent(path: &Path, copy: &str, text: &str, program: &str) -> bool {
     let undone = |text: &str| {
-        let plan = undo(text, program, None).ok()?;
-        let (tree, _) = parse(&plan.text).ok()?;
-        let servers: Vec<String> = servers(&tree).iter().map(CstObjectProp::to_string).collect();
+        let plan = undo(path, text, program, None).ok()?;
+        let (_, servers) = parse(path, &plan.text).ok()?;
+        let servers: Vec<String> = servers.iter().map(|server| server.member.to_string()).collect();
         Some((plan.is_empty(), servers))
     };
     // A copy may be older than another adoption in the same file, so that is undone in it, too.
@@ -109,60 +116,81 @@ pub fn is_spent(copy: &str, text: &str, program: &str) -> bool {
     matches!((copy, text), (Some((_, copied)), Some((true, servers))) if copied == servers)
 }
 
-fn plan(text: &str, only: Option<&str>, edit: impl Fn(&Entry) -> Outcome) -> Result<Plan, PlanError> {
-    let (tree, lines) = parse(text)?;
+fn plan(
+    path: &Path,
+    text: &str,
+    only: Option<&str>,
+    edit: impl Fn(&Entry) -> Outcome,
+) -> Result<Plan, PlanError> {
+    let (tree, servers) = parse(path, text)?;
     let (mut names, mut steps) = (vec![], vec![]);
-    for (server, line) in servers(&tree).into_iter().zip(lines) {
-        let name = server.decoded_name().unwrap_or_default();
+    for server in servers {
+        let name = server.member.decoded_name().unwrap_or_default();
         names.push(name.escape_debug().to_string());
         if only.is_some_and(|only| only != name) {
             continue;
         }
-        let outcome = Entry::read(server.value()).map_or_else(Outcome::Refused, |entry| edit(&entry));
-        steps.push(Step { server: name, line, outcome });
+        let outcome = match server.is_built_in {
+            true => Outcome::Left("its host provides it"),
+            false => server.entry().map_or_else(Outcome::Refused, |entry| edit(&entry)),
+        };
+        steps.push(Step { server: name, line: server.line, outcome });
     }
     match (names.is_empty(), steps.is_empty()) {
         (true, _) => Err(PlanError::NoServers),
         (false, true) => Err(PlanError::NoSuchServer { names }),
-        (false, false) => Ok(Plan { steps, text: tree.to_string() }),
+        (false, false) => Ok(Plan { steps, text: tree.to_string(), path: path.to_owned() }),
     }
 }
 
-/// The tree, which knows no positions, and the line in which each server begins.
-fn parse(text: &str) -> Result<(CstRootNode, Vec<usize>), PlanError> {
+/// A server in the tree.
+struct Server {
+    host: &'static Host,
+    member: CstObjectProp,
+    /// The line it begins in.
+    line: usize,
+    is_built_in: bool,
+}
+
+impl Server {
+    fn entry(&self) -> Result<Entry, String> {
+        Entry::read(self.host, self.member.value())
+    }
+}
+
+/// The tree, and the servers in it, in the order of the table of hosts.
+fn parse(path: &Path, text: &str) -> Result<(CstRootNode, Vec<Server>), PlanError> {
     let line_of = |offset: usize| text[..offset].matches('\n').count() + 1;
     let wrong = |(offset, text)| PlanError::Text { line: line_of(offset), text };
     let root = document::parse(text).map_err(wrong)?;
-    let properties = sections(
-        &root,
-        |place: &&Object<'_>, name| place.get_object(name),
-        |place| place.properties.iter().filter_map(|property| property.value.as_object()).collect(),
-    );
-    let lines =
-        properties.iter().flat_map(|section| &section.properties).map(|server| line_of(server.range.start));
     let tree = CstRootNode::parse(text, &document::OPTIONS)
         .map_err(|error| wrong((error.range().start, error.kind().to_string())))?;
-    Ok((tree, lines.collect()))
+    let mut servers = vec![];
+    for section in sections::find(&root, path) {
+        for server in sections::servers(&section).unwrap_or_default() {
+            let is_built_in =
+                server.value.as_object().is_some_and(|entry| sections::is_built_in(section.host, entry));
+            let start = server.at.start;
+            let member = property(&tree, &root, start);
+            let server = |member| Server { host: section.host, member, line: line_of(start), is_built_in };
+            servers.extend(member.map(server));
+        }
+    }
+    Ok((tree, servers))
 }
 
-/// Where hosts keep servers: at top level, per project (Claude Code), or among other settings (VS Code).
-fn sections<T: Clone>(
-    root: T,
-    member: impl Fn(&T, &str) -> Option<T>,
-    members: impl Fn(&T) -> Vec<T>,
-) -> Vec<T> {
-    let projects = member(&root, "projects").map(|projects| members(&projects)).unwrap_or_default();
-    let places = [root.clone()].into_iter().chain(member(&root, "mcp")).chain(projects);
-    places.flat_map(|place| ["mcpServers", "servers"].map(|name| member(&place, name))).flatten().collect()
-}
-
-fn servers(tree: &CstRootNode) -> Vec<CstObjectProp> {
-    let objects =
-        |place: &CstObject| place.properties().iter().filter_map(CstObjectProp::object_value).collect();
-    let root = tree.object_value();
-    let sections =
-        root.map(|root| sections(root, |place, name| place.object_value(name), |place| objects(place)));
-    sections.into_iter().flatten().flat_map(|section| section.properties()).collect()
+/// The property of the tree, which knows no positions, whose name begins here.
+fn property(tree: &CstRootNode, root: &Object<'_>, start: usize) -> Option<CstObjectProp> {
+    let (mut object, mut branch) = (root, tree.object_value()?);
+    loop {
+        let is_around = |range: jsonc_parser::common::Range| range.start <= start && start < range.end;
+        let index = object.properties.iter().position(|property| is_around(property.range))?;
+        let (found, member) = (&object.properties[index], branch.properties().into_iter().nth(index)?);
+        if found.name.range().start == start {
+            return Some(member);
+        }
+        (object, branch) = (found.value.as_object()?, member.object_value()?);
+    }
 }
 
 impl Plan {
@@ -174,14 +202,14 @@ impl Plan {
 
     /// What changes in `text`, line by line, for people; without the values of variables and headers.
     pub fn difference(&self, text: &str) -> String {
-        difference::text(&without_secrets(text), &without_secrets(&self.text))
+        difference::text(&without_secrets(&self.path, text), &without_secrets(&self.path, &self.text))
     }
 }
 
 /// Nothing at all if it cannot be read, so that no secret is shown.
-fn without_secrets(text: &str) -> String {
-    let Ok(tree) = CstRootNode::parse(text, &document::OPTIONS) else { return String::new() };
-    for entry in servers(&tree).iter().filter_map(|server| Entry::read(server.value()).ok()) {
+fn without_secrets(path: &Path, text: &str) -> String {
+    let Ok((tree, servers)) = parse(path, text) else { return String::new() };
+    for entry in servers.iter().filter_map(|server| server.entry().ok()) {
         entry.hide_secrets();
     }
     tree.to_string()

@@ -1,7 +1,7 @@
 //! The configuration that users already have: which servers there are, how each is reached, and our options for it.
 //!
-//! Files are JSON with comments and trailing commas, in the form of Claude and Cursor (`mcpServers`) or of VS Code
-//! (`servers` and `inputs`). What we do not know in them is left alone, but for what stands under `"regrow"`.
+//! The table of [`hosts`](crate::hosts) says how each host writes its servers. What we do not know in a file is left alone, but
+//! for what stands under `"regrow"`.
 
 mod content;
 mod discovery;
@@ -10,7 +10,7 @@ mod entries;
 mod env_file;
 mod expansion;
 mod inputs;
-mod members;
+pub(crate) mod members;
 mod message;
 mod names;
 mod options;
@@ -18,9 +18,10 @@ mod reach;
 mod reading;
 mod sandbox;
 mod secret;
+pub(crate) mod sections;
 mod strays;
 mod surroundings;
-mod written;
+pub(crate) mod written;
 
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,8 @@ use document::Document;
 use message::printable;
 use reading::Reading;
 use regrow::transport::stdio::Sandbox;
+
+use crate::hosts::Host;
 
 /// More servers than this are refused.
 const MAX_SERVERS: usize = 1000;
@@ -147,9 +150,9 @@ impl Config {
 }
 
 /// Whether a file has any server in it, or cannot be read, which its reader should be told.
-fn has_servers(path: &Path) -> bool {
+fn has_servers(path: &Path, surroundings: &Surroundings) -> bool {
     match Document::open(path) {
-        Ok(document) => document.root().map_or(true, |root| entries::has_servers(&root)),
+        Ok(document) => document.root().map_or(true, |root| entries::has_servers(&root, path, surroundings)),
         Err(_) => true,
     }
 }
@@ -157,15 +160,7 @@ fn has_servers(path: &Path) -> bool {
 /// The folder that `${workspaceFolder}` stands for in a file: that of the project which the file belongs to.
 fn workspace_of(path: &Path, surroundings: &Surroundings) -> PathBuf {
     let absolute = surroundings.directory.join(path);
-    let folder = absolute.parent().unwrap_or(Path::new("/"));
-    let is_named = |path: &Path, names: &[&str]| {
-        path.file_name().is_some_and(|name| names.iter().any(|wanted| name == *wanted))
-    };
-    let project = match is_named(folder, &[".vscode", ".cursor"]) {
-        true => folder.parent(),
-        false => is_named(&absolute, &[".mcp.json"]).then_some(folder),
-    };
-    match project {
+    match Host::project_of(&absolute) {
         // The settings of a user belong to no project.
         Some(project) if Some(project) != surroundings.home.as_deref() => project.to_owned(),
         _ => surroundings.directory.clone(),

@@ -2,6 +2,7 @@
 //!
 //! - [`adopt`] puts `regrow wrap` in front of the servers of a host.
 //! - [`config`] reads files and says everything that is wrong with them in one go.
+//! - [`hosts`] is the table of the MCP hosts whose files these are.
 //! - [`connect()`] makes a connection of a server that is described there.
 //! - [`units`] are durations and sizes as people write them.
 
@@ -22,6 +23,7 @@ pub mod face;
 pub mod fuzzing;
 pub mod gate;
 mod gateway;
+pub mod hosts;
 mod latch;
 pub mod operate;
 mod route;

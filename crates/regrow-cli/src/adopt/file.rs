@@ -18,6 +18,7 @@ const MARK: &str = "\u{feff}";
 pub(super) struct HostFile {
     /// Where it really is. People keep their configurations elsewhere and link to them: what changes is the file, and the link stays.
     path: PathBuf,
+    named: PathBuf,
     folder: Folder,
     name: OsString,
     shown: String,
@@ -29,6 +30,7 @@ impl HostFile {
     pub(super) fn read(path: &Path) -> Result<HostFile, String> {
         let shown = path.to_string_lossy().escape_debug().to_string();
         let wrong = |error: io::Error| format!("{shown}: the file cannot be read: {error}; name another one");
+        let named = path.to_owned();
         let path = path.canonicalize().map_err(wrong)?;
         if !path.is_file() {
             return Err(format!("{shown}: this is not a file; name the configuration of an MCP host"));
@@ -37,7 +39,12 @@ impl HostFile {
         let whole = String::from_utf8(whole).map_err(|_| format!("{shown}: the file is not UTF-8"))?;
         let folder = Folder::open_any(path.parent().unwrap_or(Path::new("/"))).map_err(wrong)?;
         let name = path.file_name().unwrap_or_default().to_owned();
-        Ok(HostFile { path, folder, name, shown, whole })
+        Ok(HostFile { path, named, folder, name, shown, whole })
+    }
+
+    /// The path by which it was named, which tells whose file it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.named
     }
 
     /// Its name, safe to print.

@@ -5,30 +5,41 @@ use std::path::Path;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstStringLit};
 use regrow::Mask;
 
+use crate::hosts::{Host, Members};
+
 /// The variable that says what an adopted entry was: the name of its URL, its type where it had one, and whether it had headers.
 pub(super) const ADOPTED: &str = "REGROW_ADOPTED";
-/// The members that may hold the URL of a remote server.
-pub(super) const URLS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 /// A longer part of a path may be a key.
 const LONGEST_WORD: usize = 20;
 
 /// A server's entry.
 pub(super) struct Entry {
+    /// How its host writes it.
+    pub(super) names: &'static Members,
     pub(super) object: CstObject,
     pub(super) command: Option<(CstObjectProp, CstStringLit)>,
     pub(super) args: Option<Args>,
 }
 
-/// Its arguments, which are all texts.
+/// Its arguments, which are all texts. Where they follow the program in one list, the list is the command's.
 pub(super) struct Args {
     pub(super) member: CstObjectProp,
     pub(super) list: CstArray,
     pub(super) texts: Vec<CstStringLit>,
 }
 
+impl Args {
+    /// None if it is no list of texts.
+    fn read(member: CstObjectProp) -> Option<Args> {
+        let list = member.array_value()?;
+        let texts = list.elements().iter().map(CstNode::as_string_lit).collect::<Option<_>>()?;
+        Some(Args { member, list, texts })
+    }
+}
+
 impl Entry {
     /// The error says what is wrong with an entry that we should not touch.
-    pub(super) fn read(value: Option<CstNode>) -> Result<Entry, String> {
+    pub(super) fn read(host: &Host, value: Option<CstNode>) -> Result<Entry, String> {
         let object =
             value.and_then(|value| value.as_object()).ok_or("it is not an object; correct it first")?;
         let mut seen: Vec<Option<String>> = vec![];
@@ -38,16 +49,25 @@ impl Entry {
             }
             seen.push(property.decoded_name());
         }
-        let mut entry = Entry { object, command: None, args: None };
-        if let Some(member) = entry.object.get("command") {
+        let names = host.members;
+        let mut entry = Entry { names, object, command: None, args: None };
+        let command = entry.object.get(names.command);
+        let Some(args) = names.args else {
+            if let Some(member) = command {
+                let wrong = "its command is not a list of strings with a program; correct it first";
+                let mut args = Args::read(member.clone()).ok_or(wrong)?;
+                let program = (!args.texts.is_empty()).then(|| args.texts.remove(0)).ok_or(wrong)?;
+                (entry.command, entry.args) = (Some((member, program)), Some(args));
+            }
+            return Ok(entry);
+        };
+        if let Some(member) = command {
             let text = text(&member).ok_or("its command is not a string; correct it first")?;
             entry.command = Some((member, text));
         }
-        if let Some(member) = entry.object.get("args") {
+        if let Some(member) = entry.object.get(args) {
             let wrong = "its args are not a list of strings; correct them first";
-            let list = member.array_value().ok_or(wrong)?;
-            let texts = list.elements().iter().map(CstNode::as_string_lit).collect::<Option<_>>();
-            entry.args = Some(Args { member, list, texts: texts.ok_or(wrong)? });
+            entry.args = Some(Args::read(member).ok_or(wrong)?);
         }
         Ok(entry)
     }
@@ -87,13 +107,15 @@ impl Entry {
 
     /// Hides what should not be shown: variables, headers, some URLs, and what follows an option that sounds secret.
     pub(super) fn hide_secrets(&self) {
-        let objects = ["env", "headers"].into_iter().filter_map(|name| self.object.object_value(name));
+        let objects = [self.names.env, self.names.headers]
+            .into_iter()
+            .filter_map(|name| self.object.object_value(name));
         for property in objects.flat_map(|object| object.properties()) {
             if property.decoded_name().is_none_or(|name| name != ADOPTED) {
                 property.set_value(CstInputValue::String("***".into()));
             }
         }
-        let url = self.any(&URLS).and_then(|url| text(&url));
+        let url = self.any(self.names.urls).and_then(|url| text(&url));
         let mut secrets: Vec<CstStringLit> =
             url.into_iter().filter(|url| may_be_secret(&decoded(url))).collect();
         let args = self.args.as_ref().map_or(&[][..], |args| &args.texts);

@@ -1,18 +1,22 @@
 //! A server that its host starts: `command args` becomes `regrow wrap -- command args`.
 
 use super::Outcome;
-use super::entry::{Entry, URLS, decoded};
+use super::entry::{Entry, decoded};
 use super::tree::{quoted, separator, splice};
 
 pub(super) fn adopt(entry: &Entry, program: &str) -> Outcome {
     let Some((member, command)) = &entry.command else {
         return Outcome::Refused("it has no command".into());
     };
-    if entry.any(&URLS).is_some() {
+    if entry.any(entry.names.urls).is_some() {
         return Outcome::Refused("it has a command and a URL; keep one of them".into());
     }
     let (old, new) = (command.raw_value(), quoted(program));
     match &entry.args {
+        Some(_) if entry.names.args.is_none() => {
+            let gap = separator(command.previous_siblings());
+            command.set_raw_value(format!("{new},{gap}\"wrap\",{gap}\"--\",{gap}{old}"));
+        }
         Some(args) => {
             match args.texts.first() {
                 Some(first) => {
@@ -45,6 +49,10 @@ pub(super) fn undo(entry: &Entry) -> Outcome {
         let text = "its args have no server command after \"--\"; restore it by hand";
         return Outcome::Refused(text.into());
     };
+    if entry.names.args.is_none() {
+        splice(args.list.clone(), command.child_index()..old.child_index(), "");
+        return Outcome::Changed;
+    }
     command.set_raw_value(old.raw_value());
     let (first, list) = (texts[0].child_index(), args.list.to_string());
     let was_absent = rest.is_empty() && list.starts_with("[ \"") && list.ends_with("\" ]");

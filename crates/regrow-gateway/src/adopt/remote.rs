@@ -4,7 +4,7 @@
 use jsonc_parser::cst::{CstNode, CstObject, CstObjectProp, CstStringLit};
 
 use super::Outcome;
-use super::entry::{ADOPTED, Entry, URLS, decoded, may_be_secret, text};
+use super::entry::{ADOPTED, Entry, decoded, may_be_secret, text};
 use super::tree::{quoted, separator, splice};
 
 /// Holds the URL where that may be secret.
@@ -12,7 +12,7 @@ const URL: &str = "REGROW_ADOPTED_URL";
 /// What `regrow wrap` takes a header from.
 const HEADER: &str = "REGROW_HEADER";
 
-const TYPES: [&str; 5] = ["http", "streamable-http", "streamableHttp", "streamable_http", "sse"];
+const TYPES: [&str; 6] = ["http", "streamable-http", "streamableHttp", "streamable_http", "sse", "remote"];
 /// How hosts say that they sign in to a server themselves.
 const SIGN_IN: [&str; 6] =
     ["oauth", "auth", "authorization", "authorization_token", "headersHelper", "authProviderType"];
@@ -28,19 +28,20 @@ pub(super) fn adopt(entry: &Entry, program: &str) -> Outcome {
 }
 
 fn put_behind(entry: &Entry, program: &str) -> Result<(), &'static str> {
-    let url = entry.any(&URLS).ok_or("it has neither a command nor a URL; correct it first")?;
+    let names = entry.names;
+    let url = entry.any(names.urls).ok_or("it has neither a command nor a URL; correct it first")?;
     let address = text(&url).ok_or("its URL is not a string; correct it first")?;
     if entry.any(&SIGN_IN).is_some() {
         return Err("its host signs in to it (OAuth), which regrow cannot; leave it as it is");
     }
-    if entry.object.get("env").is_some() || entry.args.is_some() {
+    if entry.object.get(names.env).is_some() || entry.args.is_some() {
         return Err("it has a URL, and env or args as well; correct it first");
     }
     if url.children().iter().any(CstNode::is_comment) {
         return Err("there is a comment before its URL; move it away first");
     }
     let kind = kind_of(entry)?;
-    let headers = match entry.object.get("headers") {
+    let headers = match entry.object.get(names.headers) {
         Some(member) => Some((Headers::read(&member)?, member)),
         None => None,
     };
@@ -55,15 +56,19 @@ fn put_behind(entry: &Entry, program: &str) -> Result<(), &'static str> {
         argument = quoted(&format!("env:{URL}"));
     }
     let (colon, gap) = (colon(&url), separator(url.previous_siblings()));
-    let mut new = format!("\"command\"{colon}{},{gap}\"args\"{colon}[\"wrap\", {argument}]", quoted(program));
+    let (command, program) = (names.command, quoted(program));
+    let mut new = match names.args {
+        Some(args) => format!("\"{command}\"{colon}{program},{gap}\"{args}\"{colon}[\"wrap\", {argument}]"),
+        None => format!("\"{command}\"{colon}[{program}, \"wrap\", {argument}]"),
+    };
 
     if let Some(kind) = kind {
-        kind.set_raw_value("\"stdio\"".into());
+        kind.set_raw_value(quoted(names.local));
     }
     match headers {
-        None => new.push_str(&format!(",{gap}\"env\"{colon}{{ {} }}", variables.join(", "))),
+        None => new.push_str(&format!(",{gap}\"{}\"{colon}{{ {} }}", names.env, variables.join(", "))),
         Some((headers, member)) => {
-            rename(&member, "\"env\"".into());
+            rename(&member, quoted(names.env));
             match headers {
                 Headers::None(object) => splice(object, 1..1, &variables.join(", ")),
                 Headers::One(header, value) => {
@@ -116,7 +121,7 @@ impl Headers {
 
 /// Whether this entry was a remote server.
 pub(super) fn is_adopted(entry: &Entry) -> bool {
-    entry.object.object_value("env").is_some_and(|env| env.get(ADOPTED).is_some())
+    entry.object.object_value(entry.names.env).is_some_and(|env| env.get(ADOPTED).is_some())
 }
 
 pub(super) fn undo(entry: &Entry) -> Outcome {
@@ -129,7 +134,8 @@ pub(super) fn undo(entry: &Entry) -> Outcome {
 /// None, and nothing is changed, if it is not as we have left it.
 fn take_out(entry: &Entry) -> Option<()> {
     let ((command, _), args) = (entry.command.as_ref()?, entry.args.as_ref()?);
-    let env = entry.object.get("env")?;
+    let names = entry.names;
+    let env = entry.object.get(names.env)?;
     let variables = env.object_value()?;
     let what = decoded(&text(&variables.get(ADOPTED)?)?);
     let mut what: Vec<&str> = what.split(' ').collect();
@@ -142,8 +148,8 @@ fn take_out(entry: &Entry) -> Option<()> {
         None => args.texts.get(1).filter(|_| args.texts.len() == 2)?.clone(),
     };
     let ours = 1 + usize::from(hidden.is_some());
-    let is_whole = URLS.contains(&key)
-        && entry.follows(command, &args.member)
+    let is_whole = names.urls.contains(&key)
+        && (names.args.is_none() || entry.follows(command, &args.member))
         && (had_headers || entry.follows(&args.member, &env));
     let all = variables.properties();
     if !is_whole || all.len() > ours + usize::from(had_headers) {
@@ -170,7 +176,7 @@ fn take_out(entry: &Entry) -> Option<()> {
     let mut last = &env;
     if had_headers {
         last = &args.member;
-        rename(&env, "\"headers\"".into());
+        rename(&env, quoted(names.headers));
         let first = all.first()?.child_index();
         let end = match header {
             Some((header, value, name, rest)) => {

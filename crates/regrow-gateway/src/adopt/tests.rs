@@ -4,14 +4,19 @@ use super::*;
 
 const PROGRAM: &str = "/opt/bin/regrow";
 
+/// One with the members of Claude Code and of VS Code.
+fn file() -> &'static Path {
+    Path::new("servers.json")
+}
+
 /// Adopts, checks that undoing gives the same bytes and that adopting twice changes nothing, and returns the text.
 fn there_and_back(text: &str) -> String {
-    let adopted = adopt(text, PROGRAM, None).unwrap().text;
+    let adopted = adopt(file(), text, PROGRAM, None).unwrap().text;
     assert!(document::parse(&adopted).is_ok(), "{adopted}");
-    assert!(adopt(&adopted, PROGRAM, None).unwrap().is_empty(), "{adopted}");
-    let back = undo(&adopted, PROGRAM, None).unwrap().text;
+    assert!(adopt(file(), &adopted, PROGRAM, None).unwrap().is_empty(), "{adopted}");
+    let back = undo(file(), &adopted, PROGRAM, None).unwrap().text;
     assert_eq!(back, text, "by way of\n{adopted}");
-    assert!(undo(text, PROGRAM, None).unwrap().is_empty());
+    assert!(undo(file(), text, PROGRAM, None).unwrap().is_empty());
     adopted
 }
 
@@ -21,7 +26,7 @@ fn outcomes(plan: &Plan) -> Vec<(&str, &Outcome)> {
 
 fn refusal(entry: &str) -> String {
     let text = format!("{{ \"mcpServers\": {{ \"a\": {entry} }} }}");
-    let plan = adopt(&text, PROGRAM, None).unwrap();
+    let plan = adopt(file(), &text, PROGRAM, None).unwrap();
     assert!(plan.is_empty());
     match &plan.steps[0].outcome {
         Outcome::Refused(why) => why.clone(),
@@ -135,12 +140,12 @@ fn remote_servers_in_every_form() {
     for entry in entries {
         let text = format!("{{ \"mcpServers\": {{ \"a\": {entry} }} }}");
         let adopted = there_and_back(&text);
-        let plan = adopt(&text, PROGRAM, None).unwrap();
+        let plan = adopt(file(), &text, PROGRAM, None).unwrap();
         assert!(!plan.difference(&text).contains("s3cr3t"), "{}", plan.difference(&text));
-        let back = undo(&adopted, PROGRAM, None).unwrap().difference(&adopted);
+        let back = undo(file(), &adopted, PROGRAM, None).unwrap().difference(&adopted);
         assert!(!back.contains("s3cr3t"), "{back}");
-        let tree = CstRootNode::parse(&adopted, &document::OPTIONS).unwrap();
-        let entry = Entry::read(servers(&tree)[0].value()).unwrap();
+        let (_tree, servers) = parse(file(), &adopted).unwrap();
+        let entry = servers[0].entry().unwrap();
         let args = entry.args.unwrap().list.to_string();
         assert!(!args.contains("s3cr3t") && !args.contains("${"), "{args}");
     }
@@ -162,10 +167,10 @@ fn what_cannot_be_done_is_refused_with_what_to_do() {
     assert!(refusal(r#"{ "command": "x", "command": "y" }"#).contains("twice"));
     assert!(refusal("{}").contains("neither"));
     assert!(refusal("7").contains("not an object"));
-    assert!(matches!(adopt("{", PROGRAM, None), Err(PlanError::Text { line: 1, .. })));
-    assert_eq!(adopt("{}", PROGRAM, None).unwrap_err(), PlanError::NoServers);
+    assert!(matches!(adopt(file(), "{", PROGRAM, None), Err(PlanError::Text { line: 1, .. })));
+    assert_eq!(adopt(file(), "{}", PROGRAM, None).unwrap_err(), PlanError::NoServers);
     let text = r#"{ "servers": { "one": {}, "two\n": {} } }"#;
-    let wrong = adopt(text, PROGRAM, Some("three")).unwrap_err().to_string();
+    let wrong = adopt(file(), text, PROGRAM, Some("three")).unwrap_err().to_string();
     assert_eq!(wrong, "no server has this name; there are one, two\\n");
 }
 
@@ -176,9 +181,9 @@ fn what_is_behind_regrow_already_is_left_and_what_a_person_wrote_is_not_undone()
         "serve": { "command": "/usr/bin/regrow", "args": ["serve"] },
         "other": { "command": "/elsewhere/regrow", "args": ["wrap", "--call-timeout", "5s", "--", "y", "z"] },
         "bare": { "command": "/elsewhere/regrow", "args": ["wrap", "y", "--", "z"] } } }"#;
-    let plan = adopt(text, PROGRAM, None).unwrap();
+    let plan = adopt(file(), text, PROGRAM, None).unwrap();
     assert!(plan.is_empty());
-    let undone = undo(text, PROGRAM, None).unwrap();
+    let undone = undo(file(), text, PROGRAM, None).unwrap();
     let expected = [
         ("hand", &Outcome::Left("it was put behind regrow by hand")),
         ("serve", &Outcome::Left("it is not behind regrow")),
@@ -194,7 +199,7 @@ fn what_is_behind_regrow_already_is_left_and_what_a_person_wrote_is_not_undone()
 #[test]
 fn one_server_alone() {
     let text = r#"{ "mcpServers": { "a": { "command": "a" }, "b": { "command": "b" } } }"#;
-    let plan = adopt(text, PROGRAM, Some("b")).unwrap();
+    let plan = adopt(file(), text, PROGRAM, Some("b")).unwrap();
     assert_eq!(outcomes(&plan), [("b", &Outcome::Changed)]);
     assert!(plan.text.contains(r#""a": { "command": "a" }"#));
 }
@@ -202,9 +207,9 @@ fn one_server_alone() {
 #[test]
 fn a_remote_entry_that_was_changed_since_is_not_guessed_at() {
     let text = r#"{ "mcpServers": { "a": { "url": "https://h/mcp" } } }"#;
-    let adopted = adopt(text, PROGRAM, None).unwrap().text;
+    let adopted = adopt(file(), text, PROGRAM, None).unwrap().text;
     let changed = adopted.replace("\"env\": { ", "\"env\": { \"MORE\": \"1\", ");
-    let plan = undo(&changed, PROGRAM, None).unwrap();
+    let plan = undo(file(), &changed, PROGRAM, None).unwrap();
     assert!(matches!(plan.steps[0].outcome, Outcome::Refused(_)) && plan.is_empty(), "{:?}", plan.steps);
 }
 
@@ -212,7 +217,7 @@ fn a_remote_entry_that_was_changed_since_is_not_guessed_at() {
 fn the_difference_shows_changed_lines_and_no_secret() {
     let text = "{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"npx\", \"env\": { \"T\": \"s3cr3t\" },\n      \
                 \"args\": [\"--token\", \"s3cr3t\", \"--key=s3cr3t\", \"x\u{202e}\"]\n    }\n  }\n}\n";
-    let difference = adopt(text, PROGRAM, None).unwrap().difference(text);
+    let difference = adopt(file(), text, PROGRAM, None).unwrap().difference(text);
     let expected = "\
 @@ line 3 @@
 -    \"a\": { \"command\": \"npx\", \"env\": { \"T\": \"***\" },
@@ -305,7 +310,8 @@ fn broken_files_are_refused_or_come_back_byte_for_byte() {
             }
         }
         let text = String::from_utf8(bytes).unwrap();
-        let caught = std::panic::catch_unwind(|| adopt(&text, PROGRAM, None).map(|_| there_and_back(&text)));
+        let caught =
+            std::panic::catch_unwind(|| adopt(file(), &text, PROGRAM, None).map(|_| there_and_back(&text)));
         assert!(caught.is_ok(), "seed {seed}:\n{text}");
         taken += usize::from(caught.is_ok_and(|adopted| adopted.is_ok()));
     }
@@ -315,12 +321,32 @@ fn broken_files_are_refused_or_come_back_byte_for_byte() {
 #[test]
 fn a_copy_is_spent_once_everything_in_it_is_back_in_the_file() {
     let original = r#"{ "n": 1, "mcpServers": { "a": { "command": "a" }, "b": { "command": "b" } } }"#;
-    let one = adopt(original, PROGRAM, Some("a")).unwrap().text;
-    let both = adopt(&one, PROGRAM, None).unwrap().text;
-    assert!(is_spent(original, original, PROGRAM) && is_spent(&one, original, PROGRAM));
-    assert!(!is_spent(original, &one, PROGRAM), "a is still behind regrow");
-    assert!(!is_spent(&one, &both, PROGRAM));
-    assert!(is_spent(original, &original.replace("\"n\": 1", "\"n\": 2"), PROGRAM));
-    assert!(!is_spent(original, &original.replace("\"b\" }", "\"c\" }"), PROGRAM), "b was edited");
-    assert!(!is_spent("precious", original, PROGRAM));
+    let one = adopt(file(), original, PROGRAM, Some("a")).unwrap().text;
+    let both = adopt(file(), &one, PROGRAM, None).unwrap().text;
+    assert!(is_spent(file(), original, original, PROGRAM) && is_spent(file(), &one, original, PROGRAM));
+    assert!(!is_spent(file(), original, &one, PROGRAM), "a is still behind regrow");
+    assert!(!is_spent(file(), &one, &both, PROGRAM));
+    assert!(is_spent(file(), original, &original.replace("\"n\": 1", "\"n\": 2"), PROGRAM));
+    assert!(!is_spent(file(), original, &original.replace("\"b\" }", "\"c\" }"), PROGRAM), "b was edited");
+    assert!(!is_spent(file(), "precious", original, PROGRAM));
+}
+
+#[test]
+fn a_command_that_is_a_list_comes_back_byte_for_byte() {
+    let path = Path::new("opencode.json");
+    let text = "{\n  \"mcp\": {\n    \"a\": { \"type\": \"local\", \"command\": [\"npx\", \"-y\", \"a\"], \"environment\": { \"T\": \"s3cr3t\" } },\n    \
+                \"b\": {\n      \"command\": [\n        // it\n        \"b\",\n      ],\n      \"type\": \"local\",\n    },\n    \
+                \"c\": { \"type\": \"remote\", \"url\": \"https://h/mcp\", \"enabled\": true },\n    \
+                \"d\": { \"type\": \"remote\", \"url\": \"https://h/mcp\", \"headers\": { \"K\": \"s3cr3t\" } }\n  }\n}\n";
+    let plan = adopt(path, text, PROGRAM, None).unwrap();
+    let adopted = &plan.text;
+    assert!(
+        adopted.contains(r#""command": ["/opt/bin/regrow", "wrap", "--", "npx", "-y", "a"]"#),
+        "{adopted}"
+    );
+    let c = r#"{ "type": "local", "command": ["/opt/bin/regrow", "wrap", "https://h/mcp"], "environment": { "REGROW_ADOPTED": "url remote" }, "enabled": true }"#;
+    assert!(adopted.contains(c), "{adopted}");
+    assert!(!plan.difference(text).contains("s3cr3t"), "{}", plan.difference(text));
+    assert!(adopt(path, adopted, PROGRAM, None).unwrap().is_empty());
+    assert_eq!(undo(path, adopted, PROGRAM, None).unwrap().text, text, "by way of\n{adopted}");
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::surroundings::Surroundings;
+use crate::hosts::{File, HOSTS};
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub struct Discovery {
 pub fn discover(surroundings: &Surroundings) -> Option<Discovery> {
     let mut found: Vec<PathBuf> = vec![];
     for path in candidates(surroundings) {
-        if path.is_file() && !found.contains(&path) && super::has_servers(&path) {
+        if path.is_file() && !found.contains(&path) && super::has_servers(&path, surroundings) {
             found.push(path);
         }
     }
@@ -33,28 +34,27 @@ pub fn discover(surroundings: &Surroundings) -> Option<Discovery> {
 
 /// Where files are looked for, the first choice first.
 pub(super) fn candidates(surroundings: &Surroundings) -> Vec<PathBuf> {
-    let in_project = [".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"];
-    let in_project = in_project.map(|path| surroundings.directory.join(path));
-    in_project.into_iter().chain(of_user(surroundings)).collect()
+    let in_project = files().filter_map(|file| file.of_project(&surroundings.directory));
+    in_project.chain(of_user(surroundings)).collect()
 }
 
 /// The user's own files, in the home folder.
 fn of_user(surroundings: &Surroundings) -> Vec<PathBuf> {
     let Some(home) = &surroundings.home else { return vec![] };
-    let settings = match surroundings.variable("XDG_CONFIG_HOME").map(PathBuf::from) {
-        _ if cfg!(target_os = "macos") => home.join("Library/Application Support"),
-        Some(folder) if folder.is_absolute() => folder,
-        _ => home.join(".config"),
-    };
-    vec![
-        settings.join("regrow/mcp.json"),
-        home.join(".claude.json"),
-        settings.join("Claude/claude_desktop_config.json"),
-        home.join(".cursor/mcp.json"),
-        settings.join("Code/User/mcp.json"),
-        home.join(".codeium/windsurf/mcp_config.json"),
-    ]
+    let settings = surroundings.variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|it| it.is_absolute());
+    [OURS].iter().chain(files()).filter_map(|file| file.of_user(home, settings.as_deref())).collect()
 }
+
+fn files() -> impl Iterator<Item = &'static File> {
+    HOSTS.iter().flat_map(|host| host.files)
+}
+
+/// The file that users may have for Regrow alone.
+const OURS: File = File {
+    linux: "~/.config/regrow/mcp.json",
+    macos: "~/Library/Application Support/regrow/mcp.json",
+    windows: "%APPDATA%/regrow/mcp.json",
+};
 
 #[cfg(test)]
 mod tests {

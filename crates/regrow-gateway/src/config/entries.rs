@@ -1,14 +1,18 @@
 //! Reads the servers of one file.
 
+use std::path::Path;
+
 use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 
-use super::members::{self, KEY, Member, SECTIONS};
+use super::members::{self, KEY, Member};
 use super::message::{Message, Place, Problems};
 use super::options::{self, Options};
 use super::reach::{self, Reach};
 use super::reading::Reading;
+use super::sections::{self, Section};
 use super::strays;
+use super::surroundings::Surroundings;
 use super::written;
 use super::{MAX_SERVERS, ServerConfig};
 
@@ -22,6 +26,8 @@ pub(super) struct Entry {
     pub(super) server: Option<ServerConfig>,
     /// How it is reached, as it is written.
     pub(super) written: Vec<String>,
+    /// Whether it is for one project of those in the file.
+    is_of_project: bool,
 }
 
 /// What an entry says.
@@ -40,14 +46,21 @@ pub(super) fn read(mut reading: Reading<'_>) -> Vec<Entry> {
             return vec![];
         }
     };
-    let [inputs, ours] = members::known(&mut reading, &root, ["inputs", KEY]);
+    let [inputs, ours, among_settings] = members::known(&mut reading, &root, ["inputs", KEY, "mcp"]);
     read_inputs(&mut reading, inputs);
+    if let Some(settings) = among_settings.and_then(|settings| settings.value.as_object()) {
+        let [inputs] = members::known(&mut reading, settings, ["inputs"]);
+        read_inputs(&mut reading, inputs);
+    }
     let mut defaults = Options::default();
     options::read(&mut reading, ours, &mut defaults);
     strays::in_file(&mut reading, &root);
 
-    let sections = members::known(&mut reading, &root, SECTIONS);
-    if sections.iter().all(Option::is_none) {
+    let sections = sections::find(&root, &reading.document.path);
+    for section in sections.iter().filter(|section| section.project.is_none()) {
+        members::known(&mut reading, &root, [section.name]); // Says so if it is there twice.
+    }
+    if sections.is_empty() {
         let none = "there are no servers in this file";
         match strays::section_meant(&root) {
             Some((member, meant)) => {
@@ -61,33 +74,47 @@ pub(super) fn read(mut reading: Reading<'_>) -> Vec<Entry> {
         }
     }
     let mut entries: Vec<Entry> = vec![];
-    for section in sections.into_iter().flatten() {
-        let Value::Object(servers) = section.value else {
+    for section in sections {
+        if section.project.is_some_and(|project| !reading.is_in_project(project)) {
+            continue;
+        }
+        reading.host = section.host;
+        let Some(servers) = sections::servers(&section) else {
             let text = "it must be an object; write { \"name\": { \"command\": ... } }";
             reading.problem(section.value.range(), section.name, text);
             continue;
         };
-        for member in members::all(servers) {
+        for member in servers {
             if entries.len() > MAX_SERVERS {
                 return entries; // Its reader says so.
             }
-            if strays::among_servers(&mut reading, &member) {
+            if strays::among_servers(&mut reading, &member) || is_built_in(&section, &member) {
                 continue;
             }
             let again = entries.iter().position(|entry| entry.name == member.name);
-            let before = again.map(|again| entries.remove(again));
+            let mut before = again.map(|again| entries.remove(again));
+            if before.as_ref().is_some_and(|before| section.project.is_some() && !before.is_of_project) {
+                let text = "this server of the project is used instead of the user's server of this name";
+                reading.remark(member.at, member.name, text);
+                before = None;
+            }
             let at = again.unwrap_or(entries.len());
-            entries.insert(at, entry(&mut reading, member, &defaults, before));
+            let read = entry(&mut reading, member, &defaults, before);
+            entries.insert(at, Entry { is_of_project: section.project.is_some(), ..read });
         }
     }
     entries
+}
+
+fn is_built_in(section: &Section<'_>, member: &Member<'_>) -> bool {
+    member.value.as_object().is_some_and(|entry| sections::is_built_in(section.host, entry))
 }
 
 /// An entry with any problem is broken, whatever else could be made out: it must not run otherwise than its file says.
 fn entry(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options, before: Option<Entry>) -> Entry {
     let name = member.name.to_owned();
     let place = reading.document.place(member.at.start);
-    let written = member.value.as_object().map(written::lines).unwrap_or_default();
+    let written = member.value.as_object().map(|it| written::lines(reading.host, it)).unwrap_or_default();
     reading.server = Some((name.clone(), vec![]));
     if let Some(before) = before {
         let said = before.server.and_then(|server| server.problems().cloned());
@@ -100,7 +127,9 @@ fn entry(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options, befo
     let described = described(reading, member, defaults);
     let mut problems = reading.server.take().map(|(_, problems)| problems).unwrap_or_default();
     let (reach, options) = match (described, problems.is_empty()) {
-        (Described::Disabled, true) => return Entry { name, place, server: None, written },
+        (Described::Disabled, true) => {
+            return Entry { name, place, server: None, written, is_of_project: false };
+        }
         (Described::Wanted(Some(reach), options), true) => (reach, options),
         (described, is_unexplained) => {
             if is_unexplained {
@@ -116,7 +145,7 @@ fn entry(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options, befo
     };
     let file = reading.document.path.clone();
     let server = ServerConfig { name: name.clone(), file, place: place.clone(), reach, options: *options };
-    Entry { name, place, server: Some(server), written }
+    Entry { name, place, server: Some(server), written, is_of_project: false }
 }
 
 fn described(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options) -> Described {
@@ -181,8 +210,14 @@ fn read_inputs(reading: &mut Reading<'_>, member: Option<Member<'_>>) {
     }
 }
 
-/// Whether there is any server in the file.
-pub(super) fn has_servers(root: &Object<'_>) -> bool {
-    let sections = members::all(root).filter(|member| SECTIONS.contains(&member.name));
-    sections.filter_map(|section| section.value.as_object()).any(|servers| !servers.properties.is_empty())
+/// Whether there is any server in the file that would be read.
+pub(super) fn has_servers(root: &Object<'_>, path: &Path, surroundings: &Surroundings) -> bool {
+    let is_read = |section: &Section<'_>| {
+        section.project.is_none_or(|project| surroundings.directory == Path::new(project))
+    };
+    let has_servers = |section: Section<'_>| {
+        let servers = sections::servers(&section).unwrap_or_default();
+        servers.iter().any(|server| !is_built_in(&section, server))
+    };
+    sections::find(root, path).into_iter().filter(is_read).any(has_servers)
 }

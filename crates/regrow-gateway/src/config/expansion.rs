@@ -1,10 +1,12 @@
 //! What `${...}` stands for in a text: variables, folders, and inputs that a person would be asked for.
 
+use std::ops::Range;
 use std::path::Path;
 
 use super::inputs::Inputs;
 use super::message::printable;
 use super::surroundings::Surroundings;
+use crate::hosts::Variables;
 
 /// A longer text is no path, argument or header.
 const MAX_BYTES: usize = 1 << 20;
@@ -15,6 +17,8 @@ pub(super) struct Scope<'a> {
     /// What `${workspaceFolder}` stands for.
     pub(super) workspace: &'a Path,
     pub(super) inputs: &'a Inputs,
+    /// What stands for a variable.
+    pub(super) variables: Variables,
 }
 
 impl Scope<'_> {
@@ -24,24 +28,61 @@ impl Scope<'_> {
         let mut expanded = String::with_capacity(text.len());
         let mut problems = vec![];
         let mut rest = text;
-        while let Some(start) = rest.find("${") {
-            let Some(length) = rest[start..].find('}') else { break };
-            let (before, from) = rest.split_at(start);
-            let (reference, after) = from.split_at(length + 1);
-            expanded.push_str(before);
-            match self.look_up(&reference[2..length]) {
+        while let Some(at) = self.first_reference(rest) {
+            expanded.push_str(&rest[..at.start]);
+            match self.value(&rest[at.clone()]) {
                 Some(Ok(value)) => expanded.push_str(&value),
                 Some(Err(problem)) => problems.push(problem),
-                None => expanded.push_str(reference),
+                None => expanded.push_str(&rest[at.clone()]),
             }
             if expanded.len() > MAX_BYTES {
                 problems.push("it is longer than 1 MiB after its variables are filled in; shorten it".into());
                 break;
             }
-            rest = after;
+            rest = &rest[at.end..];
         }
         expanded.push_str(rest);
         if problems.is_empty() { Ok(expanded) } else { Err(problems) }
+    }
+
+    /// Where the first part of a text stands that may be a reference.
+    fn first_reference(&self, text: &str) -> Option<Range<usize>> {
+        let between = |opening: &str, closing: &str| {
+            let start = text.find(opening)?;
+            Some(start..start + text[start..].find(closing)? + closing.len())
+        };
+        match self.variables {
+            Variables::None => None,
+            Variables::Dollar => between("${", "}"),
+            Variables::Braces => {
+                let both = [between("{env:", "}"), between("{file:", "}")];
+                both.into_iter().flatten().min_by_key(|at| at.start)
+            }
+            Variables::Shell => {
+                let start = text.find('$')?;
+                let name = &text[start + 1..];
+                if name.starts_with('{') {
+                    return between("${", "}");
+                }
+                let length = name.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+                Some(start..start + 1 + length.unwrap_or(name.len()))
+            }
+        }
+    }
+
+    /// What a reference stands for. None if it is none.
+    fn value(&self, reference: &str) -> Option<Result<String, String>> {
+        match self.variables {
+            Variables::Braces => Some(match reference.strip_prefix("{env:") {
+                Some(name) => self.variable(name.trim_end_matches('}'), None),
+                None => Err("Regrow does not read {file:...}; use {env:VAR} and set the variable".into()),
+            }),
+            // As the shell of its host does, a variable that is not set is left alone.
+            Variables::Shell if !reference.starts_with("${") => {
+                self.surroundings.variable(&reference[1..]).map(|value| Ok(value.to_owned()))
+            }
+            _ => self.look_up(&reference[2..reference.len() - 1]),
+        }
     }
 
     /// None if this is no reference.
@@ -85,10 +126,16 @@ impl Scope<'_> {
         match (self.surroundings.variable(name), default) {
             (Some(""), Some(default)) | (None, Some(default)) => Ok(default.to_owned()),
             (Some(value), _) => Ok(value.to_owned()),
-            (None, None) => Err(format!(
-                "the variable {0} is not set; set it, or give it a default: ${{{0}:-...}}",
-                printable(name)
-            )),
+            (None, None) => {
+                let name = printable(name);
+                let default = match self.variables {
+                    Variables::Dollar | Variables::Shell => {
+                        format!(", or give it a default: ${{{name}:-...}}")
+                    }
+                    Variables::Braces | Variables::None => String::new(),
+                };
+                Err(format!("the variable {name} is not set; set it{default}"))
+            }
         }
     }
 }
@@ -98,15 +145,19 @@ mod tests {
     use super::*;
 
     fn expand(text: &str) -> Result<String, Vec<String>> {
-        let variables = [("TOKEN", "s3cr3t"), ("EMPTY", ""), ("NESTED", "${TOKEN}")];
+        expand_as(Variables::Dollar, text)
+    }
+
+    fn expand_as(variables: Variables, text: &str) -> Result<String, Vec<String>> {
+        let values = [("TOKEN", "s3cr3t"), ("EMPTY", ""), ("NESTED", "${TOKEN}")];
         let surroundings = Surroundings {
-            variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            variables: values.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             home: Some("/home/ann".into()),
             directory: "/".into(),
         };
         let inputs = Inputs::default();
-        Scope { surroundings: &surroundings, workspace: Path::new("/work/shop"), inputs: &inputs }
-            .expand(text)
+        let workspace = Path::new("/work/shop");
+        Scope { surroundings: &surroundings, workspace, inputs: &inputs, variables }.expand(text)
     }
 
     #[test]
@@ -130,6 +181,23 @@ mod tests {
         for text in ["$TOKEN", "${#TOKEN}", "${}", "${TOKEN", "${TOKEN%x}", "100 %", "ünï ${-}"] {
             assert_eq!(expand(text).as_deref(), Ok(text));
         }
+    }
+
+    #[test]
+    fn each_host_has_its_own_way_to_write_a_variable() {
+        let cases = [
+            (Variables::Shell, "$TOKEN/${TOKEN}-$NONE$ $", "s3cr3t/s3cr3t-$NONE$ $"),
+            (Variables::Braces, "{\"a\": {env:TOKEN}} ${TOKEN} {env:EMPTY}", "{\"a\": s3cr3t} ${TOKEN} "),
+            (Variables::None, "${TOKEN} {env:TOKEN} $TOKEN", "${TOKEN} {env:TOKEN} $TOKEN"),
+        ];
+        for (variables, text, expanded) in cases {
+            assert_eq!(expand_as(variables, text).as_deref(), Ok(expanded), "{text}");
+        }
+        let problems = expand_as(Variables::Braces, "{env:NONE} {file:key}").unwrap_err();
+        assert!(
+            problems[0].contains("NONE is not set") && problems[1].contains("{file:...}"),
+            "{problems:?}"
+        );
     }
 
     #[test]

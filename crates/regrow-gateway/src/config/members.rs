@@ -4,35 +4,26 @@ use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::{Range, Ranged};
 
 use super::reading::Reading;
+use crate::hosts::Host;
 
-/// The members that hold servers.
+/// The members that hold servers in most files.
 pub(super) const SECTIONS: [&str; 2] = ["mcpServers", "servers"];
 /// The member that holds our own options.
 pub(super) const KEY: &str = "regrow";
-/// The members of a server's entry.
-pub(super) const OF_SERVER: [&str; 14] = [
-    "command",
-    "args",
-    "env",
-    "envFile",
-    "cwd",
-    "url",
-    "serverUrl",
-    "httpUrl",
-    "headers",
-    "type",
-    "transport",
-    "disabled",
-    "enabled",
-    KEY,
-];
+/// The members of a server's entry that have the same name in every host.
+const OF_SERVER: [&str; 7] = ["envFile", "cwd", "type", "transport", "disabled", "enabled", KEY];
+
+/// All members of a server's entry that we know, as this host writes them.
+pub(super) fn of_server(host: &Host) -> Vec<&'static str> {
+    host.members.of_reach().into_iter().chain(OF_SERVER).collect()
+}
 
 /// A member: its name as it is written, where that stands, and its value.
 #[derive(Clone, Copy)]
-pub(super) struct Member<'a> {
-    pub(super) name: &'a str,
-    pub(super) at: Range,
-    pub(super) value: &'a Value<'a>,
+pub(crate) struct Member<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) at: Range,
+    pub(crate) value: &'a Value<'a>,
 }
 
 /// The members of these names, the first of each. A second one is a problem: programs differ in which of them they take.
@@ -52,7 +43,7 @@ pub(super) fn known<'a, const N: usize>(
 }
 
 /// All members in their order.
-pub(super) fn all<'a>(object: &'a Object<'a>) -> impl Iterator<Item = Member<'a>> {
+pub(crate) fn all<'a>(object: &'a Object<'a>) -> impl Iterator<Item = Member<'a>> {
     let member = |property: &'a ObjectProp<'a>| Member {
         name: property.name.as_str(),
         at: property.name.range(),

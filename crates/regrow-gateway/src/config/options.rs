@@ -11,7 +11,7 @@ use regrow_protocol::version::Era;
 
 use crate::catalog::Pin;
 
-use super::members::{self, KEY, Member, OF_SERVER};
+use super::members::{self, KEY, Member};
 use super::message::printable;
 use super::names::nearest;
 use super::reading::Reading;
@@ -137,7 +137,7 @@ pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>, option
         }
         seen.push(option.name);
         let Some(described) = OPTIONS.iter().find(|described| described.name == option.name) else {
-            let text = unknown_option(option.name, reading.is_in_server());
+            let text = unknown_option(option.name, reading);
             reading.problem(option.at, &field, text);
             continue;
         };
@@ -168,12 +168,14 @@ pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>, option
 }
 
 /// What is to be said about an option that does not exist.
-fn unknown_option(name: &str, is_of_server: bool) -> String {
+fn unknown_option(name: &str, reading: &Reading<'_>) -> String {
     match nearest(name, OPTIONS.iter().map(|option| option.name)) {
-        _ if OF_SERVER.contains(&name) && name != KEY => match is_of_server {
-            true => format!("this is not an option of Regrow; move it out of \"{KEY}\", to beside it"),
-            false => "this is not an option of Regrow; it belongs to a server".into(),
-        },
+        _ if members::of_server(reading.host).contains(&name) && name != KEY => {
+            match reading.is_in_server() {
+                true => format!("this is not an option of Regrow; move it out of \"{KEY}\", to beside it"),
+                false => "this is not an option of Regrow; it belongs to a server".into(),
+            }
+        }
         Some(meant) => format!("there is no such option; did you mean \"{}\"?", printable(meant)),
         None => "there is no such option; docs/configuration.md lists all".into(),
     }

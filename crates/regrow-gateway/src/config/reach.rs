@@ -9,7 +9,7 @@ use regrow::transport::http::{Headers, Http};
 
 use super::env_file;
 use super::members::{self, Member};
-use super::message::Problems;
+use super::message::{Problems, printable};
 use super::reading::Reading;
 use super::secret::Secret;
 
@@ -63,55 +63,56 @@ pub enum Dialect {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Stdio,
-    Http(Dialect),
+    Http(Option<Dialect>),
 }
 
 /// The words for each kind, in all spellings that hosts have.
-const KINDS: [(&str, Kind); 7] = [
+const KINDS: [(&str, Kind); 8] = [
     ("stdio", Kind::Stdio),
-    ("http", Kind::Http(Dialect::Streamable)),
-    ("streamable-http", Kind::Http(Dialect::Streamable)),
-    ("streamableHttp", Kind::Http(Dialect::Streamable)),
-    ("streamable_http", Kind::Http(Dialect::Streamable)),
-    ("sse", Kind::Http(Dialect::Sse)),
+    ("http", Kind::Http(Some(Dialect::Streamable))),
+    ("streamable-http", Kind::Http(Some(Dialect::Streamable))),
+    ("streamableHttp", Kind::Http(Some(Dialect::Streamable))),
+    ("streamable_http", Kind::Http(Some(Dialect::Streamable))),
+    ("sse", Kind::Http(Some(Dialect::Sse))),
     ("local", Kind::Stdio),
+    ("remote", Kind::Http(None)),
 ];
 
 /// Reads how this server is reached. None if that cannot be told; then a problem was noted.
 pub(super) fn read(reading: &mut Reading<'_>, entry: &Object<'_>) -> Option<Reach> {
     let kind = kind(reading, entry);
-    let [command] = members::known(reading, entry, ["command"]);
-    let urls = members::known(reading, entry, ["url", "serverUrl", "httpUrl"]);
-    let mut urls = urls.into_iter().flatten();
-    let url = urls.next();
-    for another in urls {
-        reading.problem(another.at, another.name, "it has another URL as well; keep one of them");
+    let names = reading.host.members;
+    let [command] = members::known(reading, entry, [names.command]);
+    let mut url = None;
+    for name in names.urls {
+        let [found] = members::known(reading, entry, [name]);
+        if let (Some(_), Some(another)) = (url, found) {
+            reading.problem(another.at, another.name, "it has another URL as well; keep one of them");
+        }
+        url = url.or(found);
     }
+    let (program, address) = (names.command, names.urls[0]);
     match (command, url, kind) {
         (Some(_), Some(url), _) => {
-            reading.problem(url.at, url.name, "it has a \"command\" as well; keep one of them");
+            reading.problem(url.at, url.name, format!("it has a \"{program}\" as well; keep one of them"));
             None
         }
         (Some(command), None, Some(Kind::Http(_))) => {
-            reading.problem(
-                command.at,
-                "command",
-                "its type is a remote one; give a \"url\" or change the type",
-            );
+            let text = format!("its type is a remote one; give a \"{address}\" or change the type");
+            reading.problem(command.at, program, text);
             None
         }
         (None, Some(url), Some(Kind::Stdio)) => {
-            reading.problem(
-                url.at,
-                url.name,
-                "its type is stdio; give a \"command\" or change the type to http",
-            );
+            let text = format!("its type is stdio; give a \"{program}\" or change the type to http");
+            reading.problem(url.at, url.name, text);
             None
         }
         (Some(command), None, _) => process(reading, entry, command).map(Reach::Process),
         (None, Some(url), kind) => remote(reading, entry, url, kind).map(Reach::Remote),
         (None, None, _) => {
-            let text = "it has neither a \"command\" nor a \"url\"; give it one, or \"disabled\": true";
+            let text = format!(
+                "it has neither a \"{program}\" nor a \"{address}\"; give it one, or \"disabled\": true"
+            );
             reading.problem(entry.range, "", text);
             None
         }
@@ -131,20 +132,22 @@ fn kind(reading: &mut Reading<'_>, entry: &Object<'_>) -> Option<Kind> {
 }
 
 fn process(reading: &mut Reading<'_>, entry: &Object<'_>, command: Member<'_>) -> Option<Process> {
-    let [args, cwd, env, env_file] = members::known(reading, entry, ["args", "cwd", "env", "envFile"]);
-    let program = reading.text(command.value, "command");
-    if program.as_deref().is_some_and(|program| program.trim().is_empty()) {
-        reading.problem(command.value.range(), "command", "it is empty; name the program that is the server");
-    }
-    let mut all_args = vec![];
-    match args.map(|args| args.value) {
-        None => {}
-        Some(Value::Array(list)) => {
-            for (number, value) in list.elements.iter().enumerate() {
-                all_args.extend(reading.text(value, &format!("args[{number}]")).map(Secret::new));
-            }
+    let names = reading.host.members;
+    let [cwd, env, env_file] = members::known(reading, entry, ["cwd", names.env, "envFile"]);
+    let (program, args) = match names.args {
+        Some(args) => {
+            let [args] = members::known(reading, entry, [args]);
+            let program = reading.text(command.value, names.command);
+            (program, args.map(|args| texts(reading, args)).unwrap_or_default())
         }
-        Some(other) => reading.problem(other.range(), "args", "it must be a list; write [\"one\", \"two\"]"),
+        None => {
+            let mut words = texts(reading, command).into_iter();
+            (words.next().or_else(|| command.value.as_array().map(|_| String::new())), words.collect())
+        }
+    };
+    if program.as_deref().is_some_and(|program| program.trim().is_empty()) {
+        let text = "it is empty; name the program that is the server";
+        reading.problem(command.value.range(), names.command, text);
     }
     let directory = cwd.and_then(|cwd| reading.path(cwd.value, "cwd"));
     let mut variables = BTreeMap::new();
@@ -157,9 +160,19 @@ fn process(reading: &mut Reading<'_>, entry: &Object<'_>, command: Member<'_>) -
         }
     }
     let mut removed = vec![];
-    for (name, at, value) in pairs(reading, env, "env") {
+    if let Some(forwarded) = names.forwarded {
+        let [forwarded] = members::known(reading, entry, [forwarded]);
+        for name in forwarded.map(|member| texts(reading, member)).unwrap_or_default() {
+            variables.extend(reading.variable(&name).map(|value| (name.clone(), Secret::new(value))));
+        }
+    }
+    for (name, at, value) in pairs(reading, env, names.env) {
         if name.is_empty() || name.contains(['=', '\0']) {
-            reading.problem(at, "env", "this is not a valid name of a variable; use letters, digits and _");
+            reading.problem(
+                at,
+                names.env,
+                "this is not a valid name of a variable; use letters, digits and _",
+            );
         }
         match value {
             Some(value) => drop(variables.insert(name, Secret::new(value))),
@@ -169,7 +182,26 @@ fn process(reading: &mut Reading<'_>, entry: &Object<'_>, command: Member<'_>) -
             }
         }
     }
-    Some(Process { program: program?, args: all_args, variables, removed, directory })
+    let args = args.into_iter().map(Secret::new).collect();
+    Some(Process { program: program?, args, variables, removed, directory })
+}
+
+/// A list of texts.
+fn texts(reading: &mut Reading<'_>, member: Member<'_>) -> Vec<String> {
+    let Value::Array(list) = member.value else {
+        if !is_nothing(member.value) {
+            let text = "it must be a list; write [\"one\", \"two\"]";
+            reading.problem(member.value.range(), member.name, text);
+        }
+        return vec![];
+    };
+    let texts = list.elements.iter().enumerate();
+    texts.filter_map(|(number, value)| reading.text(value, &format!("{}[{number}]", member.name))).collect()
+}
+
+/// What some hosts write for a list or an object that is not there.
+fn is_nothing(value: &Value<'_>) -> bool {
+    matches!(value, Value::NullKeyword(_))
 }
 
 fn remote(
@@ -178,12 +210,10 @@ fn remote(
     url: Member<'_>,
     kind: Option<Kind>,
 ) -> Option<Remote> {
-    let [headers] = members::known(reading, entry, ["headers"]);
     let mut all_headers = vec![];
-    for (name, at, value) in pairs(reading, headers, "headers") {
-        let Some(value) = value else { continue };
+    for (name, at, field, value) in headers(reading, entry) {
         if let Err(error) = Headers::new([(&*name, &*value)]) {
-            reading.problem(at, &format!("headers.{name}"), format!("{error}; correct it"));
+            reading.problem(at, &field, format!("{error}; correct it"));
         }
         all_headers.push((name, Secret::new(value)));
     }
@@ -192,10 +222,50 @@ fn remote(
         reading.problem(url.value.range(), url.name, format!("{error}; write it as https://host/path"));
     }
     let dialect = match kind {
-        Some(Kind::Http(dialect)) => Some(dialect),
+        Some(Kind::Http(dialect)) => dialect,
         _ => (url.name == "httpUrl").then_some(Dialect::Streamable),
     };
     Some(Remote { url: Secret::new(text), headers: all_headers, dialect })
+}
+
+/// The headers of every request: the name, where it stands, the field, and the value.
+fn headers(reading: &mut Reading<'_>, entry: &Object<'_>) -> Vec<(String, Range, String, String)> {
+    let names = reading.host.members;
+    let mut place = Some(entry);
+    let mut member = None;
+    for name in names.headers.split('/') {
+        let [found] = place.map(|object| members::known(reading, object, [name])).unwrap_or_default();
+        (member, place) = (found, found.and_then(|member| member.value.as_object()));
+    }
+    let mut headers = vec![];
+    for (name, at, value) in pairs(reading, member, names.headers) {
+        let field = format!("{}.{name}", names.headers);
+        headers.extend(value.map(|value| (name, at, field, value)));
+    }
+    let mut from_variable =
+        |reading: &mut Reading<'_>, name: &str, at, field: &str, variable: &str, prefix| match reading
+            .variable(variable)
+        {
+            Some(value) => headers.push((name.to_owned(), at, field.to_owned(), format!("{prefix}{value}"))),
+            None => {
+                let text = format!("the variable {} is not set; set it", printable(variable));
+                reading.problem(at, field, text);
+            }
+        };
+    if let Some(field) = names.bearer {
+        let [member] = members::known(reading, entry, [field]);
+        let variable = member.and_then(|member| Some((member.at, reading.text(member.value, field)?)));
+        if let Some((at, variable)) = variable {
+            from_variable(reading, "Authorization", at, field, &variable, "Bearer ");
+        }
+    }
+    if let Some(field) = names.header_variables {
+        let [member] = members::known(reading, entry, [field]);
+        for (name, at, variable) in pairs(reading, member, field) {
+            from_variable(reading, &name, at, field, &variable.unwrap_or_default(), "");
+        }
+    }
+    headers
 }
 
 /// The members of an object whose values are texts or, as some hosts allow, numbers or `null`.
@@ -204,7 +274,7 @@ fn pairs(
     member: Option<Member<'_>>,
     field: &str,
 ) -> Vec<(String, Range, Option<String>)> {
-    let Some(member) = member else { return vec![] };
+    let Some(member) = member.filter(|member| !is_nothing(member.value)) else { return vec![] };
     let Value::Object(object) = member.value else {
         reading.problem(member.value.range(), field, "it must be an object; write { \"NAME\": \"value\" }");
         return vec![];

@@ -1,6 +1,6 @@
 //! A file while it is read: its texts and paths with their references replaced, and everything that is wrong with it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::{Range, Ranged};
@@ -12,6 +12,7 @@ use super::inputs::Inputs;
 use super::message::Message;
 use super::surroundings::Surroundings;
 use super::workspace_of;
+use crate::hosts::{HOSTS, Host};
 
 /// Nobody fixes more than these at once.
 const MAX_PROBLEMS: usize = 1000;
@@ -25,6 +26,8 @@ pub(super) struct Reading<'a> {
     pub(super) document: &'a Document,
     surroundings: &'a Surroundings,
     workspace: PathBuf,
+    /// The host whose servers are being read.
+    pub(super) host: &'static Host,
     pub(super) inputs: Inputs,
     /// What is wrong with the file as a whole.
     pub(super) problems: &'a mut Vec<Message>,
@@ -45,7 +48,8 @@ impl<'a> Reading<'a> {
     ) -> Reading<'a> {
         let workspace = workspace_of(&document.path, surroundings);
         let inputs = Inputs::default();
-        Reading { document, surroundings, workspace, inputs, problems, remarks, content, server: None }
+        let host = Host::of_file(&document.path).first().copied().unwrap_or(&HOSTS[0]);
+        Reading { document, surroundings, workspace, host, inputs, problems, remarks, content, server: None }
     }
 
     /// A text with its references replaced. None if it is none; then a problem was noted.
@@ -54,8 +58,12 @@ impl<'a> Reading<'a> {
             self.problem(value.range(), field, "it must be a string; write it in quotes");
             return None;
         };
-        let scope =
-            Scope { surroundings: self.surroundings, workspace: &self.workspace, inputs: &self.inputs };
+        let scope = Scope {
+            surroundings: self.surroundings,
+            workspace: &self.workspace,
+            inputs: &self.inputs,
+            variables: self.host.variables,
+        };
         match scope.expand(&text.value) {
             Ok(text) if text.contains('\0') => {
                 self.problem(value.range(), field, "it contains a NUL character; remove it");
@@ -77,6 +85,16 @@ impl<'a> Reading<'a> {
             (Some(rest), Some(home)) => Some(home.join(rest)),
             _ => Some(self.workspace.join(text)),
         }
+    }
+
+    /// A variable of the environment, if it is set.
+    pub(super) fn variable(&self, name: &str) -> Option<&'a str> {
+        self.surroundings.variable(name)
+    }
+
+    /// Whether servers for this project are to be read: it is the folder in which we work.
+    pub(super) fn is_in_project(&self, project: &str) -> bool {
+        self.surroundings.directory == Path::new(project)
     }
 
     /// Whether the entry of a server is being read.

@@ -5,14 +5,12 @@
 
 use jsonc_parser::ast::{Object, Value};
 
-use super::members::{self, KEY, Member, OF_SERVER, SECTIONS};
+use super::members::{self, KEY, Member, SECTIONS};
 use super::names::{is_same, nearest};
 use super::options::{self, Described, Kind, OPTIONS};
 use super::reading::Reading;
 use super::sandbox;
 
-/// Those that say how a server is reached.
-const REACHES: [&str; 4] = ["command", "url", "serverUrl", "httpUrl"];
 /// Other words for members, as some hosts and people have them.
 const OTHER_WORDS: [(&str, &str); 10] = [
     ("cmd", "command"),
@@ -30,13 +28,16 @@ const OTHER_WORDS: [(&str, &str); 10] = [
 /// Looks through the entry of a server. Returns whether how it is reached was found under a wrong name.
 pub(super) fn in_server(reading: &mut Reading<'_>, entry: &Object<'_>) -> bool {
     let has = |names: &[&str]| members::all(entry).any(|member| names.contains(&member.name));
+    let known = members::of_server(reading.host);
+    let ours = reading.host.members;
+    let reaches: Vec<&str> = ours.urls.iter().copied().chain([ours.command]).collect();
     let mut reach_is_told = false;
-    for member in members::all(entry).filter(|member| !OF_SERVER.contains(&member.name)) {
+    for member in members::all(entry).filter(|member| !known.contains(&member.name)) {
         if let Some(problem) = misplaced(&member) {
             reading.problem(member.at, member.name, problem);
-        } else if let Some(meant) = meant(member.name).filter(|meant| !has(&[meant])) {
+        } else if let Some(meant) = meant(member.name, &known).filter(|meant| !has(&[meant])) {
             let text = format!("Regrow does not know this member; did you mean \"{meant}\"?");
-            if REACHES.contains(&meant) && !has(&REACHES) {
+            if reaches.contains(&meant) && !has(&reaches) {
                 reading.problem(member.at, member.name, text);
                 reach_is_told = true;
             } else {
@@ -119,7 +120,8 @@ fn may_be(option: &Described, value: &Value<'_>) -> bool {
     }
 }
 
-fn meant(name: &str) -> Option<&'static str> {
+fn meant(name: &str, known: &[&'static str]) -> Option<&'static str> {
     let other_word = OTHER_WORDS.iter().find(|(word, _)| is_same(word, name)).map(|(_, meant)| *meant);
-    other_word.or_else(|| nearest(name, OF_SERVER))
+    let other_word = other_word.filter(|word| known.contains(word));
+    other_word.or_else(|| nearest(name, known.iter().copied()))
 }

@@ -471,3 +471,55 @@ fn a_slip_of_the_pen_is_told_with_what_was_meant() {
     let host = r#"{ "numStartups": 7, "sessions": { "x": 1 }, "projects": {}, "start": 3, "queue": [], "rate": {}, "mcpServers": {} }"#;
     assert!(Folder::new().read(host).is_ok());
 }
+
+#[test]
+fn each_host_writes_servers_in_its_own_way() {
+    let folder = Folder::new();
+    let project = folder.folder.path().display().to_string();
+    let read =
+        |name: &str, text: &str| Config::read(&[folder.write(name, text)], &folder.surroundings).unwrap();
+    let words = |server: &Server| {
+        let process = process(server);
+        let args = process.args.iter().map(|arg| arg.reveal().to_owned());
+        [process.program.clone()].into_iter().chain(args).collect::<Vec<_>>().join(" ")
+    };
+
+    let opencode = r#"{ "mcp": {
+        "a": { "type": "local", "command": ["npx", "-y", "a"], "environment": { "T": "{env:TOKEN}" } },
+        "b": { "type": "remote", "url": "https://h/mcp", "headers": { "K": "{env:TOKEN}" } },
+        "c": { "type": "local", "command": ["c"], "enabled": false } } }"#;
+    let config = read("opencode.json", opencode);
+    assert_eq!(words(&config.servers[0]), "npx -y a");
+    assert_eq!(process(&config.servers[0]).variables["T"].reveal(), "s3cr3t-token");
+    assert_eq!(remote(&config.servers[1]).dialect, None);
+    assert_eq!(remote(&config.servers[1]).headers[0].1.reveal(), "s3cr3t-token");
+    assert_eq!(config.disabled, ["c"]);
+    let written = &config.written[0].1;
+    assert!(written.iter().any(|line| line.starts_with("environment: ")), "{written:?}");
+
+    let zed = r#"{ "theme": "One", "context_servers": {
+        "a": { "source": "custom", "command": "a", "args": ["${TOKEN}"] }, "b": { "settings": {} } } }"#;
+    let config = read(".zed/settings.json", zed);
+    assert_eq!(config.servers.iter().map(words).collect::<Vec<_>>(), ["a ${TOKEN}"]);
+
+    let config = read(
+        ".gemini/settings.json",
+        r#"{ "mcp": { "allowed": [] }, "mcpServers": { "a": { "command": "$TOKEN" } } }"#,
+    );
+    assert_eq!(config.servers.iter().map(words).collect::<Vec<_>>(), ["s3cr3t-token"]);
+
+    let config = read(".amp/settings.json", r#"{ "amp.mcpServers": { "a": { "command": "a" } } }"#);
+    assert_eq!(config.servers.len(), 1);
+
+    let code = r#"{ "mcp": { "inputs": [{ "id": "api-key" }], "servers": { "a": { "command": "${input:api-key}" } } } }"#;
+    assert_eq!(words(&read("settings.json", code).servers[0]), "s3cr3t-input");
+
+    let claude = format!(
+        r#"{{ "mcpServers": {{ "a": {{ "command": "a" }}, "b": {{ "command": "b" }} }}, "projects": {{
+            "/elsewhere": {{ "mcpServers": {{ "c": {{ "command": "c" }} }} }},
+            "{project}": {{ "mcpServers": {{ "b": {{ "command": "mine" }} }} }} }} }}"#
+    );
+    let config = read(".claude.json", &claude);
+    assert_eq!(config.servers.iter().map(words).collect::<Vec<_>>(), ["a", "mine"]);
+    assert!(config.remarks[0].text.contains("instead of the user's server"), "{:?}", config.remarks);
+}

@@ -4,19 +4,17 @@ use jsonc_parser::ast::{Object, Value};
 use regrow_protocol::text::escape;
 
 use super::members;
+use crate::hosts::Host;
 
-/// The members that decide what runs, or which address is contacted.
-const MEMBERS: [&str; 9] =
-    ["command", "args", "env", "envFile", "cwd", "url", "serverUrl", "httpUrl", "headers"];
-
-/// A line for each of these members, as it is written: references such as `${TOKEN}` are not replaced. Safe to print on a terminal.
-pub(super) fn lines(entry: &Object<'_>) -> Vec<String> {
-    let members =
-        MEMBERS.iter().flat_map(|name| members::all(entry).filter(move |member| member.name == *name));
+/// A line for each member that says this, as it is written: references such as `${TOKEN}` are not replaced. Safe to print on a terminal.
+pub(super) fn lines(host: &Host, entry: &Object<'_>) -> Vec<String> {
+    // The members that decide what runs, or which address is contacted.
+    let names = host.members.of_reach().into_iter().chain(["envFile", "cwd"]);
+    let members = names.flat_map(|name| members::all(entry).filter(move |member| member.name == name));
     members.map(|member| escape(&format!("{}: {}", member.name, json(member.value)))).collect()
 }
 
-fn json(value: &Value<'_>) -> String {
+pub(crate) fn json(value: &Value<'_>) -> String {
     let joined = |parts: Vec<String>| parts.join(", ");
     match value {
         Value::StringLit(text) => serde_json::Value::from(&*text.value).to_string(),

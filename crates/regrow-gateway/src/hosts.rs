@@ -1,0 +1,135 @@
+//! The MCP hosts that Regrow knows: where each keeps its servers, and how it writes them.
+//!
+//! To add a host, add a row to [`HOSTS`], and a file as the host writes it to `regrow-cli/tests/hosts/fixtures`.
+
+mod members;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+pub use members::Members;
+pub use table::HOSTS;
+
+/// A host, as far as its configuration goes.
+#[derive(Debug)]
+pub struct Host {
+    /// What people call it.
+    pub name: &'static str,
+    /// The files that may hold its servers: the user's own, and those of a project.
+    pub files: &'static [File],
+    /// How these are written.
+    pub format: Format,
+    /// The members that hold servers, as paths: `mcp/servers`. A `*` stands for any member.
+    pub sections: &'static [&'static str],
+    /// The members of a server.
+    pub members: &'static Members,
+    /// What stands for a variable in a text.
+    pub variables: Variables,
+    /// Whether people start it from a desktop, where it does not get the `PATH` of their shell.
+    pub is_desktop: bool,
+    /// How its user makes a change take effect.
+    pub reload: &'static str,
+}
+
+/// A file of a host on each system. `~` is the home folder; a path that does not begin at a root is in the folder of a project.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // They are the names of systems.
+pub struct File {
+    pub linux: &'static str,
+    pub macos: &'static str,
+    pub windows: &'static str,
+}
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JSON, with comments and trailing commas.
+    Jsonc,
+}
+
+/// What stands for a variable in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variables {
+    /// `${VAR}`, `${VAR:-default}`, `${env:VAR}`, `${input:id}`, `${workspaceFolder}` and `${userHome}`.
+    Dollar,
+    /// These, and `$VAR`.
+    Shell,
+    /// `{env:VAR}`.
+    Braces,
+    /// Nothing: texts are taken as they are.
+    None,
+}
+
+impl Host {
+    /// The host of this name.
+    pub fn named(name: &str) -> Option<&'static Host> {
+        HOSTS.iter().find(|host| host.name == name)
+    }
+
+    /// The hosts that this file may belong to, by the end of its path. Where no path of a host ends like it, all hosts with files of
+    /// this format.
+    pub fn of_file(path: &Path) -> Vec<&'static Host> {
+        let format = Format::of(path);
+        let alike: Vec<(usize, &Host)> = HOSTS
+            .iter()
+            .filter(|host| host.format == format)
+            .map(|host| (host.files.iter().map(|file| file.alike(path)).max().unwrap_or(0), host))
+            .collect();
+        let most = alike.iter().map(|(alike, _)| *alike).max().unwrap_or(0);
+        alike.into_iter().filter(|(alike, _)| *alike == most).map(|(_, host)| host).collect()
+    }
+
+    /// The project that a file belongs to: where the path of a project's file begins.
+    pub fn project_of(path: &Path) -> Option<&Path> {
+        let ends_like =
+            |file: &&File| file.alike(path) == file.here().split('/').filter(|part| *part != "~").count();
+        let files: Vec<&File> = HOSTS.iter().flat_map(|host| host.files).filter(ends_like).collect();
+        let longest = files.iter().max_by_key(|file| file.alike(path))?;
+        let is_of_project = !longest.here().starts_with('~');
+        is_of_project.then(|| path.ancestors().nth(longest.alike(path))).flatten()
+    }
+
+    /// All hosts with files of this format.
+    pub fn of_format(format: Format) -> Vec<&'static Host> {
+        HOSTS.iter().filter(|host| host.format == format).collect()
+    }
+}
+
+impl File {
+    /// The same path on every system.
+    const fn everywhere(path: &'static str) -> File {
+        File { linux: path, macos: path, windows: path }
+    }
+
+    /// Where it is on this system, if it is no file of a project. `settings` is the user's folder for settings, where that is not the usual one.
+    pub fn of_user(&self, home: &Path, settings: Option<&Path>) -> Option<PathBuf> {
+        let path = self.here().strip_prefix("~/")?;
+        match (path.strip_prefix(".config/"), settings) {
+            (Some(rest), Some(settings)) if cfg!(not(target_os = "macos")) => Some(settings.join(rest)),
+            _ => Some(home.join(path)),
+        }
+    }
+
+    /// Where it is in this project, if it is a file of a project.
+    pub fn of_project(&self, project: &Path) -> Option<PathBuf> {
+        (!self.here().starts_with('~')).then(|| project.join(self.here()))
+    }
+
+    fn here(&self) -> &'static str {
+        if cfg!(target_os = "macos") { self.macos } else { self.linux }
+    }
+
+    /// How many parts at the end of both paths are the same.
+    fn alike(&self, path: &Path) -> usize {
+        let parts = |ours: &'static str| ours.rsplit('/').zip(path.components().rev());
+        let same = |ours| parts(ours).take_while(|(ours, other)| other.as_os_str() == *ours).count();
+        same(self.linux).max(same(self.macos))
+    }
+}
+
+impl Format {
+    /// The format of a file, by its name.
+    pub fn of(_path: &Path) -> Format {
+        Format::Jsonc
+    }
+}
