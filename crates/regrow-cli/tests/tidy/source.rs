@@ -31,7 +31,7 @@ pub(crate) fn sources() -> Vec<Source> {
         }
     }
     let bench = root().join("bench");
-    collect(&bench.join("src"), &bench, &mut found);
+    collect(&bench.join("src"), &bench.join("src"), "bench", &mut found);
     assert!(found.len() > 100, "the sources are where this test looks for them");
     found
 }

@@ -478,7 +478,7 @@ fn each_host_writes_servers_in_its_own_way() {
     let project = folder.folder.path().display().to_string();
     let read =
         |name: &str, text: &str| Config::read(&[folder.write(name, text)], &folder.surroundings).unwrap();
-    let words = |server: &Server| {
+    let words = |server: &ServerConfig| {
         let process = process(server);
         let args = process.args.iter().map(|arg| arg.reveal().to_owned());
         [process.program.clone()].into_iter().chain(args).collect::<Vec<_>>().join(" ")
