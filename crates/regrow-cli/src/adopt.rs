@@ -22,7 +22,7 @@ pub(crate) fn run(options: Adopt) -> u8 {
         Err(message) => return usage(&message),
     };
     let make = if options.undo { adopt::undo } else { adopt::adopt };
-    let plan = match make(file.path(), file.text(), &program, options.server.as_deref()) {
+    let plan = match make(file.named(), file.text(), &program, options.server.as_deref()) {
         Ok(plan) => plan,
         Err(error) => return usage(&format!("{}: {error}", file.shown())),
     };
@@ -63,7 +63,7 @@ pub(crate) fn run(options: Adopt) -> u8 {
 /// After an undo: backups that say nothing about servers which the file does not say are removed, because they hold its secrets, too.
 fn remove_backups(file: &HostFile, plan: &Plan, program: &str) -> Vec<String> {
     let (gone, left) =
-        file.remove_backups(|backup| adopt::is_spent(file.path(), backup, &plan.text, program));
+        file.remove_backups(|backup| adopt::is_spent(file.named(), backup, &plan.text, program));
     let gone = gone.iter().map(|name| format!("the backup {name} is removed"));
     let left = left.iter().map(|name| {
         format!("the backup {name} stays, because its servers are not the same as those in the file now; remove it if you do not need it")

@@ -175,7 +175,7 @@ async fn read(
     Ok(())
 }
 
-/// So many lines that were read together leave together at most.
+/// At most this many lines that were read together leave together.
 const AT_ONCE: usize = 31;
 
 /// While it lives, what goes upstream is kept, to leave in one write.

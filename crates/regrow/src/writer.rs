@@ -8,9 +8,9 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Buf, Bytes};
 use tokio::io::AsyncWrite;
 
-/// So many lines leave in one write at most.
+/// At most this many lines leave in one write.
 const LINES: usize = 64;
-/// So much is kept at most where more lines follow at once.
+/// At most this many bytes are kept where more lines follow at once.
 const CORKED: usize = 64 << 10;
 
 /// A stream and the lines that it has not taken yet. `K` says what a line belongs to.

@@ -43,7 +43,7 @@ impl HostFile {
     }
 
     /// The path by which it was named, which tells whose file it is.
-    pub(super) fn path(&self) -> &Path {
+    pub(super) fn named(&self) -> &Path {
         &self.named
     }
 
