@@ -77,6 +77,12 @@ impl Entry {
         names.iter().find_map(|name| self.object.get(name))
     }
 
+    /// Whether it must run in a sandbox of ours.
+    pub(super) fn has_sandbox(&self) -> bool {
+        let options = self.object.get("regrow").and_then(|options| options.object_value());
+        options.is_some_and(|options| options.get("sandbox").is_some())
+    }
+
     /// Whether its command is ours.
     pub(super) fn is_ours(&self, program: &str) -> bool {
         self.command.as_ref().is_some_and(|(_, command)| {

@@ -350,3 +350,9 @@ fn a_command_that_is_a_list_comes_back_byte_for_byte() {
     assert!(adopt(path, adopted, PROGRAM, None).unwrap().is_empty());
     assert_eq!(undo(path, adopted, PROGRAM, None).unwrap().text, text, "by way of\n{adopted}");
 }
+
+#[test]
+fn a_server_in_a_sandbox_does_not_lose_it() {
+    let why = refusal(r#"{ "command": "x", "regrow": { "sandbox": { "read": [] } } }"#);
+    assert!(why.contains("run it behind `regrow serve`"), "{why}");
+}
