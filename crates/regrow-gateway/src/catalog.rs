@@ -16,6 +16,7 @@ mod round;
 mod session_review;
 mod store;
 mod wanted;
+mod watched;
 
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ pub use pins::{Change, PinOwner, Pins, difference};
 pub use refresher::CatalogRefresher;
 pub(crate) use session_review::SessionReview;
 pub use store::{Store, StoreKey};
+pub use watched::{Revision, WatchedCatalog};
 
 /// Longer instructions of a server are cut.
 pub(crate) const MAX_INSTRUCTIONS: usize = 16 << 10;

@@ -8,7 +8,7 @@ use regrow::transport::stdio::Stderr;
 use tokio::sync::Notify;
 
 use crate::audit::Audit;
-use crate::catalog::{Pin, PinFolder, PinOwner, Pinning, Store, StoreKey, sha256};
+use crate::catalog::{Pin, PinFolder, PinOwner, Pinning, Revision, Store, StoreKey, sha256};
 use crate::config::{Reach, ServerConfig};
 use crate::connect::ConnectError;
 use crate::operate::LogLevel;
@@ -59,6 +59,8 @@ pub(crate) struct Context {
     pub(crate) settings: Settings,
     /// A catalog or a server has changed.
     pub(crate) changed: Notify,
+    /// Counts these changes, also those that nobody need hear of.
+    pub(crate) revision: Arc<Revision>,
 }
 
 /// The pins of a server.

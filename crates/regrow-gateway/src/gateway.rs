@@ -48,14 +48,14 @@ struct Inner {
 impl Gateway {
     /// A gateway to these servers. Must be called inside a tokio runtime.
     pub fn new(config: Config, settings: Settings) -> Gateway {
-        let context = Arc::new(Context { settings, changed: Notify::new() });
+        let context = Arc::new(Context { settings, changed: Notify::new(), revision: Arc::default() });
         let clients = ClientRegistry::new(context.clone());
         tokio::spawn(announce::announce(context.clone(), Arc::downgrade(&clients)));
         let inner = Arc::new(Inner {
+            servers: Arc::new(ServerRegistry::new(context.revision.clone())),
             context,
             started: Instant::now(),
             keys: AtomicU32::new(1),
-            servers: Arc::default(),
             clients,
             leaving: Mutex::default(),
             is_closing: AtomicBool::new(false),

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use regrow::core::{Fault, Manner, Outlook, State as Lifecycle};
-use regrow::watch;
 use regrow::{Builder, CallError, Connection, ErrorKind, Inbox, Status};
 use regrow_protocol::frame::{self, Frame, RawId};
 use regrow_protocol::list::List;
@@ -23,7 +22,7 @@ use catalog_connection::CatalogConnection;
 pub(crate) use turns::InUse;
 
 use crate::admit::Principal;
-use crate::catalog::{Catalog, Pinning, SessionReview};
+use crate::catalog::{Catalog, Pinning, SessionReview, WatchedCatalog};
 use crate::config::{self, Sessions, Start};
 use crate::context::{Clients, Context, pinning, store_key};
 use crate::gate::{Limiter, Limits};
@@ -57,7 +56,7 @@ pub(crate) struct Server {
     pub(crate) config: config::ServerConfig,
     pub(crate) stats: Arc<Stats>,
     context: Arc<Context>,
-    catalog: Arc<watch::Sender<Arc<Catalog>>>,
+    catalog: Arc<WatchedCatalog>,
     /// What was approved of it.
     pinning: Arc<Pinning>,
     /// Calls are known by the client's number and its id.
@@ -113,7 +112,7 @@ impl Server {
             Some(_) => Some(pinning.catalog()),
             None => known.map(|known| pinning.known(known)),
         };
-        let catalog = Arc::new(watch::Sender::new(Arc::new(known.unwrap_or_default())));
+        let catalog = Arc::new(WatchedCatalog::new(known.unwrap_or_default(), context.revision.clone()));
         Arc::new_cyclic(|me| Server {
             me: me.clone(),
             key,
@@ -139,12 +138,12 @@ impl Server {
 
     /// What it offers, as far as is known.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.borrow().clone()
+        self.catalog.current()
     }
 
     /// Whether it has ever told what it offers.
     pub(crate) fn is_listed(&self) -> bool {
-        is_told(&self.catalog.borrow())
+        is_told(&self.catalog.current())
     }
 
     /// Whether its one client starts it: a server that is to be started when it is needed is started all the same if nobody knows

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::admit::ServerScope;
-use crate::catalog::Catalog;
+use crate::catalog::Revision;
 use crate::directory::Directory;
 use crate::server::{Server, ServerKey};
 
 /// The servers of the current configuration.
-#[derive(Default)]
 pub(crate) struct ServerRegistry {
+    /// Changes with every catalog of theirs, and with the servers.
+    revision: Arc<Revision>,
     servers: Mutex<Servers>,
     /// By scope: all, or the server.
     directories: Mutex<HashMap<Option<ServerKey>, CachedDirectory>>,
@@ -24,21 +25,18 @@ struct Servers {
     by_name: HashMap<String, Arc<Server>>,
 }
 
-/// A directory, and the catalogs that it was built from.
+/// A directory, and the revision that it is of, or an earlier one.
 struct CachedDirectory {
-    catalogs: Vec<(ServerKey, Arc<Catalog>)>,
+    revision: u64,
     directory: Arc<Directory>,
 }
 
-impl CachedDirectory {
-    fn is_of(&self, catalogs: &[(ServerKey, Arc<Catalog>)]) -> bool {
-        let mut pairs = self.catalogs.iter().zip(catalogs);
-        self.catalogs.len() == catalogs.len()
-            && pairs.all(|(old, new)| old.0 == new.0 && Arc::ptr_eq(&old.1, &new.1))
-    }
-}
-
 impl ServerRegistry {
+    /// No servers yet. Their catalogs must count their changes in this.
+    pub(crate) fn new(revision: Arc<Revision>) -> ServerRegistry {
+        ServerRegistry { revision, servers: Mutex::default(), directories: Mutex::default() }
+    }
+
     pub(crate) fn all(&self) -> Arc<Vec<Arc<Server>>> {
         lock(&self.servers).all.clone()
     }
@@ -48,6 +46,7 @@ impl ServerRegistry {
         let by_name = servers.iter().map(|server| (server.config.name.clone(), server.clone())).collect();
         let before =
             std::mem::replace(&mut *lock(&self.servers), Servers { all: Arc::new(servers), by_name });
+        self.revision.advance();
         drop(before); // Not under the lock.
     }
 
@@ -63,27 +62,26 @@ impl ServerRegistry {
         }
     }
 
-    /// What the servers of this scope offer together, built again when one of their catalogs has changed.
+    /// What the servers of this scope offer together, built again when something has changed since.
     pub(crate) fn directory(&self, scope: &ServerScope) -> Arc<Directory> {
-        let servers = self.of(scope);
-        let catalogs: Vec<_> = servers.iter().map(|server| (server.key, server.catalog())).collect();
-        let which = match (scope, &servers[..]) {
-            (ServerScope::One(_), [only]) => Some(only.key),
-            _ => None,
-        };
         let mut directories = lock(&self.directories);
-        if let Some(known) = directories.get(&which)
-            && known.is_of(&catalogs)
+        // Before anything else is read: what changes meanwhile is another revision.
+        let revision = self.revision.current();
+        let (only, servers) = match scope {
+            ServerScope::All => (None, self.all()),
+            ServerScope::One(name) => match self.named(name) {
+                Some(server) => (Some(server.key), Arc::new(vec![server])),
+                None => return Arc::new(Directory::of(&[])), // It has just gone from the configuration.
+            },
+        };
+        if let Some(known) = directories.get(&only)
+            && known.revision == revision
         {
             return known.directory.clone();
         }
-        let named: Vec<_> = servers
-            .iter()
-            .zip(&catalogs)
-            .map(|(server, (_, catalog))| (&*server.config.name, catalog.clone()))
-            .collect();
+        let named: Vec<_> = servers.iter().map(|server| (&*server.config.name, server.catalog())).collect();
         let directory = Arc::new(Directory::of(&named));
-        directories.insert(which, CachedDirectory { catalogs, directory: directory.clone() });
+        directories.insert(only, CachedDirectory { revision, directory: directory.clone() });
         directory
     }
 

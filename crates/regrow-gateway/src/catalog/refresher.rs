@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 
 use regrow::Connection;
 use regrow::core::State;
-use regrow::watch;
 use regrow_protocol::list::List;
 use regrow_protocol::version::Era;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
@@ -14,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::fetch::fetch;
 use super::round::Round;
 use super::wanted::Wanted;
+use super::watched::WatchedCatalog;
 use super::{Catalog, Listing, Pinning};
 
 /// A list that the server lets run out sooner is looked at no more often than this,
@@ -46,7 +46,7 @@ impl CatalogRefresher {
     /// What has changed since it was approved passes `pinning` before anybody sees it.
     pub fn start(
         connection: Connection,
-        catalog: Arc<watch::Sender<Arc<Catalog>>>,
+        catalog: Arc<WatchedCatalog>,
         pinning: Arc<Pinning>,
     ) -> CatalogRefresher {
         let wanted = Arc::new(Wanted::default());
@@ -78,7 +78,7 @@ impl Drop for CatalogRefresher {
 
 struct Refreshing {
     connection: Connection,
-    catalog: Arc<watch::Sender<Arc<Catalog>>>,
+    catalog: Arc<WatchedCatalog>,
     pinning: Arc<Pinning>,
     wanted: Arc<Wanted>,
     rounds: [Round; 4],
@@ -124,7 +124,7 @@ impl Refreshing {
         if let Some(welcome) = self.connection.welcome() {
             self.publish(|catalog| catalog.greet(&welcome));
         }
-        let catalog = self.catalog.borrow().clone();
+        let catalog = self.catalog.current();
         for list in List::ALL {
             let round = &mut self.rounds[list as usize];
             let is_known = self.confirmed[list as usize] && catalog.stale(list).is_none();
@@ -138,7 +138,7 @@ impl Refreshing {
     }
 
     fn hear(&mut self, now: Instant, lists: impl Iterator<Item = List>) {
-        let catalog = self.catalog.borrow().clone();
+        let catalog = self.catalog.current();
         for list in lists.filter(|list| catalog.offers(*list)) {
             self.rounds[list as usize].changed(now);
         }
@@ -182,13 +182,12 @@ impl Refreshing {
 
     /// Puts a changed catalog in the place of this one.
     fn publish(&self, change: impl FnOnce(&mut Catalog)) {
-        self.catalog.send_if_modified(|catalog| {
-            let mut new = Catalog::clone(catalog);
+        let changed = |catalog: &Catalog| {
+            let mut new = catalog.clone();
             change(&mut new);
-            let is_news = !new.is_like(catalog);
-            *catalog = Arc::new(new);
-            is_news
-        });
+            new
+        };
+        self.catalog.replace(changed, false);
     }
 }
 

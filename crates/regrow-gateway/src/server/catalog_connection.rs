@@ -93,10 +93,7 @@ impl Server {
     /// Somebody has approved what has changed: clients get it now, and the server is asked whether it has changed again.
     pub(super) fn approved(&self) {
         self.pinning.reread();
-        self.catalog.send_if_modified(|catalog| {
-            *catalog = Arc::new(self.pinning.known(Catalog::clone(catalog)));
-            true
-        });
+        self.catalog.replace(|catalog| self.pinning.known(catalog.clone()), true);
         if let Some(catalog_connection) = &self.state().catalog_connection {
             [List::Tools, List::Prompts].into_iter().for_each(|list| catalog_connection.keeper.changed(list));
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use regrow::core::Fault;
 use regrow::{Connection, Era, Status};
-use regrow_gateway::catalog::{Catalog, CatalogRefresher, Item};
+use regrow_gateway::catalog::{Catalog, CatalogRefresher, Item, WatchedCatalog};
 use regrow_protocol::list::List;
 use regrow_testkit::script::{Act, Plan, Speaks, answer, refusal, timed};
 use regrow_testkit::server::Server;
@@ -119,7 +119,7 @@ fn plan(world: &Arc<Mutex<World>>) -> Plan {
 /// A catalog that is kept fresh over a connection to a fake.
 pub struct Kept {
     pub connection: Connection,
-    pub catalog: Arc<regrow::watch::Sender<Arc<Catalog>>>,
+    pub catalog: Arc<WatchedCatalog>,
     pub keeper: CatalogRefresher,
 }
 
@@ -127,7 +127,7 @@ impl Kept {
     /// The connection is not started yet.
     pub fn new(fake: &Fake, era: Era) -> Kept {
         let connection = connection(fake, era);
-        let catalog = Arc::new(regrow::watch::Sender::new(Arc::new(Catalog::default())));
+        let catalog = Arc::new(WatchedCatalog::new(Catalog::default(), Arc::default()));
         let keeper = CatalogRefresher::start(
             connection.clone(),
             catalog.clone(),
@@ -150,7 +150,7 @@ impl Kept {
     }
 
     pub fn now(&self) -> Arc<Catalog> {
-        self.catalog.borrow().clone()
+        self.catalog.current()
     }
 
     /// The keys of a list; none where it was never fetched.
