@@ -369,7 +369,8 @@ class Everything(Server):
     async def check_closed(self, place: Place) -> None:
         # Once in this server's life, which began after the last restart.
         log = place.server_log
-        await until(lambda: log().count(self.farewell) == 1, "the server hears that its session is over", seconds=2)
+        await until(lambda: self.farewell in log(), "the server hears that its session is over", seconds=2)
+        expect(log().count(self.farewell) == 1, f"the server hears {log().count(self.farewell)} times that a session is over")
 
 
 class EverythingSse(Everything):
