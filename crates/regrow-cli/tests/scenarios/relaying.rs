@@ -227,7 +227,7 @@ fn a_call_that_waits_for_a_session_and_is_cancelled_never_runs() {
 }
 
 /// What the client has sent so far was read by now.
-fn all_was_read(client: &mut Client) {
+pub(super) fn all_was_read(client: &mut Client) {
     client.send_line("x");
     client.wait_where("the refusal", |message| message["error"]["code"] == -32700);
 }
@@ -238,8 +238,8 @@ fn a_call_after_one_that_was_cancelled_before_it_fitted_into_the_pipe_is_sent() 
     client.call("echo", json!({ "text": "ready" }));
     let server = client.server_pid();
     stop(server);
-    // Sixteen such lines fill a pipe of sixteen pages; the next one waits with us.
-    let long = "x".repeat(2900);
+    // Sixteen such lines are more than a pipe of sixteen pages takes; the next one waits with us.
+    let long = "x".repeat(4200);
     let call =
         |client: &mut Client, key: &str| client.begin_call("count", json!({ "key": key, "padding": long }));
     let taken: Vec<u64> = (0..16).map(|n| call(&mut client, &format!("taken-{n}"))).collect();
