@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,9 @@ use crate::load::Client;
 
 /// How long a process may take to start, or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// At most this many lines of a log are kept.
+const LOG_LINES: usize = 1000;
 
 /// Where a proxy says on which address it listens.
 pub(crate) enum Address {
@@ -144,14 +147,14 @@ struct Log {
 
 impl Log {
     fn none() -> Log {
-        Log { lines: channel().1 }
+        Log { lines: sync_channel(0).1 }
     }
 
     fn of(stderr: impl Read + Send + 'static) -> Log {
-        let (sender, lines) = channel();
+        let (sender, lines) = sync_channel(LOG_LINES);
         thread::spawn(move || {
             let lines = BufReader::new(stderr).lines().map_while(Result::ok);
-            lines.for_each(|line| drop(sender.send(line))); // Nobody may want to know.
+            lines.for_each(|line| drop(sender.try_send(line))); // Nobody may want it, and more than these nobody reads.
         });
         Log { lines }
     }

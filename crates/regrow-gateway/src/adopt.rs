@@ -19,6 +19,9 @@ use crate::config::{document, sections};
 use crate::hosts::Host;
 use entry::Entry;
 
+/// Why a server in a sandbox is not adopted.
+const SANDBOXED: &str = "it has a sandbox, which `regrow wrap` does not set up; run it behind `regrow serve`, or remove the sandbox";
+
 /// What is to be done to a text.
 #[derive(Debug)]
 pub struct Plan {
@@ -79,17 +82,12 @@ pub enum PlanError {
 /// How to put every server, or the one of this name, behind `program`, which is the absolute path of ours. The path of the file tells
 /// whose it is.
 pub fn adopt(path: &Path, text: &str, program: &str, only: Option<&str>) -> Result<Plan, PlanError> {
-    plan(path, text, only, |entry| {
-        match entry.is_ours(program) {
+    plan(path, text, only, |entry| match entry.is_ours(program) {
         true if entry.is_wrapped() => Outcome::Left("it already runs behind regrow"),
         true => Outcome::Left("it is regrow itself"),
-        false if entry.has_sandbox() => Outcome::Refused(
-            "it has a sandbox, which `regrow wrap` does not set up; run it behind `regrow serve`, or remove the sandbox"
-                .into(),
-        ),
+        false if entry.has_sandbox() => Outcome::Refused(SANDBOXED.into()),
         false if entry.command.is_some() => process::adopt(entry, program),
         false => remote::adopt(entry, program),
-    }
     })
 }
 

@@ -15,10 +15,8 @@ pub use table::HOSTS;
 pub struct Host {
     /// What people call it.
     pub name: &'static str,
-    /// The files that may hold its servers: the user's own, and those of a project.
+    /// The files that may hold its servers, in JSON with comments: the user's own, and those of a project.
     pub files: &'static [File],
-    /// How these are written.
-    pub format: Format,
     /// The members that hold servers, as paths: `mcp/servers`. A `*` stands for any member.
     pub sections: &'static [&'static str],
     /// The members of a server.
@@ -40,13 +38,6 @@ pub struct File {
     pub windows: &'static str,
 }
 
-/// How a file is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// JSON, with comments and trailing commas.
-    Jsonc,
-}
-
 /// What stands for a variable in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variables {
@@ -66,13 +57,10 @@ impl Host {
         HOSTS.iter().find(|host| host.name == name)
     }
 
-    /// The hosts that this file may belong to, by the end of its path. Where no path of a host ends like it, all hosts with files of
-    /// this format.
+    /// The hosts that this file may belong to, by the end of its path; all hosts where no path of a host ends like it.
     pub fn of_file(path: &Path) -> Vec<&'static Host> {
-        let format = Format::of(path);
         let alike: Vec<(usize, &Host)> = HOSTS
             .iter()
-            .filter(|host| host.format == format)
             .map(|host| (host.files.iter().map(|file| file.alike(path)).max().unwrap_or(0), host))
             .collect();
         let most = alike.iter().map(|(alike, _)| *alike).max().unwrap_or(0);
@@ -87,11 +75,6 @@ impl Host {
         let longest = files.iter().max_by_key(|file| file.alike(path))?;
         let is_of_project = !longest.here().starts_with('~');
         is_of_project.then(|| path.ancestors().nth(longest.alike(path))).flatten()
-    }
-
-    /// All hosts with files of this format.
-    pub fn of_format(format: Format) -> Vec<&'static Host> {
-        HOSTS.iter().filter(|host| host.format == format).collect()
     }
 }
 
@@ -124,12 +107,5 @@ impl File {
         let parts = |ours: &'static str| ours.rsplit('/').zip(path.components().rev());
         let same = |ours| parts(ours).take_while(|(ours, other)| other.as_os_str() == *ours).count();
         same(self.linux).max(same(self.macos))
-    }
-}
-
-impl Format {
-    /// The format of a file, by its name.
-    pub fn of(_path: &Path) -> Format {
-        Format::Jsonc
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn read(mut reading: Reading<'_>) -> Vec<Entry> {
     }
     let mut entries: Vec<Entry> = vec![];
     for section in sections {
-        if section.project.is_some_and(|project| !reading.is_in_project(project)) {
+        if section.project.is_some_and(|project| !reading.surroundings.is_project(project)) {
             continue;
         }
         reading.host = section.host;
@@ -212,9 +212,8 @@ fn read_inputs(reading: &mut Reading<'_>, member: Option<Member<'_>>) {
 
 /// Whether there is any server in the file that would be read.
 pub(super) fn has_servers(root: &Object<'_>, path: &Path, surroundings: &Surroundings) -> bool {
-    let is_read = |section: &Section<'_>| {
-        section.project.is_none_or(|project| surroundings.directory == Path::new(project))
-    };
+    let is_read =
+        |section: &Section<'_>| section.project.is_none_or(|project| surroundings.is_project(project));
     let has_servers = |section: Section<'_>| {
         let servers = sections::servers(&section).unwrap_or_default();
         servers.iter().any(|server| !is_built_in(&section, server))

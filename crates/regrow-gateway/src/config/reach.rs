@@ -9,7 +9,7 @@ use regrow::transport::http::{Headers, Http};
 
 use super::env_file;
 use super::members::{self, Member};
-use super::message::{Problems, printable};
+use super::message::Problems;
 use super::reading::Reading;
 use super::secret::Secret;
 
@@ -160,12 +160,6 @@ fn process(reading: &mut Reading<'_>, entry: &Object<'_>, command: Member<'_>) -
         }
     }
     let mut removed = vec![];
-    if let Some(forwarded) = names.forwarded {
-        let [forwarded] = members::known(reading, entry, [forwarded]);
-        for name in forwarded.map(|member| texts(reading, member)).unwrap_or_default() {
-            variables.extend(reading.variable(&name).map(|value| (name.clone(), Secret::new(value))));
-        }
-    }
     for (name, at, value) in pairs(reading, env, names.env) {
         if name.is_empty() || name.contains(['=', '\0']) {
             reading.problem(
@@ -210,10 +204,13 @@ fn remote(
     url: Member<'_>,
     kind: Option<Kind>,
 ) -> Option<Remote> {
+    let names = reading.host.members;
+    let [headers] = members::known(reading, entry, [names.headers]);
     let mut all_headers = vec![];
-    for (name, at, field, value) in headers(reading, entry) {
+    for (name, at, value) in pairs(reading, headers, names.headers) {
+        let Some(value) = value else { continue };
         if let Err(error) = Headers::new([(&*name, &*value)]) {
-            reading.problem(at, &field, format!("{error}; correct it"));
+            reading.problem(at, &format!("{}.{name}", names.headers), format!("{error}; correct it"));
         }
         all_headers.push((name, Secret::new(value)));
     }
@@ -226,46 +223,6 @@ fn remote(
         _ => (url.name == "httpUrl").then_some(Dialect::Streamable),
     };
     Some(Remote { url: Secret::new(text), headers: all_headers, dialect })
-}
-
-/// The headers of every request: the name, where it stands, the field, and the value.
-fn headers(reading: &mut Reading<'_>, entry: &Object<'_>) -> Vec<(String, Range, String, String)> {
-    let names = reading.host.members;
-    let mut place = Some(entry);
-    let mut member = None;
-    for name in names.headers.split('/') {
-        let [found] = place.map(|object| members::known(reading, object, [name])).unwrap_or_default();
-        (member, place) = (found, found.and_then(|member| member.value.as_object()));
-    }
-    let mut headers = vec![];
-    for (name, at, value) in pairs(reading, member, names.headers) {
-        let field = format!("{}.{name}", names.headers);
-        headers.extend(value.map(|value| (name, at, field, value)));
-    }
-    let mut from_variable =
-        |reading: &mut Reading<'_>, name: &str, at, field: &str, variable: &str, prefix| match reading
-            .variable(variable)
-        {
-            Some(value) => headers.push((name.to_owned(), at, field.to_owned(), format!("{prefix}{value}"))),
-            None => {
-                let text = format!("the variable {} is not set; set it", printable(variable));
-                reading.problem(at, field, text);
-            }
-        };
-    if let Some(field) = names.bearer {
-        let [member] = members::known(reading, entry, [field]);
-        let variable = member.and_then(|member| Some((member.at, reading.text(member.value, field)?)));
-        if let Some((at, variable)) = variable {
-            from_variable(reading, "Authorization", at, field, &variable, "Bearer ");
-        }
-    }
-    if let Some(field) = names.header_variables {
-        let [member] = members::known(reading, entry, [field]);
-        for (name, at, variable) in pairs(reading, member, field) {
-            from_variable(reading, &name, at, field, &variable.unwrap_or_default(), "");
-        }
-    }
-    headers
 }
 
 /// The members of an object whose values are texts or, as some hosts allow, numbers or `null`.

@@ -1,6 +1,6 @@
 //! A file while it is read: its texts and paths with their references replaced, and everything that is wrong with it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::{Range, Ranged};
@@ -24,7 +24,7 @@ const MAX_REMARKS: usize = 100;
 /// A file while it is read.
 pub(super) struct Reading<'a> {
     pub(super) document: &'a Document,
-    surroundings: &'a Surroundings,
+    pub(super) surroundings: &'a Surroundings,
     workspace: PathBuf,
     /// The host whose servers are being read.
     pub(super) host: &'static Host,
@@ -85,16 +85,6 @@ impl<'a> Reading<'a> {
             (Some(rest), Some(home)) => Some(home.join(rest)),
             _ => Some(self.workspace.join(text)),
         }
-    }
-
-    /// A variable of the environment, if it is set.
-    pub(super) fn variable(&self, name: &str) -> Option<&'a str> {
-        self.surroundings.variable(name)
-    }
-
-    /// Whether servers for this project are to be read: it is the folder in which we work.
-    pub(super) fn is_in_project(&self, project: &str) -> bool {
-        self.surroundings.directory == Path::new(project)
     }
 
     /// Whether the entry of a server is being read.

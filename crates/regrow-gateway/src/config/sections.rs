@@ -6,7 +6,7 @@ use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 
 use super::members::{self, Member};
-use crate::hosts::{Format, Host};
+use crate::hosts::{HOSTS, Host};
 
 /// A member that holds servers.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) struct Section<'a> {
 /// Those of a file, in the order of the table.
 pub(crate) fn find<'a>(root: &'a Object<'a>, path: &Path) -> Vec<Section<'a>> {
     let found = of_hosts(root, Host::of_file(path));
-    if found.is_empty() { of_hosts(root, Host::of_format(Format::of(path))) } else { found }
+    if found.is_empty() { of_hosts(root, HOSTS.iter().collect()) } else { found }
 }
 
 fn of_hosts<'a>(root: &'a Object<'a>, hosts: Vec<&'static Host>) -> Vec<Section<'a>> {
@@ -75,29 +75,14 @@ fn is_of_host(section: &Section<'_>) -> bool {
             .is_some_and(|servers| members::all(servers).all(|it| is_server(it.value)))
 }
 
-/// The servers of a section, each with its name. None if the section is not written as its host does it.
+/// The servers of a section, each with its name. None if the section is not an object.
 pub(crate) fn servers<'a>(section: &Section<'a>) -> Option<Vec<Member<'a>>> {
-    match section.value {
-        Value::Object(servers) => Some(members::all(servers).collect()),
-        Value::Array(servers) if section.host.members.is_list => {
-            let named = |value: &'a Value<'a>| {
-                let name =
-                    value.as_object().and_then(|server| members::all(server).find(|it| it.name == "name"));
-                let text = name.and_then(|name| name.value.as_string_lit());
-                Member { name: text.map_or("", |text| &*text.value), at: value.range(), value }
-            };
-            Some(servers.elements.iter().map(named).collect())
-        }
-        _ => None,
-    }
+    Some(members::all(section.value.as_object()?).collect())
 }
 
-/// Whether the host provides this itself: then it is no server that Regrow could start or connect to.
+/// Whether an extension of the host provides this server: then Regrow can neither start it nor connect to it.
 pub(crate) fn is_built_in(host: &Host, entry: &Object<'_>) -> bool {
     let members = host.members;
     let has = |name: &str| members::all(entry).any(|member| member.name == name);
-    let kind = members::all(entry).find(|member| member.name == "type");
-    let kind = kind.and_then(|kind| kind.value.as_string_lit());
-    kind.is_some_and(|kind| members.built_in.contains(&&*kind.value))
-        || members.has_extensions && !has(members.command) && !members.urls.iter().any(|url| has(url))
+    members.has_extensions && !has(members.command) && !members.urls.iter().any(|url| has(url))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the files are read in the light of.
 #[derive(Clone, Default)]
@@ -32,6 +32,11 @@ impl Surroundings {
     /// A variable, if it is set.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
+    }
+
+    /// Whether this is the project that we work in.
+    pub(super) fn is_project(&self, folder: &str) -> bool {
+        self.directory == Path::new(folder)
     }
 }
 

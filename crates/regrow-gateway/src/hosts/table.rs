@@ -1,14 +1,13 @@
 //! The table of hosts.
 
 use super::members::{COMMON, COPILOT, OPENCODE, ZED};
-use super::{File, Format, Host, Variables};
+use super::{File, Host, Variables};
 
 /// Every host that Regrow knows. Where several files have servers, those of an earlier host are used first.
 pub static HOSTS: &[Host] = &[
     Host {
         name: "Claude Code",
         files: &[File::everywhere("~/.claude.json"), File::everywhere(".mcp.json")],
-        format: Format::Jsonc,
         sections: &["mcpServers", "projects/*/mcpServers"],
         members: &COMMON,
         variables: Variables::Dollar,
@@ -22,7 +21,6 @@ pub static HOSTS: &[Host] = &[
             macos: "~/Library/Application Support/Claude/claude_desktop_config.json",
             windows: "%APPDATA%/Claude/claude_desktop_config.json",
         }],
-        format: Format::Jsonc,
         sections: &["mcpServers"],
         members: &COMMON,
         variables: Variables::Dollar,
@@ -45,7 +43,6 @@ pub static HOSTS: &[Host] = &[
             File::everywhere(".vscode/mcp.json"),
             File::everywhere(".vscode/settings.json"),
         ],
-        format: Format::Jsonc,
         sections: &["servers", "mcp/servers"],
         members: &COMMON,
         variables: Variables::Dollar,
@@ -55,7 +52,6 @@ pub static HOSTS: &[Host] = &[
     Host {
         name: "Cursor",
         files: &[File::everywhere("~/.cursor/mcp.json"), File::everywhere(".cursor/mcp.json")],
-        format: Format::Jsonc,
         sections: &["mcpServers"],
         members: &COMMON,
         variables: Variables::Dollar,
@@ -65,7 +61,6 @@ pub static HOSTS: &[Host] = &[
     Host {
         name: "Windsurf",
         files: &[File::everywhere("~/.codeium/windsurf/mcp_config.json")],
-        format: Format::Jsonc,
         sections: &["mcpServers"],
         members: &COMMON,
         variables: Variables::Dollar,
@@ -79,7 +74,6 @@ pub static HOSTS: &[Host] = &[
             macos: "~/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
             windows: "%APPDATA%/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
         }],
-        format: Format::Jsonc,
         sections: &["mcpServers"],
         members: &COMMON,
         variables: Variables::Dollar,
@@ -89,7 +83,6 @@ pub static HOSTS: &[Host] = &[
     Host {
         name: "Gemini CLI",
         files: &[File::everywhere("~/.gemini/settings.json"), File::everywhere(".gemini/settings.json")],
-        format: Format::Jsonc,
         sections: &["mcpServers"],
         members: &COMMON,
         variables: Variables::Shell,
@@ -99,7 +92,6 @@ pub static HOSTS: &[Host] = &[
     Host {
         name: "Copilot CLI",
         files: &[File::everywhere("~/.copilot/mcp-config.json")],
-        format: Format::Jsonc,
         sections: &["mcpServers"],
         members: &COPILOT,
         variables: Variables::Dollar,
@@ -109,7 +101,6 @@ pub static HOSTS: &[Host] = &[
     Host {
         name: "Amp",
         files: &[File::everywhere("~/.config/amp/settings.json"), File::everywhere(".amp/settings.json")],
-        format: Format::Jsonc,
         sections: &["amp.mcpServers"],
         members: &COMMON,
         variables: Variables::Dollar,
@@ -126,7 +117,6 @@ pub static HOSTS: &[Host] = &[
             },
             File::everywhere(".zed/settings.json"),
         ],
-        format: Format::Jsonc,
         sections: &["context_servers"],
         members: &ZED,
         variables: Variables::None,
@@ -141,7 +131,6 @@ pub static HOSTS: &[Host] = &[
             File::everywhere("opencode.json"),
             File::everywhere("opencode.jsonc"),
         ],
-        format: Format::Jsonc,
         sections: &["mcp/servers", "mcp"],
         members: &OPENCODE,
         variables: Variables::Braces,
