@@ -175,7 +175,7 @@ async fn read(
     Ok(())
 }
 
-/// At most this many lines that were read together leave together.
+/// At most this many more lines leave together with the first, if they were read together.
 const AT_ONCE: usize = 31;
 
 /// While it lives, what goes upstream is kept, to leave in one write.
