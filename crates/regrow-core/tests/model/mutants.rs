@@ -29,7 +29,7 @@ const fn mutant(
     Mutant { bug, file, line, becomes, scope, breaks }
 }
 
-const MUTANTS: [Mutant; 57] = [
+const MUTANTS: [Mutant; 58] = [
     mutant(
         "a call behind a handshake fails with the first attempt",
         "ledger/loss.rs",
@@ -172,6 +172,14 @@ const MUTANTS: [Mutant; 57] = [
         "self.pause(now, start.max(floor), fault)",
         "self.pause(now, start, fault)",
         "orders",
+        "P10",
+    ),
+    mutant(
+        "every wrong guess of the era goes without the floor",
+        "lifecycle/first.rs",
+        "!self.has_failed && *fault == Fault::WrongEra",
+        "*fault == Fault::WrongEra",
+        "ends",
         "P10",
     ),
     mutant(
