@@ -2,7 +2,7 @@
 //!
 //! Nothing is guessed. An orphan may be of any server that ran when it was started, so it ends when all of these have ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, sleep};
@@ -29,9 +29,9 @@ struct Registry {
     first: Option<u64>,
     /// Servers that are being started or have not been reaped yet.
     servers: BTreeMap<u64, Life>,
-    guards: BTreeSet<i32>,
+    guards: HashSet<Pid>,
     /// Orphans that were left running, and it was logged.
-    logged: BTreeSet<i32>,
+    logged: HashSet<Pid>,
     /// Whether the kernel's times of starts do not fit our clock. Then nobody knows who started what.
     is_off: bool,
 }
@@ -40,7 +40,7 @@ struct Life {
     name: String,
     since: u64,
     /// `None` while it is being started.
-    leader: Option<i32>,
+    leader: Option<Pid>,
 }
 
 /// What becomes of an orphan.
@@ -93,7 +93,7 @@ pub(super) fn started(serial: u64, leader: Pid) {
     let mut registry = registry();
     let Some(registry) = &mut *registry else { return };
     let Some(life) = registry.servers.get_mut(&serial) else { return };
-    life.leader = Some(leader.as_raw_nonzero().get());
+    life.leader = Some(leader);
     let since = life.since;
     registry.check_clock(since, leader);
 }
@@ -114,7 +114,7 @@ pub(super) fn start_guard<T>(
     let before = now();
     let started = start()?;
     if let Some(registry) = &mut *registry {
-        registry.guards.insert(pid(&started).as_raw_nonzero().get());
+        registry.guards.insert(pid(&started));
         registry.check_clock(before, pid(&started));
     }
     Ok(started)
@@ -123,45 +123,39 @@ pub(super) fn start_guard<T>(
 /// A guard is reaped.
 pub(super) fn guard_ended(pid: Pid) {
     if let Some(registry) = &mut *registry() {
-        registry.guards.remove(&pid.as_raw_nonzero().get());
+        registry.guards.remove(&pid);
     }
 }
 
-/// Orphans whose servers have all ended, and everything that they have started.
-pub(super) fn find() -> Vec<Helper> {
+/// Orphans whose servers have all ended, and everything that they have started. Logs which others may be of this server, which has ended and ran since
+/// then.
+pub(super) fn find(server: &str, since: u64) -> Vec<Helper> {
     let mut registry = registry();
     let Some(registry) = &mut *registry else { return vec![] };
     let tree = Tree::look();
-    let mut roots = vec![];
-    for (pid, stat) in registry.orphans(&tree) {
-        if stat.runs() && registry.fate(stat) == Fate::End {
-            roots.push(pid);
-        }
-    }
     registry.reap(&tree);
-    tree.with_descendants(roots)
-}
-
-/// Logs which orphans are left that may be of the server that has ended, which ran since then.
-pub(super) fn log_left(server: &str, since: u64) {
-    let mut registry = registry();
-    let Some(registry) = &mut *registry else { return };
-    let orphans = registry.orphans(&Tree::look());
-    registry.logged.retain(|logged| orphans.iter().any(|(pid, _)| pid.as_raw_nonzero().get() == *logged));
+    let orphans: Vec<_> = registry.orphans(&tree).into_iter().filter(|(_, stat)| stat.runs()).collect();
+    registry.logged.retain(|logged| orphans.iter().any(|(pid, _)| pid == logged));
+    let mut roots = vec![];
     for (pid, stat) in orphans {
-        let Fate::Wait(servers) = registry.fate(stat) else { continue };
-        if stat.runs() && stat.started_at >= since && registry.logged.insert(pid.as_raw_nonzero().get()) {
-            let servers = servers.join(", ");
-            tracing::info!(server, %pid, "left a process running that this server or another started; it is ended after {servers}");
+        match registry.fate(stat) {
+            Fate::Spare => {}
+            Fate::End => roots.push(pid),
+            Fate::Wait(others) => {
+                if stat.started_at >= since && registry.logged.insert(pid) {
+                    let others = others.join(", ");
+                    tracing::info!(server, %pid, "a process that this server may have started is left until these end: {others}");
+                }
+            }
         }
     }
+    tree.with_descendants(roots)
 }
 
 impl Registry {
     /// Children of ours that we have not started.
     fn orphans(&self, tree: &Tree) -> Vec<(Pid, Stat)> {
         let is_own = |pid: Pid| {
-            let pid = pid.as_raw_nonzero().get();
             self.guards.contains(&pid) || self.servers.values().any(|life| life.leader == Some(pid))
         };
         tree.children_of(getpid()).filter(|(pid, _)| !is_own(*pid)).collect()
@@ -214,4 +208,43 @@ fn now() -> u64 {
 
 fn registry() -> MutexGuard<'static, Option<Registry>> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of orphans that were started at these times.
+    fn fates(registry: &Registry, times: [u64; 4]) -> [Fate; 4] {
+        times.map(|at| registry.fate(Stat::started(at)))
+    }
+
+    #[test]
+    fn an_orphan_ends_when_every_server_that_may_have_started_it_has_ended() {
+        let wait = |names: &[&str]| Fate::Wait(names.iter().map(|name| name.to_string()).collect());
+        let life = |name: &str, since| Life { name: name.to_owned(), since, leader: None };
+        let servers = [(1, life("one", 100)), (2, life("two", 200))].into();
+        let mut registry = Registry { first: Some(100), servers, ..Registry::default() };
+        let times = [99, 100, 199, 200];
+        assert_eq!(
+            fates(&registry, times),
+            [Fate::Spare, wait(&["one"]), wait(&["one"]), wait(&["one", "two"])]
+        );
+        registry.servers.remove(&1);
+        assert_eq!(fates(&registry, times), [Fate::Spare, Fate::End, Fate::End, wait(&["two"])]);
+        registry.is_off = true;
+        assert_eq!(fates(&registry, times), [Fate::Spare, wait(&["two"]), wait(&["two"]), wait(&["two"])]);
+        registry.servers.clear();
+        assert_eq!(fates(&registry, times), [Fate::Spare, Fate::End, Fate::End, Fate::End]);
+    }
+
+    #[test]
+    fn our_clock_is_that_of_the_kernel() {
+        let before = now();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let after = now();
+        let started_at = procfs::stat(Pid::from_child(&child)).unwrap().started_at;
+        child.wait().unwrap();
+        assert!((before..=after).contains(&started_at), "{before} {started_at} {after}");
+    }
 }

@@ -143,7 +143,7 @@ impl Followed {
     pub(super) fn find(&self) -> Vec<Helper> {
         match &self.cgroup {
             Some(cgroup) => cgroup.find(),
-            None => adopted::find(),
+            None => adopted::find(&self.name, self.since),
         }
     }
 
@@ -160,10 +160,8 @@ impl Followed {
         if left > 0 {
             tracing::warn!(server, "cannot end {left} processes that the server has started");
         }
-        match &self.cgroup {
-            Some(cgroup) if !cgroup.remove() => tracing::debug!(server, "its cgroup is not empty and stays"),
-            Some(_) => {}
-            None => adopted::log_left(server, self.since),
+        if self.cgroup.as_ref().is_some_and(|cgroup| !cgroup.remove()) {
+            tracing::debug!(server, "its cgroup is not empty and stays");
         }
     }
 }

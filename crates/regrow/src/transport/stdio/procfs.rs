@@ -36,6 +36,12 @@ impl Stat {
         !matches!(self.state, b'Z' | b'X')
     }
 
+    /// A running process of that age.
+    #[cfg(test)]
+    pub(super) fn started(started_at: u64) -> Stat {
+        Stat { state: b'S', parent: 1, started_at }
+    }
+
     fn parse(stat: &[u8]) -> Option<Stat> {
         // The name stands in parentheses and may itself contain any character; the state follows the last one.
         let rest = str::from_utf8(stat.get(memchr::memrchr(b')', stat)? + 2..)?).ok()?;
