@@ -48,7 +48,7 @@ struct Life {
 enum Fate {
     /// It is of no server.
     Spare,
-    /// Whoever started it has ended.
+    /// Every server that may have started it has ended.
     End,
     /// One of these servers may have started it.
     Wait(Vec<String>),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 use super::helper::Helper;
-use super::mark::Mark;
+use super::mark::{self, Mark};
 use super::system;
 
 /// How long a group may take to become empty after everybody in it was killed.
@@ -29,7 +29,7 @@ pub(super) struct Cgroup {
 /// The folder of the cgroup that we are in, if processes can be started in groups below it.
 pub(super) fn usable() -> Option<PathBuf> {
     let own = own_folder()?;
-    let trial = Cgroup::create(&own, &format!("regrow-trial-{}", std::process::id())).ok()?;
+    let trial = Cgroup::create(&own, &format!("regrow-trial-{:016x}", mark::nonce())).ok()?;
     let works = trial.open().is_ok_and(|folder| system::can_start_in(&folder));
     trial.remove();
     works.then_some(own)
@@ -152,7 +152,7 @@ fn folder_of(cgroups: &str, mounts: &str) -> Option<PathBuf> {
         // Of a mount that shows a part of the tree, or another part than ours; and names with odd characters are escaped.
         let below = own.strip_prefix(root).ok()?;
         let is_plain = !place.contains('\\') && !own.components().any(|part| part.as_os_str() == "..");
-        is_plain.then(|| Path::new(place).join(below))
+        is_plain.then(|| Path::new(place).join(below).components().collect())
     })
 }
 

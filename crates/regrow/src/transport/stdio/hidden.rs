@@ -15,7 +15,7 @@ use super::tree::Tree;
 
 /// Orphans are looked for so often: one that is younger when its parent is killed may be missed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// So many are remembered. Those of cgroups are killed without, in the end.
+/// At most this many are remembered. Members of cgroups are killed in any case.
 const LIMIT: usize = 1000;
 
 /// How they are found after the end of the process that we guard.
