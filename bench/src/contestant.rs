@@ -28,6 +28,16 @@ pub(crate) const RELAY: &str = "relay";
 pub(crate) const REGROW: &str = "regrow";
 pub(crate) const AGAINST: &str = "against";
 
+/// Those whose instructions are counted.
+pub(crate) fn counted(regrow: Option<&Path>, against: Option<&Path>) -> io::Result<Vec<Contestant>> {
+    let regrow = regrow.map_or_else(crate::build::regrow, |path| Ok(path.to_owned()))?;
+    let mut all = vec![(RELAY, Kind::Relay), (REGROW, Kind::Regrow(regrow.canonicalize()?))];
+    if let Some(against) = against {
+        all.push((AGAINST, Kind::Regrow(against.canonicalize()?)));
+    }
+    Ok(all.into_iter().map(|(name, kind)| Contestant { name: name.to_owned(), kind }).collect())
+}
+
 pub(crate) fn contestants(options: &Measure) -> io::Result<Vec<Contestant>> {
     let is_chosen = |name: &str| match options.quick && options.only.is_empty() {
         true => matches!(name, RELAY | REGROW | AGAINST),
@@ -62,9 +72,22 @@ impl Contestant {
 
     /// Starts it in front of this server. What it keeps on disk goes into `folder`.
     pub(crate) fn start(&self, case: &Case, server: &Server, folder: &Path) -> io::Result<Running> {
+        match self.command(case, server, folder)? {
+            Some((command, address)) => Running::start(command, address),
+            None => server.alone(),
+        }
+    }
+
+    /// How it is started, and how it says where it listens if clients connect over HTTP. None without a proxy.
+    pub(crate) fn command(
+        &self,
+        case: &Case,
+        server: &Server,
+        folder: &Path,
+    ) -> io::Result<Option<(Command, Option<Address>)>> {
         let own = std::env::current_exe()?;
         let (mut command, address) = match &self.kind {
-            Kind::Direct => return server.alone(),
+            Kind::Direct => return Ok(None),
             Kind::Pump => {
                 let mut command = Command::new(own);
                 command.args(["pump", "--"]).args(server.command());
@@ -93,7 +116,7 @@ impl Contestant {
             command.env(variable, folder);
         }
         command.env("XDG_RUNTIME_DIR", folder);
-        Running::start(command, address.filter(|_| case.shape.client_is_http()))
+        Ok(Some((command, address.filter(|_| case.shape.client_is_http()))))
     }
 }
 

@@ -6,6 +6,7 @@ mod contestant;
 mod echo;
 mod frame;
 mod http1;
+mod instructions;
 mod load;
 mod measure;
 mod options;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.role {
         None => measure::run(&arguments.measure),
+        Some(Role::Instructions(options)) => instructions::run(options),
         Some(Role::Echo(echo)) => echo::run(echo),
         Some(Role::Pump { server }) => block_on(pump::run(server)),
         Some(Role::Relay(relay)) => block_on(relay::run(relay)),

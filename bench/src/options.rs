@@ -19,9 +19,11 @@ pub(crate) struct Arguments {
     pub(crate) measure: Measure,
 }
 
-/// The processes that a measurement starts.
+/// Another measurement, and the processes that a measurement starts.
 #[derive(Subcommand)]
 pub(crate) enum Role {
+    /// Count the instructions of each call with valgrind, which a busy machine does not change
+    Instructions(Instructions),
     /// The server that is called
     Echo(Echo),
     /// Copy bytes between standard input and output and a server's
@@ -54,6 +56,45 @@ pub(crate) struct Relay {
     pub(crate) url: Option<String>,
     #[arg(last = true, required_unless_present = "url")]
     pub(crate) server: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Instructions {
+    /// Client and server side of the proxy
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Shape::ALL)]
+    pub(crate) shapes: Vec<Shape>,
+
+    /// Calls in flight
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) in_flight: usize,
+
+    /// Bytes of text in each call, and in its response
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    pub(crate) size: usize,
+
+    /// Protocol era of client and server
+    #[arg(long, value_enum, default_value_t = Era::Legacy)]
+    pub(crate) era: Era,
+
+    /// How a server responds over HTTP
+    #[arg(long, value_enum, default_value_t = Format::Json)]
+    pub(crate) format: Format,
+
+    /// Calls that count, after those that warm up
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    pub(crate) calls: usize,
+
+    /// Measure this `regrow` [default: build it]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) regrow: Option<PathBuf>,
+
+    /// Measure this `regrow`, too
+    #[arg(long, value_name = "PATH")]
+    pub(crate) against: Option<PathBuf>,
+
+    /// Keep the profiles here, for callgrind_annotate
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) profiles: Option<PathBuf>,
 }
 
 #[derive(Args, Clone)]
