@@ -12,6 +12,7 @@ mod listen;
 mod modern;
 mod multiplexed;
 mod older;
+mod pool;
 mod reach;
 mod refusals;
 mod self_signed;

@@ -15,6 +15,8 @@ use crate::transport::{Receipt, no_stream};
 
 /// Bodies beyond this are long.
 const LONG: usize = 1 << 20;
+/// More is not set aside before it has come.
+const FIRST: usize = 64 << 10;
 
 /// Reads the answer to a message.
 pub(super) async fn read(
@@ -36,7 +38,7 @@ pub(super) async fn read(
         return if in_session { Ok(Receipt::Elsewhere(code)) } else { Err(no_stream(code)) };
     }
     match response.content()? {
-        Content::Events => stream::read(link, http_exchange, response).await,
+        Content::Events => Box::pin(stream::read(link, http_exchange, response)).await,
         Content::Json | Content::Unsaid => json(link, http_exchange, response).await,
         Content::Other(found) => Err(Fault::NotMcp { found: format!("{found} (HTTP {code})") }),
     }
@@ -63,8 +65,8 @@ async fn body(link: &HttpLink, http_exchange: &HttpExchange, mut response: Respo
     let max = link.http.limits.max_message;
     let said =
         response.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    let mut body = BytesMut::new();
-    let mut salvage = Salvage::new();
+    let expected = said.and_then(|said| usize::try_from(said).ok()).unwrap_or_default();
+    let mut body = BytesMut::with_capacity(expected.min(max).min(FIRST));
     while let Some(chunk) =
         link.next_chunk(&mut response, http_exchange.patience(link.http.limits.idle)).await?
     {
@@ -73,6 +75,7 @@ async fn body(link: &HttpLink, http_exchange: &HttpExchange, mut response: Respo
             body.extend_from_slice(&chunk);
             continue;
         }
+        let mut salvage = Salvage::new();
         salvage.push(&body);
         salvage.push(&chunk);
         let bytes = said.unwrap_or_default().max((body.len() + chunk.len()) as u64);

@@ -13,14 +13,18 @@ use url::{Position, Url};
 
 use super::address::address;
 use super::names::Names;
+use super::plain_pool::{IDLE, MAX_IDLE, PlainPool};
 use super::{Limits, SetupError, trust};
 
 /// A pool of HTTP connections that any number of servers may share. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpClient {
-    pub(super) inner: reqwest::Client,
-    /// Connections outside of the pool.
+    /// For requests through TLS or a proxy. It has a pool of its own.
+    pub(super) reqwest: reqwest::Client,
+    /// For all others: new connections,
     pub(super) tcp: HttpConnector<Names>,
+    /// and those that can be used again.
+    pub(super) pool: Arc<PlainPool>,
     /// How long a connection may take.
     pub(super) connect: Duration,
     /// Host and port of the proxy, where one was named.
@@ -66,11 +70,6 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// Many servers close a connection that was idle for five seconds. A call that leaves on it at that moment is lost, and nobody can
-/// tell whether it ran; so we are faster.
-const IDLE: Duration = Duration::from_secs(4);
-/// As many as a connection has calls at most. They are closed when they are idle, so a burst leaves nothing behind.
-const MAX_IDLE: usize = 4096;
 const ALIVE_EVERY: Duration = Duration::from_secs(30);
 const ALIVE_WITHIN: Duration = Duration::from_secs(10);
 const ALIVE_RETRIES: u32 = 3;
@@ -170,14 +169,15 @@ impl ClientBuilder {
                     .map_err(|_| SetupError::Proxy { reason: "it is not the URL of a proxy".into() })?,
             ),
         };
-        let inner =
+        let reqwest =
             builder.build().map_err(|error| SetupError::Tls { reason: super::causes::root_cause(&error) })?;
         let proxies = matches!(self.proxy, Proxy::Environment).then(|| Arc::new(Matcher::from_system()));
-        Ok(HttpClient { inner, tcp: tcp(), connect: self.connect, proxy: self.proxy.address(), proxies })
+        let (tcp, pool, proxy) = (tcp(), Arc::default(), self.proxy.address());
+        Ok(HttpClient { reqwest, tcp, pool, connect: self.connect, proxy, proxies })
     }
 }
 
-/// Connections like those of the pool.
+/// Connections like those of reqwest's pool.
 fn tcp() -> HttpConnector<Names> {
     let mut tcp = HttpConnector::new_with_resolver(Names::new());
     tcp.set_nodelay(true);

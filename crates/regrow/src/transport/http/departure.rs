@@ -11,21 +11,22 @@ use tokio::sync::watch;
 
 use crate::transport::ExchangeHandler;
 
-/// A message on its way out. It is asked for its bytes when there is a connection to write them to, and not before.
+/// The body of a request: a message on its way out, or nothing. It is asked for its bytes when there is a connection to write them to, and
+/// not before.
+#[derive(Default)]
 pub(super) struct Departure {
-    bytes: Option<Bytes>,
-    handler: Arc<dyn ExchangeHandler>,
-    left: watch::Sender<bool>,
+    message: Option<(Bytes, Arc<dyn ExchangeHandler>)>,
+    left: Option<watch::Sender<bool>>,
 }
 
 impl Departure {
     pub(super) fn new(bytes: Bytes, handler: Arc<dyn ExchangeHandler>) -> Departure {
-        Departure { bytes: Some(bytes), handler, left: watch::Sender::new(false) }
+        Departure { message: Some((bytes, handler)), left: None }
     }
 
     /// Becomes true when the message leaves.
-    pub(super) fn left(&self) -> watch::Receiver<bool> {
-        self.left.subscribe()
+    pub(super) fn left(&mut self) -> watch::Receiver<bool> {
+        self.left.get_or_insert_with(|| watch::Sender::new(false)).subscribe()
     }
 }
 
@@ -34,20 +35,22 @@ impl Body for Departure {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
-        if !self.handler.sent() {
+        let Some((bytes, handler)) = self.message.take() else { return Poll::Ready(None) };
+        if !handler.sent() {
             // Its caller was told that it did not run, so it must not.
             return Poll::Ready(Some(Err(io::Error::other("nobody waits for this message any more"))));
         }
-        self.left.send_replace(true);
+        if let Some(left) = &self.left {
+            left.send_replace(true);
+        }
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_none()
+        self.message.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+        SizeHint::with_exact(self.message.as_ref().map_or(0, |(bytes, _)| bytes.len() as u64))
     }
 }

@@ -1,7 +1,6 @@
 //! From a failure of the HTTP client to the fault that it is.
 
 use std::error::Error;
-use std::fmt::Display;
 use std::io;
 
 use regrow_core::{Fault, seconds};
@@ -11,18 +10,10 @@ use rustls::AlertDescription;
 use url::Url;
 
 use super::address::address;
+use super::broken::{At, plain};
 use super::causes::{find, root_cause};
 use super::client::HttpClient;
 use super::names::UnknownName;
-
-/// Where in an exchange it failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
-    /// Before any of the answer was there.
-    Start,
-    /// In the middle of the answer.
-    Body,
-}
 
 /// Why there is no answer from this address.
 pub(super) fn start(error: &reqwest::Error, url: &Url, client: &HttpClient) -> Fault {
@@ -66,14 +57,6 @@ pub(super) fn late(client: &HttpClient) -> String {
     format!("connection timed out after {}", seconds(client.connect))
 }
 
-pub(super) fn closed_early() -> Fault {
-    Fault::Broken { reason: "connection closed before the server responded".into() }
-}
-
-fn not_http(reason: &dyn Display) -> Fault {
-    Fault::NotMcp { found: format!("something that does not speak HTTP ({reason})") }
-}
-
 fn host(url: &Url) -> String {
     url.host_str().unwrap_or_default().to_owned()
 }
@@ -94,22 +77,6 @@ pub(super) fn fault(error: &reqwest::Error, at: At, url: &Url) -> Fault {
         return Fault::Unprocessed { how };
     }
     plain(error, at)
-}
-
-/// What failed on a connection, apart from TLS and HTTP/2.
-pub(super) fn plain(error: &(dyn Error + 'static), at: At) -> Fault {
-    if let Some(hyper) = find::<hyper::Error>(error) {
-        if hyper.is_parse() && at == At::Start {
-            return not_http(hyper);
-        }
-        if hyper.is_incomplete_message() || is_end(error) {
-            return match at {
-                At::Start => closed_early(),
-                At::Body => Fault::AnswerCut,
-            };
-        }
-    }
-    Fault::Broken { reason: root_cause(error) }
 }
 
 /// How the server said that it did not process the request (RFC 9113, 8.7). A GOAWAY is the error of those streams alone that
@@ -140,8 +107,4 @@ fn is_refusal(alert: AlertDescription) -> bool {
             | NoCertificate
             | DecryptError
     )
-}
-
-fn is_end(error: &(dyn Error + 'static)) -> bool {
-    find::<io::Error>(error).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
 }

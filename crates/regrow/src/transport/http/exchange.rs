@@ -1,5 +1,6 @@
 //! The way of a message over a link: which kind of server it meets, and what becomes of it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -26,15 +27,15 @@ impl Exchanges for HttpLink {
         handler: Arc<dyn ExchangeHandler>,
     ) -> BoxFuture<Result<Receipt, Fault>> {
         Box::pin(async move {
-            let carried =
-                self.during_life(self.exchange(message, handler)).await.unwrap_or(Err(Fault::Closed));
+            let exchange = pin!(self.exchange(message, handler));
+            let carried = self.during_life(exchange).await.unwrap_or(Err(Fault::Closed));
             carried.map_err(|fault| self.told(fault))
         })
     }
 
     fn listen(self: Arc<Self>, handler: Arc<dyn ExchangeHandler>) -> BoxFuture<ListenEnd> {
         Box::pin(async move {
-            let listening = async {
+            let listening = pin!(async {
                 match self.older.get() {
                     Some(older) => ListenEnd::Over(older.listen(handler).await),
                     None => match listen::listen(&self, &handler).await {
@@ -42,7 +43,7 @@ impl Exchanges for HttpLink {
                         Some(fault) => ListenEnd::Lost(fault),
                     },
                 }
-            };
+            });
             match self.during_life(listening).await.unwrap_or(ListenEnd::Over(Fault::Closed)) {
                 ListenEnd::Over(fault) => ListenEnd::Over(self.told(fault)),
                 ListenEnd::Lost(fault) => ListenEnd::Lost(self.told(fault)),
@@ -58,7 +59,7 @@ impl Exchanges for HttpLink {
     fn check_reachable(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
         Box::pin(async move {
             let outgoing = Outgoing::bare(Method::OPTIONS, self.url());
-            let answered = self.during_life(self.send(outgoing)).await.unwrap_or(Err(Fault::Closed));
+            let answered = self.during_life(pin!(self.send(outgoing))).await.unwrap_or(Err(Fault::Closed));
             match answered {
                 // Whatever it says, it lives.
                 Ok(HttpReply::Good(response)) => {
@@ -74,6 +75,7 @@ impl Exchanges for HttpLink {
 }
 
 impl HttpLink {
+    /// What few messages need is boxed: the future of each message would have room for it, and be copied with it.
     async fn exchange(
         self: &Arc<Self>,
         message: Frame,
@@ -81,11 +83,11 @@ impl HttpLink {
     ) -> Result<Receipt, Fault> {
         let mut http_exchange = HttpExchange::new(message, handler);
         if let Some(older) = self.older.get() {
-            return self.exchange_older(older, &mut http_exchange).await;
+            return Box::pin(self.exchange_older(older, &mut http_exchange)).await;
         }
         let greets = http_exchange.is(method::INITIALIZE) && !http_exchange.modern;
         if greets && self.http.older.load(Ordering::Relaxed) {
-            if let Some(receipt) = self.greet_older(&mut http_exchange).await? {
+            if let Some(receipt) = Box::pin(self.greet_older(&mut http_exchange)).await? {
                 return Ok(receipt);
             }
             self.http.older.store(false, Ordering::Relaxed); // It has learnt better.
@@ -94,13 +96,13 @@ impl HttpLink {
         if let HttpReply::Refused(refusal) = &reply {
             if greets
                 && older::is_hinted_by(refusal)
-                && let Some(receipt) = self.greet_older(&mut http_exchange).await?
+                && let Some(receipt) = Box::pin(self.greet_older(&mut http_exchange)).await?
             {
                 self.http.older.store(true, Ordering::Relaxed);
                 return Ok(receipt);
             }
-            if self.can_say_more(&http_exchange, refusal).await {
-                reply = self.post(&mut http_exchange).await?;
+            if Box::pin(self.can_say_more(&http_exchange, refusal)).await {
+                reply = Box::pin(self.post(&mut http_exchange)).await?;
             }
         }
         match reply {

@@ -1,24 +1,28 @@
 //! One link to a server over HTTP: what is known of the session, and what of it runs.
 
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::HeaderValue;
 use regrow_core::Fault;
-use tokio::sync::{OnceCell, watch};
-use url::Url;
+use tokio::sync::{Notify, OnceCell, watch};
+use url::{Position, Url};
 
 use super::Http;
 use super::bookmark::Bookmark;
 use super::client::HttpClient;
-use super::dedicated::Dedicated;
 use super::older::stream::Older;
 use super::parameters::Parameters;
+use super::plain_connection::PlainConnection;
 use crate::mask::Mask;
 
 /// A link, from its opening to its end.
 pub(super) struct HttpLink {
     pub(super) http: Http,
     pub(super) client: HttpClient,
+    /// The server's origin, if requests go there without TLS and without a proxy. No redirect leads to another.
+    pub(super) plain_origin: Option<Arc<str>>,
     known: Mutex<ServerFacts>,
     parameters: Mutex<Parameters>,
     /// Whether we have listed the tools ourselves.
@@ -27,10 +31,12 @@ pub(super) struct HttpLink {
     pub(super) older: OnceLock<Older>,
     /// Becomes true with the end.
     ended: watch::Sender<bool>,
-    /// How many exchanges run.
-    running: watch::Sender<usize>,
+    /// How many exchanges run,
+    running: AtomicUsize,
+    /// and whom to tell when none does.
+    idle: Notify,
     /// A connection outside of the pool that can be used again.
-    kept: Mutex<Option<Dedicated>>,
+    kept: Mutex<Option<PlainConnection>>,
 }
 
 /// What the server has told us.
@@ -64,15 +70,18 @@ impl HttpLink {
             heard: Bookmark::default(),
             had_stream: false,
         };
+        let plain_origin = client.goes_straight(&http.url).then(|| http.url[..Position::AfterPort].into());
         Arc::new(HttpLink {
             http,
             client,
+            plain_origin,
             known: Mutex::new(known),
             parameters: Mutex::default(),
             listed: OnceCell::new(),
             older: OnceLock::new(),
             ended: watch::Sender::new(false),
-            running: watch::Sender::new(0),
+            running: AtomicUsize::new(0),
+            idle: Notify::new(),
             kept: Mutex::default(),
         })
     }
@@ -155,11 +164,11 @@ impl HttpLink {
     }
 
     /// Keeps a connection outside of the pool for the next that goes there.
-    pub(super) fn keep(&self, connection: Dedicated) {
+    pub(super) fn keep(&self, connection: PlainConnection) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
     }
 
-    pub(super) fn take_kept(&self) -> Option<Dedicated> {
+    pub(super) fn take_kept(&self) -> Option<PlainConnection> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -170,14 +179,19 @@ impl HttpLink {
 
     /// Resolves when no exchange runs.
     pub(super) async fn stopped(&self) {
-        // It cannot fail: the sender is ours.
-        let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
+        loop {
+            let idle = self.idle.notified();
+            if self.running.load(SeqCst) == 0 {
+                return;
+            }
+            idle.await;
+        }
     }
 
     /// Runs an exchange until it is over, or the link is.
-    pub(super) async fn during_life<T>(&self, exchange: impl Future<Output = T>) -> Option<T> {
+    pub(super) async fn during_life<T>(&self, exchange: Pin<&mut impl Future<Output = T>>) -> Option<T> {
         let mut ended = self.ended.subscribe();
-        let _running = Running::new(&self.running);
+        let _running = Running::new(self);
         tokio::select! {
             biased;
             _ = ended.wait_for(|ended| *ended) => None,
@@ -209,17 +223,19 @@ impl HttpLink {
 }
 
 /// Counts one exchange while it runs.
-struct Running<'a>(&'a watch::Sender<usize>);
+struct Running<'a>(&'a HttpLink);
 
 impl<'a> Running<'a> {
-    fn new(running: &'a watch::Sender<usize>) -> Running<'a> {
-        running.send_modify(|running| *running += 1);
-        Running(running)
+    fn new(link: &'a HttpLink) -> Running<'a> {
+        link.running.fetch_add(1, SeqCst);
+        Running(link)
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|running| *running -= 1);
+        if self.0.running.fetch_sub(1, SeqCst) == 1 {
+            self.0.idle.notify_waiters();
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The older HTTP+SSE (2024-11-05): messages go to an address that a stream names, and answers come on that stream.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -103,7 +104,7 @@ impl OlderStream {
                 };
                 super::stream::until(&link, &heard, None, &mut response, &mut bookmark, take).await
             };
-            let fault = match link.during_life(read).await {
+            let fault = match link.during_life(pin!(read)).await {
                 Some(Ok(_)) => Fault::SessionExpired { ran: true }, // In good order; what was sent may have run.
                 Some(Err(fault)) => fault,
                 None => Fault::Closed,

@@ -1,5 +1,6 @@
 //! One HTTP request to the server: with its headers, through credentials and redirects, up to the head of its answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +14,12 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::address::{Masked, same_origin};
-use super::dedicated::{self, Dedicated};
 use super::departure::Departure;
 use super::diagnose;
 use super::link::HttpLink;
+use super::plain_connection::Unanswered;
+use super::plain_pool::Home;
+use super::plain_request;
 use super::refusal::{MAX_BODY, Refusal};
 use super::response::Response;
 use crate::transport::ExchangeHandler;
@@ -29,6 +32,8 @@ pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAS
 const JSON: HeaderValue = HeaderValue::from_static(header::JSON);
 const EVENTS: HeaderValue = HeaderValue::from_static(header::EVENT_STREAM);
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+/// There is room for this many before a map of headers grows.
+const USUAL_HEADERS: usize = 12;
 const MAX_REDIRECTS: usize = 3;
 /// So often may a message be refused for what the credential lacks: others widen it for their needs at the same time.
 const MAX_STEP_UPS: usize = 3;
@@ -93,7 +98,7 @@ impl Outgoing {
 impl HttpLink {
     /// Sends it, once more where new credentials or a new place on the same server are all that it takes.
     pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<HttpReply, Fault> {
-        let asked = outgoing.url.clone();
+        let mut asked = None;
         let mut redirects = 0;
         let (mut renewals, mut step_ups) = (0, 0);
         loop {
@@ -101,23 +106,25 @@ impl HttpLink {
             let response = self.send_once(&outgoing, &shown.headers).await?;
             let code = response.status.as_u16();
             if response.status.is_success() {
-                if redirects > 0 {
+                if let Some(asked) = asked {
                     self.moved(&asked, &outgoing.url);
                 }
                 return Ok(HttpReply::Good(response));
             }
             if response.status.is_redirection() {
-                outgoing.url = followed(&outgoing.url, &response, redirects)?;
+                let target = followed(&outgoing.url, &response, redirects)?;
+                asked.get_or_insert(std::mem::replace(&mut outgoing.url, target));
                 redirects += 1;
                 continue;
             }
-            let refusal =
-                Refusal { code, headers: response.headers.clone(), body: beginning(response).await };
+            let headers = response.headers.clone();
+            let refusal = Refusal { code, headers, body: Box::pin(beginning(response)).await };
             if !refusal.wants_credentials() {
                 return Ok(HttpReply::Refused(refusal));
             }
             let (count, most) = if code == 401 { (&mut renewals, 1) } else { (&mut step_ups, MAX_STEP_UPS) };
-            if *count == most || !self.http.access.renew(&shown, code, refusal.challenges()).await {
+            let renew = || Box::pin(self.http.access.renew(&shown, code, refusal.challenges()));
+            if *count == most || !renew().await {
                 let answered = code == 403 && refusal.answers();
                 return if answered {
                     Ok(HttpReply::Refused(refusal))
@@ -134,7 +141,7 @@ impl HttpLink {
         outgoing: &Outgoing,
         credentials: &[(HeaderName, HeaderValue)],
     ) -> Result<Response, Fault> {
-        let mut headers = HeaderMap::new();
+        let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
         let given = self.http.headers.iter().chain(credentials.iter().map(|(name, value)| (name, value)));
         for (name, value) in given.filter(|(name, _)| !name.as_str().starts_with("mcp-")) {
             headers.insert(name.clone(), value.clone());
@@ -144,30 +151,29 @@ impl HttpLink {
         for (name, value) in &outgoing.headers {
             headers.insert(name.clone(), value.clone());
         }
+        let header_limit = self.http.limits.header.filter(|_| !outgoing.blocks);
         let (mut body, mut left) = (None, None);
         if let Some((bytes, handler)) = &outgoing.message {
-            let departure = Departure::new(bytes.clone(), handler.clone());
-            left = Some(departure.left());
-            body = Some(reqwest::Body::wrap(departure));
+            let mut departure = Departure::new(bytes.clone(), handler.clone());
+            left = header_limit.map(|limit| (departure.left(), limit));
+            body = Some(departure);
         }
-        let sending = async {
-            if outgoing.dedicated && self.client.goes_straight(&outgoing.url) {
-                return Box::pin(self.send_dedicated(outgoing, &headers, body)).await;
+        let sending = pin!(async {
+            match &self.plain_origin {
+                Some(_) if outgoing.dedicated => {
+                    Box::pin(self.send_dedicated(outgoing, &headers, body.unwrap_or_default())).await
+                }
+                Some(origin) => self.send_plain(outgoing, origin, headers, body.unwrap_or_default()).await,
+                None => Box::pin(self.send_reqwest(outgoing, headers, body)).await,
             }
-            let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.url.clone());
-            *request.headers_mut() = headers;
-            *request.body_mut() = body;
-            let response = self.client.inner.execute(request).await;
-            let response = response.map_err(|error| diagnose::start(&error, &outgoing.url, &self.client))?;
-            Ok(Response::pooled(response))
-        };
-        let response = match (self.http.limits.header.filter(|_| !outgoing.blocks), left) {
-            (Some(limit), Some(left)) => tokio::select! {
+        });
+        let response = match left {
+            Some((left, limit)) => tokio::select! {
                 biased;
                 response = sending => response,
                 () = late(left, limit) => return Err(Fault::Stalled { after: limit }),
             },
-            _ => sending.await,
+            None => sending.await,
         }?;
         if let Some((_, handler)) = &outgoing.message {
             handler.heard();
@@ -175,29 +181,80 @@ impl HttpLink {
         Ok(response)
     }
 
+    async fn send_reqwest(
+        &self,
+        outgoing: &Outgoing,
+        headers: HeaderMap,
+        body: Option<Departure>,
+    ) -> Result<Response, Fault> {
+        let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.url.clone());
+        *request.headers_mut() = headers;
+        *request.body_mut() = body.map(reqwest::Body::wrap);
+        let response = self.client.reqwest.execute(request).await;
+        let response = response.map_err(|error| diagnose::start(&error, &outgoing.url, &self.client))?;
+        Ok(Response::reqwest(response))
+    }
+
+    /// On a connection of the pool, or a new one that goes there.
+    async fn send_plain(
+        &self,
+        outgoing: &Outgoing,
+        origin: &Arc<str>,
+        headers: HeaderMap,
+        body: Departure,
+    ) -> Result<Response, Fault> {
+        let mut request = self.plain_request(outgoing, headers, body)?;
+        let pool = &self.client.pool;
+        loop {
+            let (mut connection, is_new) = match pool.take(origin) {
+                Some(connection) => (connection, false),
+                None => (Box::pin(plain_request::connect(&self.client, &outgoing.url)).await?, true),
+            };
+            match connection.send(request).await {
+                Ok(response) => {
+                    return Ok(Response::plain(connection, response, Some(Home::new(pool, origin))));
+                }
+                Err(unanswered) => match *unanswered {
+                    // The server has just closed it.
+                    Unanswered { unsent: Some(unsent), .. } if !is_new => request = unsent,
+                    Unanswered { fault, .. } => return Err(fault),
+                },
+            }
+        }
+    }
+
+    /// On a connection outside of the pool.
     async fn send_dedicated(
         &self,
         outgoing: &Outgoing,
         headers: &HeaderMap,
-        body: Option<reqwest::Body>,
+        body: Departure,
     ) -> Result<Response, Fault> {
-        let Outgoing { method, url, .. } = outgoing;
-        let request = |body| {
-            let request = dedicated::request(method, url, headers, body);
-            request.map_err(|error| diagnose::unreachable(error.to_string(), url, &self.client))
-        };
-        if body.is_none()
+        if outgoing.message.is_none()
             && let Some(mut kept) = self.take_kept()
         {
-            match kept.send(request(reqwest::Body::default())?).await {
-                Ok(response) => return Ok(Response::dedicated(kept, response)),
+            let request = self.plain_request(outgoing, headers.clone(), Departure::default())?;
+            match kept.send(request).await.map_err(|unanswered| unanswered.fault) {
+                Ok(response) => return Ok(Response::plain(kept, response, None)),
                 Err(Fault::Broken { .. }) => {} // The server has closed it. Asking once more has no effect there.
                 Err(fault) => return Err(fault),
             }
         }
-        let mut connection = Dedicated::connect(&self.client, url).await?;
-        let response = connection.send(request(body.unwrap_or_default())?).await?;
-        Ok(Response::dedicated(connection, response))
+        let mut connection = plain_request::connect(&self.client, &outgoing.url).await?;
+        let request = self.plain_request(outgoing, headers.clone(), body)?;
+        let response = connection.send(request).await.map_err(|unanswered| unanswered.fault)?;
+        Ok(Response::plain(connection, response, None))
+    }
+
+    fn plain_request(
+        &self,
+        outgoing: &Outgoing,
+        headers: HeaderMap,
+        body: Departure,
+    ) -> Result<http::Request<Departure>, Fault> {
+        let Outgoing { method, url, .. } = outgoing;
+        let request = plain_request::request(method.clone(), url, headers, body);
+        request.map_err(|error| diagnose::unreachable(error.to_string(), url, &self.client))
     }
 
     /// The next piece of an answer, within the limit; none at its end.

@@ -11,8 +11,10 @@ use regrow_protocol::header;
 use regrow_protocol::text::escape;
 use tokio::time::timeout;
 
-use super::dedicated::Dedicated;
-use super::diagnose::{self, At};
+use super::broken::At;
+use super::diagnose;
+use super::plain_connection::PlainConnection;
+use super::plain_pool::Home;
 
 /// An answer whose body is still to be read.
 pub(super) struct Response {
@@ -36,31 +38,53 @@ const LINGER: Duration = Duration::from_millis(100);
 const LINGER_BYTES: usize = 64 * 1024;
 
 enum Body {
-    /// On a connection of the pool.
-    Pooled(Box<reqwest::Response>),
-    /// On one of its own.
-    Dedicated(Dedicated, Incoming),
+    /// Through TLS or a proxy.
+    Reqwest(Box<reqwest::Response>),
+    /// Straight from the server. Without a home the connection is not the pool's.
+    Plain { connection: PlainConnection, body: Incoming, home: Option<Home> },
+    /// Read to its end, and its connection is in the pool again.
+    Over,
 }
 
 impl Response {
-    pub(super) fn pooled(mut response: reqwest::Response) -> Response {
+    pub(super) fn reqwest(mut response: reqwest::Response) -> Response {
         let headers = std::mem::take(response.headers_mut());
-        Response { status: response.status(), headers, body: Body::Pooled(Box::new(response)) }
+        Response { status: response.status(), headers, body: Body::Reqwest(Box::new(response)) }
     }
 
-    pub(super) fn dedicated(connection: Dedicated, response: http::Response<Incoming>) -> Response {
+    pub(super) fn plain(
+        connection: PlainConnection,
+        response: http::Response<Incoming>,
+        home: Option<Home>,
+    ) -> Response {
         let (head, body) = response.into_parts();
-        Response { status: head.status, headers: head.headers, body: Body::Dedicated(connection, body) }
+        let body = Body::Plain { connection, body, home };
+        Response { status: head.status, headers: head.headers, body }
     }
 
     /// The next of the body; none at its end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         match &mut self.body {
-            Body::Pooled(response) => {
+            Body::Reqwest(response) => {
                 let read = response.chunk().await;
                 read.map_err(|error| diagnose::fault(&error, At::Body, response.url()))
             }
-            Body::Dedicated(connection, body) => connection.chunk(body).await,
+            Body::Plain { connection, body, .. } => {
+                let read = connection.chunk(body).await?;
+                if read.is_none() {
+                    self.give_back();
+                }
+                Ok(read)
+            }
+            Body::Over => Ok(None),
+        }
+    }
+
+    /// The body was read to its end: the pool may have its connection again.
+    fn give_back(&mut self) {
+        match std::mem::replace(&mut self.body, Body::Over) {
+            Body::Plain { connection, home: Some(home), .. } => home.take_back(connection),
+            body => self.body = body,
         }
     }
 
@@ -84,8 +108,8 @@ impl Response {
         })
     }
 
-    /// Reads on to the end for a moment: only then can the connection be used again. The pool does that on its own.
-    pub(super) async fn rest(mut self) -> Option<Dedicated> {
+    /// Reads on to the end for a moment: only then can the connection be used again.
+    pub(super) async fn rest(mut self) -> Option<PlainConnection> {
         let mut left = LINGER_BYTES;
         let read = async {
             while let Ok(Some(chunk)) = self.chunk().await {
@@ -101,10 +125,10 @@ impl Response {
     }
 
     /// The connection, if it is not the pool's and can be used again.
-    fn into_connection(self) -> Option<Dedicated> {
+    fn into_connection(self) -> Option<PlainConnection> {
         match self.body {
-            Body::Pooled(_) => None,
-            Body::Dedicated(connection, _) => connection.is_ready().then_some(connection),
+            Body::Plain { mut connection, home: None, .. } => connection.is_usable().then_some(connection),
+            Body::Plain { .. } | Body::Reqwest(_) | Body::Over => None,
         }
     }
 }

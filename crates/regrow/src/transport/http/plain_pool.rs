@@ -1,0 +1,109 @@
+//! Connections over plain HTTP that wait for their next request.
+//!
+//! There are as many as requests were under way at once. They are closed when they have been idle for a while, so a burst leaves nothing
+//! behind.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use super::plain_connection::PlainConnection;
+
+/// Many servers close a connection that was idle for five seconds. A call that leaves on it at that moment is lost, and nobody can
+/// tell whether it ran; so we are faster.
+pub(super) const IDLE: Duration = Duration::from_secs(4);
+/// As many as a connection has calls at most. They are closed when they are idle, so a burst leaves nothing behind.
+pub(super) const MAX_IDLE: usize = 4096;
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// The idle connections of a client, by the origin that they lead to.
+#[derive(Default)]
+pub(super) struct PlainPool {
+    state: Mutex<PoolState>,
+}
+
+#[derive(Default)]
+struct PoolState {
+    idle: HashMap<Arc<str>, Vec<Idle>>,
+    /// Closes those that are idle for too long. It ends with the last of them, or with its runtime.
+    sweeper: Option<JoinHandle<()>>,
+}
+
+struct Idle {
+    connection: PlainConnection,
+    since: Instant,
+}
+
+/// Where a connection goes when its response was read.
+pub(super) struct Home {
+    pool: Arc<PlainPool>,
+    origin: Arc<str>,
+}
+
+impl Home {
+    pub(super) fn new(pool: &Arc<PlainPool>, origin: &Arc<str>) -> Home {
+        Home { pool: pool.clone(), origin: origin.clone() }
+    }
+
+    /// Keeps the connection for the next request, if the server keeps it open.
+    pub(super) fn take_back(self, connection: PlainConnection) {
+        self.pool.put(&self.origin, connection);
+    }
+}
+
+impl PlainPool {
+    /// A connection to this origin that the server has not closed, as far as we know. The last that was used: the others get old.
+    pub(super) fn take(&self, origin: &str) -> Option<PlainConnection> {
+        loop {
+            let mut idle = self.state().idle.get_mut(origin)?.pop()?;
+            if idle.since.elapsed() < IDLE && idle.connection.is_usable() {
+                return Some(idle.connection);
+            }
+        }
+    }
+
+    fn put(self: &Arc<PlainPool>, origin: &Arc<str>, mut connection: PlainConnection) {
+        if !connection.is_usable() {
+            return;
+        }
+        let idle = Idle { connection, since: Instant::now() };
+        let mut state = self.state();
+        match state.idle.get_mut(origin) {
+            Some(others) if others.len() >= MAX_IDLE => return,
+            Some(others) => others.push(idle),
+            None => drop(state.idle.insert(origin.clone(), vec![idle])),
+        }
+        if state.sweeper.as_ref().is_none_or(JoinHandle::is_finished) {
+            state.sweeper = Some(tokio::spawn(sweep(Arc::downgrade(self))));
+        }
+    }
+
+    /// Closes what was idle for too long. Returns whether connections are left.
+    fn sweep(&self) -> bool {
+        let mut state = self.state();
+        let now = Instant::now();
+        state.idle.retain(|_, idle| {
+            idle.retain_mut(|idle| now - idle.since < IDLE && idle.connection.is_usable());
+            idle.shrink_to_fit();
+            !idle.is_empty()
+        });
+        if state.idle.is_empty() {
+            state.sweeper = None; // Under the lock, so that the next connection starts another.
+        }
+        !state.idle.is_empty()
+    }
+
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes what is idle for too long, until nothing is left.
+async fn sweep(pool: Weak<PlainPool>) {
+    while let Some(true) = pool.upgrade().map(|pool| pool.sweep()) {
+        sleep(SWEEP_EVERY).await;
+    }
+}
