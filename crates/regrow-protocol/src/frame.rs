@@ -122,7 +122,7 @@ impl Frame {
 
     /// The method of a request or a notification, decoded.
     pub fn method(&self) -> Option<&str> {
-        if let Some(method) = &self.envelope.unescaped_method {
+        if let Some(method) = &self.envelope.decoded_method {
             return Some(method);
         }
         let quoted = self.raw(self.envelope.method)?;

@@ -58,6 +58,15 @@ pub const LEGACY_ONLY: [&str; 7] = [
     TASKS_RESULT,
 ];
 
+/// Those that are asked for again and again, the most frequent first.
+const USUAL: [&str; 7] =
+    [TOOLS_CALL, TOOLS_LIST, RESOURCES_READ, PROMPTS_GET, COMPLETION_COMPLETE, TASKS_GET, PING];
+
+/// The same text, where it is one of the usual methods: then it need not be read from the message each time.
+pub(crate) fn usual(method: &str) -> Option<&'static str> {
+    USUAL.into_iter().find(|usual| *usual == method)
+}
+
 /// What a client's request does at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {

@@ -19,7 +19,7 @@ use super::batch::MAX_BATCH;
 use super::lookalike::resembles;
 use super::span::{self, MAX_MESSAGE, Span};
 use super::{Invalid, ParseError, RawId};
-use crate::meta;
+use crate::{meta, method};
 
 /// Where the members of one message stand.
 #[derive(Clone, Debug)]
@@ -27,8 +27,8 @@ pub(super) struct Envelope {
     pub(super) shape: Shape,
     pub(super) id: Span,
     pub(super) method: Span,
-    /// The method, where it was written with escapes: `tools\/call`.
-    pub(super) unescaped_method: Option<Box<str>>,
+    /// The method, where it is a usual one, or was written with escapes: `tools\/call`.
+    pub(super) decoded_method: Option<Cow<'static, str>>,
     pub(super) params: Span,
     pub(super) result: Span,
     pub(super) error: Span,
@@ -154,13 +154,16 @@ impl Top {
                 let Some(method) = span::decode(&text[self.method.range()]) else {
                     return refused(Invalid::BadMethod);
                 };
-                let unescaped =
-                    if let Cow::Owned(method) = method { Some(method.into_boxed_str()) } else { None };
+                let decoded = match (method::usual(&method), method) {
+                    (Some(usual), _) => Some(Cow::Borrowed(usual)),
+                    (None, Cow::Owned(method)) => Some(Cow::Owned(method)),
+                    (None, Cow::Borrowed(_)) => None,
+                };
                 if id.is_some() {
-                    return Ok(self.into_envelope(Shape::Request, unescaped));
+                    return Ok(self.into_envelope(Shape::Request, decoded));
                 }
                 self.id = Span::default(); // Was null: giving it an id would make it a request.
-                Ok(self.into_envelope(Shape::Notification, unescaped))
+                Ok(self.into_envelope(Shape::Notification, decoded))
             }
             [false, true, false] if id.is_none() => refused(Invalid::NoId),
             [false, true, false] | [false, false, true] => Ok(self.into_envelope(Shape::Response, None)),
@@ -169,9 +172,9 @@ impl Top {
         }
     }
 
-    fn into_envelope(self, shape: Shape, unescaped_method: Option<Box<str>>) -> Envelope {
+    fn into_envelope(self, shape: Shape, decoded_method: Option<Cow<'static, str>>) -> Envelope {
         let Top { id, method, params, result, error, members, .. } = self;
-        Envelope { shape, id, method, unescaped_method, params, result, error, members, dropped: 0 }
+        Envelope { shape, id, method, decoded_method, params, result, error, members, dropped: 0 }
     }
 
     /// The message with the members of an envelope only.

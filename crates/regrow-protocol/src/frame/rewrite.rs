@@ -107,7 +107,7 @@ impl Frame {
 
 /// Where each member stands, the absent ones included.
 fn spans(envelope: &mut Envelope) -> impl Iterator<Item = &mut Span> {
-    let Envelope { shape: _, id, method, unescaped_method: _, params, result, error, members, dropped: _ } =
+    let Envelope { shape: _, id, method, decoded_method: _, params, result, error, members, dropped: _ } =
         envelope;
     let Params { meta, in_meta, name, uri, cursor, level, request_id, progress_token, task, request_state } =
         members;
