@@ -13,10 +13,10 @@ mod subscribing;
 mod upstream_inbox;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use memchr::memmem;
+use memchr::memmem::Finder;
 use regrow::core::Epoch;
 use regrow::{CallError, Inbox, Incoming, Request, Upstream};
 use regrow_protocol::frame::{self, Frame, RawId};
@@ -40,6 +40,8 @@ pub(crate) use registry::ClientRegistry;
 
 /// Links in longer results are not remembered: reading them would cost more than a call.
 const MAX_LINKING_RESULT: usize = 1 << 20;
+/// Made once: making it takes longer than the search in a short result.
+static LINK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"uri\""));
 
 /// A client that was admitted. It leaves when this is dropped.
 pub(crate) struct Client {
@@ -162,7 +164,7 @@ impl Client {
 
     /// Remembers the URIs in a result of this server, where several servers may have them.
     fn note_links(&self, server: &str, result: &[u8]) {
-        let may_link = result.len() <= MAX_LINKING_RESULT && memmem::find(result, b"\"uri\"").is_some();
+        let may_link = result.len() <= MAX_LINKING_RESULT && LINK.find(result).is_some();
         if may_link && self.servers().len() > 1 {
             let result = answers::parsed(Some(result));
             self.state().record.links.remember(server, &result);

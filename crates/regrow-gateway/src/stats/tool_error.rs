@@ -1,13 +1,17 @@
 //! Whether an answer is a tool's own error. Nearly free for all others, since every answer is looked at.
 
-use memchr::memmem;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use serde::Deserialize;
 
 const MEMBER: &[u8] = b"\"isError\"";
+/// Made once: making it takes longer than the search in a short result.
+static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MEMBER));
 
 /// Whether a result says `"isError": true`. Only one that contains these words is parsed.
 pub(super) fn is_tool_error(result: &[u8]) -> bool {
-    let is_said = memmem::find_iter(result, MEMBER).any(|at| {
+    let is_said = FINDER.find_iter(result).any(|at| {
         let rest = result[at + MEMBER.len()..].trim_ascii_start();
         rest.strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"true"))
     });

@@ -174,14 +174,14 @@ pub(super) fn accepts(headers: &HeaderMap, kinds: &[&str]) -> Result<(), Refusal
     if !headers.contains_key(ACCEPT) {
         return Ok(());
     }
-    let lists = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let taken: Vec<String> = lists
-        .flat_map(|list| list.split(','))
-        .map(|item| item.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
-        .collect();
     let is_taken = |kind: &&str| {
         let family = kind.split('/').next().unwrap_or_default();
-        taken.iter().any(|taken| taken == kind || taken == "*/*" || *taken == format!("{family}/*"))
+        let lists = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        lists.flat_map(|list| list.split(',')).any(|item| {
+            let item = item.split(';').next().unwrap_or_default().trim();
+            let is_family = |taken: &str| taken == "*" || taken.eq_ignore_ascii_case(family);
+            item.eq_ignore_ascii_case(kind) || item.strip_suffix("/*").is_some_and(is_family)
+        })
     };
     if kinds.iter().all(is_taken) {
         return Ok(());

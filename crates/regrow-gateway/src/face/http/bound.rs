@@ -15,12 +15,12 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::connection::ConnectionInfo;
 use super::face_stats::FaceStats;
 use super::guard::Guard;
 use super::options::ClientLimits;
 use super::peer::Peers;
-use super::{Face, connection, route};
+use super::route::Pages;
+use super::{Face, connection};
 use crate::admit::Admit;
 use crate::shares::Shares;
 
@@ -77,13 +77,13 @@ impl Bound {
     ) -> Parting {
         let Bound { listeners, acceptor, peers, guard, sse, style, limits, shares, face_stats, .. } = self;
         let face = Face::new(admit, guard.audit.clone(), style, limits, shares, face_stats);
-        let router = route::router(face.clone(), guard, more, sse);
+        let pages = Arc::new(Pages::new(face.clone(), guard, more, sse));
         let mut door = Door {
             face: face.clone(),
             listeners,
             acceptor,
             peers,
-            router,
+            pages,
             connections: JoinSet::new(),
             short: false,
         };
@@ -116,7 +116,7 @@ struct Door {
     listeners: Vec<TcpListener>,
     acceptor: Option<TlsAcceptor>,
     peers: Peers,
-    router: Router,
+    pages: Arc<Pages>,
     connections: JoinSet<()>,
     /// The last connection could not be taken.
     short: bool,
@@ -166,10 +166,9 @@ impl Door {
         };
         // Now, while the client's socket is most likely still there.
         let peer = self.peers.peer(&socket);
-        let (acceptor, router, watcher) = (self.acceptor.clone(), self.router.clone(), graceful.watcher());
+        let (acceptor, pages, watcher) = (self.acceptor.clone(), self.pages.clone(), graceful.watcher());
         self.connections.spawn(async move {
-            connection::serve(socket, ConnectionInfo { peer, slot }, acceptor, router, &limits, watcher)
-                .await;
+            connection::serve(socket, peer, slot, acceptor, pages, &limits, watcher).await;
         });
     }
 

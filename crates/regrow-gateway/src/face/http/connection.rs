@@ -5,46 +5,40 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::body::Body;
 use axum::response::Response;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
-use hyper::service::{Service, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulConnection, Watcher};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::connections::Slot;
+use super::connections::{ConnectionInfo, Slot};
 use super::options::ClientLimits;
 use super::peer::Peer;
+use super::route::Pages;
 
 /// Requests at a time on one connection of HTTP/2.
 const STREAMS: u32 = 256;
 /// How often a silent connection of HTTP/2 is asked whether it still lives.
 const PING: Duration = Duration::from_secs(30);
 
-/// Who is at the other end. Every request on the connection has both as extensions.
-#[derive(Clone)]
-pub(super) struct ConnectionInfo {
-    pub(super) peer: Peer,
-    pub(super) slot: Arc<Slot>,
-}
-
 /// Serves it until it ends, or is closed: for the sake of others, or because no request on it was let in within the time for that.
 pub(super) async fn serve(
     socket: TcpStream,
-    client: ConnectionInfo,
+    peer: Peer,
+    slot: Arc<Slot>,
     acceptor: Option<TlsAcceptor>,
-    router: Router,
+    pages: Arc<Pages>,
     limits: &ClientLimits,
     watcher: Watcher,
 ) {
-    let slot = client.slot.clone();
+    let client = ConnectionInfo { peer, slot: Some(slot.clone()) };
     let unauthenticated = async {
         sleep(limits.unauthenticated_timeout).await;
         if slot.is_authenticated() {
@@ -53,7 +47,7 @@ pub(super) async fn serve(
     };
     tokio::select! {
         biased;
-        () = speak(socket, client, acceptor, router, limits, watcher) => {}
+        () = speak(socket, client, acceptor, pages, limits, watcher) => {}
         () = slot.hung_up() => tracing::debug!("closed a connection to make room"),
         () = unauthenticated => tracing::debug!("closed a connection without an accepted request"),
     }
@@ -63,18 +57,18 @@ async fn speak(
     socket: TcpStream,
     client: ConnectionInfo,
     acceptor: Option<TlsAcceptor>,
-    router: Router,
+    pages: Arc<Pages>,
     limits: &ClientLimits,
     watcher: Watcher,
 ) {
     // Without it answers are only slower.
     let _ = socket.set_nodelay(true);
-    let Some(acceptor) = acceptor else { return speak_http1(socket, client, router, limits, watcher).await };
+    let Some(acceptor) = acceptor else { return speak_http1(socket, client, pages, limits, watcher).await };
     match timeout(limits.handshake_timeout, acceptor.accept(socket)).await {
         Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            speak_http2(stream, client, router, limits, watcher).await;
+            speak_http2(stream, client, pages, limits, watcher).await;
         }
-        Ok(Ok(stream)) => speak_http1(stream, client, router, limits, watcher).await,
+        Ok(Ok(stream)) => speak_http1(stream, client, pages, limits, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake timed out"),
     }
@@ -83,11 +77,11 @@ async fn speak(
 async fn speak_http1(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     client: ConnectionInfo,
-    router: Router,
+    pages: Arc<Pages>,
     limits: &ClientLimits,
     watcher: Watcher,
 ) {
-    let service = service_fn(move |request| answer(&router, &client, request));
+    let service = service_fn(move |request| answer(&pages, &client, request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
@@ -100,11 +94,11 @@ async fn speak_http1(
 async fn speak_http2(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     client: ConnectionInfo,
-    router: Router,
+    pages: Arc<Pages>,
     limits: &ClientLimits,
     watcher: Watcher,
 ) {
-    let service = service_fn(move |request| answer(&router, &client, request));
+    let service = service_fn(move |request| answer(&pages, &client, request));
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
@@ -114,15 +108,13 @@ async fn speak_http2(
     finish(connection, watcher).await;
 }
 
-/// Every request says who is at the other end of its connection.
 fn answer(
-    router: &Router,
+    pages: &Arc<Pages>,
     client: &ConnectionInfo,
-    mut request: Request<Incoming>,
+    request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
-    request.extensions_mut().insert(client.peer);
-    request.extensions_mut().insert(client.slot.clone());
-    TowerToHyperService::new(router.clone()).call(request)
+    let (pages, client) = (pages.clone(), client.clone());
+    async move { Ok(pages.answer(request.map(Body::new), &client).await) }
 }
 
 async fn finish<C>(connection: C, watcher: Watcher)

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::peer::Peer;
 use crate::admit::Principal;
 use crate::shares::CountShares;
 
@@ -27,12 +28,21 @@ struct ConnectionsState {
     last: u64,
 }
 
-/// One connection, as long as this lives. Every request on it has it as an extension.
+/// One connection, as long as this lives.
 pub(super) struct Slot {
     connections: Arc<Connections>,
     number: u64,
     hangup: Arc<Notify>,
     owner: OnceLock<Principal>,
+}
+
+/// Where a request comes from.
+#[derive(Clone)]
+pub(super) struct ConnectionInfo {
+    /// Who is at the other end.
+    pub(super) peer: Peer,
+    /// None where there is no connection, as in tests.
+    pub(super) slot: Option<Arc<Slot>>,
 }
 
 impl Connections {

@@ -27,50 +27,51 @@ use crate::shares::with_permit;
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Who listens to a stream. Dropping it is leaving.
-pub(super) struct Events {
+pub(super) struct Listener<H> {
     stream: Arc<ReplyStream>,
-    listener: u64,
+    number: u64,
     opening: Option<Bytes>,
     event_ids: Option<SealingKey>,
-    beat: Duration,
-    silence: Pin<Box<Sleep>>,
+    /// Whether the client is told the first id before there is a message.
+    primed: bool,
     /// Dropped with it.
-    _held: Box<dyn Send>,
+    _held: H,
 }
 
-impl Events {
+/// What a listener hears, as the body of a response.
+struct Events<H> {
+    listener: Listener<H>,
+    beat: Duration,
+    silence: Pin<Box<Sleep>>,
+}
+
+impl<H: Send + Unpin + 'static> Listener<H> {
     /// Listens on this connection, from this event on if there is one; none if somebody does already. `held` is dropped when this is.
-    pub(super) fn listen(
+    pub(super) fn new(
         stream: &Arc<ReplyStream>,
         from: Option<u64>,
         slot: Option<&Arc<Slot>>,
-        beat: Duration,
-        held: impl Send + 'static,
-    ) -> Option<Events> {
-        Some(Events {
-            listener: stream.listen(from, slot)?,
+        held: H,
+    ) -> Option<Listener<H>> {
+        Some(Listener {
+            number: stream.listen(from, slot)?,
             stream: stream.clone(),
             opening: None,
             event_ids: None,
-            beat,
-            silence: Box::pin(sleep(beat)),
-            _held: Box::new(held),
+            primed: false,
+            _held: held,
         })
     }
 
     /// Events have ids, so that a client whose connection breaks can resume after the last one it has. `primed` sends it the first id
     /// before there is a message; clients from before 2025-11-25 do not understand that.
-    pub(super) fn resumable(mut self, event_ids: SealingKey, primed: bool) -> Events {
-        self.event_ids = Some(event_ids);
-        let id = self.event_id(self.stream.last_sent()).filter(|_| primed);
-        let data = primed.then_some(&b""[..]);
-        let event = OutgoingEvent { id: id.as_deref(), retry: Some(RETRY), data, ..OutgoingEvent::default() };
-        self.opening = Some(event.to_bytes());
+    pub(super) fn resumable(mut self, event_ids: SealingKey, primed: bool) -> Listener<H> {
+        (self.event_ids, self.primed) = (Some(event_ids), primed);
         self
     }
 
     /// Says this before all else.
-    pub(super) fn opening(mut self, event: OutgoingEvent<'_>) -> Events {
+    pub(super) fn opening(mut self, event: OutgoingEvent<'_>) -> Listener<H> {
         self.opening = Some(event.to_bytes());
         self
     }
@@ -80,15 +81,25 @@ impl Events {
         timeout(hold, poll_fn(|cx| self.stream.poll_first(cx))).await.unwrap_or(First::Stream)
     }
 
-    /// As a response that lasts until the stream ends.
-    pub(super) fn into_response(mut self) -> Response {
-        self.silence.as_mut().reset(Instant::now() + self.beat);
-        let mut response = Response::new(Body::new(self));
+    /// As a response that lasts until the stream ends, with a comment whenever there was nothing to say for the time of a beat.
+    pub(super) fn into_response(mut self, beat: Duration) -> Response {
+        if self.event_ids.is_some() {
+            self.opening = Some(self.first_id());
+        }
+        let events = Events { listener: self, beat, silence: Box::pin(sleep(beat)) };
+        let mut response = Response::new(Body::new(events));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(header::EVENT_STREAM));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
         headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
         response
+    }
+
+    /// When to come back; and after what, for clients that understand it.
+    fn first_id(&self) -> Bytes {
+        let id = self.event_id(self.stream.last_sent()).filter(|_| self.primed);
+        let data = self.primed.then_some(&b""[..]);
+        OutgoingEvent { id: id.as_deref(), retry: Some(RETRY), data, ..OutgoingEvent::default() }.to_bytes()
     }
 
     fn event(&self, number: u64, line: OutgoingLine) -> Bytes {
@@ -103,7 +114,7 @@ impl Events {
     }
 }
 
-impl http_body::Body for Events {
+impl<H: Send + Unpin + 'static> http_body::Body for Events<H> {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -111,10 +122,11 @@ impl http_body::Body for Events {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let bytes = match self.opening.take() {
+        let listener = &mut self.listener;
+        let bytes = match listener.opening.take() {
             Some(opening) => opening,
-            None => match self.stream.poll_next(self.listener, cx) {
-                Poll::Ready(NextMessage::Message { number, line }) => self.event(number, line),
+            None => match listener.stream.poll_next(listener.number, cx) {
+                Poll::Ready(NextMessage::Message { number, line }) => listener.event(number, line),
                 Poll::Ready(NextMessage::End) => return Poll::Ready(None),
                 Poll::Pending => {
                     std::task::ready!(self.silence.as_mut().poll(cx));
@@ -128,8 +140,8 @@ impl http_body::Body for Events {
     }
 }
 
-impl Drop for Events {
+impl<H> Drop for Listener<H> {
     fn drop(&mut self) {
-        self.stream.leave(self.listener, Instant::now());
+        self.stream.leave(self.number, Instant::now());
     }
 }

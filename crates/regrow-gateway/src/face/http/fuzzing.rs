@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::Request;
 use regrow::ErrorStyle;
 
 use super::access::Access;
+use super::connections::ConnectionInfo;
 use super::guard::Guard;
 use super::origin::{Hosts, Origins};
+use super::peer::Peer;
+use super::route::Pages;
 use super::token::Tokens;
-use super::{Admit, ClientLimits, Face, FaceStats, route};
+use super::{Admit, ClientLimits, Face, FaceStats};
 use crate::audit::Audit;
 
 /// All pages, at `localhost`, for everybody.
@@ -24,5 +28,9 @@ pub fn pages(admit: Arc<dyn Admit>) -> Router {
         face_stats: face_stats.clone(),
     };
     let face = Face::new(admit, Audit::off(), ErrorStyle::default(), limits, shares, face_stats);
-    route::router(face, guard, Router::new(), true)
+    let pages = Arc::new(Pages::new(face, guard, Router::new(), true));
+    Router::new().fallback(move |request: Request| {
+        let pages = pages.clone();
+        async move { pages.answer(request, &ConnectionInfo { peer: Peer::Unknown, slot: None }).await }
+    })
 }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -15,10 +14,9 @@ use regrow_protocol::header::SESSION_ID;
 use tokio::time::Instant;
 
 use super::access::{Access, Stranger};
-use super::connections::Slot;
+use super::connections::ConnectionInfo;
 use super::face_stats::FaceStats;
 use super::origin::{Hosts, Origins, Standing};
-use super::peer::Peer;
 use super::refusal::{Refusal, empty};
 use crate::admit::Principal;
 use crate::audit::{Audit, Record, principal_name, session_tag};
@@ -34,23 +32,6 @@ pub(super) struct Guard {
     pub(super) access: Access,
     pub(super) audit: Audit,
     pub(super) face_stats: Arc<FaceStats>,
-}
-
-/// Lets a request through to its page, with its [`Principal`] as an extension, or answers it. What the response has for the audit log is
-/// written before it leaves.
-pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    let principal = guard.principal(&request);
-    if !guard.audit.is_on() {
-        return guard.admit(request, principal, next).await;
-    }
-    let asked = Asked::of(&request, principal);
-    let mut response = guard.admit(request, principal, next).await;
-    if let Some(record) = response.extensions_mut().remove()
-        && let Some(written) = guard.audit.write(&asked.complete(record, response.status()))
-    {
-        written.wait().await;
-    }
-    response
 }
 
 /// What the audit log gets to know of an HTTP request.
@@ -91,11 +72,6 @@ impl Asked {
     }
 }
 
-/// Whether the connection of a request may be this principal's.
-fn is_connected(request: &Request, principal: Principal) -> bool {
-    request.extensions().get::<Arc<Slot>>().is_none_or(|slot| slot.authenticate(principal))
-}
-
 /// A client that is nobody to us does not keep its connection. HTTP/2 has no header for that: there the connection has a short time.
 fn close(version: Version, mut response: Response) -> Response {
     if version < Version::HTTP_2 {
@@ -105,11 +81,34 @@ fn close(version: Version, mut response: Response) -> Response {
 }
 
 impl Guard {
-    async fn admit(
+    /// Lets a request through to its page, or answers it. What the response has for the audit log is written before it leaves.
+    /// The page hears who makes the request; it may be nobody if the page is open to all.
+    pub(super) async fn guard<F: Future<Output = Response>>(
         &self,
-        mut request: Request,
+        request: Request,
+        client: &ConnectionInfo,
+        page: impl FnOnce(Request, Option<Principal>) -> F,
+    ) -> Response {
+        let principal = self.access.principal(request.method(), request.headers(), client.peer);
+        if !self.audit.is_on() {
+            return self.admit(request, principal, client, page).await;
+        }
+        let asked = Asked::of(&request, principal);
+        let mut response = self.admit(request, principal, client, page).await;
+        if let Some(record) = response.extensions_mut().remove()
+            && let Some(written) = self.audit.write(&asked.complete(record, response.status()))
+        {
+            written.wait().await;
+        }
+        response
+    }
+
+    async fn admit<F: Future<Output = Response>>(
+        &self,
+        request: Request,
         principal: Result<Principal, Stranger>,
-        next: Next,
+        client: &ConnectionInfo,
+        page: impl FnOnce(Request, Option<Principal>) -> F,
     ) -> Response {
         let standing = match self.meets(&request) {
             Ok(standing) => standing,
@@ -126,12 +125,11 @@ impl Guard {
             return preflight(origin, request.headers());
         }
         let mut response = match principal {
-            Ok(principal) if is_connected(&request, principal) => {
-                request.extensions_mut().insert(principal);
-                next.run(request).await
+            Ok(principal) if client.slot.as_ref().is_none_or(|slot| slot.authenticate(principal)) => {
+                page(request, Some(principal)).await
             }
             Err(_) if OPEN.contains(&request.uri().path()) => {
-                close(request.version(), next.run(request).await)
+                close(request.version(), page(request, None).await)
             }
             refused => {
                 self.face_stats.refuse();
@@ -148,19 +146,15 @@ impl Guard {
         response
     }
 
-    fn principal(&self, request: &Request) -> Result<Principal, Stranger> {
-        let peer = request.extensions().get().copied().unwrap_or(Peer::Unknown);
-        self.access.principal(request.method(), request.headers(), peer)
-    }
-
     /// What the origin may do, if there is one.
     fn meets(&self, request: &Request) -> Result<Option<Standing>, Refusal> {
         let named = request.headers().get_all(HOST).iter().map(HeaderValue::to_str);
         let aimed = request.uri().authority().map(|authority| Ok(authority.as_str()));
-        let hosts: Vec<_> = named.chain(aimed).collect();
-        let is_ours = |host: &Result<&str, _>| host.as_ref().is_ok_and(|host| self.hosts.has(host));
+        let mut hosts = named.chain(aimed);
+        let is_ours = |host: Result<&str, _>| host.is_ok_and(|host| self.hosts.has(host));
         // Two hosts may be the same one, said by HTTP/2 and by a proxy; none of them may be another.
-        if hosts.is_empty() || hosts.len() > 2 || !hosts.iter().all(is_ours) {
+        let are_ours = hosts.next().is_some_and(is_ours) && hosts.next().is_none_or(is_ours);
+        if !are_ours || hosts.next().is_some() {
             let refusal = Refusal::forbidden("this host is not served here; the operator can allow it");
             return Err(refusal.named("foreign-host"));
         }

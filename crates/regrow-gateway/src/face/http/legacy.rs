@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Face;
 use super::body::accepts;
 use super::connections::Slot;
-use super::events::Events;
+use super::events::Listener;
 use super::memory::IncomingMessage;
 use super::protocol_version::requested_version;
 use super::refusal::{Refusal, empty, json};
@@ -48,15 +48,15 @@ pub(super) async fn post(
     }
     let stream = session.open_stream(Instant::now());
     let abandoned = Abandoned { session: opens.then(|| session.clone()) };
-    let mut events = listen(face, headers, &stream, None, slot.as_ref(), visit)?;
+    let mut listener = listen(headers, &stream, None, slot.as_ref(), visit)?;
     client::take(&input, &*client, frame, ResponseTo::Alone(ResponsePath::Whole(stream.clone())));
     drop(client); // The session alone decides when it leaves.
-    let mut response = match events.first(face.limits.hold).await {
+    let mut response = match listener.first(face.limits.hold).await {
         First::Answer(line, _) => {
             session.forget_stream(stream.number);
             json(StatusCode::OK, line)
         }
-        First::Stream => events.into_response(),
+        First::Stream => listener.into_response(face.limits.beat),
     };
     abandoned.keep();
     if opens
@@ -72,6 +72,7 @@ pub(super) async fn post(
 pub(super) fn get(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<Response, Refusal> {
     let visit = visit(face, caller, headers)?;
     accepts(headers, &[header::EVENT_STREAM])?;
+    visit.session.prune(Instant::now()); // What was kept for too long is not there any more.
     let (stream, from) = match headers.get(header::LAST_EVENT_ID) {
         // It would only be ended again.
         None if face.is_closing() => return Err(Refusal::closing()),
@@ -83,7 +84,7 @@ pub(super) fn get(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Res
             (stream, Some(last + 1))
         }
     };
-    Ok(listen(face, headers, &stream, from, caller.slot.as_ref(), visit)?.into_response())
+    Ok(listen(headers, &stream, from, caller.slot.as_ref(), visit)?.into_response(face.limits.beat))
 }
 
 /// A client leaves.
@@ -111,16 +112,16 @@ fn resumed(session: &Session, last: &str) -> Option<(Arc<ReplyStream>, u64)> {
 }
 
 fn listen(
-    face: &Face,
     headers: &HeaderMap,
     stream: &Arc<ReplyStream>,
     from: Option<u64>,
     slot: Option<&Arc<Slot>>,
-    visit: LegacyPresence,
-) -> Result<Events, Refusal> {
+    mut visit: LegacyPresence,
+) -> Result<Listener<LegacyPresence>, Refusal> {
     let primed = requested_version(headers)? == Some(PRIMED_SINCE);
     let event_ids = visit.session.event_ids;
-    let events = Events::listen(stream, from, slot, face.limits.beat, visit);
+    visit.reads = Some(stream.number);
+    let listener = Listener::new(stream, from, slot, visit);
     let taken = || {
         Refusal::new(
             StatusCode::CONFLICT,
@@ -128,7 +129,7 @@ fn listen(
             "this stream already has a reader; only one at a time",
         )
     };
-    Ok(events.ok_or_else(taken)?.resumable(event_ids, primed))
+    Ok(listener.ok_or_else(taken)?.resumable(event_ids, primed))
 }
 
 /// Ends a session whose client left before it could learn the session's id.

@@ -12,7 +12,7 @@ use regrow_protocol::{error_code, meta, method, notification};
 use tokio::time::Instant;
 
 use super::Face;
-use super::events::Events;
+use super::events::Listener;
 use super::memory::{IncomingMessage, OutgoingLine};
 use super::mirror::{agree, arguments_agree};
 use super::modern_endpoint::{CancelOnDrop, ModernCallGuard, ModernPresence};
@@ -109,18 +109,17 @@ async fn request(
         return Ok(json(StatusCode::OK, asked.answer(&outcome, face.style)));
     };
     let (number, stream) = (ticket.call.number, ticket.call.stream.clone());
-    let events =
-        Events::listen(&stream, None, caller.slot.as_ref(), face.limits.beat, CancelOnDrop { visit, number });
-    let mut events = events.ok_or_else(Refusal::closing)?;
+    let listener = Listener::new(&stream, None, caller.slot.as_ref(), CancelOnDrop { visit, number });
+    let mut listener = listener.ok_or_else(Refusal::closing)?;
     let listens = frame.method() == Some(method::SUBSCRIPTIONS_LISTEN);
     let (style, listens, scope) = (face.style, listens.then_some(id), caller.scope);
     let reply = ToPost { asked, style, listens, ticket, scope, _permit: permit };
     // It goes by our number: others may use the same id, which stays in the frame until the connection writes its own.
     client.submit(Request::new(frame, RawId::from(number), Box::new(reply)));
     drop(client); // The endpoint alone decides when it leaves.
-    Ok(match events.first(face.limits.modern_hold).await {
+    Ok(match listener.first(face.limits.modern_hold).await {
         First::Answer(line, code) => json(status(code), line),
-        First::Stream => events.into_response(),
+        First::Stream => listener.into_response(face.limits.beat),
     })
 }
 

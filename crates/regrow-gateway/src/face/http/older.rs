@@ -11,7 +11,7 @@ use regrow_protocol::header;
 
 use super::Face;
 use super::body::accepts;
-use super::events::Events;
+use super::events::Listener;
 use super::memory::IncomingMessage;
 use super::post::read;
 use super::refusal::{Refusal, empty};
@@ -38,8 +38,8 @@ pub(super) fn open(
     let data = Some(address.as_bytes());
     let endpoint = OutgoingEvent { name: Some("endpoint"), data, ..OutgoingEvent::default() };
     let leaving = Leaving { session: session.clone(), _visit: visit };
-    let events = Events::listen(&session.listening, None, slot.as_ref(), face.limits.beat, leaving);
-    Ok(events.ok_or_else(Refusal::no_session)?.opening(endpoint).into_response())
+    let listener = Listener::new(&session.listening, None, slot.as_ref(), leaving);
+    Ok(listener.ok_or_else(Refusal::no_session)?.opening(endpoint).into_response(face.limits.beat))
 }
 
 /// A message of a client. What comes of it goes to its stream.

@@ -245,12 +245,16 @@ impl ReplyStream {
         }
     }
 
-    /// Whether there is something to tell, and what that makes of the stream.
+    /// Whether there is something to tell, and what that makes of the stream. An answer is taken out of it.
     pub(super) fn poll_first(&self, cx: &mut Context<'_>) -> Poll<First> {
         let mut state = self.state();
         match (state.end, state.events.len()) {
-            (Some(End { answered: true, code }), 1) => {
-                let OutgoingLine { bytes, permit } = state.events[0].line.clone();
+            (Some(End { answered: true, code }), 1) if let Some(event) = state.events.pop_front() => {
+                state.sent = event.number + 1;
+                state.unread -= event.size();
+                state.small -= event.small();
+                self.settle(&mut state);
+                let OutgoingLine { bytes, permit } = event.line;
                 Poll::Ready(First::Answer(with_permit(bytes, permit), code))
             }
             (None, 0) => {

@@ -2,105 +2,150 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::Router;
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use axum::routing::any;
-use axum::{Extension, Router};
 use http::Method;
+use percent_encoding::percent_decode_str;
+use tower::ServiceExt;
 
-use super::guard::{Guard, guard};
+use super::connections::ConnectionInfo;
+use super::guard::Guard;
 use super::refusal::Refusal;
 use super::sessions::Caller;
 use super::shield::shield;
 use super::{Face, legacy, older, post};
 use crate::admit::{Principal, ServerScope};
 
-/// All pages: ours, and the operator's in `more`, which must not have the same paths.
-pub(super) fn router(face: Arc<Face>, guarded: Guard, more: Router, with_sse: bool) -> Router {
-    let mut ours = Router::new().route("/mcp", any(mcp)).route("/servers/{server}/mcp", any(mcp));
-    if with_sse {
-        ours = ours
-            .route("/sse", any(sse))
-            .route("/servers/{server}/sse", any(sse))
-            .route("/messages", any(messages))
-            .route("/servers/{server}/messages", any(messages));
+/// All pages: ours, and the operator's. Ours are found without a router, which would copy what each request passes through.
+pub(super) struct Pages {
+    face: Arc<Face>,
+    guard: Guard,
+    with_sse: bool,
+    more: Router,
+}
+
+/// One of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    Mcp,
+    /// Of the older HTTP+SSE.
+    Sse,
+    Messages,
+}
+
+impl Pages {
+    /// The operator's, in `more`, must not have the paths of ours.
+    pub(super) fn new(face: Arc<Face>, guard: Guard, more: Router, with_sse: bool) -> Pages {
+        Pages { face, guard, with_sse, more: more.fallback(nowhere) }
     }
-    ours.layer(from_fn(only_clients))
-        .with_state(face)
-        .merge(more)
-        .fallback(nowhere)
-        .layer(from_fn_with_state(Arc::new(guarded), guard))
-        .layer(from_fn(shield))
-}
 
-/// The operator is no client: a token that stops servers does not call tools as well.
-async fn only_clients(Extension(principal): Extension<Principal>, request: Request, next: Next) -> Response {
-    if principal == Principal::Operator {
-        let message = "the operator token does not open this address; use a client token, or none if the gateway has none";
-        return Refusal::forbidden(message).into_response();
+    /// Answers a request that came on this connection.
+    pub(super) async fn answer(&self, request: Request, client: &ConnectionInfo) -> Response {
+        let page = |request, principal| self.page(request, principal, client);
+        shield(self.guard.guard(request, client, page)).await
     }
-    next.run(request).await
+
+    async fn page(
+        &self,
+        mut request: Request,
+        principal: Option<Principal>,
+        client: &ConnectionInfo,
+    ) -> Response {
+        let ours = find(request.uri().path()).filter(|(page, _)| *page == Page::Mcp || self.with_sse);
+        let (Some((page, scope)), Some(principal)) = (ours, principal) else {
+            if let Some(principal) = principal {
+                request.extensions_mut().insert(principal);
+            }
+            return Box::pin(self.more.clone().oneshot(request)).await.into_response();
+        };
+        // The operator is no client: a token that stops servers does not call tools as well.
+        if principal == Principal::Operator {
+            let message = "the operator token does not open this address; use a client token, or none if the gateway has none";
+            return Refusal::forbidden(message).into_response();
+        }
+        let is_older = page != Page::Mcp;
+        let caller = Caller { scope, principal, is_older, slot: client.slot.clone() };
+        let answered = match page {
+            Page::Mcp => self.mcp(caller, request).await,
+            Page::Sse => self.sse(caller, &request),
+            Page::Messages => self.messages(caller, request).await,
+        };
+        answered.unwrap_or_else(|refusal| {
+            self.face.face_stats.refuse();
+            refusal.into_response()
+        })
+    }
+
+    async fn mcp(&self, caller: Caller, request: Request) -> Result<Response, Refusal> {
+        match *request.method() {
+            Method::POST => Box::pin(post::post(&self.face, caller, request)).await,
+            Method::GET => legacy::get(&self.face, &caller, request.headers()),
+            Method::DELETE => legacy::delete(&self.face, &caller, request.headers()),
+            _ => Err(Refusal::method("POST, GET, DELETE")),
+        }
+    }
+
+    fn sse(&self, caller: Caller, request: &Request) -> Result<Response, Refusal> {
+        match *request.method() {
+            Method::GET => older::open(&self.face, caller, request.headers(), request.uri().path()),
+            _ => Err(Refusal::method("GET")),
+        }
+    }
+
+    async fn messages(&self, caller: Caller, request: Request) -> Result<Response, Refusal> {
+        match *request.method() {
+            Method::POST => Box::pin(older::post(&self.face, caller, request)).await,
+            _ => Err(Refusal::method("POST")),
+        }
+    }
 }
 
-type ServerPath = Option<Path<String>>;
-
-async fn mcp(
-    State(face): State<Arc<Face>>,
-    Extension(principal): Extension<Principal>,
-    server: ServerPath,
-    request: Request,
-) -> Response {
-    let caller = caller(server, principal, false, &request);
-    let answered = match *request.method() {
-        Method::POST => Box::pin(post::post(&face, caller, request)).await,
-        Method::GET => legacy::get(&face, &caller, request.headers()),
-        Method::DELETE => legacy::delete(&face, &caller, request.headers()),
-        _ => Err(Refusal::method("POST, GET, DELETE")),
+/// The page of ours at this path, and the server that it is about.
+fn find(path: &str) -> Option<(Page, ServerScope)> {
+    let (scope, name) = match path.strip_prefix("/servers/").and_then(|rest| rest.split_once('/')) {
+        Some(("", _)) => return None,
+        Some((server, name)) => {
+            (ServerScope::One(percent_decode_str(server).decode_utf8().ok()?.into_owned()), name)
+        }
+        None => (ServerScope::All, path.strip_prefix('/')?),
     };
-    told(&face, answered)
-}
-
-async fn sse(
-    State(face): State<Arc<Face>>,
-    Extension(principal): Extension<Principal>,
-    server: ServerPath,
-    request: Request,
-) -> Response {
-    let caller = caller(server, principal, true, &request);
-    let answered = match *request.method() {
-        Method::GET => older::open(&face, caller, request.headers(), request.uri().path()),
-        _ => Err(Refusal::method("GET")),
+    let page = match name {
+        "mcp" => Page::Mcp,
+        "sse" => Page::Sse,
+        "messages" => Page::Messages,
+        _ => return None,
     };
-    told(&face, answered)
-}
-
-async fn messages(
-    State(face): State<Arc<Face>>,
-    Extension(principal): Extension<Principal>,
-    server: ServerPath,
-    request: Request,
-) -> Response {
-    let caller = caller(server, principal, true, &request);
-    let answered = match *request.method() {
-        Method::POST => older::post(&face, caller, request).await,
-        _ => Err(Refusal::method("POST")),
-    };
-    told(&face, answered)
+    Some((page, scope))
 }
 
 async fn nowhere() -> Refusal {
     Refusal::not_found("not found; servers are at /mcp and /servers/NAME/mcp")
 }
 
-fn caller(server: ServerPath, principal: Principal, is_older: bool, request: &Request) -> Caller {
-    let scope = server.map_or(ServerScope::All, |Path(name)| ServerScope::One(name));
-    Caller { scope, principal, is_older, slot: request.extensions().get().cloned() }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn told(face: &Face, answered: Result<Response, Refusal>) -> Response {
-    answered.unwrap_or_else(|refusal| {
-        face.face_stats.refuse();
-        refusal.into_response()
-    })
+    #[test]
+    fn each_page_has_one_path_for_all_servers_and_one_for_each() {
+        let one = |name: &str| ServerScope::One(name.into());
+        for (path, found) in [
+            ("/mcp", Some((Page::Mcp, ServerScope::All))),
+            ("/sse", Some((Page::Sse, ServerScope::All))),
+            ("/servers/a/mcp", Some((Page::Mcp, one("a")))),
+            ("/servers/a%20%2Fb/messages", Some((Page::Messages, one("a /b")))),
+            ("/servers/mcp", None),
+            ("/servers//mcp", None),
+            ("/servers/a/b/mcp", None),
+            ("/servers/%ff/mcp", None),
+            ("/mcp/", None),
+            ("/MCP", None),
+            ("mcp", None),
+            ("/", None),
+            ("", None),
+        ] {
+            assert_eq!(find(path), found, "{path}");
+        }
+    }
 }

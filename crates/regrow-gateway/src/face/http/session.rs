@@ -114,7 +114,7 @@ impl Session {
     /// The client is here, until the visit is dropped.
     pub(super) fn visit(self: &Arc<Session>) -> LegacyPresence {
         self.state().visits += 1;
-        LegacyPresence { session: self.clone() }
+        LegacyPresence { session: self.clone(), reads: None }
     }
 
     /// A stream for the calls of one request.
@@ -218,17 +218,22 @@ fn keep(limits: &ClientLimits) -> Keep {
 /// The client is here.
 pub(super) struct LegacyPresence {
     pub(super) session: Arc<Session>,
+    /// The number of the stream that it reads.
+    pub(super) reads: Option<u64>,
 }
 
 impl Drop for LegacyPresence {
     fn drop(&mut self) {
         let now = Instant::now();
-        {
+        let leaves_stream = {
             let mut state = self.session.state();
             state.visits -= 1;
             state.seen = now;
+            self.reads.is_some_and(|stream| state.streams.contains_key(&stream))
+        };
+        if leaves_stream {
+            self.session.prune(now); // The stream may have ended.
         }
-        self.session.prune(now); // It may have left a stream that has ended.
     }
 }
 

@@ -4,20 +4,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use regrow_protocol::error_code;
 
 use super::refusal::Refusal;
 
-/// Handles the request behind a shield.
-pub(super) async fn shield(request: Request, next: Next) -> Response {
-    let mut handled = pin!(next.run(request));
+/// Handles a request behind a shield.
+pub(super) async fn shield(handling: impl Future<Output = Response>) -> Response {
+    let mut handling = pin!(handling);
     std::future::poll_fn(|cx| {
         // What the handling has touched stays usable: every lock here is taken over, and dropped calls end.
-        match catch_unwind(AssertUnwindSafe(|| handled.as_mut().poll(cx))) {
+        match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(cx))) {
             Ok(poll) => poll,
             Err(_) => Poll::Ready(
                 // The panic itself was reported where it happened.
