@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 use url::Url;
 
 use crate::authorize::browser_url;
-use crate::guarded::Guarded;
+use crate::guarded::{Answer, Guarded};
 use crate::records::{AuthorizationServer, Registration, Secret, Tokens};
 use crate::token::{self, TokenError};
 
@@ -88,32 +88,97 @@ pub async fn finish(
         if Instant::now() >= code.expires {
             return Err(TokenError::Rejected { reason: "nobody entered the code in time".into() });
         }
-        let answer = match token::post(http, server, &server.token_endpoint, registration, &form).await {
-            Ok(answer) => answer,
-            // The network comes back, or the code expires.
-            Err(TokenError::Temporary { .. }) => {
-                interval = (interval * 2).min(MAX_INTERVAL);
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        match token::error_code(&answer).as_deref() {
-            Some("authorization_pending") => continue,
-            Some("slow_down") => interval = (interval + INTERVAL).min(MAX_INTERVAL),
-            Some("expired_token") => {
-                return Err(TokenError::Rejected { reason: "the code has expired".into() });
-            }
-            _ => match token::read(&answer, token::now()) {
-                Err(TokenError::Temporary { retry_after, .. }) => {
-                    let asked = retry_after.unwrap_or(interval * 2);
-                    interval = asked.max(interval).min(MAX_INTERVAL);
-                }
-                result => return result,
-            },
+        let answer = token::post(http, server, &server.token_endpoint, registration, &form).await;
+        match read(answer) {
+            Poll::Again(wait) => interval = wait.after(interval),
+            Poll::Done(result) => return result,
         }
+    }
+}
+
+enum Poll {
+    Again(Wait),
+    Done(Result<Tokens, TokenError>),
+}
+
+/// Why, and so how long, to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Pending,
+    SlowDown,
+    /// The network or the server is busy or broken. It comes back, or the code expires.
+    Trouble(Option<Duration>),
+}
+
+impl Wait {
+    /// The next interval. It never gets shorter.
+    fn after(self, interval: Duration) -> Duration {
+        let next = match self {
+            Wait::Pending => interval,
+            Wait::SlowDown => interval + INTERVAL,
+            Wait::Trouble(asked) => asked.unwrap_or(interval * 2).max(interval),
+        };
+        next.min(MAX_INTERVAL)
+    }
+}
+
+fn read(answer: Result<Answer, TokenError>) -> Poll {
+    let code = answer.as_ref().ok().and_then(token::error_code);
+    match code.as_deref() {
+        Some("authorization_pending") => return Poll::Again(Wait::Pending),
+        Some("slow_down") => return Poll::Again(Wait::SlowDown),
+        Some("expired_token") => {
+            return Poll::Done(Err(TokenError::Rejected { reason: "the code has expired".into() }));
+        }
+        _ => {}
+    }
+    match answer.and_then(|answer| token::read(&answer, token::now())) {
+        Err(TokenError::Temporary { retry_after, .. }) => Poll::Again(Wait::Trouble(retry_after)),
+        result => Poll::Done(result),
     }
 }
 
 fn refused(reason: &str) -> TokenError {
     TokenError::Refused { reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_gets_slower_as_the_server_asks_and_has_a_limit() {
+        let seconds = Duration::from_secs;
+        let cases = [
+            (Wait::Pending, 1, 1),
+            (Wait::SlowDown, 1, 6),
+            (Wait::SlowDown, 58, 60),
+            (Wait::Trouble(None), 6, 12),
+            (Wait::Trouble(Some(seconds(30))), 6, 30),
+            (Wait::Trouble(Some(seconds(1))), 6, 6),
+            (Wait::Trouble(Some(seconds(u64::MAX))), 6, 60),
+        ];
+        for (wait, before, after) in cases {
+            assert_eq!(wait.after(seconds(before)), seconds(after), "{wait:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_grant_or_a_refusal_ends_the_polling() {
+        let read = |status, body: &str| {
+            let body = body.as_bytes().to_vec();
+            match read(Ok(Answer { status, retry_after: None, challenges: vec![], body })) {
+                Poll::Again(wait) => format!("{wait:?}"),
+                Poll::Done(Ok(_)) => "granted".into(),
+                Poll::Done(Err(error)) => error.to_string(),
+            }
+        };
+        assert_eq!(read(400, r#"{"error":"authorization_pending"}"#), "Pending");
+        assert_eq!(read(400, r#"{"error":"slow_down"}"#), "SlowDown");
+        assert_eq!(read(429, r#"{"error":"slow_down"}"#), "SlowDown");
+        assert_eq!(read(503, "busy"), "Trouble(None)");
+        assert_eq!(read(200, r#"{"access_token":"a"}"#), "granted");
+        assert!(read(400, r#"{"error":"expired_token"}"#).contains("expired"));
+        assert!(read(400, r#"{"error":"access_denied"}"#).contains("access_denied"));
+    }
 }

@@ -16,7 +16,7 @@ use crate::records::{AuthorizationServer, RegisteredBy, Registration, Resource, 
 use crate::registration::{self, ClientSettings, Plan, RegistrationError, Wishes};
 use crate::token::{self, TokenError};
 
-/// How long a person may take.
+/// How long a person may take, unless an option says otherwise.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How a person signs in, or a client without one.
@@ -56,6 +56,8 @@ pub struct Options {
     pub callback_port: Option<u16>,
     /// How to sign in.
     pub flow: Flow,
+    /// How long a person may take in a browser.
+    pub patience: Duration,
 }
 
 impl Options {
@@ -73,6 +75,7 @@ impl Options {
             callback_host: CallbackHost::default(),
             callback_port: None,
             flow: Flow::default(),
+            patience: PATIENCE,
         }
     }
 }
@@ -134,7 +137,7 @@ pub enum LoginError {
     #[error("sign-in failed: {0}")]
     Token(#[from] TokenError),
     /// Nobody signed in.
-    #[error("nobody signed in within ten minutes")]
+    #[error("nobody signed in in time")]
     TimedOut,
     /// The system has no random numbers.
     #[error("the system has no random numbers")]
@@ -282,7 +285,7 @@ impl Attempt<'_> {
             pkce: &pkce,
         };
         person.open(&request.url()?);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.options.patience;
         let returned = timeout_at(deadline, self.wait(person, listener, &pkce.state)).await;
         let (callback, browser) = returned.map_err(|_| LoginError::TimedOut)??;
         let result = self.exchange(registration, &callback, &pkce, listener.redirect_uri()).await;
