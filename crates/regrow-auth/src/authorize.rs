@@ -134,6 +134,12 @@ impl AuthorizationRequest<'_> {
                 query.append_pair(name, value);
             }
         }
+        // OpenID Connect grants offline access only with a person's consent.
+        let is_offline =
+            self.scope.is_some_and(|scope| scope.split(' ').any(|scope| scope == OFFLINE_ACCESS));
+        if is_offline && !set.iter().any(|name| name == "prompt") {
+            query.append_pair("prompt", "consent");
+        }
         query.extend_pairs(self.extra);
         drop(query);
         Ok(url)
