@@ -4,8 +4,8 @@
 //!
 //! 1. [`discovery`] finds out who issues them, from the server's [`challenge`] and the [`metadata`] of both sides.
 //! 2. [`registration`] makes Regrow known there.
-//! 3. [`authorize`] is the request that a browser carries, and [`listener`] waits for the browser's return; [`device`] is sign-in on
-//!    another device.
+//! 3. [`authorize`] is the request that a [`browser`] carries, and [`listener`] waits for its return; [`device`] is sign-in on another
+//!    device.
 //! 4. [`token`] gets the tokens, and later renews them. [`revoke`] ends them.
 //!
 //! [`records`] are the values that an account consists of. All requests go through [`guarded`], which checks where they go.
@@ -13,6 +13,7 @@
 mod place;
 
 pub mod authorize;
+pub mod browser;
 pub mod challenge;
 pub mod device;
 pub mod discovery;
