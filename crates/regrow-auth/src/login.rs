@@ -244,7 +244,8 @@ impl Attempt<'_> {
         Listener::bind(server, host, None).await
     }
 
-    /// The client of this attempt. One that registered another redirect is registered again.
+    /// The client of this attempt. One that registered another redirect is registered again, and so is one that registered a
+    /// redirect and is now to use a device, or the other way round.
     async fn registration(
         &self,
         plan: Plan,
@@ -255,7 +256,7 @@ impl Attempt<'_> {
             Plan::Use(known) if known.how != RegisteredBy::Dynamic => {
                 Ok(Registration { redirect_uri, ..known })
             }
-            Plan::Use(known) if redirect_uri.is_none() || known.redirect_uri == redirect_uri => Ok(known),
+            Plan::Use(known) if known.redirect_uri == redirect_uri => Ok(known),
             Plan::Use(_) | Plan::Register => {
                 let device = self.options.flow == Flow::Device;
                 let wishes = Wishes { redirect_uri: redirect_uri.as_deref(), scope: self.scope, device };

@@ -258,7 +258,9 @@ async fn a_person_has_ten_minutes() {
 async fn a_code_for_another_device_yields_tokens() {
     let provider = Provider::start().await;
     let (person, _pastes) = Remote::new();
-    let options = Options { flow: Flow::Device, ..Options::new(provider.server()) };
+    // A client that registered for a browser may not use a device.
+    let known = Some(known(&provider, "http://127.0.0.1:7/callback"));
+    let options = Options { flow: Flow::Device, known, ..Options::new(provider.server()) };
     let signed_in = login(&provider.http(), &options, &person).await.unwrap();
     assert_eq!(signed_in.tokens.refresh_token.unwrap().expose(), "refresh-1");
     assert_eq!(*person.codes.lock().unwrap(), ["ABCD-1234 at /enter"]);
