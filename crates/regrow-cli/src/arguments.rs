@@ -64,7 +64,8 @@ pub(crate) enum Command {
     /// Put the servers of a host's configuration behind `regrow wrap`
     ///
     /// Shows what changes and asks first. Comments, order and everything else in the file stay as they are; a copy of
-    /// it is kept beside it. --undo takes regrow out again.
+    /// it is kept beside it. --undo takes regrow out again. Without a file it shows what would change in the configurations of all hosts that
+    /// you have; --all changes them.
     Adopt(Adopt),
 
     /// See what regrow does: a server dies, hangs and is restarted while it is called
@@ -385,13 +386,25 @@ pub(crate) struct HttpFace {
 
 #[derive(Args, Debug)]
 pub(crate) struct Adopt {
-    /// The host's configuration, such as claude_desktop_config.json or .mcp.json
+    /// The host's configuration, such as claude_desktop_config.json, .mcp.json or ~/.codex/config.toml [default: those of all hosts that you have]
     #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    pub(crate) file: Option<PathBuf>,
 
-    /// Only this server
+    /// Change the configurations of all hosts that you have; without it, and without a file, they are only shown
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) all: bool,
+
+    /// Only this server (repeatable)
     #[arg(long, value_name = "NAME")]
-    pub(crate) server: Option<String>,
+    pub(crate) server: Vec<String>,
+
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// What the host is to call regrow by [default: regrow if the host will find it by that name, otherwise its absolute path]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Option<String>,
 
     /// Take regrow out again
     #[arg(long)]

@@ -316,3 +316,120 @@ fn an_adopted_remote_server_works_with_its_header_and_hides_its_url() {
         assert_eq!(desk.text(), config);
     }
 }
+
+/// A home folder with the files of three hosts, each in another format.
+struct Home {
+    folder: TempDir,
+    files: [(PathBuf, &'static str); 3],
+}
+
+impl Home {
+    fn new() -> Home {
+        let folder = TempDir::new().unwrap();
+        let files = [
+            (
+                ".cursor/mcp.json",
+                "{ \"mcpServers\": { \"time\": { \"command\": \"uvx\" }, \"files\": { \"command\": \"npx\" } } }",
+            ),
+            (".codex/config.toml", "# mine\n[mcp_servers.time]\ncommand = \"uvx\"\n"),
+            (".hermes/config.yaml", "mcp_servers:\n  time:\n    command: uvx # fast\n"),
+        ];
+        let files = files.map(|(name, text)| (folder.path().join(name), text));
+        for (path, text) in &files {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        fs::write(folder.path().join(".claude.json"), "{ \"numStartups\": 1 }").unwrap();
+        Home { folder, files }
+    }
+
+    /// What it prints, and what it says.
+    fn adopt(&self, options: &[&str], code: i32) -> (String, String) {
+        let mut command = Command::new(REGROW);
+        command.arg("adopt").args(options).env("HOME", self.folder.path()).env_remove("XDG_CONFIG_HOME");
+        let output = command.current_dir(&self.folder).stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        (text(&output.stdout), text(&output.stderr))
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.files.iter().map(|(path, _)| fs::read_to_string(path).unwrap()).collect()
+    }
+
+    fn originals(&self) -> Vec<String> {
+        self.files.iter().map(|(_, text)| (*text).to_owned()).collect()
+    }
+}
+
+#[test]
+fn without_a_file_it_shows_what_would_change_for_every_host() {
+    let home = Home::new();
+    for options in [&[][..], &["--yes"], &["--dry-run"], &["--all", "--dry-run", "--yes"]] {
+        let (shown, said) = home.adopt(options, 0);
+        for host in ["Cursor: ", "Codex: ", "Hermes: "] {
+            assert!(shown.contains(host), "{shown}");
+        }
+        assert!(shown.contains("+args = [ \"wrap\", \"--\", \"uvx\" ]"), "{shown}");
+        assert_eq!(
+            said.contains("`regrow adopt --all` changes these files"),
+            !options.contains(&"--all"),
+            "{said}"
+        );
+        assert_eq!(home.texts(), home.originals());
+    }
+    let empty = TempDir::new().unwrap();
+    let output = Command::new(REGROW).arg("adopt").env("HOME", empty.path()).output().unwrap();
+    assert!(text(&output.stderr).contains("name its configuration: `regrow adopt FILE`"), "{output:?}");
+}
+
+#[test]
+fn all_hosts_are_changed_and_come_back_byte_for_byte() {
+    let home = Home::new();
+    let (_, said) = home.adopt(&["--all", "--yes"], 0);
+    // The next step, as each host calls it.
+    for next in ["MCP settings of Cursor", "start Codex again", "`/reload-mcp`"] {
+        assert!(said.contains(next), "{said}");
+    }
+    assert!(
+        home.texts().iter().all(|text| text.contains("\"wrap\"") && text.contains(REGROW)),
+        "{:?}",
+        home.texts()
+    );
+    let (_, said) = home.adopt(&["--all", "--yes"], 0);
+    assert!(said.contains("there is nothing to change"), "{said}");
+    home.adopt(&["--all", "--undo", "--yes"], 0);
+    assert_eq!(home.texts(), home.originals());
+}
+
+#[test]
+fn only_the_servers_that_are_named_change_and_the_path_is_written_as_given() {
+    let home = Home::new();
+    let options =
+        ["--all", "--yes", "--server", "files", "--server", "time", "--path", "/usr/local/bin/regrow"];
+    home.adopt(&options[..4], 0);
+    assert_eq!(home.texts()[1..], home.originals()[1..]);
+    assert!(home.texts()[0].contains("\"time\": { \"command\": \"uvx\" }"), "{:?}", home.texts());
+    home.adopt(&options, 0);
+    assert_eq!(home.texts().iter().filter(|text| text.contains("\"/usr/local/bin/regrow\"")).count(), 3);
+    home.adopt(&["--all", "--undo", "--yes"], 0);
+    assert_eq!(home.texts(), home.originals());
+
+    let (_, said) = home.adopt(&["--all", "--server", "other"], 64);
+    assert!(said.contains("no host has a server that is called other"), "{said}");
+    let file = home.files[1].0.to_str().unwrap();
+    let (_, said) = home.adopt(&[file, "--server", "time", "--server", "other"], 64);
+    assert!(said.contains("no server is called other"), "{said}");
+    let (_, said) = home.adopt(&["--path", "/x/other"], 64);
+    assert!(said.contains("--path must end in regrow"), "{said}");
+    home.adopt(&[file, "--all"], 64);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_and_the_others_are_changed() {
+    let home = Home::new();
+    fs::write(&home.files[1].0, "[mcp_servers.time\n").unwrap();
+    let (_, said) = home.adopt(&["--all", "--yes"], 1);
+    assert!(said.contains("line 1: this is not TOML: "), "{said}");
+    assert!(home.texts()[0].contains("\"wrap\"") && home.texts()[2].contains("\"wrap\""));
+    assert_eq!(home.texts()[1], "[mcp_servers.time\n");
+}

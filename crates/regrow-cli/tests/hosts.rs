@@ -8,10 +8,11 @@ mod far;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use regrow_gateway::hosts::{HOSTS, Host, Variables};
+use regrow_gateway::adopt;
+use regrow_gateway::hosts::{Format, HOSTS, Host, Variables};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -24,6 +25,11 @@ macro_rules! fixtures {
             let text = include_str!(concat!("hosts/fixtures/", $fixture));
             there_and_back($host, $file, text, &$servers);
         })*
+
+        #[test]
+        fn every_fixture_comes_back_with_other_line_breaks() {
+            $(comes_back($host, $file, &include_str!(concat!("hosts/fixtures/", $fixture)).replace('\n', "\r\n"));)*
+        }
 
         #[test]
         fn every_host_has_a_fixture() {
@@ -48,6 +54,11 @@ fixtures! {
     amp: "Amp", 0, "amp.json", ["a", "far"];
     zed: "Zed", 0, "zed.json", ["a", "far"];
     opencode: "opencode", 0, "opencode.json", ["a", "b", "far"];
+    codex: "Codex", 0, "codex.toml", ["a", "the second", "far"];
+    goose: "Goose", 0, "goose.yaml", ["a", "far"];
+    continue_dev: "Continue", 0, "continue.yaml", ["a", "Überwacht"];
+    librechat: "LibreChat", 0, "librechat.yaml", ["a", "far"];
+    hermes: "Hermes", 0, "hermes.yaml", ["a", "far"];
 }
 
 fn there_and_back(host: &str, file: usize, fixture: &str, servers: &[&str]) {
@@ -68,6 +79,24 @@ fn there_and_back(host: &str, file: usize, fixture: &str, servers: &[&str]) {
     assert_eq!(desk.text(), original, "by way of\n{adopted}");
 }
 
+/// The same, without starting anything.
+fn comes_back(host: &str, file: usize, text: &str) {
+    let path = place(Host::named(host).unwrap(), file, Path::new("/home/me"));
+    let text = text.replace("@URL@", "https://h/mcp").replace("@SERVER@", "/srv/x").replace("@KEY@", "k");
+    let adopted = adopt::adopt(&path, &text, "/opt/regrow", &[]).unwrap();
+    assert!(!adopted.is_empty() && !adopted.text.replace("\r\n", "").contains('\n'), "{}", adopted.text);
+    let refused: Vec<&adopt::Step> =
+        adopted.steps.iter().filter(|step| matches!(step.outcome, adopt::Outcome::Refused(_))).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    assert_eq!(adopt::undo(&path, &adopted.text, "/opt/regrow", &[]).unwrap().text, text);
+}
+
+/// Where a file of a host is in this folder.
+fn place(host: &Host, file: usize, folder: &Path) -> PathBuf {
+    let file = host.files[file];
+    file.of_user(folder, None).or_else(|| file.of_project(folder)).unwrap()
+}
+
 struct Desk {
     home: TempDir,
     file: PathBuf,
@@ -86,7 +115,7 @@ impl Desk {
             .replace("@PROJECT@", folder.to_str().unwrap())
             .replace("@KEY@", far::KEY);
         let text = if text.contains("@URL@") { text.replace("@URL@", &far::start()) } else { text };
-        let file = host.files[file].of_user(&folder, None).unwrap();
+        let file = place(host, file, &folder);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, text).unwrap();
         Desk { home, file }
@@ -110,12 +139,13 @@ impl Desk {
         output
     }
 
-    /// The servers that `regrow check` finds and that work: here, all.
+    /// The servers that `regrow check` finds and that work: here, all that are not switched off.
     fn working(&self) -> Vec<String> {
-        let output = self.regrow(&["check", "--json", "--timeout", "60s"]).output().unwrap();
+        let output = self.regrow(&["check", "--json", "--timeout", "60s"]).arg(&self.file).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         let servers = found["servers"].as_array().unwrap().iter();
+        let servers = servers.filter(|server| server["state"] != "disabled");
         servers.map(|server| server["name"].as_str().unwrap().to_owned()).collect()
     }
 
@@ -186,17 +216,49 @@ fn section(host: &Host) -> String {
         Variables::Dollar => "`${VAR}`, `${VAR:-default}` or `${env:VAR}`",
         Variables::Shell => "`$VAR` or `${VAR}`",
         Variables::Braces => "`{env:VAR}`",
+        Variables::Secrets => "`${{ secrets.VAR }}`",
         Variables::None => "not replaced: every text is taken as it is",
     };
     let places: Vec<String> =
         host.sections.iter().map(|path| format!("`{}`", path.replace('/', " → "))).collect();
     text.push_str(&format!("\nServers are in {}. Variables: {variables}.\n\n", places.join(" or ")));
-    text.push_str(&format!("```json\n{}```\n\nThen {}.\n\n", example(host), host.reload));
+    let language = match host.format() {
+        Format::Json => "json",
+        Format::Toml => "toml",
+        Format::Yaml => "yaml",
+    };
+    text.push_str(&format!("```{language}\n{}```\n\nThen {}.\n\n", example(host), host.reload));
     text
 }
 
 /// A server of this host behind Regrow.
 fn example(host: &Host) -> String {
+    let text = match host.format() {
+        Format::Json => json_example(host),
+        Format::Toml => format!(
+            "[{}.time]\n{} = \"uvx\"\n{} = [\"mcp-server-time\"]",
+            host.sections[0],
+            host.members.command,
+            host.members.args.unwrap()
+        ),
+        Format::Yaml => {
+            let members = host.members;
+            let server = match members.name {
+                Some(name) => format!("  - {name}: time\n"),
+                None => "  time:\n".into(),
+            };
+            let kind = if members.has_extensions { "    type: stdio\n" } else { "" };
+            let (section, command, args) = (host.sections[0], members.command, members.args.unwrap());
+            format!("{section}:\n{server}{kind}    {command}: uvx\n    {args}: [mcp-server-time]")
+        }
+    };
+    let path = place(host, 0, Path::new("/home/me"));
+    let adopted = adopt::adopt(&path, &format!("{text}\n"), "regrow", &[]).unwrap();
+    assert!(!adopted.is_empty(), "{:?}", adopted.steps);
+    adopted.text
+}
+
+fn json_example(host: &Host) -> String {
     let members = host.members;
     let command = match members.args {
         Some(args) => format!("\"{}\": \"uvx\", \"{args}\": [\"mcp-server-time\"]", members.command),
@@ -211,6 +273,5 @@ fn example(host: &Host) -> String {
         let indent = "  ".repeat(depth);
         text = format!("{{\n{indent}  \"{name}\": {text}\n{indent}}}");
     }
-    let path = host.files[0].of_user(std::path::Path::new("/home/me"), None).unwrap();
-    regrow_gateway::adopt::adopt(&path, &format!("{text}\n"), "regrow", None).unwrap().text
+    text
 }

@@ -5,7 +5,7 @@
 
 mod content;
 mod discovery;
-pub(crate) mod document;
+mod document;
 mod entries;
 mod env_file;
 mod expansion;
@@ -21,11 +21,12 @@ mod secret;
 pub(crate) mod sections;
 mod strays;
 mod surroundings;
+pub(crate) mod syntax;
 pub(crate) mod written;
 
 use std::path::{Path, PathBuf};
 
-pub use discovery::{Discovery, discover};
+pub use discovery::{Discovery, discover, files_of_user};
 pub use message::{Message, Place, Problems};
 pub use names::nearest;
 pub use options::{Described, Kind, OPTIONS, Options, Sessions, Start};

@@ -2,11 +2,13 @@
 //!
 //! To add a host, add a row to [`HOSTS`], and a file as the host writes it to `regrow-cli/tests/hosts/fixtures`.
 
+mod format;
 mod members;
 mod table;
 
 use std::path::{Path, PathBuf};
 
+pub use format::Format;
 pub use members::Members;
 pub use table::HOSTS;
 
@@ -15,7 +17,7 @@ pub use table::HOSTS;
 pub struct Host {
     /// What people call it.
     pub name: &'static str,
-    /// The files that may hold its servers, in JSON with comments: the user's own, and those of a project.
+    /// The files that may hold its servers, all in one format: the user's own, and those of a project.
     pub files: &'static [File],
     /// The members that hold servers, as paths: `mcp/servers`. A `*` stands for any member.
     pub sections: &'static [&'static str],
@@ -47,6 +49,8 @@ pub enum Variables {
     Shell,
     /// `{env:VAR}`.
     Braces,
+    /// `${{ secrets.VAR }}`.
+    Secrets,
     /// Nothing: texts are taken as they are.
     None,
 }
@@ -57,10 +61,19 @@ impl Host {
         HOSTS.iter().find(|host| host.name == name)
     }
 
-    /// The hosts that this file may belong to, by the end of its path; all hosts where no path of a host ends like it.
+    /// The format of its files.
+    pub fn format(&self) -> Format {
+        self.files.first().map_or(Format::Json, |file| Format::of(Path::new(file.linux)))
+    }
+
+    /// The hosts whose files are in this format.
+    pub fn all_of(format: Format) -> impl Iterator<Item = &'static Host> {
+        HOSTS.iter().filter(move |host| host.format() == format)
+    }
+
+    /// The hosts that this file may belong to, by the end of its path; all hosts of its format where no path of a host ends like it.
     pub fn of_file(path: &Path) -> Vec<&'static Host> {
-        let alike: Vec<(usize, &Host)> = HOSTS
-            .iter()
+        let alike: Vec<(usize, &Host)> = Host::all_of(Format::of(path))
             .map(|host| (host.files.iter().map(|file| file.alike(path)).max().unwrap_or(0), host))
             .collect();
         let most = alike.iter().map(|(alike, _)| *alike).max().unwrap_or(0);

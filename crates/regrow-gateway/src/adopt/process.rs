@@ -1,67 +1,78 @@
 //! A server that its host starts: `command args` becomes `regrow wrap -- command args`.
 
-use super::Outcome;
-use super::entry::{Entry, decoded};
-use super::tree::{quoted, separator, splice};
+use jsonc_parser::common::Ranged;
 
-pub(super) fn adopt(entry: &Entry, program: &str) -> Outcome {
-    let Some((member, command)) = &entry.command else {
-        return Outcome::Refused("it has no command".into());
-    };
+use super::entry::Entry;
+use super::source::{Edit, quoted};
+use crate::hosts::Format;
+
+pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, String> {
+    let (member, command) = entry.command.ok_or("it has no command")?;
     if entry.any(entry.names.urls).is_some() {
-        return Outcome::Refused("it has a command and a URL; keep one of them".into());
+        return Err("it has a command and a URL; keep one of them".into());
     }
-    let (old, new) = (command.raw_value(), quoted(program));
-    match &entry.args {
-        Some(_) if entry.names.args.is_none() => {
-            let gap = separator(command.previous_siblings());
-            command.set_raw_value(format!("{new},{gap}\"wrap\",{gap}\"--\",{gap}{old}"));
-        }
-        Some(args) => {
-            match args.texts.first() {
-                Some(first) => {
-                    let (gap, text) = (separator(first.previous_siblings()), first.raw_value());
-                    first.set_raw_value(format!("\"wrap\",{gap}\"--\",{gap}{old},{gap}{text}"));
-                }
-                None => splice(args.list.clone(), 1..1, &format!("\"wrap\", \"--\", {old}")),
-            }
-            command.set_raw_value(new);
-        }
+    let (source, new) = (entry.source, quoted(program));
+    let old = source.raw(command.range);
+    let Some(args) = &entry.args else {
         // The spaces in the brackets are how we know again that there was no list.
-        None => {
-            let gap = separator(member.previous_siblings());
-            command.set_raw_value(format!("{new},{gap}\"args\": [ \"wrap\", \"--\", {old} ]"));
-        }
+        let list = format!("[ \"wrap\", \"--\", {old} ]");
+        let (gap, name) = (source.separator(entry.object, member), entry.names.args.unwrap_or_default());
+        return Ok(match source.format {
+            Format::Json => {
+                vec![Edit::replace(command.range, format!("{new}{gap}{}", source.member(name, &list)))]
+            }
+            // A comment may follow the command in its line.
+            Format::Toml | Format::Yaml => vec![
+                Edit::insert(member.name.start(), format!("{}{gap}", source.member(name, &list))),
+                Edit::replace(command.range, new),
+            ],
+        });
+    };
+    if entry.names.args.is_none() {
+        let comma = source.comma(args.list, command.start());
+        return Ok(vec![Edit::replace(
+            command.range,
+            format!("{new}{comma}\"wrap\"{comma}\"--\"{comma}{old}"),
+        )]);
     }
-    Outcome::Changed
+    let ours = match args.list.elements.first() {
+        Some(first) => {
+            let comma = source.comma(args.list, first.start());
+            Edit::insert(first.start(), format!("\"wrap\"{comma}\"--\"{comma}{old}{comma}"))
+        }
+        None => Edit::insert(args.list.start() + 1, format!("\"wrap\", \"--\", {old}")),
+    };
+    Ok(vec![ours, Edit::replace(command.range, new)])
 }
 
 /// Options that were put between `wrap` and `--` since then go with it.
-pub(super) fn undo(entry: &Entry) -> Outcome {
-    let (Some((member, command)), Some(args)) = (&entry.command, &entry.args) else {
-        return Outcome::Refused("it has no command and args".into());
+pub(super) fn undo(entry: &Entry<'_>) -> Result<Vec<Edit>, String> {
+    let (Some((member, command)), Some(args)) = (entry.command, &entry.args) else {
+        return Err("it has no command and args".into());
     };
     let texts = &args.texts;
     // Dashes after the first word of a command are the command's own.
-    let is_option = texts.get(1).is_some_and(|arg| decoded(arg).starts_with('-'));
-    let dashes = texts.iter().position(|arg| is_option && decoded(arg) == "--");
+    let is_option = texts.get(1).is_some_and(|arg| arg.value.starts_with('-'));
+    let dashes = texts.iter().position(|arg| is_option && arg.value == "--");
     let Some((old, rest)) = dashes.and_then(|dashes| texts[dashes + 1..].split_first()) else {
-        let text = "its args have no server command after \"--\"; restore it by hand";
-        return Outcome::Refused(text.into());
+        return Err("its args have no server command after \"--\"; restore it by hand".into());
     };
     if entry.names.args.is_none() {
-        splice(args.list.clone(), command.child_index()..old.child_index(), "");
-        return Outcome::Changed;
+        return Ok(vec![Edit::remove(command.start(), old.start())]);
     }
-    command.set_raw_value(old.raw_value());
-    let (first, list) = (texts[0].child_index(), args.list.to_string());
-    let was_absent = rest.is_empty() && list.starts_with("[ \"") && list.ends_with("\" ]");
-    match rest.first() {
-        Some(next) => splice(args.list.clone(), first..next.child_index(), ""),
-        None if was_absent && entry.follows(member, &args.member) => {
-            splice(entry.object.clone(), member.child_index() + 1..args.member.child_index() + 1, "");
+    let source = entry.source;
+    let (first, list) = (texts[0].start(), source.raw(args.list.range));
+    let was_absent = rest.is_empty() && list.starts_with("[ \"") && list.ends_with(" ]");
+    let restored = Edit::replace(command.range, source.raw(old.range));
+    let taken = match rest.first() {
+        Some(next) => Edit::remove(first, next.start()),
+        None if was_absent && source.follows(entry.object, member, args.member) => {
+            Edit::remove(member.value.end(), args.list.end())
         }
-        None => splice(args.list.clone(), first..old.child_index() + 1, ""),
-    }
-    Outcome::Changed
+        None if was_absent && source.follows(entry.object, args.member, member) => {
+            Edit::remove(args.member.name.start(), member.name.start())
+        }
+        None => Edit::remove(first, old.end()),
+    };
+    Ok(vec![restored, taken])
 }

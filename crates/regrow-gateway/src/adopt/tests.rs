@@ -1,6 +1,7 @@
 //! Configurations of real hosts, put behind regrow and back.
 
 use super::*;
+use crate::hosts::HOSTS;
 
 const PROGRAM: &str = "/opt/bin/regrow";
 
@@ -11,12 +12,12 @@ fn file() -> &'static Path {
 
 /// Adopts, checks that undoing gives the same bytes and that adopting twice changes nothing, and returns the text.
 fn there_and_back(text: &str) -> String {
-    let adopted = adopt(file(), text, PROGRAM, None).unwrap().text;
-    assert!(document::parse(&adopted).is_ok(), "{adopted}");
-    assert!(adopt(file(), &adopted, PROGRAM, None).unwrap().is_empty(), "{adopted}");
-    let back = undo(file(), &adopted, PROGRAM, None).unwrap().text;
+    let adopted = adopt(file(), text, PROGRAM, &[]).unwrap().text;
+    assert!(syntax::parse(file(), &adopted).is_ok(), "{adopted}");
+    assert!(adopt(file(), &adopted, PROGRAM, &[]).unwrap().is_empty(), "{adopted}");
+    let back = undo(file(), &adopted, PROGRAM, &[]).unwrap().text;
     assert_eq!(back, text, "by way of\n{adopted}");
-    assert!(undo(file(), text, PROGRAM, None).unwrap().is_empty());
+    assert!(undo(file(), text, PROGRAM, &[]).unwrap().is_empty());
     adopted
 }
 
@@ -26,7 +27,7 @@ fn outcomes(plan: &Plan) -> Vec<(&str, &Outcome)> {
 
 fn refusal(entry: &str) -> String {
     let text = format!("{{ \"mcpServers\": {{ \"a\": {entry} }} }}");
-    let plan = adopt(file(), &text, PROGRAM, None).unwrap();
+    let plan = adopt(file(), &text, PROGRAM, &[]).unwrap();
     assert!(plan.is_empty());
     match &plan.steps[0].outcome {
         Outcome::Refused(why) => why.clone(),
@@ -140,13 +141,14 @@ fn remote_servers_in_every_form() {
     for entry in entries {
         let text = format!("{{ \"mcpServers\": {{ \"a\": {entry} }} }}");
         let adopted = there_and_back(&text);
-        let plan = adopt(file(), &text, PROGRAM, None).unwrap();
+        let plan = adopt(file(), &text, PROGRAM, &[]).unwrap();
         assert!(!plan.difference(&text).contains("s3cr3t"), "{}", plan.difference(&text));
-        let back = undo(file(), &adopted, PROGRAM, None).unwrap().difference(&adopted);
+        let back = undo(file(), &adopted, PROGRAM, &[]).unwrap().difference(&adopted);
         assert!(!back.contains("s3cr3t"), "{back}");
-        let (_tree, servers) = parse(file(), &adopted).unwrap();
-        let entry = servers[0].entry().unwrap();
-        let args = entry.args.unwrap().list.to_string();
+        let root = syntax::parse(file(), &adopted).unwrap();
+        let entry =
+            Entry::read(Source::new(file(), &adopted), &HOSTS[0], servers(&root, file())[0].value).unwrap();
+        let args = &adopted[entry.args.as_ref().unwrap().list.start()..entry.args.unwrap().list.end()];
         assert!(!args.contains("s3cr3t") && !args.contains("${"), "{args}");
     }
     let text = r#"{ "mcpServers": { "a": { "type": "http", "url": "https://h/mcp", "headers": { "X-Key": "v" } } } }"#;
@@ -167,25 +169,25 @@ fn what_cannot_be_done_is_refused_with_what_to_do() {
     assert!(refusal(r#"{ "command": "x", "command": "y" }"#).contains("twice"));
     assert!(refusal("{}").contains("neither"));
     assert!(refusal("7").contains("not an object"));
-    assert!(matches!(adopt(file(), "{", PROGRAM, None), Err(PlanError::Text { line: 1, .. })));
-    assert_eq!(adopt(file(), "{}", PROGRAM, None).unwrap_err(), PlanError::NoServers);
+    assert!(matches!(adopt(file(), "{", PROGRAM, &[]), Err(PlanError::Text { line: 1, .. })));
+    assert_eq!(adopt(file(), "{}", PROGRAM, &[]).unwrap_err(), PlanError::NoServers);
     let text = r#"{ "servers": { "one": {}, "two\n": {} } }"#;
-    let wrong = adopt(file(), text, PROGRAM, Some("three")).unwrap_err().to_string();
+    let wrong = adopt(file(), text, PROGRAM, &["three".into()]).unwrap_err().to_string();
     assert_eq!(wrong, "no server has this name; there are one, two\\n");
 }
 
 #[test]
-fn what_is_behind_regrow_already_is_left_and_what_a_person_wrote_is_not_undone() {
+fn what_is_behind_regrow_already_is_left_and_undo_takes_it_out_whoever_put_it_there() {
     let text = r#"{ "mcpServers": {
         "hand": { "command": "regrow", "args": ["wrap", "--", "x"] },
         "serve": { "command": "/usr/bin/regrow", "args": ["serve"] },
         "other": { "command": "/elsewhere/regrow", "args": ["wrap", "--call-timeout", "5s", "--", "y", "z"] },
         "bare": { "command": "/elsewhere/regrow", "args": ["wrap", "y", "--", "z"] } } }"#;
-    let plan = adopt(file(), text, PROGRAM, None).unwrap();
+    let plan = adopt(file(), text, PROGRAM, &[]).unwrap();
     assert!(plan.is_empty());
-    let undone = undo(file(), text, PROGRAM, None).unwrap();
+    let undone = undo(file(), text, PROGRAM, &[]).unwrap();
     let expected = [
-        ("hand", &Outcome::Left("it was put behind regrow by hand")),
+        ("hand", &Outcome::Changed),
         ("serve", &Outcome::Left("it is not behind regrow")),
         ("other", &Outcome::Changed),
     ];
@@ -194,12 +196,13 @@ fn what_is_behind_regrow_already_is_left_and_what_a_person_wrote_is_not_undone()
     assert!(matches!(bare, ("bare", Outcome::Refused(_))), "dashes of its own are not ours: {bare:?}");
     assert_eq!(others, expected);
     assert!(undone.text.contains(r#""other": { "command": "y", "args": ["z"] }"#));
+    assert!(undone.text.contains(r#""hand": { "command": "x", "args": [] }"#));
 }
 
 #[test]
 fn one_server_alone() {
     let text = r#"{ "mcpServers": { "a": { "command": "a" }, "b": { "command": "b" } } }"#;
-    let plan = adopt(file(), text, PROGRAM, Some("b")).unwrap();
+    let plan = adopt(file(), text, PROGRAM, &["b".into()]).unwrap();
     assert_eq!(outcomes(&plan), [("b", &Outcome::Changed)]);
     assert!(plan.text.contains(r#""a": { "command": "a" }"#));
 }
@@ -207,9 +210,9 @@ fn one_server_alone() {
 #[test]
 fn a_remote_entry_that_was_changed_since_is_not_guessed_at() {
     let text = r#"{ "mcpServers": { "a": { "url": "https://h/mcp" } } }"#;
-    let adopted = adopt(file(), text, PROGRAM, None).unwrap().text;
+    let adopted = adopt(file(), text, PROGRAM, &[]).unwrap().text;
     let changed = adopted.replace("\"env\": { ", "\"env\": { \"MORE\": \"1\", ");
-    let plan = undo(file(), &changed, PROGRAM, None).unwrap();
+    let plan = undo(file(), &changed, PROGRAM, &[]).unwrap();
     assert!(matches!(plan.steps[0].outcome, Outcome::Refused(_)) && plan.is_empty(), "{:?}", plan.steps);
 }
 
@@ -217,7 +220,7 @@ fn a_remote_entry_that_was_changed_since_is_not_guessed_at() {
 fn the_difference_shows_changed_lines_and_no_secret() {
     let text = "{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"npx\", \"env\": { \"T\": \"s3cr3t\" },\n      \
                 \"args\": [\"--token\", \"s3cr3t\", \"--key=s3cr3t\", \"x\u{202e}\"]\n    }\n  }\n}\n";
-    let difference = adopt(file(), text, PROGRAM, None).unwrap().difference(text);
+    let difference = adopt(file(), text, PROGRAM, &[]).unwrap().difference(text);
     let expected = "\
 @@ line 3 @@
 -    \"a\": { \"command\": \"npx\", \"env\": { \"T\": \"***\" },
@@ -311,7 +314,7 @@ fn broken_files_are_refused_or_come_back_byte_for_byte() {
         }
         let text = String::from_utf8(bytes).unwrap();
         let caught =
-            std::panic::catch_unwind(|| adopt(file(), &text, PROGRAM, None).map(|_| there_and_back(&text)));
+            std::panic::catch_unwind(|| adopt(file(), &text, PROGRAM, &[]).map(|_| there_and_back(&text)));
         assert!(caught.is_ok(), "seed {seed}:\n{text}");
         taken += usize::from(caught.is_ok_and(|adopted| adopted.is_ok()));
     }
@@ -321,14 +324,16 @@ fn broken_files_are_refused_or_come_back_byte_for_byte() {
 #[test]
 fn a_copy_is_spent_once_everything_in_it_is_back_in_the_file() {
     let original = r#"{ "n": 1, "mcpServers": { "a": { "command": "a" }, "b": { "command": "b" } } }"#;
-    let one = adopt(file(), original, PROGRAM, Some("a")).unwrap().text;
-    let both = adopt(file(), &one, PROGRAM, None).unwrap().text;
+    let one = adopt(file(), original, PROGRAM, &["a".into()]).unwrap().text;
+    let both = adopt(file(), &one, PROGRAM, &[]).unwrap().text;
     assert!(is_spent(file(), original, original, PROGRAM) && is_spent(file(), &one, original, PROGRAM));
     assert!(!is_spent(file(), original, &one, PROGRAM), "a is still behind regrow");
     assert!(!is_spent(file(), &one, &both, PROGRAM));
     assert!(is_spent(file(), original, &original.replace("\"n\": 1", "\"n\": 2"), PROGRAM));
     assert!(!is_spent(file(), original, &original.replace("\"b\" }", "\"c\" }"), PROGRAM), "b was edited");
     assert!(!is_spent(file(), "precious", original, PROGRAM));
+    let (path, shared) = (Path::new("config.yaml"), "mcp_servers:\n  a: &a { command: a }\n  b: *a\n");
+    assert!(is_spent(path, shared, shared, PROGRAM));
 }
 
 #[test]
@@ -338,7 +343,7 @@ fn a_command_that_is_a_list_comes_back_byte_for_byte() {
                 \"b\": {\n      \"command\": [\n        // it\n        \"b\",\n      ],\n      \"type\": \"local\",\n    },\n    \
                 \"c\": { \"type\": \"remote\", \"url\": \"https://h/mcp\", \"enabled\": true },\n    \
                 \"d\": { \"type\": \"remote\", \"url\": \"https://h/mcp\", \"headers\": { \"K\": \"s3cr3t\" } }\n  }\n}\n";
-    let plan = adopt(path, text, PROGRAM, None).unwrap();
+    let plan = adopt(path, text, PROGRAM, &[]).unwrap();
     let adopted = &plan.text;
     assert!(
         adopted.contains(r#""command": ["/opt/bin/regrow", "wrap", "--", "npx", "-y", "a"]"#),
@@ -347,12 +352,263 @@ fn a_command_that_is_a_list_comes_back_byte_for_byte() {
     let c = r#"{ "type": "local", "command": ["/opt/bin/regrow", "wrap", "https://h/mcp"], "environment": { "REGROW_ADOPTED": "url remote" }, "enabled": true }"#;
     assert!(adopted.contains(c), "{adopted}");
     assert!(!plan.difference(text).contains("s3cr3t"), "{}", plan.difference(text));
-    assert!(adopt(path, adopted, PROGRAM, None).unwrap().is_empty());
-    assert_eq!(undo(path, adopted, PROGRAM, None).unwrap().text, text, "by way of\n{adopted}");
+    assert!(adopt(path, adopted, PROGRAM, &[]).unwrap().is_empty());
+    assert_eq!(undo(path, adopted, PROGRAM, &[]).unwrap().text, text, "by way of\n{adopted}");
 }
 
 #[test]
 fn a_server_in_a_sandbox_does_not_lose_it() {
     let why = refusal(r#"{ "command": "x", "regrow": { "sandbox": { "read": [] } } }"#);
     assert!(why.contains("run it behind `regrow serve`"), "{why}");
+}
+
+/// Adopts a Codex file, checks that it comes back, and returns the text.
+fn codex(text: &str) -> String {
+    let path = Path::new(".codex/config.toml");
+    let plan = adopt(path, text, PROGRAM, &[]).unwrap();
+    assert!(!plan.is_empty(), "{:?}", plan.steps);
+    assert!(!plan.difference(text).contains("s3cr3t"), "{}", plan.difference(text));
+    assert!(adopt(path, &plan.text, PROGRAM, &[]).unwrap().is_empty(), "{}", plan.text);
+    let undone = undo(path, &plan.text, PROGRAM, &[]).unwrap();
+    assert_eq!(undone.text, text, "by way of\n{}", plan.text);
+    assert!(!undone.difference(&plan.text).contains("s3cr3t"));
+    plan.text
+}
+
+#[test]
+fn codex_in_every_form() {
+    let forms = [
+        (
+            "[mcp_servers.a]\ncommand = \"npx\" # it\n",
+            "[mcp_servers.a]\nargs = [ \"wrap\", \"--\", \"npx\" ]\ncommand = \"/opt/bin/regrow\" # it\n",
+        ),
+        (
+            "[mcp_servers.a]\r\n  command = 'npx'\r\n  args = []",
+            "[mcp_servers.a]\r\n  command = \"/opt/bin/regrow\"\r\n  args = [\"wrap\", \"--\", 'npx']",
+        ),
+        (
+            "mcp_servers.a = { command = \"npx\" }",
+            "mcp_servers.a = { args = [ \"wrap\", \"--\", \"npx\" ], command = \"/opt/bin/regrow\" }",
+        ),
+        (
+            "[mcp_servers]\na.command = \"npx\"\n",
+            "[mcp_servers]\na.args = [ \"wrap\", \"--\", \"npx\" ]\na.command = \"/opt/bin/regrow\"\n",
+        ),
+        (
+            "mcp_servers.a.args = [ 'x' ,'y']\nmcp_servers.a.command=\"\"\"npx\"\"\"\n",
+            "mcp_servers.a.args = [ \"wrap\", \"--\", \"\"\"npx\"\"\", 'x' ,'y']\nmcp_servers.a.command=\"/opt/bin/regrow\"\n",
+        ),
+        (
+            "[mcp_servers.a]\nargs = [\n  # first\n  \"x\",\n]\ncommand = \"npx\"\n",
+            "[mcp_servers.a]\nargs = [\n  # first\n  \"wrap\",\n  \"--\",\n  \"npx\",\n  \"x\",\n]\ncommand = \"/opt/bin/regrow\"\n",
+        ),
+        (
+            "[mcp_servers.a]\nurl = \"https://h/mcp\"\n",
+            "[mcp_servers.a]\ncommand = \"/opt/bin/regrow\"\nargs = [\"wrap\", \"https://h/mcp\"]\nenv = { REGROW_ADOPTED = \"url\" }\n",
+        ),
+        (
+            "[mcp_servers.a]\nbearer_token_env_var = \"T\"\nurl = \"https://h/mcp\" # it",
+            "[mcp_servers.a]\nenv_vars = [\"T\"]\ncommand = \"/opt/bin/regrow\"\nargs = [\"wrap\", \"--bearer-env\", \"T\", \"https://h/mcp\"]\nenv = { REGROW_ADOPTED = \"url bearer\" } # it",
+        ),
+        (
+            "[mcp_servers.a]\nurl = 'https://h/mcp?s3cr3t'\n[mcp_servers.a.http_headers]\nX-Key = 's3cr3t'\n",
+            "[mcp_servers.a]\ncommand = \"/opt/bin/regrow\"\nargs = [\"wrap\", \"env:REGROW_ADOPTED_URL\"]\n[mcp_servers.a.env]\nREGROW_ADOPTED = \"url headers-bare\"\nREGROW_ADOPTED_URL = 'https://h/mcp?s3cr3t'\nREGROW_HEADER = 'X-Key: s3cr3t'\n",
+        ),
+    ];
+    for (text, expected) in forms {
+        assert_eq!(codex(text), expected);
+    }
+    codex("mcp_servers.a = {url=\"https://h/mcp\",http_headers={\"X-Key\"=\"s3cr3t\"}}");
+    codex("[mcp_servers.a]\nhttp_headers = {}\nurl = \"https://h/mcp\"\n");
+}
+
+#[test]
+fn a_toml_file_that_cannot_be_changed_exactly_stays() {
+    let refused = |text: &str| {
+        let plan = adopt(Path::new("config.toml"), text, PROGRAM, &[]).unwrap();
+        assert!(plan.is_empty() && plan.text == text, "{}", plan.text);
+        match &plan.steps[0].outcome {
+            Outcome::Refused(why) => why.clone(),
+            other => panic!("{text}: {other:?}"),
+        }
+    };
+    assert!(refused("mcp_servers = { a.command = \"npx\" }").contains("by hand"));
+    assert!(refused("[mcp_servers.a]\nurl = \"https://h\"\nhttp_headers.K = \"v\"").contains("by hand"));
+    let variables = "[mcp_servers.a]\nurl = \"https://h\"\nenv_http_headers = { K = \"V\" }";
+    assert!(refused(variables).contains("--header-file FILE URL"));
+    assert!(refused("[mcp_servers.a]\nurl = \"https://h\"\nscopes = [\"x\"]").contains("signs in"));
+    assert!(refused("[[mcp_servers.a]]\ncommand = \"x\"").contains("not an object"));
+    let broken =
+        adopt(Path::new("config.toml"), "[mcp_servers.a]\ncommand = npx\n", PROGRAM, &[]).unwrap_err();
+    assert!(broken.to_string().starts_with("line 2: this is not TOML: "), "{broken}");
+}
+
+/// Adopts a file of Hermes, checks that it comes back, and returns the text.
+fn hermes(text: &str) -> String {
+    let path = Path::new(".hermes/config.yaml");
+    let plan = adopt(path, text, PROGRAM, &[]).unwrap();
+    assert!(!plan.is_empty(), "{text}\n{:?}", plan.steps);
+    assert!(!plan.difference(text).contains("s3cr3t"), "{}", plan.difference(text));
+    assert!(adopt(path, &plan.text, PROGRAM, &[]).unwrap().is_empty(), "{}", plan.text);
+    assert_eq!(undo(path, &plan.text, PROGRAM, &[]).unwrap().text, text, "by way of\n{}", plan.text);
+    plan.text
+}
+
+#[test]
+fn yaml_in_every_form() {
+    let forms = [
+        (
+            "mcp_servers:\n  a:\n    command: npx # it\n",
+            "mcp_servers:\n  a:\n    args: [ \"wrap\", \"--\", npx ]\n    command: \"/opt/bin/regrow\" # it\n",
+        ),
+        (
+            "mcp_servers:\r\n  ä: # ü\r\n    command: 'npx'\r\n    args: []",
+            "mcp_servers:\r\n  ä: # ü\r\n    command: \"/opt/bin/regrow\"\r\n    args: [\"wrap\", \"--\", 'npx']",
+        ),
+        (
+            "mcp_servers: { a: {command: npx} }",
+            "mcp_servers: { a: {args: [ \"wrap\", \"--\", npx ], command: \"/opt/bin/regrow\"} }",
+        ),
+        (
+            "---\nmcp_servers:\n  a:\n    args:\n    - -y\n    - \"x\"\n    command: \"npx\"\n",
+            "---\nmcp_servers:\n  a:\n    args:\n    - \"wrap\"\n    - \"--\"\n    - \"npx\"\n    - -y\n    - \"x\"\n    command: \"/opt/bin/regrow\"\n",
+        ),
+        (
+            "mcp_servers:\n  a:\n    command: npx\n    args: [-y,\n      x]\n",
+            "mcp_servers:\n  a:\n    command: \"/opt/bin/regrow\"\n    args: [\"wrap\", \"--\", npx, -y,\n      x]\n",
+        ),
+        (
+            "mcp_servers:\n  a:\n    url: https://h/mcp # it\n",
+            "mcp_servers:\n  a:\n    command: \"/opt/bin/regrow\"\n    args: [\"wrap\", https://h/mcp]\n    env: { REGROW_ADOPTED: \"url\" } # it\n",
+        ),
+        (
+            "mcp_servers:\n  a:\n    url: \"https://h/mcp\"\n    transport: sse\n    headers:\n      X-Key: s3cr3t\n",
+            "mcp_servers:\n  a:\n    command: \"/opt/bin/regrow\"\n    args: [\"wrap\", \"https://h/mcp\"]\n    transport: stdio\n    env:\n      REGROW_ADOPTED: \"url sse headers-bare-plain\"\n      REGROW_HEADER: \"X-Key: s3cr3t\"\n",
+        ),
+    ];
+    for (text, expected) in forms {
+        assert_eq!(hermes(text), expected);
+    }
+    // What others share is left, and what is not shared is changed all the same.
+    let text = "x: &env { T: s3cr3t }\nmcp_servers:\n  a:\n    <<: { timeout: 3 }\n    command: npx\n    args: [x, *env2]\n    env: *env\n";
+    hermes(&text.replace("*env2", "y"));
+}
+
+#[test]
+fn a_list_of_servers_comes_back_byte_for_byte() {
+    let path = Path::new(".continue/config.yaml");
+    let text = "mcpServers:\n  - command: npx\n    name: a\n  - name: b\n    url: https://h/mcp\n    type: sse\n  - name: c\n    url: https://h/mcp\n    requestOptions: { headers: { K: s3cr3t } }\n";
+    let plan = adopt(path, text, PROGRAM, &[]).unwrap();
+    let begin =
+        "mcpServers:\n  - args: [ \"wrap\", \"--\", npx ]\n    command: \"/opt/bin/regrow\"\n    name: a\n";
+    assert!(plan.text.starts_with(begin), "{}", plan.text);
+    assert!(!without_secrets(path, text).contains("s3cr3t"));
+    let names: Vec<&str> = plan.steps.iter().map(|step| &*step.server).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert!(matches!(&plan.steps[2].outcome, Outcome::Refused(why) if why.contains("--header-file")));
+    assert_eq!(undo(path, &plan.text, PROGRAM, &[]).unwrap().text, text, "by way of\n{}", plan.text);
+}
+
+#[test]
+fn a_yaml_file_that_cannot_be_changed_exactly_stays() {
+    let path = Path::new(".hermes/config.yaml");
+    let refused = |entries: &str| {
+        let text = format!("base: &base\n  command: npx\n  args: &args [x]\nmcp_servers:\n{entries}");
+        let plan = adopt(path, &text, PROGRAM, &[]).unwrap();
+        assert!(plan.is_empty() && plan.text == text, "{}", plan.text);
+        match &plan.steps[0].outcome {
+            Outcome::Refused(why) => why.clone(),
+            other => panic!("{text}: {other:?}"),
+        }
+    };
+    for shared in [
+        "  a: *base\n",
+        "  a:\n    <<: *base\n    timeout: 3\n",
+        "  a:\n    command: y\n    args: *args\n",
+        "  a: &a\n    command: y\n  b: *a\n",
+        "  a:\n    command: &c y\n",
+        "  a:\n    command: y\n    args: [&p x]\n",
+    ] {
+        assert!(refused(shared).contains("alias"), "{shared}");
+    }
+    assert!(refused("  a:\n    command: |\n      npx\n").contains("by hand"));
+    assert!(refused("  a:\n    command: npx,y\n").contains("by hand"));
+    assert!(refused("  a:\n    command: npx\n      y\n    args:\n      - z\n").contains("by hand"));
+    assert!(refused("  a:\n    url: https://h\n    headers:\n      K: \"{{USER}}\"\n").contains("fills in"));
+    assert!(refused("  a:\n    url: https://h\n    client_cert: x\n").contains("certificates"));
+    assert!(refused("  a:\n    command: 7\n").contains("not a string"));
+    for (text, said) in [
+        ("mcp_servers:\n  a: [\n", "this is not YAML: "),
+        ("- a\n", "line 1: the file must be a mapping"),
+        ("", "the file is empty"),
+        ("a: 1\n---\nb: 2\n", "line 2: there are several documents"),
+        ("a: &a [*a]\n", "write that out"),
+    ] {
+        let problem = adopt(path, text, PROGRAM, &[]).unwrap_err().to_string();
+        assert!(problem.contains(said), "{text}: {problem}");
+    }
+}
+
+#[test]
+fn a_yaml_file_that_would_grow_without_end_is_refused() {
+    let path = Path::new("config.yaml");
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..20 {
+        let last = format!("*a{}", level - 1);
+        bomb.push_str(&format!("a{level}: &a{level} [{}]\n", vec![last; 10].join(", ")));
+    }
+    let problem = |text: &str| adopt(path, text, PROGRAM, &[]).unwrap_err().to_string();
+    assert!(problem(&bomb).contains("aliases stand for too much"), "{}", problem(&bomb));
+    let nested = |depth: usize| format!("a: {}{}", "[".repeat(depth), "]".repeat(depth));
+    assert!(problem(&nested(100)).contains("nested too deeply"), "{}", problem(&nested(100)));
+    assert!(problem(&nested(100_000)).contains("this is not YAML: "), "{}", problem(&nested(100_000)));
+    assert!(problem(&"a: b\n".repeat(300_000)).contains("larger than 1 MiB"));
+}
+
+/// Whatever happens to a file of these formats, we do not stumble over it, and what we change we can undo.
+#[test]
+fn broken_toml_and_yaml_files_are_refused_or_come_back_byte_for_byte() {
+    let toml = "# é\n[mcp_servers.a]\ncommand = \"x\" # it\nargs = [\n  'y', \"z\",\n]\nenv = { K = \"v\" }\n\n[mcp_servers.\"b c\"]\nurl = \"https://h/m\"\n[mcp_servers.\"b c\".http_headers]\nA = 'v'\n\
+                [mcp_servers]\nd.command = \"e\"\nf = { command = \"g\", args = [] }\n";
+    let yaml = "# é\nmcp_servers:\n  a:\n    command: x # it\n    args:\n      - 'y'\n      - z\n    env: { K: v }\n  \"b c\":\n    url: https://h/m\n    headers:\n      A: v\n    type: sse\n\
+                \x20 d: &d { command: \"e\" }\n  f: { command: g, args: [ -h, *d ] }\n  i: { <<: *d, args: [] }\n";
+    for (path, whole, letters) in
+        [("config.toml", toml, "[]{}=\"'#.\n x,"), ("config.yaml", yaml, "[]{}:\"'#-\n x,&*|>?!")]
+    {
+        let (letters, whole): (Vec<char>, Vec<char>) = (letters.chars().collect(), whole.chars().collect());
+        let mut taken = 0;
+        for seed in 0..600 {
+            let mut chance = fastrand::Rng::with_seed(seed);
+            let mut text = whole.clone();
+            for _ in 0..chance.usize(1..4) {
+                let (at, to) = (chance.usize(..text.len()), chance.usize(..text.len()));
+                match chance.u8(..4) {
+                    0 => drop(text.remove(at)),
+                    1 => text.insert(at, letters[chance.usize(..letters.len())]),
+                    2 => text.swap(at, to),
+                    _ => drop(text.splice(at..at, text[at.min(to)..at.max(to)].to_vec())),
+                }
+            }
+            let text: String = text.into_iter().collect();
+            let caught = std::panic::catch_unwind(|| {
+                let Ok(plan) = adopt(Path::new(path), &text, PROGRAM, &[]) else { return false };
+                plan.difference(&text);
+                let back = undo(Path::new(path), &plan.text, PROGRAM, &[]).unwrap();
+                assert_eq!(back.text, text, "by way of\n{}", plan.text);
+                !plan.is_empty()
+            });
+            assert!(caught.is_ok(), "{path}, seed {seed}:\n{text}");
+            taken += usize::from(caught.unwrap());
+        }
+        assert!(taken > 60, "{path}: {taken}");
+    }
+}
+
+#[test]
+fn of_a_file_in_another_format_it_is_said_which_are_known() {
+    let problem = adopt(Path::new("mcp.ini"), "[servers]\n", PROGRAM, &[]).unwrap_err().to_string();
+    assert!(
+        problem.contains("Regrow reads JSON with comments (.json, .jsonc), TOML (.toml) and YAML"),
+        "{problem}"
+    );
 }

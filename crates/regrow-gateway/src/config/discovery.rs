@@ -32,6 +32,17 @@ pub fn discover(surroundings: &Surroundings) -> Option<Discovery> {
     Some(Discovery { taken, is_of_folder, others: found.collect() })
 }
 
+/// The files of hosts that this user has, in the order of the table; not those of projects.
+pub fn files_of_user(surroundings: &Surroundings) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = vec![];
+    for path in of_user(surroundings) {
+        if path.is_file() && !found.contains(&path) {
+            found.push(path);
+        }
+    }
+    found
+}
+
 /// Where files are looked for, the first choice first.
 pub(super) fn candidates(surroundings: &Surroundings) -> Vec<PathBuf> {
     let in_project = files().filter_map(|file| file.of_project(&surroundings.directory));

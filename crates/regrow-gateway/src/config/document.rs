@@ -1,14 +1,13 @@
-//! One file of configuration: its text, what it says as JSON with comments, and where things stand in it.
+//! One file of configuration: its text, what it says, and where things stand in it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jsonc_parser::ast::{Object, Value};
-use jsonc_parser::common::Ranged;
-use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use jsonc_parser::ast::Object;
 
 use super::message::{Message, Place};
+use super::syntax;
 
 /// A larger file is no configuration. Some hosts keep their history in the same file.
 const MAX_BYTES: u64 = 32 << 20;
@@ -52,7 +51,7 @@ impl Document {
 
     /// The file's one value, which must be an object.
     pub(crate) fn root(&self) -> Result<Object<'_>, Message> {
-        match parse(&self.text) {
+        match syntax::parse(&self.path, &self.text) {
             Ok(root) => Ok(root),
             Err((offset, text)) => Err(Message::at(self.place(offset), text)),
         }
@@ -69,40 +68,4 @@ impl Document {
 }
 
 /// What some editors put at the beginning of a file; no part of its text.
-pub(crate) const MARK: char = '\u{feff}';
-
-/// Comments and trailing commas are let pass. Everything else is JSON, as the hosts that share the file read it.
-pub(crate) const OPTIONS: ParseOptions = ParseOptions {
-    allow_comments: true,
-    allow_trailing_commas: true,
-    allow_loose_object_property_names: false,
-    allow_missing_commas: false,
-    allow_single_quoted_strings: false,
-    allow_hexadecimal_numbers: false,
-    allow_unary_plus_numbers: false,
-    allow_bare_decimal_point_numbers: false,
-    allow_non_finite_numbers: false,
-    allow_extended_string_escapes: false,
-};
-
-/// The object that a text is, with positions in bytes; or where it is none, and why.
-pub(crate) fn parse(text: &str) -> Result<Object<'_>, (usize, String)> {
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS);
-    let value = match parsed {
-        Ok(parsed) => parsed.value,
-        Err(error) => {
-            let what = error.kind().to_string();
-            return Err((error.range().start, format!("this is not JSON: {}; fix it here", lowered(&what))));
-        }
-    };
-    match value {
-        Some(Value::Object(object)) => Ok(object),
-        Some(other) => Err((other.start(), "the file must be an object; begin it with {".into())),
-        None => Err((0, "the file is empty; write { \"mcpServers\": { } } with your servers in it".into())),
-    }
-}
-
-fn lowered(sentence: &str) -> String {
-    let mut letters = sentence.chars();
-    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
-}
+const MARK: char = '\u{feff}';

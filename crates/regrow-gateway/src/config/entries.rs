@@ -15,6 +15,7 @@ use super::strays;
 use super::surroundings::Surroundings;
 use super::written;
 use super::{MAX_SERVERS, ServerConfig};
+use crate::hosts::Format;
 
 /// Longer names fit in no list of tools.
 const MAX_NAME: usize = 128;
@@ -68,8 +69,12 @@ pub(super) fn read(mut reading: Reading<'_>) -> Vec<Entry> {
                 reading.problem(member.at, member.name, text);
             }
             None => {
-                let text = format!("{none}; add \"mcpServers\": {{ \"name\": {{ \"command\": ... }} }}");
-                reading.problem(root.range, "", text);
+                let example = match Format::of(&reading.document.path) {
+                    Format::Json => "\"mcpServers\": { \"name\": { \"command\": ... } }",
+                    Format::Toml => "[mcp_servers.name] with command = \"...\"",
+                    Format::Yaml => "mcp_servers: with name: below it, and command: below that",
+                };
+                reading.problem(root.range, "", format!("{none}; add {example}"));
             }
         }
     }
@@ -80,7 +85,10 @@ pub(super) fn read(mut reading: Reading<'_>) -> Vec<Entry> {
         }
         reading.host = section.host;
         let Some(servers) = sections::servers(&section) else {
-            let text = "it must be an object; write { \"name\": { \"command\": ... } }";
+            let text = match section.host.members.name {
+                Some(_) => "it must be a list of servers, each with its name; write - name: ...",
+                None => "it must be an object; write { \"name\": { \"command\": ... } }",
+            };
             reading.problem(section.value.range(), section.name, text);
             continue;
         };

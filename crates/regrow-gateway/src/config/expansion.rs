@@ -54,6 +54,7 @@ impl Scope<'_> {
         match self.variables {
             Variables::None => None,
             Variables::Dollar => between("${", "}"),
+            Variables::Secrets => between("${{", "}}"),
             Variables::Braces => {
                 let both = [between("{env:", "}"), between("{file:", "}")];
                 both.into_iter().flatten().min_by_key(|at| at.start)
@@ -77,6 +78,10 @@ impl Scope<'_> {
                 Some(name) => self.variable(name.trim_end_matches('}'), None),
                 None => Err("Regrow does not read {file:...}; use {env:VAR} and set the variable".into()),
             }),
+            Variables::Secrets => {
+                let name = reference.trim_start_matches("${{").trim_end_matches("}}").trim();
+                name.strip_prefix("secrets.").map(|name| self.variable(name, None))
+            }
             // As the shell of its host does, a variable that is not set is left alone.
             Variables::Shell if !reference.starts_with("${") => {
                 self.surroundings.variable(&reference[1..]).map(|value| Ok(value.to_owned()))
@@ -132,7 +137,7 @@ impl Scope<'_> {
                     Variables::Dollar | Variables::Shell => {
                         format!(", or give it a default: ${{{name}:-...}}")
                     }
-                    Variables::Braces | Variables::None => String::new(),
+                    Variables::Braces | Variables::Secrets | Variables::None => String::new(),
                 };
                 Err(format!("the variable {name} is not set; set it{default}"))
             }

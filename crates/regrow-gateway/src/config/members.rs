@@ -15,7 +15,14 @@ const OF_SERVER: [&str; 7] = ["envFile", "cwd", "type", "transport", "disabled",
 
 /// All members of a server's entry that we know, as this host writes them.
 pub(super) fn of_server(host: &Host) -> Vec<&'static str> {
-    host.members.of_reach().into_iter().chain(OF_SERVER).collect()
+    let members = host.members;
+    members
+        .of_reach()
+        .into_iter()
+        .chain(members.name)
+        .chain(OF_SERVER)
+        .chain(members.own.iter().copied())
+        .collect()
 }
 
 /// A member: its name as it is written, where that stands, and its value.

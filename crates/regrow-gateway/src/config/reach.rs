@@ -9,7 +9,7 @@ use regrow::transport::http::{Headers, Http};
 
 use super::env_file;
 use super::members::{self, Member};
-use super::message::Problems;
+use super::message::{Problems, printable};
 use super::reading::Reading;
 use super::secret::Secret;
 
@@ -159,6 +159,10 @@ fn process(reading: &mut Reading<'_>, entry: &Object<'_>, command: Member<'_>) -
             Err(problem) => reading.problem(member.value.range(), "envFile", problem),
         }
     }
+    if let Some(passed) = names.passed_variables {
+        let [passed] = members::known(reading, entry, [passed]);
+        passed_variables(reading, passed, &mut variables);
+    }
     let mut removed = vec![];
     for (name, at, value) in pairs(reading, env, names.env) {
         if name.is_empty() || name.contains(['=', '\0']) {
@@ -193,6 +197,36 @@ fn texts(reading: &mut Reading<'_>, member: Member<'_>) -> Vec<String> {
     texts.filter_map(|(number, value)| reading.text(value, &format!("{}[{number}]", member.name))).collect()
 }
 
+/// Adds the variables of our own environment that are named in a list, as texts or as objects with a name.
+fn passed_variables(
+    reading: &mut Reading<'_>,
+    member: Option<Member<'_>>,
+    variables: &mut BTreeMap<String, Secret>,
+) {
+    let Some(member) = member.filter(|member| !is_nothing(member.value)) else { return };
+    let Value::Array(list) = member.value else {
+        reading.problem(member.value.range(), member.name, "it must be a list of names");
+        return;
+    };
+    for element in &list.elements {
+        let name = element.as_object().and_then(|it| it.get_string("name")).or(element.as_string_lit());
+        let Some(name) = name.map(|name| &*name.value) else {
+            reading.problem(element.range(), member.name, "it must be the name of a variable, in quotes");
+            continue;
+        };
+        match reading.surroundings.variable(name) {
+            Some(value) => drop(variables.insert(name.to_owned(), Secret::new(value.to_owned()))),
+            None => {
+                let text = format!(
+                    "the variable {} is not set here; set it if the server needs it",
+                    printable(name)
+                );
+                reading.remark(element.range(), member.name, text);
+            }
+        }
+    }
+}
+
 /// What some hosts write for a list or an object that is not there.
 fn is_nothing(value: &Value<'_>) -> bool {
     matches!(value, Value::NullKeyword(_))
@@ -205,7 +239,10 @@ fn remote(
     kind: Option<Kind>,
 ) -> Option<Remote> {
     let names = reading.host.members;
-    let [headers] = members::known(reading, entry, [names.headers]);
+    let [within] = members::known(reading, entry, [names.headers_in.unwrap_or_default()]);
+    let holder =
+        if names.headers_in.is_some() { within.and_then(|it| it.value.as_object()) } else { Some(entry) };
+    let [headers] = holder.map_or([None], |holder| members::known(reading, holder, [names.headers]));
     let mut all_headers = vec![];
     for (name, at, value) in pairs(reading, headers, names.headers) {
         let Some(value) = value else { continue };
@@ -214,6 +251,7 @@ fn remote(
         }
         all_headers.push((name, Secret::new(value)));
     }
+    all_headers.extend(headers_from_variables(reading, entry));
     let text = reading.text(url.value, url.name)?;
     if let Err(error) = Http::new(&text) {
         reading.problem(url.value.range(), url.name, format!("{error}; write it as https://host/path"));
@@ -223,6 +261,40 @@ fn remote(
         _ => (url.name == "httpUrl").then_some(Dialect::Streamable),
     };
     Some(Remote { url: Secret::new(text), headers: all_headers, dialect })
+}
+
+/// The headers whose values the entry takes from variables that it names. A variable that is not set is a problem.
+fn headers_from_variables(reading: &mut Reading<'_>, entry: &Object<'_>) -> Vec<(String, Secret)> {
+    let names = reading.host.members;
+    let mut found: Vec<(String, Range, String, &str)> = vec![];
+    if let Some(name) = names.bearer_variable {
+        let [member] = members::known(reading, entry, [name]);
+        if let Some(variable) = member.and_then(|member| reading.text(member.value, name)) {
+            let at = member.map_or(entry.range, |member| member.at);
+            found.push(("Authorization".into(), at, variable, name));
+        }
+    }
+    if let Some(name) = names.header_variables {
+        let [member] = members::known(reading, entry, [name]);
+        let pairs = pairs(reading, member, name).into_iter();
+        found.extend(pairs.filter_map(|(header, at, variable)| Some((header, at, variable?, name))));
+    }
+    let mut headers = vec![];
+    for (header, at, variable, field) in found {
+        let Some(value) = reading.surroundings.variable(&variable) else {
+            let text =
+                format!("the variable {} is not set; set it before you start Regrow", printable(&variable));
+            reading.problem(at, field, text);
+            continue;
+        };
+        let value =
+            if Some(field) == names.bearer_variable { format!("Bearer {value}") } else { value.to_owned() };
+        if let Err(error) = Headers::new([(&*header, &*value)]) {
+            reading.problem(at, field, format!("{error}; correct it"));
+        }
+        headers.push((header, Secret::new(value)));
+    }
+    headers
 }
 
 /// The members of an object whose values are texts or, as some hosts allow, numbers or `null`.

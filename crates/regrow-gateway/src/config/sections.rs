@@ -6,7 +6,7 @@ use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 
 use super::members::{self, Member};
-use crate::hosts::{HOSTS, Host};
+use crate::hosts::{Format, Host};
 
 /// A member that holds servers.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) struct Section<'a> {
 /// Those of a file, in the order of the table.
 pub(crate) fn find<'a>(root: &'a Object<'a>, path: &Path) -> Vec<Section<'a>> {
     let found = of_hosts(root, Host::of_file(path));
-    if found.is_empty() { of_hosts(root, HOSTS.iter().collect()) } else { found }
+    if found.is_empty() { of_hosts(root, Host::all_of(Format::of(path)).collect()) } else { found }
 }
 
 fn of_hosts<'a>(root: &'a Object<'a>, hosts: Vec<&'static Host>) -> Vec<Section<'a>> {
@@ -75,9 +75,16 @@ fn is_of_host(section: &Section<'_>) -> bool {
             .is_some_and(|servers| members::all(servers).all(|it| is_server(it.value)))
 }
 
-/// The servers of a section, each with its name. None if the section is not an object.
+/// The servers of a section, each with its name. None if the section is not an object, or not a list where its host has one.
 pub(crate) fn servers<'a>(section: &Section<'a>) -> Option<Vec<Member<'a>>> {
-    Some(members::all(section.value.as_object()?).collect())
+    let Some(name) = section.host.members.name else {
+        return Some(members::all(section.value.as_object()?).collect());
+    };
+    let named = |value: &'a Value<'a>| {
+        let name = value.as_object().and_then(|entry| entry.get_string(name));
+        Member { name: name.map_or("", |name| &*name.value), at: value.range(), value }
+    };
+    Some(section.value.as_array()?.elements.iter().map(named).collect())
 }
 
 /// Whether an extension of the host provides this server: then Regrow can neither start it nor connect to it.

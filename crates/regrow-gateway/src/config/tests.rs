@@ -523,3 +523,84 @@ fn each_host_writes_servers_in_its_own_way() {
     assert_eq!(config.servers.iter().map(words).collect::<Vec<_>>(), ["a", "mine"]);
     assert!(config.remarks[0].text.contains("instead of the user's server"), "{:?}", config.remarks);
 }
+
+#[test]
+fn codex_takes_values_from_variables_that_it_names() {
+    let folder = Folder::new();
+    let text = r#"
+[mcp_servers.a]
+command = "npx"
+args = ["-y", "${TOKEN}"]
+env = { K = 'v' }
+env_vars = ["TOKEN", { name = "UNSET", source = "local" }]
+startup_timeout_sec = 20.0
+
+[mcp_servers.far]
+url = "https://h/mcp"
+bearer_token_env_var = "TOKEN"
+http_headers = { "X-Team" = "tools" }
+env_http_headers = { "X-Key" = "TOKEN" }
+
+[mcp_servers.unset]
+url = "https://h/mcp"
+bearer_token_env_var = "UNSET"
+
+[mcp_servers.off]
+command = "off"
+enabled = false
+"#;
+    let config = Config::read(&[folder.write(".codex/config.toml", text)], &folder.surroundings).unwrap();
+    let a = process(&config.servers[0]);
+    assert_eq!(a.args[1].reveal(), "${TOKEN}", "Codex replaces nothing in texts");
+    assert_eq!((a.variables["K"].reveal(), a.variables["TOKEN"].reveal()), ("v", "s3cr3t-token"));
+    let headers = &remote(&config.servers[1]).headers;
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (&**name, value.reveal())).collect();
+    let expected = [("X-Team", "tools"), ("Authorization", "Bearer s3cr3t-token"), ("X-Key", "s3cr3t-token")];
+    assert_eq!(headers, expected);
+    let (server, problems) = config.broken().next().unwrap();
+    assert_eq!((&*server.name, server.place.line), ("unset", 15));
+    assert!(problems.to_string().contains("the variable UNSET is not set"), "{problems}");
+    assert_eq!(config.disabled, ["off"]);
+    assert!(config.remarks[0].to_string().contains("UNSET is not set here"), "{:?}", config.remarks);
+    assert_eq!(config.remarks.len(), 1, "{:?}", config.remarks);
+}
+
+#[test]
+fn yaml_hosts_write_servers_in_their_own_way() {
+    let folder = Folder::new();
+    let read =
+        |name: &str, text: &str| Config::read(&[folder.write(name, text)], &folder.surroundings).unwrap();
+
+    let goose = "extensions:\n  developer: { type: builtin, name: developer, enabled: true }\n  a:\n    type: stdio\n    cmd: npx\n    args: [-y, a]\n    envs:\n      N: 7\n    env_keys: [TOKEN]\n    enabled: true\n\
+                 \x20 far: { type: streamable_http, uri: https://h/mcp, headers: { K: Bearer $TOKEN }, envs: {}, env_keys: [] }\n";
+    let config = read(".config/goose/config.yaml", goose);
+    let a = process(&config.servers[0]);
+    assert_eq!((&*a.program, a.args.len(), a.variables["N"].reveal()), ("npx", 2, "7"));
+    assert_eq!(a.variables["TOKEN"].reveal(), "s3cr3t-token");
+    assert_eq!(remote(&config.servers[1]).headers[0].1.reveal(), "Bearer s3cr3t-token");
+    assert!(config.remarks.is_empty() && config.servers.len() == 2, "{:?}", config.remarks);
+
+    let from_list = "mcpServers:\n  - name: a\n    command: npx\n    env: { T: \"${{ secrets.TOKEN }}\", U: \"${{ inputs.X }}\" }\n\
+                     \x20 - name: far\n    type: streamable-http\n    url: https://h/mcp\n    requestOptions:\n      headers:\n        K: v\n";
+    let config = read(".continue/config.yaml", from_list);
+    let a = process(&config.servers[0]);
+    assert_eq!((a.variables["T"].reveal(), a.variables["U"].reveal()), ("s3cr3t-token", "${{ inputs.X }}"));
+    assert_eq!(remote(&config.servers[1]).headers[0].1.reveal(), "v");
+    assert_eq!(config.servers[1].place.line, 5);
+
+    let shared = "base: &base\n  command: npx\n  env: { T: \"${TOKEN}\" }\nmcp_servers:\n  a:\n    <<: *base\n    connect_timeout: 60\n    args: &args [x]\n  b: { command: b, args: *args }\n";
+    let config = read(".hermes/config.yaml", shared);
+    assert_eq!(process(&config.servers[0]).variables["T"].reveal(), "s3cr3t-token");
+    assert_eq!(process(&config.servers[0]).args, process(&config.servers[1]).args);
+
+    let wrong = [
+        (".hermes/config.yaml", "mcp_servers:\n  a:\n    command: [\n", ":4:1: this is not YAML: "),
+        ("librechat.yaml", "version: 1\n", "there are no servers in this file; add mcp"),
+        (".continue/config.yaml", "mcpServers: { a: { command: x } }\n", "it must be a list of servers"),
+        (".codex/config.toml", "model = \"x\"\n", "add [mcp_servers.name] with command"),
+    ];
+    for (name, text, said) in wrong {
+        let problems = Config::read(&[folder.write(name, text)], &folder.surroundings).unwrap_err();
+        assert!(problems.to_string().contains(said), "{problems}");
+    }
+}

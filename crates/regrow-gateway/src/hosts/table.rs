@@ -1,6 +1,6 @@
 //! The table of hosts.
 
-use super::members::{COMMON, COPILOT, OPENCODE, ZED};
+use super::members::{CODEX, COMMON, CONTINUE, COPILOT, GOOSE, HERMES, LIBRECHAT, OPENCODE, ZED};
 use super::{File, Host, Variables};
 
 /// Every host that Regrow knows. Where several files have servers, those of an earlier host are used first.
@@ -60,7 +60,11 @@ pub static HOSTS: &[Host] = &[
     },
     Host {
         name: "Windsurf",
-        files: &[File::everywhere("~/.codeium/windsurf/mcp_config.json")],
+        // The second one is that of its plugins for other editors.
+        files: &[
+            File::everywhere("~/.codeium/windsurf/mcp_config.json"),
+            File::everywhere("~/.codeium/mcp_config.json"),
+        ],
         sections: &["mcpServers"],
         members: &COMMON,
         variables: Variables::Dollar,
@@ -100,7 +104,12 @@ pub static HOSTS: &[Host] = &[
     },
     Host {
         name: "Amp",
-        files: &[File::everywhere("~/.config/amp/settings.json"), File::everywhere(".amp/settings.json")],
+        files: &[
+            File::everywhere("~/.config/amp/settings.json"),
+            File::everywhere("~/.config/amp/settings.jsonc"),
+            File::everywhere(".amp/settings.json"),
+            File::everywhere(".amp/settings.jsonc"),
+        ],
         sections: &["amp.mcpServers"],
         members: &COMMON,
         variables: Variables::Dollar,
@@ -136,5 +145,58 @@ pub static HOSTS: &[Host] = &[
         variables: Variables::Braces,
         is_desktop: false,
         reload: "start opencode again",
+    },
+    Host {
+        name: "Codex",
+        files: &[File::everywhere("~/.codex/config.toml"), File::everywhere(".codex/config.toml")],
+        sections: &["mcp_servers"],
+        members: &CODEX,
+        variables: Variables::None,
+        is_desktop: false,
+        reload: "start Codex again; `/mcp` shows its servers",
+    },
+    Host {
+        name: "Goose",
+        files: &[File {
+            linux: "~/.config/goose/config.yaml",
+            macos: "~/.config/goose/config.yaml",
+            windows: "%APPDATA%/Block/goose/config/config.yaml",
+        }],
+        sections: &["extensions"],
+        members: &GOOSE,
+        variables: Variables::Shell,
+        is_desktop: true,
+        reload: "start a new session of Goose",
+    },
+    Host {
+        name: "Continue",
+        files: &[File::everywhere("~/.continue/config.yaml")],
+        sections: &["mcpServers"],
+        members: &CONTINUE,
+        variables: Variables::Secrets,
+        is_desktop: true,
+        reload: "reload the window of your editor",
+    },
+    Host {
+        name: "LibreChat",
+        files: &[File::everywhere("librechat.yaml")],
+        sections: &["mcpServers"],
+        members: &LIBRECHAT,
+        variables: Variables::Dollar,
+        is_desktop: false,
+        reload: "restart LibreChat",
+    },
+    Host {
+        name: "Hermes",
+        files: &[File {
+            linux: "~/.hermes/config.yaml",
+            macos: "~/.hermes/config.yaml",
+            windows: "%LOCALAPPDATA%/hermes/config.yaml",
+        }],
+        sections: &["mcp_servers"],
+        members: &HERMES,
+        variables: Variables::Dollar,
+        is_desktop: false,
+        reload: "run `/reload-mcp` in Hermes",
     },
 ];

@@ -1,11 +1,12 @@
 //! The table of options is true.
 
 use super::*;
-use crate::config::document::parse;
+use crate::config::syntax;
+use std::path::Path;
 
 fn set(options: &mut Options, described: &Described, json: &str) -> Result<(), String> {
     let text = format!("{{\"value\": {json}}}");
-    let object = parse(&text).unwrap();
+    let object = syntax::parse(Path::new("x.json"), &text).unwrap();
     let value = &object.properties[0].value;
     let setting = match (described.kind, value.as_string_lit()) {
         (Kind::Path, Some(path)) => Setting::Path(PathBuf::from(&*path.value)),

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
 
@@ -179,10 +179,10 @@ impl Drop for Followed {
     }
 }
 
-fn enter(mark: Mark, below: &std::path::Path, command: &mut Command) -> io::Result<(Cgroup, OwnedFd)> {
-    let cgroup = Cgroup::of(mark, below)?;
+fn enter(mark: Mark, below: &Path, command: &mut Command) -> io::Result<(Cgroup, OwnedFd)> {
     let (news, theirs) = pipes::pipe()?;
     pipes::set_nonblocking(&news)?;
+    let cgroup = Cgroup::of(mark, below)?;
     system::enter_cgroup(command, cgroup.open()?, theirs);
     Ok((cgroup, news))
 }
