@@ -1,0 +1,27 @@
+//! OAuth sign-in for MCP servers.
+//!
+//! [`login::login`] does all of it, from the address of an MCP server to its tokens:
+//!
+//! 1. [`discovery`] finds out who issues them, from the server's [`challenge`] and the [`metadata`] of both sides.
+//! 2. [`registration`] makes Regrow known there.
+//! 3. [`authorize`] is the request that a [`browser`] carries, and [`listener`] waits for its return; [`device`] is sign-in on another
+//!    device.
+//! 4. [`token`] gets the tokens, and later renews them. [`revoke`] ends them.
+//!
+//! [`records`] are the values that an account consists of. All requests go through [`guarded`], which checks where they go.
+
+mod place;
+
+pub mod authorize;
+pub mod browser;
+pub mod challenge;
+pub mod device;
+pub mod discovery;
+pub mod guarded;
+pub mod listener;
+pub mod login;
+pub mod metadata;
+pub mod records;
+pub mod registration;
+pub mod revoke;
+pub mod token;
