@@ -141,6 +141,18 @@ pub enum Fault {
         /// The HTTP status.
         code: u16,
     },
+    /// The server wants a user to sign in, and only a person can do that.
+    #[error("the server requires sign-in")]
+    SignInNeeded {
+        /// What the user runs to sign in.
+        command: String,
+    },
+    /// The access token has expired, and the authorization server gave no new one now; later it may.
+    #[error("the access token could not be refreshed: {reason}")]
+    RefreshFailed {
+        /// Which authorization server, and what happened.
+        reason: String,
+    },
     /// The server sends us elsewhere.
     #[error("the server redirects to {to}; use that address if you trust it")]
     Redirected {
@@ -300,6 +312,8 @@ impl Fault {
                 | UnknownHost { .. }
                 | Untrusted { .. }
                 | Unauthorized { .. }
+                | SignInNeeded { .. }
+                | RefreshFailed { .. }
                 | Redirected { .. }
                 | SessionExpired { ran: false }
                 | NoSession { evidence: Evidence::Words, .. }
@@ -318,7 +332,9 @@ impl Fault {
             Deferred { after, .. } => Again::After(*after),
             // The same request would get the same answer.
             Status { code: ..500, .. } | NotMcp { .. } | Redirected { .. } => Again::Never,
-            Untrusted { .. } | Unauthorized { .. } | Misconfigured { .. } => Again::Never,
+            Untrusted { .. } | Unauthorized { .. } | SignInNeeded { .. } | Misconfigured { .. } => {
+                Again::Never
+            }
             _ => Again::Soon,
         }
     }
@@ -385,6 +401,7 @@ impl Fault {
             Broken { .. }
             | Unreachable { .. }
             | UnknownHost { .. }
+            | RefreshFailed { .. }
             | Status { .. }
             | AnswerCut
             | Stalled { .. } => FirstStartLimit::Time,
@@ -417,6 +434,8 @@ impl Fault {
             UnknownHost { .. } => "unknown-host",
             Untrusted { .. } => "untrusted",
             Unauthorized { .. } => "unauthorized",
+            SignInNeeded { .. } => "sign-in-needed",
+            RefreshFailed { .. } => "refresh-failed",
             Redirected { .. } => "redirected",
             NotMcp { .. } => "not-mcp",
             SessionExpired { .. } | NoSession { .. } => "session-expired",
@@ -443,6 +462,7 @@ impl Fault {
             | Misconfigured { .. }
             | Untrusted { .. }
             | Unauthorized { .. }
+            | SignInNeeded { .. }
             | Redirected { .. }
             | NotMcp { .. } => Class::Permanent,
             WrongEra => Class::OtherEra,
@@ -459,6 +479,7 @@ impl Fault {
             | Broken { .. }
             | Unreachable { .. }
             | UnknownHost { .. }
+            | RefreshFailed { .. }
             | Status { .. }
             | Unprocessed { .. }
             | AnswerCut
@@ -647,6 +668,10 @@ mod tests {
                 "TLS connection to \"acme\" failed: refused", PARKS, Doubt, Never, false),
             Row(Unauthorized { code: 401 }, "unauthorized",
                 "the server refused the credentials (HTTP 401); provide valid ones", PARKS, Doubt, Never, false),
+            Row(SignInNeeded { command: "regrow login acme".into() }, "sign-in-needed",
+                "the server requires sign-in", PARKS, Doubt, Never, false),
+            Row(RefreshFailed { reason: "timed out".into() }, "refresh-failed",
+                "the access token could not be refreshed: timed out", PASSES, Doubt, Soon, false),
             Row(Redirected { to: "https://elsewhere".into() }, "redirected",
                 "the server redirects to https://elsewhere; use that address if you trust it", PARKS, Call, Never, false),
             Row(NotMcp { found: "a web page".into() }, "not-mcp",

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderName, HeaderValue};
+use regrow_core::Fault;
 use tokio::sync::watch;
 
 use super::credential::{Credential, Headers, Rejected};
@@ -77,6 +78,11 @@ impl Access {
             credential.refresh(rejected).await
         });
         running
+    }
+
+    /// What to report when it stays refused.
+    pub(super) fn fault(&self, code: u16) -> Fault {
+        self.credential.fault(code)
     }
 
     pub(super) fn changed(&self) -> BoxFuture<()> {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
+use regrow_core::Fault;
 
 use super::{SetupError, userinfo};
 use crate::transport::BoxFuture;
@@ -20,6 +21,11 @@ pub trait Credential: Send + Sync + 'static {
     fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
         let _ = rejected; // What cannot be renewed stays refused.
         Box::pin(std::future::ready(false))
+    }
+
+    /// What to report when the server refuses it with this status, and there is no other.
+    fn fault(&self, code: u16) -> Fault {
+        Fault::Unauthorized { code }
     }
 
     /// Resolves when it has changed on its own since this was called.

@@ -199,6 +199,7 @@ impl HttpLink {
             Broken { reason }
             | Unreachable { reason, .. }
             | UnknownHost { reason, .. }
+            | RefreshFailed { reason }
             | Untrusted { reason, .. } => reason,
             _ => return fault,
         };

@@ -122,7 +122,7 @@ impl HttpLink {
                 return if answered {
                     Ok(HttpReply::Refused(refusal))
                 } else {
-                    Err(Fault::Unauthorized { code })
+                    Err(self.http.access.fault(code))
                 };
             }
             *count += 1;
