@@ -148,7 +148,7 @@ fn with_tls(
     let _ = provider.install_default();
     let Some(path) = &options.ca_file else { return Ok(builder) };
     let wrong = |why: String| Failure::Usage(format!("--ca-file {}: {why}", escape(&path.to_string_lossy())));
-    let config = client_tls(path).map_err(|error| wrong(error.to_string()))?;
+    let config = client_tls(Some(path)).map_err(|error| wrong(error.to_string()))?;
     Ok(builder.tls_backend_preconfigured(config))
 }
 

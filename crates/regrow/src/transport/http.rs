@@ -53,10 +53,10 @@ pub use credential::{BearerEnv, Credential, Headers, Rejected};
 pub use header_file::HeaderFile;
 pub use parameters::MirroredArguments;
 
-/// TLS as [`HttpClient`] speaks it with these certificates to trust, for other clients of the same program.
+/// TLS as [`HttpClient`] speaks it, perhaps with more certificates to trust, for other clients of the same program.
 #[doc(hidden)]
-pub fn client_tls(ca_file: &std::path::Path) -> Result<rustls::ClientConfig, SetupError> {
-    trust::config(Some(ca_file), None)
+pub fn client_tls(ca_file: Option<&std::path::Path>) -> Result<rustls::ClientConfig, SetupError> {
+    trust::config(ca_file, None)
 }
 
 /// How to reach a server over HTTP. To be opened inside a tokio runtime that has I/O and time enabled.

@@ -1,0 +1,490 @@
+//! The one HTTP client of all OAuth traffic. Metadata comes from strangers and names more addresses, so each is checked before
+//! Regrow connects: https, no private networks, no redirects to others.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue};
+use hyper_util::client::proxy::matcher::Matcher;
+use regrow::transport::http::{SetupError, client_tls};
+use regrow_protocol::text::escape;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::{Client, ClientBuilder, RequestBuilder};
+use url::form_urlencoded::{Serializer, byte_serialize};
+use url::{Host, Position, Url};
+
+use crate::place::{Place, place};
+use crate::records::{AuthMethod, Registration};
+
+/// Bodies may be this long.
+pub const MAX_BODY: usize = 1024 * 1024;
+/// How many redirects a GET follows, all within its origin.
+const MAX_REDIRECTS: usize = 3;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For a request with its whole response.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The HTTP client of one MCP server's sign-in. Cheap to clone.
+#[derive(Clone)]
+pub struct Guarded {
+    rules: Arc<Rules>,
+    /// Without a proxy: looks names up through the rules.
+    direct: Client,
+    /// What clients for a proxy are built with.
+    tls: rustls::ClientConfig,
+    proxies: Arc<Proxies>,
+}
+
+/// Which proxy requests go through. A request over plain http stays on this computer and uses none.
+#[derive(Clone, Default)]
+pub enum Proxy {
+    /// The one that the environment names, if any.
+    #[default]
+    Environment,
+    /// None.
+    Off,
+    /// This one. Its address may contain a password.
+    At(String),
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Proxy::Environment => "Environment",
+            Proxy::Off => "Off",
+            Proxy::At(_) => "At(..)",
+        })
+    }
+}
+
+/// What the operator decides about OAuth traffic.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    /// A PEM file of certificates to trust besides those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// The proxy.
+    pub proxy: Proxy,
+    /// Hosts that may be in a private network.
+    pub private_hosts: Vec<String>,
+}
+
+/// Why there is no response. No text in it contains a query, which may hold a code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HttpError {
+    /// The guard refuses the address. No connection was made.
+    #[error("{url} is refused: {reason}")]
+    Refused {
+        /// Scheme, host and path.
+        url: String,
+        /// Which rule.
+        reason: String,
+    },
+    /// The request failed on its way.
+    #[error("{host}: {reason}")]
+    Network {
+        /// Whom Regrow tried to reach.
+        host: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// The response is over [`MAX_BODY`].
+    #[error("{host}: the response is longer than 1 MiB")]
+    TooLarge {
+        /// Whose response it is.
+        host: String,
+    },
+}
+
+/// A response.
+#[derive(Clone)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// How long the server asks to wait.
+    pub retry_after: Option<Duration>,
+    /// Each `WWW-Authenticate`, in its order.
+    pub challenges: Vec<HeaderValue>,
+    /// The body. It may contain tokens.
+    pub body: Vec<u8>,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+impl Guarded {
+    /// The client for the sign-in at this MCP server.
+    pub fn new(server: &Url, network: &Network) -> Result<Guarded, SetupError> {
+        Guarded::with_lookup(server, network, Arc::new(SystemLookup))
+    }
+
+    fn with_lookup(server: &Url, network: &Network, lookup: Arc<dyn Lookup>) -> Result<Guarded, SetupError> {
+        let tls = client_tls(network.ca_file.as_deref())?;
+        let private_hosts = network.private_hosts.iter().map(|host| canonical(host)).collect();
+        let rules = Arc::new(Rules { server: server.clone(), private_hosts, lookup });
+        let direct = builder(&tls).no_proxy().dns_resolver(GuardedNames(rules.clone()));
+        let proxies = match &network.proxy {
+            Proxy::Off => Proxies::None,
+            Proxy::Environment => Proxies::Environment(Matcher::from_system()),
+            Proxy::At(url) => Proxies::One(proxy(url)?),
+        };
+        Ok(Guarded { direct: direct.build().map_err(setup)?, rules, tls, proxies: Arc::new(proxies) })
+    }
+
+    /// Checks an address without connecting: scheme, userinfo, and a literal host.
+    pub fn check(&self, url: &Url) -> Result<(), HttpError> {
+        self.rules.check(url).map_err(|reason| refused(url, reason))
+    }
+
+    /// Gets a document. Follows redirects within its origin.
+    pub async fn get(&self, url: &Url) -> Result<Answer, HttpError> {
+        let mut url = url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let client = self.client(&url).await?;
+            let request = client.get(url.clone()).header(ACCEPT, "application/json");
+            match exchange(&url, request).await? {
+                Response::Answer(answer) => return Ok(answer),
+                Response::Redirect(target) => {
+                    let next = target.and_then(|target| url.join(&target).ok());
+                    match next {
+                        Some(next) if next.origin() == url.origin() => url = next,
+                        Some(next) => {
+                            return Err(refused(&url, format!("it redirects to {}", shown(&next))));
+                        }
+                        None => return Err(refused(&url, "it redirects to an address that is not valid")),
+                    }
+                }
+            }
+        }
+        Err(refused(&url, "it redirects too often"))
+    }
+
+    /// Posts JSON. Follows no redirect.
+    pub async fn post_json(&self, url: &Url, body: &serde_json::Value) -> Result<Answer, HttpError> {
+        let request = self.client(url).await?.post(url.clone());
+        let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
+        self.post(url, request).await
+    }
+
+    /// Posts a form as a client: adds its id and, the way it registered, its secret. Follows no redirect.
+    pub async fn post_form(
+        &self,
+        url: &Url,
+        form: &[(&str, &str)],
+        registration: &Registration,
+    ) -> Result<Answer, HttpError> {
+        let mut body = Serializer::new(String::new());
+        body.extend_pairs(form);
+        let mut request = self.client(url).await?.post(url.clone());
+        match (registration.auth_method, &registration.client_secret) {
+            (AuthMethod::Basic, Some(secret)) => {
+                let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+                let pair = format!("{}:{}", encoded(&registration.client_id), encoded(secret.expose()));
+                let value = format!("Basic {}", STANDARD.encode(pair));
+                let mut value = HeaderValue::try_from(value)
+                    .map_err(|_| refused(url, "the client's id or secret does not fit into a header"))?;
+                value.set_sensitive(true);
+                request = request.header(AUTHORIZATION, value);
+            }
+            (AuthMethod::Post, Some(secret)) => {
+                body.append_pair("client_id", &registration.client_id);
+                body.append_pair("client_secret", secret.expose());
+            }
+            (AuthMethod::None, _) | (_, None) => {
+                body.append_pair("client_id", &registration.client_id);
+            }
+        }
+        let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body.finish());
+        self.post(url, request).await
+    }
+
+    async fn post(&self, url: &Url, request: RequestBuilder) -> Result<Answer, HttpError> {
+        match exchange(url, request.header(ACCEPT, "application/json")).await? {
+            Response::Answer(answer) => Ok(answer),
+            Response::Redirect(_) => Err(refused(url, "it redirects a POST")),
+        }
+    }
+
+    /// Checks an address, and picks the client for it.
+    async fn client(&self, url: &Url) -> Result<Client, HttpError> {
+        self.check(url)?;
+        let proxy = match (url.scheme(), &*self.proxies) {
+            ("https", Proxies::One(proxy)) => Some(proxy.clone()),
+            ("https", Proxies::Environment(matcher)) => environment_proxy(matcher, url)?,
+            _ => None,
+        };
+        let Some(proxy) = proxy else { return Ok(self.direct.clone()) };
+        // The proxy looks the name up itself. What this computer can find out is checked all the same; behind many proxies
+        // that is nothing, because only the proxy has a resolver for the internet.
+        if let Some(Host::Domain(name)) = url.host() {
+            match self.rules.addresses(name).await {
+                Err(NameError::Refused(reason)) => return Err(refused(url, reason)),
+                Err(NameError::NotFound(_)) | Ok(_) => {}
+            }
+        }
+        let built = builder(&self.tls).no_proxy().proxy(proxy).build();
+        built.map_err(|_| network(url, "the HTTP client for the proxy could not be set up"))
+    }
+}
+
+impl fmt::Debug for Guarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guarded").field("server", &shown(&self.rules.server)).finish_non_exhaustive()
+    }
+}
+
+enum Proxies {
+    None,
+    Environment(Matcher),
+    One(reqwest::Proxy),
+}
+
+fn proxy(url: &str) -> Result<reqwest::Proxy, SetupError> {
+    // What reqwest says of it would quote the address.
+    let wrong = |_| SetupError::Proxy { reason: "it is not the URL of a proxy".into() };
+    reqwest::Proxy::all(url).map_err(wrong)
+}
+
+/// The proxy that the environment names for this address.
+fn environment_proxy(matcher: &Matcher, url: &Url) -> Result<Option<reqwest::Proxy>, HttpError> {
+    let wrong = || network(url, "the proxy that the environment names is not valid");
+    let target = http::Uri::try_from(&url[..Position::AfterPort]).map_err(|_| wrong())?;
+    let Some(found) = matcher.intercept(&target) else { return Ok(None) };
+    let proxy = reqwest::Proxy::all(found.uri().to_string()).map_err(|_| wrong())?;
+    Ok(Some(match found.basic_auth() {
+        Some(auth) => proxy.custom_http_auth(auth.clone()),
+        None => proxy,
+    }))
+}
+
+fn builder(tls: &rustls::ClientConfig) -> ClientBuilder {
+    Client::builder()
+        .tls_backend_preconfigured(tls.clone())
+        .user_agent(concat!("regrow/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(REQUEST_TIMEOUT)
+}
+
+fn setup(error: reqwest::Error) -> SetupError {
+    SetupError::Tls { reason: cause(&error) }
+}
+
+/// Where requests may go.
+struct Rules {
+    /// The MCP server. Regrow connects to it anyway.
+    server: Url,
+    private_hosts: Vec<String>,
+    lookup: Arc<dyn Lookup>,
+}
+
+impl Rules {
+    /// Checks what an address says without a lookup. An error is the reason.
+    fn check(&self, url: &Url) -> Result<(), String> {
+        let Some(host) = url.host() else { return Err("it has no host".into()) };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("it contains a user name or password".into());
+        }
+        let is_local = place_of(&host) == Some(Place::Loopback);
+        match url.scheme() {
+            "https" => {}
+            "http" if is_local && self.server_place() == Some(Place::Loopback) => {}
+            "http" => return Err("it is not https".into()),
+            _ => return Err("it is neither https nor http".into()),
+        }
+        let literal = match host {
+            Host::Ipv4(address) => IpAddr::from(address),
+            Host::Ipv6(address) => IpAddr::from(address),
+            Host::Domain(_) => return Ok(()),
+        };
+        match self.allows(&host.to_string(), literal) {
+            true => Ok(()),
+            false => Err(self.reason(literal)),
+        }
+    }
+
+    /// Where the MCP server is, as far as its address says. What its name resolves to proves nothing: its owner decides that.
+    fn server_place(&self) -> Option<Place> {
+        self.server.host().and_then(|host| place_of(&host))
+    }
+
+    fn allows(&self, host: &str, address: IpAddr) -> bool {
+        let host = canonical(host);
+        let is_server = self.server.host_str().is_some_and(|server| canonical(server) == host);
+        match place(address) {
+            Place::Public => true,
+            Place::Nowhere => false,
+            _ if is_server || self.private_hosts.contains(&host) => true,
+            Place::LinkLocal => false,
+            place @ (Place::Private | Place::Loopback) => self.server_place() == Some(place),
+        }
+    }
+
+    fn reason(&self, address: IpAddr) -> String {
+        format!("its address {address} is {}", place(address).name())
+    }
+
+    /// The addresses of a name that Regrow may connect to.
+    async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NameError> {
+        let found = match is_localhost(name) {
+            true => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+            false => self.lookup.addresses(name).await.map_err(NameError::NotFound)?,
+        };
+        let (allowed, other): (Vec<IpAddr>, Vec<IpAddr>) =
+            found.into_iter().partition(|address| self.allows(name, *address));
+        match (allowed.is_empty(), other.first()) {
+            (true, Some(address)) => Err(NameError::Refused(self.reason(*address))),
+            _ => Ok(allowed),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum NameError {
+    #[error("{0}")]
+    Refused(String),
+    #[error("{0}")]
+    NotFound(io::Error),
+}
+
+/// Where a host is, without a lookup.
+fn place_of(host: &Host<&str>) -> Option<Place> {
+    match host {
+        Host::Ipv4(address) => Some(place(IpAddr::from(*address))),
+        Host::Ipv6(address) => Some(place(IpAddr::from(*address))),
+        Host::Domain(name) => is_localhost(name).then_some(Place::Loopback),
+    }
+}
+
+/// These names never leave this computer (RFC 6761).
+fn is_localhost(name: &str) -> bool {
+    let name = canonical(name);
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+fn canonical(host: &str) -> String {
+    host.trim_end_matches('.').to_ascii_lowercase()
+}
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// How names become addresses.
+trait Lookup: Send + Sync {
+    fn addresses<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
+}
+
+struct SystemLookup;
+
+impl Lookup for SystemLookup {
+    fn addresses<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// Gives reqwest only addresses that the rules allow, so the checked address is the one it connects to.
+struct GuardedNames(Arc<Rules>);
+
+impl Resolve for GuardedNames {
+    fn resolve(&self, name: Name) -> Resolving {
+        let rules = self.0.clone();
+        Box::pin(async move {
+            let found = rules.addresses(name.as_str()).await?;
+            let addresses: Addrs = Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)));
+            Ok(addresses)
+        })
+    }
+}
+
+enum Response {
+    Answer(Answer),
+    Redirect(Option<String>),
+}
+
+/// Sends a request, and reads its response.
+async fn exchange(url: &Url, request: RequestBuilder) -> Result<Response, HttpError> {
+    let mut response = request.send().await.map_err(|error| failed(url, &error))?;
+    let header = |name| response.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    if response.status().is_redirection() {
+        return Ok(Response::Redirect(header(LOCATION).map(str::to_owned)));
+    }
+    let retry_after = header(RETRY_AFTER).and_then(wait);
+    let (status, challenges) = (response.status().as_u16(), challenges(response.headers()));
+    let mut body = vec![];
+    while let Some(chunk) = response.chunk().await.map_err(|error| failed(url, &error))? {
+        if body.len() + chunk.len() > MAX_BODY {
+            return Err(HttpError::TooLarge { host: host(url) });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Response::Answer(Answer { status, retry_after, challenges, body }))
+}
+
+fn challenges(headers: &HeaderMap) -> Vec<HeaderValue> {
+    headers.get_all(WWW_AUTHENTICATE).iter().cloned().collect()
+}
+
+/// `Retry-After`: seconds or a date.
+fn wait(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = httpdate::parse_http_date(text.trim()).ok()?;
+    Some(until.duration_since(std::time::SystemTime::now()).unwrap_or_default())
+}
+
+/// What became of a request without a response. A refusal of the resolver is told as one.
+fn failed(url: &Url, error: &reqwest::Error) -> HttpError {
+    if error.is_timeout() {
+        return network(url, "timed out");
+    }
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(NameError::Refused(reason)) = error.downcast_ref() {
+            return refused(url, reason.clone());
+        }
+        next = error.source();
+    }
+    network(url, cause(error))
+}
+
+/// What the deepest cause says. reqwest's own errors quote the URL.
+fn cause(error: &reqwest::Error) -> String {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(error);
+    while let Some(next) = cause.and_then(|error| error.source()) {
+        cause = Some(next);
+    }
+    cause.map_or_else(|| "the request failed".to_owned(), |cause| escape(&cause.to_string()))
+}
+
+fn refused(url: &Url, reason: impl Into<String>) -> HttpError {
+    HttpError::Refused { url: shown(url), reason: reason.into() }
+}
+
+fn network(url: &Url, reason: impl Into<String>) -> HttpError {
+    HttpError::Network { host: host(url), reason: reason.into() }
+}
+
+fn host(url: &Url) -> String {
+    escape(url.host_str().unwrap_or_default())
+}
+
+/// What may be shown of an address: scheme, host, port and path.
+pub(crate) fn shown(url: &Url) -> String {
+    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+    escape(&format!("{}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path()))
+}
