@@ -42,7 +42,7 @@ pub fn connect(
         }
         Reach::Remote(remote) => {
             let http = http(remote, &server.options)?;
-            let mask = Mask::new(http.secrets());
+            let mask = http.mask();
             builder(name, http, mask, &server.options)
         }
         Reach::Broken(problems) => return Err(ConnectError::Broken(problems.clone())),

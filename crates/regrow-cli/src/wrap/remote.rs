@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use regrow::transport::http::{BearerEnv, Credential, HeaderFile, Headers, Http, HttpClient, Limits};
-use regrow::{Bridge, EraFile, Mask, Port};
+use regrow::{Bridge, EraFile, Port};
 
 use super::Connected;
 use crate::arguments::{self, Wrap};
@@ -68,7 +68,7 @@ impl Remote {
 
     /// The server is greeted with the client's first request, and in its name.
     pub(super) fn connect(self, options: &Wrap, name: Arc<str>, port: Arc<Port>) -> Connected {
-        let mask = Mask::new(self.http.secrets());
+        let mask = self.http.mask();
         let era = match options.remote.era {
             arguments::Era::Auto => regrow::Era::Auto,
             arguments::Era::Legacy => regrow::Era::Legacy,

@@ -7,6 +7,7 @@ use regrow_core::Fault;
 use tokio::sync::watch;
 
 use super::credential::{Credential, Headers, Rejected};
+use crate::mask::Mask;
 use crate::transport::BoxFuture;
 
 /// One server's credential, and the renewal that is under way.
@@ -87,6 +88,10 @@ impl Access {
 
     pub(super) fn changed(&self) -> BoxFuture<()> {
         self.credential.changed()
+    }
+
+    pub(super) fn mask_later(&self, mask: Mask) {
+        self.credential.mask_later(mask);
     }
 
     pub(super) fn secrets(&self) -> Vec<String> {

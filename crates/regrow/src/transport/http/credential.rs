@@ -7,6 +7,7 @@ use http::{HeaderName, HeaderValue};
 use regrow_core::Fault;
 
 use super::{SetupError, userinfo};
+use crate::mask::Mask;
 use crate::transport::BoxFuture;
 
 /// What proves to a server who we are. It may be renewed when the server refuses it.
@@ -37,6 +38,11 @@ pub trait Credential: Send + Sync + 'static {
     fn secrets(&self) -> Vec<String> {
         let headers = self.headers();
         headers.iter().filter_map(|(_, value)| value.to_str().ok()).flat_map(spoken).collect()
+    }
+
+    /// Values that become known later, and must not be seen either, are added to this mask.
+    fn mask_later(&self, mask: Mask) {
+        let _ = mask; // Most stay as they are.
     }
 }
 
