@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
@@ -11,6 +11,7 @@ use regrow::core::Fault;
 use regrow::transport::BoxFuture;
 use regrow::transport::http::{Credential, Rejected};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::account::{Account, AccountKey};
 use crate::records::Secret;

@@ -110,7 +110,8 @@ impl Renewal {
 
     /// Tokens that can be used without a request; none if there must be one.
     fn found(&self, account: Option<Account>, need: &Need) -> Result<Option<Account>, NoToken> {
-        match decide(account.as_ref(), need, &lock(&self.failures), now()) {
+        let step = decide(account.as_ref(), need, &lock(&self.failures), now());
+        match step {
             Step::Use => {
                 *lock(&self.failures) = Failures::default();
                 Ok(account)

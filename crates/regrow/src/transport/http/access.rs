@@ -59,7 +59,7 @@ impl Access {
             match &renewal.running {
                 Some(running) => running.clone(),
                 None => {
-                    let rejected = Rejected { headers: refused.headers.clone(), code, challenges };
+                    let rejected = Rejected::new(refused.headers.clone(), code, challenges);
                     renewal.running.insert(self.start(rejected)).clone()
                 }
             }

@@ -58,6 +58,13 @@ pub struct Rejected {
     pub challenges: Vec<HeaderValue>,
 }
 
+impl Rejected {
+    /// For the tests of a credential.
+    pub fn new(headers: Vec<(HeaderName, HeaderValue)>, code: u16, challenges: Vec<HeaderValue>) -> Rejected {
+        Rejected { headers, code, challenges }
+    }
+}
+
 /// The ways in which a header's value may turn up in a text: whole, without its scheme, and unpacked.
 pub(super) fn spoken(value: &str) -> impl Iterator<Item = String> + use<> {
     let bare = value.split_once(' ').map(|(_, bare)| bare.trim().to_owned());
