@@ -2,10 +2,7 @@
 //! Regrow connects: https, no private networks, no redirects to others.
 
 use std::fmt;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,13 +13,14 @@ use http::{HeaderMap, HeaderValue};
 use hyper_util::client::proxy::matcher::Matcher;
 use regrow::transport::http::{SetupError, client_tls};
 use regrow_protocol::text::escape;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, ClientBuilder, RequestBuilder};
 use url::form_urlencoded::{Serializer, byte_serialize};
 use url::{Host, Position, Url};
 
-use crate::place::{Place, place};
+use self::rules::{GuardedNames, Lookup, NameError, Rules, SystemLookup, canonical};
 use crate::records::{AuthMethod, Registration};
+
+mod rules;
 
 /// Bodies may be this long.
 pub const MAX_BODY: usize = 1024 * 1024;
@@ -40,14 +38,14 @@ pub struct Guarded {
     direct: Client,
     /// What clients for a proxy are built with.
     tls: rustls::ClientConfig,
+    request_timeout: Duration,
     proxies: Arc<Proxies>,
 }
 
 /// Which proxy requests go through. A request over plain http stays on this computer and uses none.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub enum Proxy {
     /// The one that the environment names, if any.
-    #[default]
     Environment,
     /// None.
     Off,
@@ -66,7 +64,7 @@ impl fmt::Debug for Proxy {
 }
 
 /// What the operator decides about OAuth traffic.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Network {
     /// A PEM file of certificates to trust besides those of the system.
     pub ca_file: Option<PathBuf>,
@@ -74,6 +72,19 @@ pub struct Network {
     pub proxy: Proxy,
     /// Hosts that may be in a private network.
     pub private_hosts: Vec<String>,
+    /// How long a request may take with its whole response.
+    pub request_timeout: Duration,
+}
+
+impl Default for Network {
+    fn default() -> Network {
+        Network {
+            ca_file: None,
+            proxy: Proxy::Environment,
+            private_hosts: vec![],
+            request_timeout: REQUEST_TIMEOUT,
+        }
+    }
 }
 
 /// Why there is no response. No text in it contains a query, which may hold a code.
@@ -132,13 +143,16 @@ impl Guarded {
         let tls = client_tls(network.ca_file.as_deref())?;
         let private_hosts = network.private_hosts.iter().map(|host| canonical(host)).collect();
         let rules = Arc::new(Rules { server: server.clone(), private_hosts, lookup });
-        let direct = builder(&tls).no_proxy().dns_resolver(GuardedNames(rules.clone()));
+        let direct = builder(&tls, network.request_timeout);
+        let direct = direct.no_proxy().dns_resolver(GuardedNames(rules.clone()));
         let proxies = match &network.proxy {
             Proxy::Off => Proxies::None,
             Proxy::Environment => Proxies::Environment(Matcher::from_system()),
             Proxy::At(url) => Proxies::One(proxy(url)?),
         };
-        Ok(Guarded { direct: direct.build().map_err(setup)?, rules, tls, proxies: Arc::new(proxies) })
+        let direct = direct.build().map_err(setup)?;
+        let request_timeout = network.request_timeout;
+        Ok(Guarded { rules, direct, tls, request_timeout, proxies: Arc::new(proxies) })
     }
 
     /// Checks an address without connecting: scheme, userinfo, and a literal host.
@@ -232,7 +246,7 @@ impl Guarded {
                 Err(NameError::NotFound(_)) | Ok(_) => {}
             }
         }
-        let built = builder(&self.tls).no_proxy().proxy(proxy).build();
+        let built = builder(&self.tls, self.request_timeout).no_proxy().proxy(proxy).build();
         built.map_err(|_| network(url, "the HTTP client for the proxy could not be set up"))
     }
 }
@@ -267,7 +281,7 @@ fn environment_proxy(matcher: &Matcher, url: &Url) -> Result<Option<reqwest::Pro
     }))
 }
 
-fn builder(tls: &rustls::ClientConfig) -> ClientBuilder {
+fn builder(tls: &rustls::ClientConfig, request_timeout: Duration) -> ClientBuilder {
     Client::builder()
         .tls_backend_preconfigured(tls.clone())
         .user_agent(concat!("regrow/", env!("CARGO_PKG_VERSION")))
@@ -275,139 +289,11 @@ fn builder(tls: &rustls::ClientConfig) -> ClientBuilder {
         .retry(reqwest::retry::never())
         .referer(false)
         .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(REQUEST_TIMEOUT)
+        .timeout(request_timeout)
 }
 
 fn setup(error: reqwest::Error) -> SetupError {
     SetupError::Tls { reason: cause(&error) }
-}
-
-/// Where requests may go.
-struct Rules {
-    /// The MCP server. Regrow connects to it anyway.
-    server: Url,
-    private_hosts: Vec<String>,
-    lookup: Arc<dyn Lookup>,
-}
-
-impl Rules {
-    /// Checks what an address says without a lookup. An error is the reason.
-    fn check(&self, url: &Url) -> Result<(), String> {
-        let Some(host) = url.host() else { return Err("it has no host".into()) };
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err("it contains a user name or password".into());
-        }
-        let is_local = place_of(&host) == Some(Place::Loopback);
-        match url.scheme() {
-            "https" => {}
-            "http" if is_local && self.server_place() == Some(Place::Loopback) => {}
-            "http" => return Err("it is not https".into()),
-            _ => return Err("it is neither https nor http".into()),
-        }
-        let literal = match host {
-            Host::Ipv4(address) => IpAddr::from(address),
-            Host::Ipv6(address) => IpAddr::from(address),
-            Host::Domain(_) => return Ok(()),
-        };
-        match self.allows(&host.to_string(), literal) {
-            true => Ok(()),
-            false => Err(self.reason(literal)),
-        }
-    }
-
-    /// Where the MCP server is, as far as its address says. What its name resolves to proves nothing: its owner decides that.
-    fn server_place(&self) -> Option<Place> {
-        self.server.host().and_then(|host| place_of(&host))
-    }
-
-    fn allows(&self, host: &str, address: IpAddr) -> bool {
-        let host = canonical(host);
-        let is_server = self.server.host_str().is_some_and(|server| canonical(server) == host);
-        match place(address) {
-            Place::Public => true,
-            Place::Nowhere => false,
-            _ if is_server || self.private_hosts.contains(&host) => true,
-            Place::LinkLocal => false,
-            place @ (Place::Private | Place::Loopback) => self.server_place() == Some(place),
-        }
-    }
-
-    fn reason(&self, address: IpAddr) -> String {
-        format!("its address {address} is {}", place(address).name())
-    }
-
-    /// The addresses of a name that Regrow may connect to.
-    async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NameError> {
-        let found = match is_localhost(name) {
-            true => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
-            false => self.lookup.addresses(name).await.map_err(NameError::NotFound)?,
-        };
-        let (allowed, other): (Vec<IpAddr>, Vec<IpAddr>) =
-            found.into_iter().partition(|address| self.allows(name, *address));
-        match (allowed.is_empty(), other.first()) {
-            (true, Some(address)) => Err(NameError::Refused(self.reason(*address))),
-            _ => Ok(allowed),
-        }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum NameError {
-    #[error("{0}")]
-    Refused(String),
-    #[error("{0}")]
-    NotFound(io::Error),
-}
-
-/// Where a host is, without a lookup.
-fn place_of(host: &Host<&str>) -> Option<Place> {
-    match host {
-        Host::Ipv4(address) => Some(place(IpAddr::from(*address))),
-        Host::Ipv6(address) => Some(place(IpAddr::from(*address))),
-        Host::Domain(name) => is_localhost(name).then_some(Place::Loopback),
-    }
-}
-
-/// These names never leave this computer (RFC 6761).
-fn is_localhost(name: &str) -> bool {
-    let name = canonical(name);
-    name == "localhost" || name.ends_with(".localhost")
-}
-
-fn canonical(host: &str) -> String {
-    host.trim_end_matches('.').to_ascii_lowercase()
-}
-
-type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// How names become addresses.
-trait Lookup: Send + Sync {
-    fn addresses<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
-}
-
-struct SystemLookup;
-
-impl Lookup for SystemLookup {
-    fn addresses<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name, 0)).await?;
-            Ok(found.map(|address| address.ip()).collect())
-        })
-    }
-}
-
-/// Gives reqwest only addresses that the rules allow, so the checked address is the one it connects to.
-struct GuardedNames(Arc<Rules>);
-
-impl Resolve for GuardedNames {
-    fn resolve(&self, name: Name) -> Resolving {
-        let rules = self.0.clone();
-        Box::pin(async move {
-            let found = rules.addresses(name.as_str()).await?;
-            let addresses: Addrs = Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)));
-            Ok(addresses)
-        })
-    }
 }
 
 enum Response {
@@ -487,4 +373,151 @@ fn host(url: &Url) -> String {
 pub(crate) fn shown(url: &Url) -> String {
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
     escape(&format!("{}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::net::IpAddr;
+    use std::sync::Mutex;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::rules::BoxFuture;
+    use super::*;
+
+    /// Answers lookups in this order, then finds nothing.
+    struct Script {
+        answers: Mutex<Vec<Vec<IpAddr>>>,
+        asked: Mutex<Vec<String>>,
+    }
+
+    impl Lookup for Script {
+        fn addresses<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+            self.asked.lock().unwrap().push(name.to_owned());
+            let answer = self.answers.lock().unwrap().pop();
+            Box::pin(async move { answer.ok_or_else(|| io::Error::other("no such name")) })
+        }
+    }
+
+    fn guard(server: &str, network: &Network, answers: &[&[&str]]) -> (Guarded, Arc<Script>) {
+        let parse = |answer: &&[&str]| answer.iter().map(|address| address.parse().unwrap()).collect();
+        let answers = answers.iter().rev().map(parse).collect();
+        let script = Arc::new(Script { answers: Mutex::new(answers), asked: Mutex::default() });
+        (Guarded::with_lookup(&Url::parse(server).unwrap(), network, script.clone()).unwrap(), script)
+    }
+
+    fn off() -> Network {
+        Network { proxy: Proxy::Off, ..Network::default() }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_into_a_private_network_is_refused_without_a_connection() {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = tcp.local_addr().unwrap().port();
+        let url = Url::parse(&format!("https://auth.example:{port}/")).unwrap();
+        for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "0.0.0.0"] {
+            let (http, _) = guard("https://mcp.example/", &off(), &[&[address]]);
+            let error = http.get(&url).await.unwrap_err();
+            assert!(matches!(error, HttpError::Refused { .. }), "{address}: {error:?}");
+        }
+        let accepted = tokio::time::timeout(Duration::ZERO, tcp.accept()).await;
+        assert!(accepted.is_err(), "somebody connected");
+    }
+
+    #[tokio::test]
+    async fn the_host_of_the_server_may_be_anywhere() {
+        let (http, _) = guard("https://mcp.example/mcp", &off(), &[&["10.0.0.1"], &["10.0.0.1"]]);
+        assert!(http.rules.addresses("MCP.example.").await.is_ok());
+        assert!(http.rules.addresses("auth.example").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_name_with_private_and_public_addresses_has_only_its_public_ones() {
+        let (http, _) = guard("https://mcp.example/mcp", &off(), &[&["10.0.0.1", "1.1.1.1"]]);
+        let found = http.rules.addresses("auth.example").await.unwrap();
+        assert_eq!(found, ["1.1.1.1".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[tokio::test]
+    async fn a_response_that_drips_times_out() {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}/", tcp.local_addr().unwrap());
+        let network = Network { request_timeout: Duration::from_millis(200), ..off() };
+        let (http, _) = guard(&server, &network, &[]);
+        let drip = tokio::spawn(async move {
+            let (mut stream, _) = tcp.accept().await.unwrap();
+            stream.read_exact(&mut [0]).await.unwrap();
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+            let mut sent = stream.write_all(head).await;
+            while sent.is_ok() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                sent = stream.write_all(b"x").await;
+            }
+        });
+        let error = http.get(&Url::parse(&server).unwrap()).await.unwrap_err();
+        assert_eq!(error, HttpError::Network { host: "127.0.0.1".into(), reason: "timed out".into() });
+        drip.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn regrow_connects_to_the_address_that_it_checked() {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = tcp.local_addr().unwrap().port();
+        let network = Network { private_hosts: vec!["Auth.example.".into()], ..off() };
+        // The name changes after the first lookup.
+        let (http, script) = guard("https://mcp.example/", &network, &[&["127.0.0.1"], &["192.0.2.1"]]);
+        let url = Url::parse(&format!("https://auth.example:{port}/")).unwrap();
+        let served = async {
+            let (mut stream, _) = tcp.accept().await.unwrap();
+            let mut first = [0];
+            stream.read_exact(&mut first).await.unwrap();
+            first[0]
+        };
+        let (result, first) = tokio::join!(http.get(&url), served);
+        assert!(matches!(result, Err(HttpError::Network { .. })), "{result:?}");
+        assert_eq!(first, 22, "a TLS handshake");
+        assert_eq!(*script.asked.lock().unwrap(), ["auth.example"]);
+    }
+
+    #[tokio::test]
+    async fn localhost_is_not_looked_up() {
+        let (http, script) = guard("http://localhost:1/", &off(), &[&["8.8.8.8"]]);
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = tcp.local_addr().unwrap().port();
+        let url = Url::parse(&format!("http://auth.localhost:{port}/")).unwrap();
+        let (result, accepted) = tokio::join!(http.get(&url), async { tcp.accept().await.map(drop) });
+        assert!(result.is_err() && accepted.is_ok());
+        assert_eq!(*script.asked.lock().unwrap(), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_proxy_gets_https_only_and_no_name_that_is_known_to_be_private() {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = tcp.local_addr().unwrap().port();
+        let proxy = Proxy::At(format!("http://127.0.0.1:{port}"));
+        let network = Network { proxy, ..Network::default() };
+        let (http, _) = guard("https://mcp.example/", &network, &[&["10.0.0.1"]]);
+        let url = Url::parse("https://auth.example/token").unwrap();
+        assert!(matches!(http.get(&url).await, Err(HttpError::Refused { .. })));
+        // A name that only the proxy can look up goes there.
+        let served = async {
+            let (mut stream, _) = tcp.accept().await.unwrap();
+            let mut first = [0; 24];
+            stream.read_exact(&mut first).await.unwrap();
+            String::from_utf8_lossy(&first).into_owned()
+        };
+        let (result, first) = tokio::join!(http.get(&url), served);
+        assert!(matches!(result, Err(HttpError::Network { .. })), "{result:?}");
+        assert_eq!(first, "CONNECT auth.example:443");
+        assert!(!format!("{network:?}").contains("127.0.0.1"), "a proxy's address may hold a password");
+    }
+
+    #[test]
+    fn a_wait_is_seconds_or_a_date() {
+        assert_eq!(wait(" 7 "), Some(Duration::from_secs(7)));
+        assert_eq!(wait("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(wait("soon"), None);
+    }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use regrow_protocol::text::escape;
 use serde_json::{Map, Value};
+use url::Url;
 
 use crate::guarded::{Answer, Guarded, HttpError};
 use crate::records::{AuthorizationServer, Registration, Secret, Tokens};
@@ -63,22 +64,67 @@ pub async fn refresh(
     })
 }
 
+/// Exchanges the code that the browser brought.
+pub async fn exchange(
+    http: &Guarded,
+    server: &AuthorizationServer,
+    registration: &Registration,
+    code: &Secret,
+    verifier: &Secret,
+    redirect_uri: &str,
+    resource: Option<&str>,
+) -> Result<Tokens, TokenError> {
+    let mut form = vec![
+        ("grant_type", "authorization_code"),
+        ("code", code.expose()),
+        ("code_verifier", verifier.expose()),
+        ("redirect_uri", redirect_uri),
+    ];
+    form.extend(resource.map(|resource| ("resource", resource)));
+    request(http, server, registration, &form).await
+}
+
+/// Gets a token for the client itself, without a person.
+pub async fn client_credentials(
+    http: &Guarded,
+    server: &AuthorizationServer,
+    registration: &Registration,
+    scope: Option<&str>,
+    resource: Option<&str>,
+) -> Result<Tokens, TokenError> {
+    let mut form = vec![("grant_type", "client_credentials")];
+    form.extend(scope.map(|scope| ("scope", scope)));
+    form.extend(resource.map(|resource| ("resource", resource)));
+    request(http, server, registration, &form).await
+}
+
 /// Sends a form to the token endpoint.
-pub(crate) async fn request(
+async fn request(
     http: &Guarded,
     server: &AuthorizationServer,
     registration: &Registration,
     form: &[(&str, &str)],
 ) -> Result<Tokens, TokenError> {
-    if registration.issuer != server.issuer {
-        return Err(TokenError::Refused { reason: "the client is registered with another issuer".into() });
-    }
-    let answer = http.post_form(&server.token_endpoint, form, registration).await.map_err(unanswered)?;
+    let answer = post(http, server, &server.token_endpoint, registration, form).await?;
     read(&answer, now())
 }
 
+/// Posts a form to an endpoint of the issuer that the client is registered with, and to no other.
+pub(crate) async fn post(
+    http: &Guarded,
+    server: &AuthorizationServer,
+    endpoint: &Url,
+    registration: &Registration,
+    form: &[(&str, &str)],
+) -> Result<Answer, TokenError> {
+    if registration.issuer != server.issuer {
+        return Err(TokenError::Refused { reason: "the client is registered with another issuer".into() });
+    }
+    http.post_form(endpoint, form, registration).await.map_err(unanswered)
+}
+
 /// The error for a request without a response.
-pub(crate) fn unanswered(error: HttpError) -> TokenError {
+fn unanswered(error: HttpError) -> TokenError {
     match error {
         HttpError::Refused { .. } => TokenError::Refused { reason: error.to_string() },
         HttpError::Network { .. } | HttpError::TooLarge { .. } => {
@@ -87,34 +133,44 @@ pub(crate) fn unanswered(error: HttpError) -> TokenError {
     }
 }
 
-/// What a response means.
-fn read(answer: &Answer, now: u64) -> Result<Tokens, TokenError> {
-    let temporary = |reason: String| TokenError::Temporary { reason, retry_after: answer.retry_after };
+/// What a response of the token endpoint means.
+pub(crate) fn read(answer: &Answer, now: u64) -> Result<Tokens, TokenError> {
+    let body = object(answer)?;
+    tokens(&body, now).ok_or_else(|| temporary(answer, "the response contains no bearer token".into()))
+}
+
+/// The JSON of a successful response, or what its error means.
+pub(crate) fn object(answer: &Answer) -> Result<Map<String, Value>, TokenError> {
     if matches!(answer.status, 408 | 425 | 429 | 500..) {
-        return Err(temporary(format!("HTTP {}", answer.status)));
+        return Err(temporary(answer, format!("HTTP {}", answer.status)));
     }
     let Ok(Value::Object(body)) = serde_json::from_slice(&answer.body) else {
-        return Err(temporary(format!("HTTP {} with a response that is not JSON", answer.status)));
+        return Err(temporary(answer, format!("HTTP {} with a response that is not JSON", answer.status)));
     };
     // Some servers report errors with status 200.
     if let Some(error) = text(&body, "error") {
-        return Err(error_of(error, text(&body, "error_description"), answer.retry_after));
+        let reason = described(error, text(&body, "error_description"));
+        return Err(match error {
+            "invalid_grant" => TokenError::Rejected { reason },
+            "invalid_client" => TokenError::ClientRejected { reason },
+            "temporarily_unavailable" | "server_error" => temporary(answer, reason),
+            _ => TokenError::Refused { reason },
+        });
     }
-    if !(200..300).contains(&answer.status) {
-        return Err(temporary(format!("HTTP {} without an OAuth error", answer.status)));
+    match answer.status {
+        200..300 => Ok(body),
+        status => Err(temporary(answer, format!("HTTP {status} without an OAuth error"))),
     }
-    tokens(&body, now).ok_or_else(|| temporary("the response contains no bearer token".into()))
 }
 
-/// What an OAuth error means.
-pub(crate) fn error_of(error: &str, description: Option<&str>, retry_after: Option<Duration>) -> TokenError {
-    let reason = described(error, description);
-    match error {
-        "invalid_grant" => TokenError::Rejected { reason },
-        "invalid_client" | "unauthorized_client" => TokenError::ClientRejected { reason },
-        "temporarily_unavailable" | "server_error" => TokenError::Temporary { reason, retry_after },
-        _ => TokenError::Refused { reason },
-    }
+/// The OAuth error in a response.
+pub(crate) fn error_code(answer: &Answer) -> Option<String> {
+    let body: Map<String, Value> = serde_json::from_slice(&answer.body).ok()?;
+    text(&body, "error").map(str::to_owned)
+}
+
+fn temporary(answer: &Answer, reason: String) -> TokenError {
+    TokenError::Temporary { reason, retry_after: answer.retry_after }
 }
 
 /// An OAuth error with its description, escaped and shortened.
@@ -148,7 +204,7 @@ pub(crate) fn seconds(value: &Value) -> Option<u64> {
     }
 }
 
-fn text<'a>(body: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+pub(crate) fn text<'a>(body: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     body.get(name)?.as_str()
 }
 

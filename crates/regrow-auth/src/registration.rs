@@ -1,0 +1,205 @@
+//! Who Regrow is to an authorization server: what the operator registered, a metadata document, or a registration of its own.
+
+use regrow_protocol::text::escape;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::guarded::{Guarded, HttpError};
+use crate::metadata::auth_method;
+use crate::records::{AuthMethod, AuthorizationServer, RegisteredBy, Registration, Secret};
+use crate::token::{described, seconds};
+
+/// What the operator says about the client.
+#[derive(Clone, Debug, Default)]
+pub struct ClientSettings {
+    /// The id of a client that the operator registered.
+    pub client_id: Option<String>,
+    /// Its secret. It requires a configured issuer, so that a server cannot name another one to get it.
+    pub client_secret: Option<Secret>,
+    /// A client ID metadata document, for servers that support those.
+    pub metadata_document: Option<Url>,
+}
+
+/// Why there is no client to sign in with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegistrationError {
+    /// The server registers no clients, and the operator named none.
+    #[error("the authorization server registers no clients: register one with it, and set `clientId`")]
+    NeedsClientId,
+    /// A configured secret without a configured issuer.
+    #[error(
+        "a client secret requires a configured issuer: set `issuer`, so that the secret goes nowhere else"
+    )]
+    SecretWithoutIssuer,
+    /// A secret without its client.
+    #[error("a client secret requires a client id: set `clientId`")]
+    SecretWithoutClient,
+    /// The token endpoint accepts no method that Regrow knows.
+    #[error("the token endpoint accepts no authentication method that Regrow supports")]
+    NoMethod,
+    /// A request failed or was refused.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// The server refused to register the client. The text is escaped.
+    #[error("the authorization server did not register the client: {0}")]
+    Refused(String),
+}
+
+/// How to get a registration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// This one can be used.
+    Use(Registration),
+    /// Regrow must register.
+    Register,
+}
+
+/// Picks the client: the operator's, then a metadata document, then the one that Regrow registered before, then a new one.
+pub fn plan(
+    server: &AuthorizationServer,
+    settings: &ClientSettings,
+    has_configured_issuer: bool,
+    known: Option<&Registration>,
+    now: u64,
+) -> Result<Plan, RegistrationError> {
+    let registration = |client_id: String, client_secret: Option<Secret>, auth_method, how| Registration {
+        issuer: server.issuer.clone(),
+        client_id,
+        client_secret,
+        secret_expires_at: None,
+        auth_method,
+        redirect_uri: None,
+        how,
+    };
+    match (&settings.client_id, &settings.client_secret) {
+        (None, Some(_)) => return Err(RegistrationError::SecretWithoutClient),
+        (Some(_), Some(_)) if !has_configured_issuer => return Err(RegistrationError::SecretWithoutIssuer),
+        (Some(id), secret) => {
+            let method = match secret {
+                None => AuthMethod::None,
+                Some(_) => secret_method(server).ok_or(RegistrationError::NoMethod)?,
+            };
+            let configured = registration(id.clone(), secret.clone(), method, RegisteredBy::Configured);
+            return Ok(Plan::Use(configured));
+        }
+        (None, None) => {}
+    }
+    if let Some(document) =
+        settings.metadata_document.as_ref().filter(|_| server.client_id_metadata_supported)
+    {
+        let id = document.to_string();
+        return Ok(Plan::Use(registration(id, None, AuthMethod::None, RegisteredBy::MetadataDocument)));
+    }
+    let is_usable = |known: &&Registration| {
+        known.how == RegisteredBy::Dynamic
+            && known.issuer == server.issuer
+            && known.secret_expires_at.is_none_or(|at| now < at)
+    };
+    if let Some(known) = known.filter(is_usable) {
+        return Ok(Plan::Use(known.clone()));
+    }
+    match server.registration_endpoint {
+        Some(_) => Ok(Plan::Register),
+        None => Err(RegistrationError::NeedsClientId),
+    }
+}
+
+fn secret_method(server: &AuthorizationServer) -> Option<AuthMethod> {
+    let accepts = |method: &AuthMethod| server.token_auth_methods.contains(method);
+    [AuthMethod::Basic, AuthMethod::Post].into_iter().find(accepts)
+}
+
+/// The method to register with: a public client where the server has those.
+fn method_to_register(server: &AuthorizationServer) -> Option<AuthMethod> {
+    match server.token_auth_methods.contains(&AuthMethod::None) {
+        true => Some(AuthMethod::None),
+        false => secret_method(server),
+    }
+}
+
+/// What the client is to be able to do.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes<'a> {
+    /// Where the browser returns to.
+    pub redirect_uri: Option<&'a str>,
+    /// The scopes that it will ask for, separated by spaces.
+    pub scope: Option<&'a str>,
+    /// Whether it uses the device flow.
+    pub device: bool,
+}
+
+/// Registers a client (RFC 7591).
+pub async fn register(
+    http: &Guarded,
+    server: &AuthorizationServer,
+    wishes: &Wishes<'_>,
+) -> Result<Registration, RegistrationError> {
+    let endpoint = server.registration_endpoint.as_ref().ok_or(RegistrationError::NeedsClientId)?;
+    let method = method_to_register(server).ok_or(RegistrationError::NoMethod)?;
+    let answer = http.post_json(endpoint, &request(wishes, method)).await?;
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    if !(200..300).contains(&answer.status) {
+        let said = body["error"].as_str().map(|error| described(error, body["error_description"].as_str()));
+        let reason = said.map_or_else(String::new, |said| format!(": {said}"));
+        return Err(RegistrationError::Refused(format!("HTTP {}{reason}", answer.status)));
+    }
+    read(body, server, wishes, method)
+}
+
+fn request(wishes: &Wishes<'_>, method: AuthMethod) -> Value {
+    let mut grants = vec!["refresh_token"];
+    grants.extend(wishes.redirect_uri.map(|_| "authorization_code"));
+    grants.extend(wishes.device.then_some("urn:ietf:params:oauth:grant-type:device_code"));
+    let mut request = json!({
+        "client_name": "Regrow",
+        "client_uri": "https://github.com/regrow-dev/regrow",
+        "application_type": "native",
+        "token_endpoint_auth_method": method,
+        "grant_types": grants,
+        "response_types": if wishes.redirect_uri.is_some() { vec!["code"] } else { vec![] },
+        "redirect_uris": wishes.redirect_uri.into_iter().collect::<Vec<_>>(),
+    });
+    if let Some(scope) = wishes.scope {
+        request["scope"] = scope.into();
+    }
+    request
+}
+
+#[derive(Deserialize)]
+struct Response {
+    client_id: String,
+    client_secret: Option<Secret>,
+    client_secret_expires_at: Option<Value>,
+    token_endpoint_auth_method: Option<String>,
+}
+
+fn read(
+    body: Value,
+    server: &AuthorizationServer,
+    wishes: &Wishes<'_>,
+    asked: AuthMethod,
+) -> Result<Registration, RegistrationError> {
+    let response: Response = serde_json::from_value(body).map_err(|error| {
+        RegistrationError::Refused(escape(&format!("its response is not valid: {error}")))
+    })?;
+    let auth_method = match &response.token_endpoint_auth_method {
+        Some(name) => auth_method(name).ok_or(RegistrationError::NoMethod)?,
+        None => asked,
+    };
+    let client_secret = response.client_secret.filter(|_| auth_method != AuthMethod::None);
+    if auth_method != AuthMethod::None && client_secret.is_none() {
+        return Err(RegistrationError::Refused("its response contains no client secret".into()));
+    }
+    // Zero says that it does not expire.
+    let expires = response.client_secret_expires_at.as_ref().and_then(seconds).filter(|at| *at != 0);
+    Ok(Registration {
+        issuer: server.issuer.clone(),
+        client_id: response.client_id,
+        secret_expires_at: expires.filter(|_| client_secret.is_some()),
+        client_secret,
+        auth_method,
+        redirect_uri: wishes.redirect_uri.map(str::to_owned),
+        how: RegisteredBy::Dynamic,
+    })
+}
