@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
+use url::Url;
 
+use crate::login::SignedIn;
 use crate::records::{AuthorizationServer, Registration, Resource, Secret, Tokens};
 
 /// What tells one account from another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountKey {
-    /// The MCP server.
-    pub resource: Resource,
+    /// The address of the MCP server, without userinfo and fragment.
+    pub url: Url,
+    /// Whether the operator wants no `resource` parameter.
+    pub no_resource: bool,
     /// Additional parameters of the authorization request, by name: they can select a tenant.
     pub parameters: BTreeMap<String, String>,
     /// The user's name for it, where there are several at one server. Empty for the only one.
@@ -19,15 +23,18 @@ pub struct AccountKey {
 }
 
 impl AccountKey {
-    /// The only account at this server.
-    pub fn new(resource: Resource) -> AccountKey {
-        AccountKey { resource, parameters: BTreeMap::new(), label: String::new() }
+    /// The account with this label at this server.
+    pub fn new(mut url: Url, label: &str) -> AccountKey {
+        // Neither can fail at an address that can be reached over HTTP.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.set_fragment(None);
+        AccountKey { url, no_resource: false, parameters: BTreeMap::new(), label: label.to_owned() }
     }
 
     /// A hash, which names its files and contains nothing that may be secret in a URL.
     pub fn hash(&self) -> String {
-        let Resource { url, resource } = &self.resource;
-        let whole = (url.as_str(), resource, &self.parameters, &self.label);
+        let whole = (self.url.as_str(), self.no_resource, &self.parameters, &self.label);
         let text = serde_json::to_vec(&whole).expect("texts can be written as JSON");
         let hash = digest(&SHA256, &[b"regrow account\0", &*text].concat());
         hash.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
@@ -39,6 +46,8 @@ impl AccountKey {
 pub struct Account {
     /// Which one it is.
     pub key: AccountKey,
+    /// What its tokens are for.
+    pub resource: Resource,
     /// Who issues its tokens.
     pub server: AuthorizationServer,
     /// Who Regrow is to that server. It is kept when tokens are rejected, for the next sign-in.
@@ -64,6 +73,23 @@ pub enum Rejection {
 }
 
 impl Account {
+    /// A sign-in has finished, in the place of this account, if there is one.
+    pub fn signed_in(key: AccountKey, signed_in: SignedIn, before: Option<&Account>, now: u64) -> Account {
+        let SignedIn { resource, server, registration, tokens } = signed_in;
+        let generation = before.map_or(0, |account| account.generation);
+        let new = Account {
+            key,
+            resource,
+            server,
+            registration,
+            generation,
+            tokens: None,
+            obtained_at: now,
+            rejected: None,
+        };
+        new.with_tokens(tokens, now)
+    }
+
     /// The same account with new tokens, one generation later.
     pub fn with_tokens(&self, tokens: Tokens, now: u64) -> Account {
         Account {
@@ -90,14 +116,11 @@ impl Account {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use url::Url;
-
     use super::*;
     use crate::records::{AuthMethod, RegisteredBy};
 
     pub(crate) fn key() -> AccountKey {
-        let url = Url::parse("https://mcp.example/mcp").unwrap();
-        AccountKey::new(Resource { resource: Some(url.to_string()), url })
+        AccountKey::new(Url::parse("https://mcp.example/mcp").unwrap(), "")
     }
 
     pub(crate) fn tokens(number: u64, expires_at: Option<u64>) -> Tokens {
@@ -135,6 +158,7 @@ pub(crate) mod tests {
         };
         Account {
             key: key(),
+            resource: Resource { url: key().url, resource: Some(key().url.to_string()) },
             server,
             registration,
             generation: 1,
@@ -148,12 +172,18 @@ pub(crate) mod tests {
     fn every_part_of_a_key_makes_another_account() {
         let base = key();
         let mut others = vec![base.clone(); 4];
-        others[0].resource.url.set_path("/other");
-        others[1].resource.resource = None;
+        others[0].url.set_path("/other");
+        others[1].no_resource = true;
         others[2].parameters.insert("tenant".into(), "acme".into());
         others[3].label = "work".into();
         let mut hashes: Vec<String> = others.iter().chain([&base]).map(AccountKey::hash).collect();
         assert_eq!(hashes[4], key().hash(), "the same every time");
+        let with_password = Url::parse("https://ann:x@mcp.example/mcp#part").unwrap();
+        assert_eq!(
+            hashes[4],
+            AccountKey::new(with_password, "").hash(),
+            "that says nothing about the server"
+        );
         hashes.sort();
         hashes.dedup();
         assert_eq!(hashes.len(), 5);

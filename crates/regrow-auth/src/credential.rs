@@ -19,7 +19,7 @@ use crate::refresh::Need;
 use crate::renewal::{NoToken, Renewal};
 use crate::store::{Stamp, Store, StoreError};
 
-pub use crate::renewal::TokenRequest;
+pub use crate::renewal::{TokenRequest, request_through};
 
 /// How often the disk is looked at, while there are requests or a user must sign in. Otherwise never.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -30,8 +30,8 @@ pub struct AccountCredential(Arc<Shared>);
 
 struct Shared {
     renewal: Arc<Renewal>,
-    /// What a user runs to sign in.
-    command: String,
+    /// The server's name in messages.
+    name: String,
     held: Mutex<Held>,
     /// The token that the server refused, or that there was none, until there is another.
     refused: watch::Sender<Option<Option<Secret>>>,
@@ -44,32 +44,34 @@ struct Held {
     is_busy: bool,
     /// Why there was no other token when the server refused this one.
     problem: NoToken,
+    /// Nobody has ever signed in there, and the server does not offer it: it wants another credential.
+    is_stranger: bool,
     mask: Mask,
 }
 
 impl AccountCredential {
-    /// The credential of this account, which need not exist yet. The user runs `command` to sign in.
+    /// The credential of this account, which need not exist yet, at the server of this name. To sign in, the user runs
+    /// `regrow login NAME`.
     ///
-    /// An account that cannot be read is an error now; one that becomes unreadable later is reported when a token is needed.
-    pub fn new(
-        store: Store,
-        key: AccountKey,
-        request: TokenRequest,
-        command: String,
-    ) -> Result<AccountCredential, StoreError> {
+    /// An account that cannot be read is reported when a token is needed.
+    pub fn new(store: Store, key: AccountKey, request: TokenRequest, name: &str) -> AccountCredential {
         let stamp = store.stamp(&key);
-        let account = store.read(&key)?;
+        let account = store.read(&key).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the account cannot be used");
+            None
+        });
         let held = Held {
             account,
             stamp,
             looked: Instant::now(),
             is_busy: false,
             problem: NoToken::SignIn,
+            is_stranger: false,
             mask: Mask::default(),
         };
         let renewal = Arc::new(Renewal::new(store, key, request));
         let (held, refused) = (Mutex::new(held), watch::Sender::new(None));
-        Ok(AccountCredential(Arc::new(Shared { renewal, command, held, refused })))
+        AccountCredential(Arc::new(Shared { renewal, name: name.to_owned(), held, refused }))
     }
 }
 
@@ -99,7 +101,14 @@ impl Credential for AccountCredential {
                 }
                 Err(problem) => {
                     tracing::debug!(%problem, "there is no other token");
-                    shared.held().problem = problem;
+                    let is_stranger = sent.is_none() && !offers_sign_in(&rejected.challenges);
+                    if matches!(problem, NoToken::SignIn) && !is_stranger {
+                        shared.want_sign_in().await;
+                    }
+                    let mut held = shared.held();
+                    held.is_stranger = is_stranger;
+                    held.problem = problem;
+                    drop(held);
                     shared.refused.send_replace(Some(sent.clone()));
                 }
             }
@@ -113,8 +122,10 @@ impl Credential for AccountCredential {
         if code != 401 {
             return Fault::Unauthorized { code };
         }
-        match &self.0.held().problem {
-            NoToken::SignIn => Fault::SignInNeeded { command: self.0.command.clone() },
+        let held = self.0.held();
+        match &held.problem {
+            NoToken::SignIn if held.is_stranger => Fault::Unauthorized { code },
+            NoToken::SignIn => Fault::SignInNeeded { command: login_command(&self.0.name) },
             NoToken::Failed(reason) => Fault::RefreshFailed { reason: reason.clone() },
             NoToken::Store(error) => match **error {
                 StoreError::Damaged { .. } | StoreError::Newer { .. } => {
@@ -195,6 +206,16 @@ impl Shared {
         let _ = tokio::task::spawn_blocking(move || shared.look()).await;
     }
 
+    /// So that `regrow login` knows what the name stands for. It is no reason to fail if it does not.
+    async fn want_sign_in(self: &Arc<Shared>) {
+        let shared = self.clone();
+        let wanted = move || shared.renewal.store.want(&shared.renewal.key, &shared.name);
+        match tokio::task::spawn_blocking(wanted).await {
+            Ok(Err(error)) => tracing::debug!(%error, "the name of the server is not stored"),
+            Ok(Ok(())) | Err(_) => {}
+        }
+    }
+
     fn refresh_early(self: &Arc<Shared>) {
         if self.renewal.is_due(self.held().account.as_ref(), &Need::Expiry) {
             self.start(|shared| async move {
@@ -234,6 +255,20 @@ impl Shared {
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a user runs to sign in at the server of this name.
+fn login_command(name: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:/@".contains(letter);
+    match !name.starts_with('-') && name.chars().all(is_plain) {
+        true => format!("regrow login {name}"),
+        false => format!("regrow login -- '{}'", name.replace('\'', "'\\''")),
+    }
+}
+
+fn offers_sign_in(challenges: &[HeaderValue]) -> bool {
+    let texts = challenges.iter().filter_map(|challenge| challenge.to_str().ok());
+    texts.flat_map(|text| text.split([' ', ','])).any(|word| word.eq_ignore_ascii_case("bearer"))
 }
 
 fn bearer(token: &Secret) -> Option<(HeaderName, HeaderValue)> {

@@ -197,9 +197,8 @@ impl Guarded {
         form: &[(&str, &str)],
         registration: &Registration,
     ) -> Result<Answer, HttpError> {
-        let mut body = Serializer::new(String::new());
-        body.extend_pairs(form);
         let mut request = self.client(url).await?.post(url.clone());
+        let mut form = form.to_vec();
         match (registration.auth_method, &registration.client_secret) {
             (AuthMethod::Basic, Some(secret)) => {
                 let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
@@ -211,14 +210,12 @@ impl Guarded {
                 request = request.header(AUTHORIZATION, value);
             }
             (AuthMethod::Post, Some(secret)) => {
-                body.append_pair("client_id", &registration.client_id);
-                body.append_pair("client_secret", secret.expose());
+                form.extend([("client_id", &*registration.client_id), ("client_secret", secret.expose())]);
             }
-            (AuthMethod::None, _) | (_, None) => {
-                body.append_pair("client_id", &registration.client_id);
-            }
+            (AuthMethod::None, _) | (_, None) => form.push(("client_id", &registration.client_id)),
         }
-        let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body.finish());
+        let body = Serializer::new(String::new()).extend_pairs(form).finish();
+        let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body);
         self.post(url, request).await
     }
 

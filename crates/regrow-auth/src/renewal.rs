@@ -6,13 +6,28 @@ use regrow::transport::BoxFuture;
 use tokio::time::{Duration, timeout};
 
 use crate::account::{Account, AccountKey};
+use crate::guarded::Guarded;
 use crate::records::Tokens;
 use crate::refresh::{Failures, Need, Outcome, Step, decide, settle};
 use crate::store::{HELD_AT_MOST, Locked, Store, StoreError};
-use crate::token::{TokenError, now};
+use crate::token::{self, TokenError, now};
 
 /// Requests new tokens from the authorization server of an account.
 pub type TokenRequest = Arc<dyn Fn(Account) -> BoxFuture<Result<Tokens, TokenError>> + Send + Sync>;
+
+/// The usual request: to the token endpoint, through this client.
+pub fn request_through(http: Guarded) -> TokenRequest {
+    Arc::new(move |account| {
+        let http = http.clone();
+        Box::pin(async move {
+            let Account { resource, server, registration, tokens, .. } = &account;
+            let Some(tokens) = tokens else {
+                return Err(TokenError::Rejected { reason: "there is no refresh token".into() });
+            };
+            token::refresh(&http, server, registration, tokens, resource.resource.as_deref()).await
+        })
+    })
+}
 
 /// The rest of the time that the lock may be held is for the disk.
 const REQUEST_TIMEOUT: Duration = HELD_AT_MOST.saturating_sub(Duration::from_secs(5));

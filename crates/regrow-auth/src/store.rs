@@ -104,6 +104,15 @@ struct Contents<A> {
     account: A,
 }
 
+/// A server that waits for a sign-in. Unlike an account it can be lost without harm.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The server's name in messages.
+    pub name: String,
+    /// The account that is needed.
+    pub key: AccountKey,
+}
+
 /// What all formats have in common.
 #[derive(Deserialize)]
 struct AnyFormat {
@@ -154,6 +163,27 @@ impl Store {
     pub fn stamp(&self, key: &AccountKey) -> Option<Stamp> {
         let found = std::fs::symlink_metadata(self.path(key)).ok()?;
         Some((found.ino(), found.mtime(), found.mtime_nsec(), found.len()))
+    }
+
+    /// Remembers that somebody should sign in at the server of this name, for [`Store::wanted`].
+    pub fn want(&self, key: &AccountKey, name: &str) -> Result<(), StoreError> {
+        let file = format!("{}.wanted", key.hash());
+        let written = Folder::create(&self.folder).and_then(Folder::require_private).and_then(|folder| {
+            let text = serde_json::to_vec(&Wanted { name: name.to_owned(), key: key.clone() })?;
+            match folder.read(&file, MAX_BYTES).is_ok_and(|(_, old)| old == text) {
+                true => Ok(()),
+                false => folder.replace(&file, |file| file.write_all(&text)).map(drop),
+            }
+        });
+        written.map_err(|error| StoreError::new(self.folder.join(file), error))
+    }
+
+    /// The servers that wait for a sign-in, or did once, with the names that they have in messages.
+    pub fn wanted(&self) -> Vec<Wanted> {
+        let Ok(folder) = self.open() else { return vec![] };
+        let names = folder.names(2 * MAX_ACCOUNTS).into_iter().filter(|name| name.ends_with(".wanted"));
+        let read = names.filter_map(|name| folder.read(name, MAX_BYTES).ok());
+        read.filter_map(|(_, text)| serde_json::from_slice(&text).ok()).collect()
     }
 
     fn open(&self) -> Result<Folder, StoreError> {
@@ -236,6 +266,8 @@ impl Locked {
 
     /// Removes the account, also one that cannot be read. Its lock file stays: others may wait for it.
     pub fn remove(self) -> Result<(), StoreError> {
+        // What was wanted is no reason to fail.
+        let _ = self.folder.remove(self.name("wanted"));
         let name = self.name("json");
         match self.folder.remove(&name).and_then(|()| self.folder.sync()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

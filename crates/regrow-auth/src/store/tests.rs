@@ -71,6 +71,18 @@ async fn a_file_that_is_damaged_or_newer_is_named_and_never_replaced() {
 }
 
 #[tokio::test]
+async fn what_waits_for_a_sign_in_is_found_by_its_name_until_a_sign_out() {
+    let (_temporary, store) = store();
+    assert!(store.wanted().is_empty());
+    store.want(&key(), "acme").unwrap();
+    store.want(&key(), "acme").unwrap();
+    assert_eq!(store.wanted(), [Wanted { name: "acme".into(), key: key() }]);
+    assert!(store.list().unwrap().is_empty());
+    store.lock(&key()).await.unwrap().remove().unwrap();
+    assert!(store.wanted().is_empty());
+}
+
+#[tokio::test]
 async fn what_others_can_read_is_refused() {
     let (_temporary, store) = store();
     stored(&store).await;

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use regrow::transport::http::{Credential, Rejected};
 use regrow_auth::account::{Account, AccountKey};
 use regrow_auth::credential::{AccountCredential, TokenRequest};
-use regrow_auth::records::{Resource, Secret, Tokens};
+use regrow_auth::records::{Secret, Tokens};
 use regrow_auth::store::Store;
 use regrow_auth::token::TokenError;
 use serde_json::json;
@@ -19,7 +20,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) const COMMAND: &str = "regrow login acme";
 
 pub(crate) fn key() -> AccountKey {
-    AccountKey::new(Resource { url: Url::parse("https://mcp.example/mcp").unwrap(), resource: None })
+    AccountKey::new(Url::parse("https://mcp.example/mcp").unwrap(), "")
 }
 
 pub(crate) fn tokens(number: u64) -> Tokens {
@@ -35,6 +36,7 @@ pub(crate) fn tokens(number: u64) -> Tokens {
 pub(crate) fn account() -> Account {
     let account = json!({
         "key": key(),
+        "resource": { "url": "https://mcp.example/mcp", "resource": null },
         "server": {
             "issuer": "https://issuer.example",
             "authorization_endpoint": "https://issuer.example/authorize",
@@ -132,7 +134,7 @@ impl Issuer {
 }
 
 pub(crate) fn credential(store: &Store, request: TokenRequest) -> AccountCredential {
-    AccountCredential::new(store.clone(), key(), request, COMMAND.into()).unwrap()
+    AccountCredential::new(store.clone(), key(), request, "acme")
 }
 
 /// The token that a request would carry.
@@ -146,7 +148,7 @@ pub(crate) fn token(credential: &AccountCredential) -> Option<String> {
 /// The server refuses what it was shown.
 pub(crate) async fn refuse(credential: &AccountCredential) -> bool {
     let shown = credential.headers();
-    credential.refresh(Rejected::new(shown, 401, vec![])).await
+    credential.refresh(Rejected::new(shown, 401, vec![HeaderValue::from_static("Bearer")])).await
 }
 
 pub(crate) fn temporary() -> TokenError {
