@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use regrow::transport::BoxFuture;
 use tokio::time::{Duration, timeout};
+use url::Url;
 
 use crate::account::{Account, AccountKey};
-use crate::guarded::Guarded;
+use crate::guarded::{Guarded, Network};
 use crate::records::Tokens;
 use crate::refresh::{Failures, Need, Outcome, Step, decide, settle};
 use crate::store::{HELD_AT_MOST, Locked, Store, StoreError};
@@ -15,11 +16,12 @@ use crate::token::{self, TokenError, now};
 /// Requests new tokens from the authorization server of an account.
 pub type TokenRequest = Arc<dyn Fn(Account) -> BoxFuture<Result<Tokens, TokenError>> + Send + Sync>;
 
-/// The usual request: to the token endpoint, through this client.
-pub fn request_through(http: Guarded) -> TokenRequest {
+/// The usual request: to the token endpoint, as the sign-in at this MCP server. The client for it is made when it is needed.
+pub fn request_through(server: Url, network: Network) -> TokenRequest {
     Arc::new(move |account| {
-        let http = http.clone();
+        let http = Guarded::new(&server, &network);
         Box::pin(async move {
+            let http = http.map_err(|error| TokenError::Refused { reason: error.to_string() })?;
             let Account { resource, server, registration, tokens, .. } = &account;
             let Some(tokens) = tokens else {
                 return Err(TokenError::Rejected { reason: "there is no refresh token".into() });

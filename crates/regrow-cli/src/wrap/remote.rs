@@ -6,6 +6,7 @@ use regrow::transport::http::{BearerEnv, Credential, HeaderFile, Headers, Http, 
 use regrow::{Bridge, EraFile, Port};
 
 use super::Connected;
+use crate::account;
 use crate::arguments::{self, Wrap};
 
 /// A server's address, and how we reach it.
@@ -42,6 +43,17 @@ impl Remote {
         if let Some(variable) = &remote.bearer_env {
             let bearer = BearerEnv::new(variable).map_err(|error| format!("--bearer-env: {error}"))?;
             http = http.credential(Arc::new(bearer));
+        }
+        let has_credential = remote.header_file.is_some()
+            || remote.bearer_env.is_some()
+            || headers.headers().iter().any(|(name, _)| account::authorizes(name.as_str()));
+        let host = http.host();
+        let named = options.name.as_deref().unwrap_or(&host);
+        let label = remote.account.as_deref();
+        if !has_credential
+            && let Some(account) = account::credential(url, named, label, remote.ca_file.clone())
+        {
+            http = http.credential(account);
         }
         let mut limits = Limits::default();
         limits.connect = remote.reach_timeout;
