@@ -142,7 +142,7 @@ pub enum Fault {
         code: u16,
     },
     /// The server wants a user to sign in, and only a person can do that.
-    #[error("the server requires sign-in")]
+    #[error("the server requires sign-in (HTTP 401)")]
     SignInNeeded {
         /// What the user runs to sign in.
         command: String,
@@ -370,6 +370,7 @@ impl Fault {
     /// The HTTP status that it was learnt from.
     pub fn http_status(&self) -> Option<u16> {
         match self {
+            Fault::SignInNeeded { .. } => Some(401),
             Fault::Unauthorized { code } | Fault::Deferred { code, .. } | Fault::Status { code, .. } => {
                 Some(*code)
             }
@@ -669,7 +670,7 @@ mod tests {
             Row(Unauthorized { code: 401 }, "unauthorized",
                 "the server refused the credentials (HTTP 401); provide valid ones", PARKS, Doubt, Never, false),
             Row(SignInNeeded { command: "regrow login acme".into() }, "sign-in-needed",
-                "the server requires sign-in", PARKS, Doubt, Never, false),
+                "the server requires sign-in (HTTP 401)", PARKS, Doubt, Never, false),
             Row(RefreshFailed { reason: "timed out".into() }, "refresh-failed",
                 "the access token could not be refreshed: timed out", PASSES, Doubt, Soon, false),
             Row(Redirected { to: "https://elsewhere".into() }, "redirected",

@@ -223,7 +223,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "github: the server requires sign-in, so there is no session for this call (create_issue). \
+            "github: the server requires sign-in (HTTP 401), so there is no session for this call (create_issue). \
              It did not run. Ask the user to run `regrow login github`, then call again."
         );
     }
