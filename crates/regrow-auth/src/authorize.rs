@@ -247,3 +247,89 @@ impl Callback {
         code.map(Secret::new).ok_or(CallbackError::NoCode)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_opens_https_and_this_computer_only() {
+        for good in ["https://a.example/x?y=1", "http://127.0.0.1:8/", "http://localhost/", "http://[::1]/"] {
+            assert!(browser_url(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "-https://a.example/",
+            "--help",
+            "http://a.example/",
+            "http://10.0.0.1/",
+            "http://localhost.a.example/",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "https:",
+            "https://a.example/$(touch x)",
+            "https://a.example/$(touch",
+            "https://a.example/`id`",
+            "https://a.example/\"&calc",
+            "https://a.example/\n",
+            "https://a.example/ x",
+            "https://a.example/\u{202e}",
+            "https://ann:x@a.example/",
+            "https://a.example/#x",
+        ] {
+            assert!(browser_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_request_carries_each_parameter_once() {
+        let pkce = Pkce {
+            state: Secret::new("S"),
+            verifier: Secret::new("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"),
+        };
+        let endpoint = Url::parse("https://a.example/authorize?tenant=1").unwrap();
+        let request = AuthorizationRequest {
+            endpoint: &endpoint,
+            client_id: "c&d",
+            redirect_uri: "http://127.0.0.1:7/callback",
+            resource: Some("https://mcp.example/mcp"),
+            scope: Some("read offline_access"),
+            extra: &[("audience".into(), "x y".into())],
+            pkce: &pkce,
+        };
+        // The challenge is the one of RFC 7636, appendix B.
+        assert_eq!(
+            request.url().unwrap().as_str(),
+            "https://a.example/authorize?tenant=1&response_type=code&client_id=c%26d\
+             &redirect_uri=http%3A%2F%2F127.0.0.1%3A7%2Fcallback&state=S\
+             &code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256\
+             &resource=https%3A%2F%2Fmcp.example%2Fmcp&scope=read+offline_access&prompt=consent&audience=x+y"
+        );
+        let prompt = [("prompt".into(), "login".into())];
+        let url = AuthorizationRequest { extra: &prompt, ..request.clone() }.url().unwrap();
+        assert_eq!(url.query_pairs().filter(|(name, _)| name == "prompt").count(), 1);
+        let endpoint = Url::parse("https://a.example/authorize?client_id=evil").unwrap();
+        assert!(AuthorizationRequest { endpoint: &endpoint, ..request }.url().is_err());
+        assert!(!format!("{pkce:?}").contains("dBjf"));
+    }
+
+    #[test]
+    fn scopes_come_from_the_operator_then_the_challenge_then_the_resource() {
+        let all = ["a".to_owned(), "b".to_owned()];
+        let offline = ["offline_access".to_owned()];
+        let join = |scope: Option<String>| scope.unwrap_or_default();
+        assert_eq!(join(scope(Some("x"), Some("c"), &all, None, &offline)), "x");
+        assert_eq!(join(scope(None, Some("c d"), &all, None, &offline)), "c d offline_access");
+        assert_eq!(join(scope(None, None, &all, None, &[])), "a b");
+        assert_eq!(join(scope(None, Some("c"), &all, Some("b c"), &[])), "c b");
+        assert_eq!(scope(None, None, &[], None, &[]), None);
+    }
+
+    #[test]
+    fn secrets_differ_each_time() {
+        let (one, other) = (Pkce::new().unwrap(), Pkce::new().unwrap());
+        assert_ne!(one.state, other.state);
+        assert_ne!(one.verifier, other.verifier);
+        assert_eq!(one.verifier.expose().len(), 43);
+    }
+}

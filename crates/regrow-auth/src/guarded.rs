@@ -197,24 +197,14 @@ impl Guarded {
         form: &[(&str, &str)],
         registration: &Registration,
     ) -> Result<Answer, HttpError> {
+        let (body, authorization) = authenticated(form, registration);
         let mut request = self.client(url).await?.post(url.clone());
-        let mut form = form.to_vec();
-        match (registration.auth_method, &registration.client_secret) {
-            (AuthMethod::Basic, Some(secret)) => {
-                let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
-                let pair = format!("{}:{}", encoded(&registration.client_id), encoded(secret.expose()));
-                let value = format!("Basic {}", STANDARD.encode(pair));
-                let mut value = HeaderValue::try_from(value)
-                    .map_err(|_| refused(url, "the client's id or secret does not fit into a header"))?;
-                value.set_sensitive(true);
-                request = request.header(AUTHORIZATION, value);
-            }
-            (AuthMethod::Post, Some(secret)) => {
-                form.extend([("client_id", &*registration.client_id), ("client_secret", secret.expose())]);
-            }
-            (AuthMethod::None, _) | (_, None) => form.push(("client_id", &registration.client_id)),
+        if let Some(value) = authorization {
+            let mut value = HeaderValue::try_from(value)
+                .map_err(|_| refused(url, "the client's id or secret does not fit into a header"))?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
         }
-        let body = Serializer::new(String::new()).extend_pairs(form).finish();
         let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body);
         self.post(url, request).await
     }
@@ -252,6 +242,29 @@ impl fmt::Debug for Guarded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guarded").field("server", &shown(&self.rules.server)).finish_non_exhaustive()
     }
+}
+
+/// The body of a form with the client's id and secret, or the value of an `Authorization` header for them.
+fn authenticated(form: &[(&str, &str)], registration: &Registration) -> (String, Option<String>) {
+    let mut body = Serializer::new(String::new());
+    body.extend_pairs(form);
+    let id = registration.client_id.as_str();
+    let authorization = match (registration.auth_method, &registration.client_secret) {
+        (AuthMethod::Basic, Some(secret)) => {
+            let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+            let pair = format!("{}:{}", encoded(id), encoded(secret.expose()));
+            Some(format!("Basic {}", STANDARD.encode(pair)))
+        }
+        (AuthMethod::Post, Some(secret)) => {
+            body.append_pair("client_id", id).append_pair("client_secret", secret.expose());
+            None
+        }
+        (AuthMethod::None, _) | (_, None) => {
+            body.append_pair("client_id", id);
+            None
+        }
+    };
+    (body.finish(), authorization)
 }
 
 enum Proxies {

@@ -4,8 +4,8 @@
 //!
 //! 1. [`discovery`] finds out who issues them, from the server's [`challenge`] and the [`metadata`] of both sides.
 //! 2. [`registration`] makes Regrow known there.
-//! 3. [`authorize`] is the request that a browser carries, and [`listener`] waits for the browser's return; [`device`] is sign-in on
-//!    another device.
+//! 3. [`authorize`] is the request that a [`browser`] carries, and [`listener`] waits for its return; [`device`] is sign-in on another
+//!    device.
 //! 4. [`token`] gets the tokens, and later renews them. [`revoke`] ends them.
 //!
 //! [`account`] is what is known after that. [`store`] keeps it on disk for all processes of a user, and [`credential`] lets a connection use
@@ -19,6 +19,7 @@ mod renewal;
 
 pub mod account;
 pub mod authorize;
+pub mod browser;
 pub mod challenge;
 pub mod credential;
 pub mod device;

@@ -106,10 +106,10 @@ pub struct SignedIn {
     pub tokens: Tokens,
 }
 
-/// Why there are no tokens.
+/// Why there are no tokens. Texts from outside are escaped; they are for people, not for a model.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
-    /// The MCP server was not reached, or its address is refused.
+    /// The address of the MCP server is refused.
     #[error(transparent)]
     Server(#[from] HttpError),
     /// There is no usable authorization server.
@@ -146,8 +146,10 @@ pub enum LoginError {
 
 /// Signs in. Dropping it ends the listener; nothing is stored here.
 pub async fn login(http: &Guarded, options: &Options, person: &impl Person) -> Result<SignedIn, LoginError> {
+    http.check(&options.server)?;
     let challenges = match options.challenges.is_empty() {
-        true => ask_server(http, &options.server).await?,
+        // Discovery knows where to look without them, and reports a server that is not reachable.
+        true => ask_server(http, &options.server).await.unwrap_or_default(),
         false => options.challenges.clone(),
     };
     let found = discover(http, &options.server, &challenges, &options.overrides).await?;
@@ -218,6 +220,9 @@ impl Attempt<'_> {
     fn plan(&self, known: Option<&Registration>) -> Result<Plan, RegistrationError> {
         let (server, options) = (&self.found.server, self.options);
         let has_issuer = options.overrides.issuer.is_some();
+        if options.flow == Flow::ClientCredentials && options.client.client_secret.is_none() {
+            return Err(RegistrationError::NeedsSecret);
+        }
         registration::plan(server, &options.client, has_issuer, known, token::now())
     }
 

@@ -35,6 +35,11 @@ pub enum RegistrationError {
     /// A secret without its client.
     #[error("a client secret requires a client id: set `clientId`")]
     SecretWithoutClient,
+    /// Client credentials without a secret.
+    #[error(
+        "sign-in without a person requires a client of your own: set `clientId`, its secret and `issuer`"
+    )]
+    NeedsSecret,
     /// The token endpoint accepts no method that Regrow knows.
     #[error("the token endpoint accepts no authentication method that Regrow supports")]
     NoMethod,

@@ -28,7 +28,7 @@ pub struct Lifecycle {
     accounts: Accounts,
     backoff: Backoff,
     trust: Trust,
-    /// When the newest attempt started.
+    /// When the newest attempt started; none after the one that guessed the era wrong.
     attempted: Option<Time>,
     /// When we last noticed that the machine had slept.
     woke: Option<Time>,

@@ -1084,6 +1084,25 @@ fn free_ends_of_handshakes_that_lead_nowhere_are_bounded() {
 }
 
 #[test]
+fn after_the_first_wrong_guess_of_the_era_the_next_attempt_does_not_wait_and_every_other_does() {
+    let policy = Policy { attempt_floor: secs(0.5), ..exact() };
+    let world = World::new(3.0).start(0.0).steps_first(Step::Discovering);
+    check(
+        &policy,
+        world.broken_until(0.3, Fault::WrongEra, 0.1),
+        "
+        0.0s idle -> connecting
+        0.1s connecting -> closing: the server speaks the other protocol era, free
+        0.1s closing -> connecting
+        0.2s connecting -> closing: the server speaks the other protocol era, free
+        0.2s closing -> backoff: 0.4s
+        0.6s backoff -> connecting
+        1.6s connecting -> ready
+        ",
+    );
+}
+
+#[test]
 fn a_server_that_says_wrong_era_and_dies_of_it_is_not_charged() {
     let mut owner = Owner::new(&exact(), 7);
     owner.event(at(0.0), Event::Start);

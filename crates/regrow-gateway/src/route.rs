@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use regrow::Outcome;
 use regrow_protocol::frame::{self, Edit, Frame, RawId};
 use regrow_protocol::list::List;
+use regrow_protocol::text::escape;
 use regrow_protocol::version::MODERN;
 use regrow_protocol::{error_code, method};
 use serde_json::value::RawValue;
@@ -14,6 +15,9 @@ use serde_json::{Value, json};
 use crate::answers::{self, parsed, raw_text};
 use crate::directory::Directory;
 use crate::session_record::SessionRecord;
+
+/// How much of an unknown name an error repeats, in characters.
+const MAX_NAME: usize = 256;
 
 /// Where a request goes.
 pub(crate) enum Route {
@@ -218,6 +222,8 @@ fn is_gone(request: &Frame) -> bool {
 
 fn unknown_name(list: List, name: &str) -> Outcome {
     let what = if list == List::Tools { "tool" } else { "prompt" };
+    // Clients show it to people and models.
+    let name = escape(&name.chars().take(MAX_NAME).collect::<String>());
     answers::refusal(error_code::INVALID_PARAMS, &format!("Unknown {what}: {name}"), None)
 }
 

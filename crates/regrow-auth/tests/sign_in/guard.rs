@@ -1,7 +1,14 @@
 //! Where OAuth requests may go.
 
+use std::sync::Arc;
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 use regrow_auth::guarded::{Guarded, HttpError, MAX_BODY, Network, Proxy};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 use url::Url;
 
 use crate::provider::{Provider, Response};
@@ -128,4 +135,35 @@ async fn an_error_does_not_quote_the_query() {
     let error = provider.http().get(&gone).await.unwrap_err();
     assert!(matches!(error, HttpError::Network { .. }), "{error:?}");
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_certificate_is_checked() {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+    let key = signing_key.serialize_der().try_into().unwrap();
+    let config =
+        ServerConfig::builder_with_provider(Arc::new(tokio_rustls::rustls::crypto::ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let acceptor =
+        TlsAcceptor::from(Arc::new(config.with_single_cert(vec![cert.der().clone()], key).unwrap()));
+    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = url(&format!("https://{}/", tcp.local_addr().unwrap()));
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = tcp.accept().await.unwrap();
+            // A client that does not trust us ends the handshake.
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            stream.read_u8().await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await.unwrap();
+            stream.shutdown().await.unwrap();
+        }
+    });
+    let error = guard(server.as_str()).get(&server).await.unwrap_err();
+    assert!(matches!(error, HttpError::Network { .. }), "{error:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let ca_file = folder.path().join("ca.pem");
+    std::fs::write(&ca_file, cert.pem()).unwrap();
+    let network = Network { ca_file: Some(ca_file), proxy: Proxy::Off, ..Network::default() };
+    let answer = Guarded::new(&server, &network).unwrap().get(&server).await.unwrap();
+    assert_eq!((answer.status, answer.body.as_slice()), (200, b"{}".as_slice()));
 }

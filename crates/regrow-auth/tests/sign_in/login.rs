@@ -184,6 +184,9 @@ async fn a_configured_client_keeps_its_secret_for_its_issuer() {
     let options = Options { client, ..Options::new(provider.server()) };
     let error = login(&provider.http(), &options, &browser).await.unwrap_err();
     assert!(matches!(error, LoginError::Registration(RegistrationError::SecretWithoutIssuer)), "{error:?}");
+    let no_secret = Options { flow: Flow::ClientCredentials, ..Options::new(provider.server()) };
+    let error = login(&provider.http(), &no_secret, &browser).await.unwrap_err();
+    assert!(matches!(error, LoginError::Registration(RegistrationError::NeedsSecret)), "{error:?}");
 
     let overrides = Overrides { issuer: Some(provider.origin.clone()), ..Overrides::default() };
     let options = Options { overrides, callback_host: CallbackHost::Localhost, ..options };
@@ -198,6 +201,17 @@ async fn a_configured_client_keeps_its_secret_for_its_issuer() {
     let signed_in = login(&provider.http(), &options, &browser).await.unwrap();
     assert_eq!(signed_in.tokens.access_token.expose(), "access-1");
     assert_eq!(browser.opened.lock().unwrap().len(), 1, "nobody was asked");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_say_what_it_wants_is_discovered_all_the_same() {
+    let (provider, browser) = (Provider::start().await, Browser::default());
+    provider.replace("/mcp", |_| Response::redirect(307, "/mcp/"));
+    login(&provider.http(), &Options::new(provider.server()), &browser).await.unwrap();
+    assert_eq!(provider.heard("/authorize")[0].query["scope"], "all offline_access", "of the resource");
+    let plain = Url::parse("http://mcp.example/mcp").unwrap();
+    let error = login(&provider.http(), &Options::new(plain), &browser).await.unwrap_err();
+    assert!(matches!(error, LoginError::Server(_)), "{error:?}");
 }
 
 #[tokio::test]

@@ -70,8 +70,10 @@ fn security_14_names_and_errors_are_escaped_in_logs_on_terminals_and_on_pages() 
             "no line is forged: {line:?}"
         );
     }
-    // A model reads the error, in one line.
+    // What a model reads is one line.
     let mut guest = Guest::of(&house, Era::Legacy);
+    let (said, _) = guest.failing_call(EVIL, json!({}));
+    assert!(said.contains("ev") && !said.contains(['\u{1b}', '\u{202e}', '\n', '\r']), "{said:?}");
     let tools = guest.tools();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     assert!(tools.iter().all(|tool| tool.chars().all(is_plain)), "{tools:?}");

@@ -31,8 +31,20 @@ fn security_20_no_member_that_resembles_another_reaches_a_server() {
         let said = attacker.post_text(&body);
         assert!(said.contains("-32600"), "{body}: {said}");
     }
+    for (method, params) in [
+        ("resources/read", r#""uri":"chaos://life","URI":"chaos://other""#),
+        ("resources/read", r#""uri":"chaos://life","ur\u00ad\u0069":"chaos://other""#),
+        ("completion/complete", r#""ref":{"type":"ref/prompt","name":"x"},"Ref":{},"argument":{}"#),
+        ("tasks/get", r#""taskId":"1","taskid":"2""#),
+        ("tools/list", r#""cursor":"1","cur\u017For":"2""#),
+    ] {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":2,"method":"{method}","params":{{{params}}}}}"#);
+        let said = attacker.post_text(&body);
+        assert!(said.contains("-32600"), "{body}: {said}");
+    }
     let journal = place.journal("one");
     assert_eq!((journal.runs("echo"), journal.runs("count")), (0, 0), "{:?}", journal.lines());
+    assert_eq!(journal.requests("resources/read"), 0);
     assert_eq!(text(&waiting.answer()), "slow");
 
     // What resembles nothing is left out and counted.

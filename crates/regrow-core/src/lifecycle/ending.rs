@@ -10,6 +10,9 @@ impl Lifecycle {
     pub(super) fn lost(&mut self, now: Time, fault: Fault, pulse: Pulse) -> Vec<Effect> {
         let was_connecting = matches!(self.state, State::Connecting { .. });
         if was_connecting && let Some(first) = &mut self.first {
+            if first.guessed_wrong(&fault) {
+                self.attempted = None;
+            }
             first.failed(&fault);
         }
         let verdict = self.verdict(&fault, pulse);

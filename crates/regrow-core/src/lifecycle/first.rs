@@ -27,6 +27,11 @@ impl FirstStart {
         }
     }
 
+    /// Whether the first attempt of all found out that the server speaks the other era: what follows is its second half, and need not wait.
+    pub(super) fn guessed_wrong(&self, fault: &Fault) -> bool {
+        !self.has_failed && *fault == Fault::WrongEra
+    }
+
     pub(super) fn failed(&mut self, fault: &Fault) {
         self.has_failed = true;
         if fault.first_start_limit() == FirstStartLimit::Starts {

@@ -29,7 +29,7 @@ const fn mutant(
     Mutant { bug, file, line, becomes, scope, breaks }
 }
 
-const MUTANTS: [Mutant; 57] = [
+const MUTANTS: [Mutant; 58] = [
     mutant(
         "a call behind a handshake fails with the first attempt",
         "ledger/loss.rs",
@@ -172,6 +172,14 @@ const MUTANTS: [Mutant; 57] = [
         "self.pause(now, start.max(floor), fault)",
         "self.pause(now, start, fault)",
         "orders",
+        "P10",
+    ),
+    mutant(
+        "every wrong guess of the era goes without the floor",
+        "lifecycle/first.rs",
+        "!self.has_failed && *fault == Fault::WrongEra",
+        "*fault == Fault::WrongEra",
+        "ends",
         "P10",
     ),
     mutant(
@@ -575,6 +583,10 @@ fn copy_of_the_crate(number: usize) -> PathBuf {
     let is_members = |line: &&str| line.starts_with("members") || line.starts_with("default-members");
     let lines = manifest.lines().filter(|line| !is_members(line)).collect::<Vec<_>>().join("\n");
     let manifest = lines.replace("[workspace]\n", "[workspace]\nmembers = [\"crates/*\"]\n");
+    // Most bugs are found soon, so compiling takes longer than looking.
+    let optimized = "[profile.dev.package.regrow-core]\nopt-level = 2";
+    assert!(manifest.contains(optimized), "the manifest says otherwise how this crate is compiled");
+    let manifest = manifest.replace(optimized, "");
     fs::write(copy.join("Cargo.toml"), manifest).expect("it is copied");
     copy
 }

@@ -459,7 +459,8 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
     require(world, Property::P10, rises, "an epoch is used twice");
     let since = world.truth.attempted.map(|last| world.now - last);
     let floor = policy.attempt_floor;
-    require(world, Property::P10, since.is_none_or(|since| since >= floor), "attempts without a floor");
+    let is_paced = since.is_none_or(|since| since >= floor) || world.truth.first.has_guessed_wrong();
+    require(world, Property::P10, is_paced, "attempts without a floor");
 
     let permanent = matches!(before, State::Parked { fault, .. } if fault.is_permanent());
     let floor = if permanent { policy.permanent_demand_floor } else { policy.demand_floor };

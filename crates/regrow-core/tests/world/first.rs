@@ -9,6 +9,8 @@ pub(crate) struct FirstStart {
     began: Option<Time>,
     has_failed: bool,
     failed: u8,
+    /// The first attempt has just told the era.
+    guessed_wrong: bool,
     /// Somebody ordered the next attempt.
     is_ordered: bool,
 }
@@ -22,6 +24,7 @@ impl FirstStart {
         if !self.is_done {
             self.began.get_or_insert(now);
             self.is_ordered = false;
+            self.guessed_wrong = false;
         }
     }
 
@@ -43,12 +46,18 @@ impl FirstStart {
         if self.is_done || !matches!(before, State::Connecting { .. }) {
             return false;
         }
+        self.guessed_wrong |= !self.has_failed && *fault == Fault::WrongEra;
         self.has_failed = true;
         if counts(fault) {
             self.failed = self.failed.saturating_add(1);
         }
         let ended = matches!(fault, Fault::Exited { .. } | Fault::Killed { .. });
         ended && self.has_used_up_starts(policy)
+    }
+
+    /// Whether the next attempt need not wait.
+    pub(crate) fn has_guessed_wrong(&self) -> bool {
+        self.guessed_wrong
     }
 
     fn has_used_up_starts(&self, policy: &Policy) -> bool {

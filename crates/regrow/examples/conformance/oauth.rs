@@ -1,35 +1,38 @@
-//! A credential that gets its token by OAuth, when a server asks for one and as it asks for it.
+//! A credential that gets its token by OAuth, when a server asks for one and as it asks for it. It keeps the account in memory.
 //!
 //! Who gives tokens, which scopes they need, how we become known there: all of that is read from the refusal and from what it
-//! points to, each time anew, so a server may move to another authorization server. The steps themselves (discovery, PKCE, the
-//! checks of `resource` and `iss`) are those of `rmcp`; here stands when they are taken, and what is kept in between.
+//! points to, each time again, so a server may move to another authorization server.
 
+use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
 use regrow::transport::BoxFuture;
 use regrow::transport::http::{Credential, Rejected};
-use rmcp::transport::auth::{
-    AuthorizationCallback, AuthorizationManager, AuthorizationMetadata, InMemoryCredentialStore,
-    OAuthClientConfig, WWWAuthenticateParams,
-};
-use serde_json::Value;
+use regrow_auth::challenge::bearer;
+use regrow_auth::discovery::{Overrides, discover};
+use regrow_auth::guarded::{Guarded, Network};
+use regrow_auth::login::{Options, SignedIn, login};
+use regrow_auth::records::Secret;
+use regrow_auth::registration::ClientSettings;
+use regrow_auth::token::refresh;
 use url::Url;
 
-use crate::consent::{self, Reason};
+use crate::consent::Consent;
 
-/// Where the authorization server sends the user back to. Nobody listens: the answer is read on the way.
-const COME_BACK: &str = "http://127.0.0.1:8976/callback";
 /// The document that describes us, where the suite expects it; an authorization server may take its address for our name.
 const OUR_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+/// Nobody has to think about it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The credential. All its clones hold the same token.
+/// The credential. All its clones hold the same account.
 #[derive(Clone)]
 pub(crate) struct OAuth {
     server: Url,
     registered: Option<Registered>,
-    held: Arc<Mutex<Held>>,
+    account: Arc<Mutex<Option<SignedIn>>>,
 }
 
 /// Who we are at an authorization server that knows us already.
@@ -40,138 +43,92 @@ pub(crate) struct Registered {
     pub(crate) client_secret: Option<String>,
 }
 
-#[derive(Default)]
-struct Held {
-    token: Option<HeaderValue>,
-    grant: Option<Grant>,
-}
-
-/// What an authorization server has given to us. It is worth nothing at another.
-#[derive(Clone)]
-struct Grant {
-    issuer: String,
-    client: OAuthClientConfig,
-    /// All that we have asked for.
-    scopes: Vec<String>,
-    tokens: InMemoryCredentialStore,
-}
-
 impl OAuth {
     /// For the server at this address.
     pub(crate) fn new(server: Url, registered: Option<Registered>) -> OAuth {
-        OAuth { server, registered, held: Arc::default() }
+        OAuth { server, registered, account: Arc::default() }
     }
 
-    async fn renew(&self, rejected: &Rejected) -> Result<(), Reason> {
+    async fn renew(&self, rejected: Rejected) -> Result<(), Box<dyn Error + Send + Sync>> {
         let challenge = bearer(&rejected.challenges);
-        let asked = challenge.map(|challenge| WWWAuthenticateParams::parse(challenge, &self.server));
-        if rejected.code == 403 && !asked.is_some_and(|asked| asked.is_insufficient_scope()) {
-            return Err("it is forbidden, and no scope would help".into());
+        let http = Guarded::new(&self.server, &Network::default())?;
+        let before = self.account().clone();
+        if rejected.code == 403 {
+            let granted = before.as_ref().and_then(|account| account.tokens.scope.as_deref());
+            let is_granted =
+                |scope: &str| granted.is_some_and(|granted| granted.split(' ').any(|one| one == scope));
+            if challenge.error.as_deref() != Some("insufficient_scope") {
+                return Err("it is forbidden, and no scope would help".into());
+            }
+            if challenge.scope.as_deref().is_some_and(|scope| scope.split(' ').all(is_granted)) {
+                return Err("it refuses even with the scopes that it wants".into());
+            }
         }
-        let mut manager = AuthorizationManager::new(self.server.clone()).await?;
-        let found = manager.resolve_metadata_from_challenge(challenge).await?;
-        if !found.source.is_discovered() {
-            return Err("the server does not tell who gives tokens for it".into());
+        let options = self.options(&rejected, before.as_ref())?;
+        if rejected.code == 401
+            && let Some(before) = before.filter(|account| account.tokens.refresh_token.is_some())
+        {
+            let found = discover(&http, &self.server, &rejected.challenges, &options.overrides).await?;
+            let resource = found.resource.resource.as_deref();
+            let renewed = refresh(&http, &found.server, &before.registration, &before.tokens, resource).await;
+            // Where that does not work, for whatever reason, the user is asked again.
+            if let Ok(tokens) = renewed {
+                *self.account() = Some(SignedIn { tokens, ..before });
+                return Ok(());
+            }
         }
-        manager.set_metadata(found.metadata.clone());
-        let grant = self.grant(&mut manager, found.metadata, rejected.code).await?;
-        let mut token = HeaderValue::try_from(format!("Bearer {}", manager.get_access_token().await?))?;
-        token.set_sensitive(true);
-        *self.held() = Held { token: Some(token), grant: Some(grant) };
+        let account = login(&http, &options, &Consent).await?;
+        *self.account() = Some(account);
         Ok(())
     }
 
-    /// Gets a token, by the old grant or a new one.
-    async fn grant(
-        &self,
-        manager: &mut AuthorizationManager,
-        metadata: AuthorizationMetadata,
-        code: u16,
-    ) -> Result<Grant, Reason> {
-        let issuer = metadata.issuer.clone().ok_or("the authorization server does not tell its name")?;
-        let before = self.held().grant.clone().filter(|grant| grant.issuer == issuer);
-        let wanted = manager.select_initial_scopes(&[]).await;
-        let mut grant = match before {
-            Some(grant) => {
-                manager.set_credential_store(grant.tokens.clone());
-                manager.configure_client(grant.client.clone())?;
-                // Where that does not work, for whatever reason, the user is asked again.
-                if code == 401 && manager.refresh_token().await.is_ok() {
-                    return Ok(grant);
-                }
-                if code == 403 && wanted.iter().all(|scope| grant.scopes.contains(scope)) {
-                    return Err("it refuses even with the scopes that it wants".into());
-                }
-                grant
+    fn options(&self, rejected: &Rejected, before: Option<&SignedIn>) -> Result<Options, url::ParseError> {
+        let (issuer, client_id, client_secret) = match &self.registered {
+            Some(known) => {
+                let secret = known.client_secret.as_ref().map(Secret::new);
+                (Some(known.issuer.clone()), Some(known.client_id.clone()), secret)
             }
-            None => {
-                let client = self.client(manager, &metadata, &issuer, &wanted).await?;
-                let grant = Grant { issuer, client, scopes: vec![], tokens: InMemoryCredentialStore::new() };
-                manager.set_credential_store(grant.tokens.clone());
-                manager.configure_client(grant.client.clone())?;
-                grant
-            }
+            None => (None, None, None),
         };
-        // What was granted for other requests is still needed for them.
-        grant.scopes.extend(wanted);
-        grant.scopes.sort();
-        grant.scopes.dedup();
-        let page = manager.get_authorization_url(&borrowed(&grant.scopes)).await?;
-        let answer = consent::give(&page, COME_BACK).await?;
-        let answer = AuthorizationCallback::from_redirect_url(answer.as_str())?;
-        let issuer = answer.issuer.as_deref();
-        manager.exchange_code_for_token_with_issuer(&answer.code, &answer.csrf_token, issuer).await?;
-        Ok(grant)
+        let metadata_document = Some(Url::parse(OUR_DOCUMENT)?);
+        Ok(Options {
+            challenges: rejected.challenges.clone(),
+            overrides: Overrides { issuer, ..Overrides::default() },
+            client: ClientSettings { client_id, client_secret, metadata_document },
+            known: before.map(|account| account.registration.clone()),
+            granted: before.and_then(|account| account.tokens.scope.clone()),
+            patience: PATIENCE,
+            ..Options::new(self.server.clone())
+        })
     }
 
-    /// Who we are there: as we are known, by our document if it takes that, else as it registers us now.
-    async fn client(
-        &self,
-        manager: &mut AuthorizationManager,
-        metadata: &AuthorizationMetadata,
-        issuer: &str,
-        scopes: &[String],
-    ) -> Result<OAuthClientConfig, Reason> {
-        if let Some(known) = self.registered.as_ref().filter(|known| known.issuer == issuer) {
-            let mut client = OAuthClientConfig::new(&known.client_id, COME_BACK);
-            client.client_secret = known.client_secret.clone();
-            return Ok(client);
-        }
-        let reads_documents = metadata.additional_fields.get("client_id_metadata_document_supported");
-        if reads_documents == Some(&Value::Bool(true)) {
-            return Ok(OAuthClientConfig::new(OUR_DOCUMENT, COME_BACK));
-        }
-        Ok(manager.register_client("regrow-conformance", COME_BACK, &borrowed(scopes)).await?)
-    }
-
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn account(&self) -> MutexGuard<'_, Option<SignedIn>> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Credential for OAuth {
     fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
-        self.held().token.iter().map(|token| (AUTHORIZATION, token.clone())).collect()
+        let token = self.account().as_ref().map(|account| account.tokens.access_token.clone());
+        let value = token.and_then(|token| HeaderValue::try_from(format!("Bearer {}", token.expose())).ok());
+        value
+            .into_iter()
+            .map(|mut value| {
+                value.set_sensitive(true);
+                (AUTHORIZATION, value)
+            })
+            .collect()
     }
 
     fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
         let oauth = self.clone();
         Box::pin(async move {
-            let renewed = oauth.renew(&rejected).await;
+            let code = rejected.code;
+            let renewed = oauth.renew(rejected).await;
             if let Err(reason) = &renewed {
-                eprintln!("no token after HTTP {}: {reason}", rejected.code);
+                eprintln!("no token after HTTP {code}: {reason}");
             }
             renewed.is_ok()
         })
     }
-}
-
-/// The challenge that a bearer token answers.
-fn bearer(challenges: &[HeaderValue]) -> Option<&str> {
-    let mut challenges = challenges.iter().filter_map(|challenge| challenge.to_str().ok());
-    challenges.find(|challenge| challenge.to_ascii_lowercase().contains("bearer"))
-}
-
-fn borrowed(scopes: &[String]) -> Vec<&str> {
-    scopes.iter().map(String::as_str).collect()
 }

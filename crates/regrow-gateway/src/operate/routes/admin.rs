@@ -1,9 +1,10 @@
-//! Orders of an operator.
+//! Commands of an operator.
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use regrow_protocol::text::escape;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -20,7 +21,7 @@ pub(super) async fn command(
     let Some(command) = ServerCommand::named(&name) else {
         let near = nearest(&name, ServerCommand::ALL.map(ServerCommand::name));
         let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-        return refused(StatusCode::NOT_FOUND, &format!("unknown command: {name}{hint}"));
+        return refused(StatusCode::NOT_FOUND, &format!("unknown command: {}{hint}", escape(&name)));
     };
     let done = operate.command(&server, command);
     let record = Record::command(command.name(), Some(&server), outcome_of(&done));
