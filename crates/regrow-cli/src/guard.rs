@@ -3,9 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
-use regrow::transport::stdio::Guard;
+use regrow::transport::stdio::{Guard, follow_helpers};
 
+/// Also has helpers of servers followed: we start nothing but servers.
 pub(crate) fn start() -> io::Result<Guard> {
+    follow_helpers();
     let guard = ourselves().and_then(|program| Guard::start(&program, &["guard"]));
     guard.map_err(|error| {
         let what = "cannot start the guard process, which stops servers if regrow is killed";

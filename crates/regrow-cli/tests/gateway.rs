@@ -40,6 +40,12 @@ mod resting;
 #[path = "gateway/roles.rs"]
 mod roles;
 #[cfg(target_os = "linux")]
+#[path = "harness/runaway.rs"]
+mod runaway;
+#[cfg(target_os = "linux")]
+#[path = "gateway/runaways.rs"]
+mod runaways;
+#[cfg(target_os = "linux")]
 #[path = "gateway/sandbox.rs"]
 mod sandbox;
 #[path = "gateway/secrets.rs"]

@@ -24,7 +24,7 @@ impl Marked {
         &self.0
     }
 
-    /// The processes that carry the mark and are no zombies. (The guard carries none: its environment is empty.)
+    /// The processes that carry the mark and are no zombies. (The guard carries none: it does not get our environment.)
     pub fn alive(&self) -> Vec<u32> {
         let wanted = format!("{}={}", Marked::VARIABLE, self.0).into_bytes();
         let carries = |pid: &u32| {

@@ -20,6 +20,11 @@ mod patience;
 mod pipes;
 mod planned;
 mod relaying;
+#[cfg(target_os = "linux")]
+#[path = "../harness/runaway.rs"]
+mod runaway;
+#[cfg(target_os = "linux")]
+mod runaways;
 mod secrets;
 mod smoke;
 #[path = "../harness/terminal.rs"]

@@ -21,12 +21,25 @@ use crate::mask::Mask;
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 compile_error!("regrow starts and ends server processes on Linux and macOS only");
 
+#[cfg(target_os = "linux")]
+mod adopted;
+#[cfg(target_os = "linux")]
+mod cgroup;
 mod diagnose;
 mod ending;
 pub mod environment;
+#[cfg(target_os = "linux")]
+mod follow;
+#[cfg(not(target_os = "linux"))]
+#[path = "stdio/follow_nothing.rs"]
+mod follow;
 mod group;
 mod guard;
 mod guardian;
+#[cfg(target_os = "linux")]
+mod helper;
+#[cfg(target_os = "linux")]
+mod hidden;
 mod mark;
 mod pass;
 mod pipes;
@@ -42,8 +55,11 @@ mod stderr;
 mod sweep;
 mod system;
 mod terminal;
+#[cfg(target_os = "linux")]
+mod tree;
 
 pub use environment::Environment;
+pub use follow::follow_helpers;
 pub use guard::Guard;
 pub use guardian::guard_main;
 pub use privacy::keep_private;

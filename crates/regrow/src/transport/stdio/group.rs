@@ -6,15 +6,15 @@ use regrow_core::Fault;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid};
 
+use super::follow::Followed;
 use super::guard::Guard;
-use super::mark::Mark;
 
 /// The group of one server. As long as its leader is not reaped, nobody else can get its id.
 ///
 /// Dropped before it was reaped, it is killed at once and reaped by a thread.
 pub(super) struct Group {
     leader: Pid,
-    mark: Mark,
+    followed: Arc<Followed>,
     guard: Option<Arc<Guard>>,
     /// Whether the id may belong to somebody else by now. Held while a signal is sent.
     reaped: Mutex<bool>,
@@ -33,12 +33,12 @@ pub(super) enum Leader {
 
 impl Group {
     /// The group that `leader`, a child of ours, has made.
-    pub(super) fn new(leader: Pid, mark: Mark, guard: Option<Arc<Guard>>) -> Group {
+    pub(super) fn new(leader: Pid, followed: Followed, guard: Option<Arc<Guard>>) -> Group {
         assert!(is_foreign(leader), "a child that was started so leads a group of its own");
         if let Some(guard) = &guard {
-            guard.born(mark, leader);
+            guard.born(followed.mark(), leader);
         }
-        Group { leader, mark, guard, reaped: Mutex::new(false) }
+        Group { leader, followed: followed.into(), guard, reaped: Mutex::new(false) }
     }
 
     pub(super) fn leader(&self) -> Pid {
@@ -46,8 +46,8 @@ impl Group {
     }
 
     #[cfg(target_os = "linux")]
-    pub(super) fn mark(&self) -> Mark {
-        self.mark
+    pub(super) fn followed(&self) -> Arc<Followed> {
+        self.followed.clone()
     }
 
     /// Sends a signal to everybody in the group.
@@ -69,6 +69,7 @@ impl Group {
         if leader == Leader::Taken {
             *reaped = true;
             self.farewell();
+            self.followed.ended();
         }
         leader
     }
@@ -80,13 +81,14 @@ impl Group {
             *reaped = true;
             self.farewell();
             reap(self.leader);
+            self.followed.ended();
         }
     }
 
     /// The guard must forget the id before it is free.
     fn farewell(&self) {
         if let Some(guard) = &self.guard {
-            guard.gone(self.mark);
+            guard.gone(self.followed.mark());
         }
     }
 }
@@ -98,15 +100,16 @@ impl Drop for Group {
             return;
         }
         self.signal(Signal::KILL);
-        let (mark, guard) = (self.mark, self.guard.take());
+        let (followed, guard) = (self.followed.clone(), self.guard.take());
         let work = move || {
             wait(leader);
             // For those that it started while it was being killed.
             let _ = kill_process_group(leader, Signal::KILL);
             if let Some(guard) = guard {
-                guard.gone(mark);
+                guard.gone(followed.mark());
             }
             reap(leader);
+            followed.ended();
         };
         // Without a thread it stays a zombie for as long as we live, which harms nobody; it is dead in any case.
         let _ = std::thread::Builder::new().name("regrow-reap".to_owned()).spawn(work);
@@ -142,7 +145,8 @@ fn fault(status: &WaitIdStatus) -> Fault {
     }
 }
 
-fn reap(leader: Pid) {
+/// Waits for the end of a child of ours, and reaps it.
+pub(super) fn reap(leader: Pid) {
     while let Err(Errno::INTR) = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED) {}
 }
 

@@ -17,7 +17,7 @@ use rustix::process::Pid;
 
 use super::mark::{self, Mark};
 use super::record::{News, Record};
-use super::{pipes, system};
+use super::{follow, pipes, system};
 
 /// The guard of any number of servers. It lives as long as they do.
 ///
@@ -93,6 +93,7 @@ impl Guard {
             // It may be dead already; either way it is killed before it can see the end of its pipe.
             let _ = old.kill();
             let _ = old.wait();
+            follow::guard_ended(&old);
         }
         match launch(&self.program, &self.args) {
             Ok((pipe, child)) => {
@@ -118,7 +119,10 @@ impl Drop for Guard {
         let post = self.post.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(mut child) = post.child.take() else { return };
         // It ends when our end of the pipe is dropped, which comes next.
-        let reap = move || drop(child.wait());
+        let reap = move || {
+            let _ = child.wait(); // Nobody asks how it ended.
+            follow::guard_ended(&child);
+        };
         // Without a thread it stays a zombie for as long as we live.
         let _ = std::thread::Builder::new().name("regrow-guard".to_owned()).spawn(reap);
     }
@@ -131,7 +135,7 @@ fn launch(program: &Path, args: &[OsString]) -> io::Result<(OwnedFd, Child)> {
     command.args(args).env_clear().current_dir("/");
     command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
     system::before_guard(&mut command);
-    Ok((ours, command.spawn()?))
+    Ok((ours, follow::start_guard(&mut command)?))
 }
 
 /// Whether nobody reads any more. Called before each write, since a program that does not ignore SIGPIPE would die of it.

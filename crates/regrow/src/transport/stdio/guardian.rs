@@ -9,6 +9,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::group;
+#[cfg(target_os = "linux")]
+use super::hidden::Hidden;
 use super::privacy::keep_private;
 use super::record::{News, Record};
 
@@ -25,6 +27,8 @@ pub fn guard_main() -> ExitCode {
     let mut known = Known::default();
     let mut buffer = [0; Record::SIZE * 64];
     loop {
+        #[cfg(target_os = "linux")]
+        known.hidden.watch_until_readable(&rustix::stdio::stdin(), &known.groups);
         match rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
             Err(Errno::INTR) => {}
             Ok(0) | Err(_) => break, // They have ended.
@@ -33,6 +37,10 @@ pub fn guard_main() -> ExitCode {
         }
     }
     known.end_all();
+    #[cfg(target_os = "linux")]
+    if let Some(nonce) = known.nonce {
+        known.hidden.remove_cgroups(nonce);
+    }
     ExitCode::SUCCESS
 }
 
@@ -41,6 +49,8 @@ pub fn guard_main() -> ExitCode {
 struct Known {
     groups: BTreeMap<u64, Pid>,
     nonce: Option<u64>,
+    #[cfg(target_os = "linux")]
+    hidden: Hidden,
 }
 
 impl Known {
@@ -56,7 +66,7 @@ impl Known {
     }
 
     /// Asks all groups and their helpers to end, and kills those who do not.
-    fn end_all(mut self) {
+    fn end_all(&mut self) {
         let begun = Instant::now();
         let mut asked = BTreeSet::new();
         let mut asked_helpers = BTreeSet::new();
@@ -86,15 +96,16 @@ impl Known {
 
     /// Also those of servers that are gone: they may have been killed before they swept.
     #[cfg(target_os = "linux")]
-    fn signal_helpers(&self, asked: &mut BTreeSet<i32>, kill: bool) -> bool {
+    fn signal_helpers(&mut self, asked: &mut BTreeSet<i32>, kill: bool) -> bool {
         let Some(nonce) = self.nonce else { return false };
         let helpers = super::sweep::find(&super::mark::prefix_of_all(nonce));
-        super::sweep::signal(&helpers, asked, kill);
-        !helpers.is_empty()
+        super::helper::signal(&helpers, asked, kill);
+        let are_hidden = self.hidden.signal(nonce, asked, kill);
+        are_hidden || !helpers.is_empty()
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn signal_helpers(&self, _: &mut BTreeSet<i32>, _: bool) -> bool {
+    fn signal_helpers(&mut self, _: &mut BTreeSet<i32>, _: bool) -> bool {
         let _ = self.nonce; // There is no sweep.
         false
     }

@@ -103,9 +103,9 @@ impl Process for Server {
 
     #[cfg(target_os = "linux")]
     fn sweep(&self, grace: Duration) -> BoxFuture<usize> {
-        let prefix = self.group.mark().prefix();
+        let server = self.group.followed();
         Box::pin(async move {
-            let work = tokio::task::spawn_blocking(move || super::sweep::sweep(&prefix, grace));
+            let work = tokio::task::spawn_blocking(move || super::sweep::sweep(&server, grace));
             work.await.unwrap_or_default() // The runtime is shutting down. The guard sweeps as well.
         })
     }

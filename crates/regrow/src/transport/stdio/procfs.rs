@@ -17,10 +17,53 @@ pub(super) fn pids() -> impl Iterator<Item = Pid> {
 
 /// Whether it is there and no zombie.
 pub(super) fn runs(pid: Pid) -> bool {
-    let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { return false };
-    // The name stands in parentheses and may itself contain any character; the state follows the last one.
-    let state = memchr::memrchr(b')', &stat).and_then(|end| stat.get(end + 2));
-    !matches!(state, None | Some(b'Z' | b'X'))
+    stat(pid).is_some_and(|stat| stat.runs())
+}
+
+/// The part of `/proc/PID/stat` that we use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stat {
+    state: u8,
+    /// Its parent; 0 where that is out of sight.
+    pub(super) parent: i32,
+    /// When it was forked, in hundredths of a second since the machine was started.
+    pub(super) started_at: u64,
+}
+
+impl Stat {
+    /// Whether it is no zombie.
+    pub(super) fn runs(self) -> bool {
+        !matches!(self.state, b'Z' | b'X')
+    }
+
+    /// A running process of that age.
+    #[cfg(test)]
+    pub(super) fn started(started_at: u64) -> Stat {
+        Stat { state: b'S', parent: 1, started_at }
+    }
+
+    fn parse(stat: &[u8]) -> Option<Stat> {
+        // The name stands in parentheses and may itself contain any character; the state follows the last one.
+        let rest = str::from_utf8(stat.get(memchr::memrchr(b')', stat)? + 2..)?).ok()?;
+        let mut fields = rest.split_ascii_whitespace();
+        let state = *fields.next()?.as_bytes().first()?;
+        let parent = fields.next()?.parse().ok()?;
+        let started_at = fields.nth(17)?.parse().ok()?;
+        Some(Stat { state, parent, started_at })
+    }
+}
+
+pub(super) fn stat(pid: Pid) -> Option<Stat> {
+    Stat::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The children of a process, without a look at every process of the machine. Nobody where the kernel does not tell.
+pub(super) fn children_of(parent: Pid) -> Vec<Pid> {
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let pids =
+        |list: String| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>();
+    lists.flat_map(pids).filter_map(Pid::from_raw).collect()
 }
 
 /// Whether it belongs to the user that we are, so that its environment is ours to read.
@@ -36,4 +79,29 @@ pub(super) fn has_variable(pid: Pid, prefix: &[u8], buffer: &mut Vec<u8>) -> boo
         return false; // It has ended meanwhile, or is not ours to look at.
     }
     buffer.split(|&byte| byte == 0).any(|entry| entry.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_contain_what_it_likes() {
+        let stat = b"42 (a) Z 7 (b) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 8192 1 18446744073709551615";
+        assert_eq!(Stat::parse(stat), Some(Stat { state: b'S', parent: 7, started_at: 4711 }));
+        assert_eq!(Stat::parse(b"42 (a"), None);
+    }
+
+    #[test]
+    fn both_ways_to_children_lead_to_the_same() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let own = rustix::process::getpid();
+        let stat = stat(pid).unwrap();
+        let listed = children_of(own).contains(&pid);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(stat.parent, own.as_raw_nonzero().get());
+        assert!(stat.runs() && listed);
+    }
 }

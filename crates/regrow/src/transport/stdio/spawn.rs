@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::process::Command;
 
 use regrow_core::{Epoch, Fault};
-use rustix::process::Pid;
 
+use super::follow::Followed;
 use super::group::Group;
 use super::mark::{self, Mark};
 use super::record::{News, Record};
@@ -38,17 +38,17 @@ pub(super) fn spawn(server: &Stdio, epoch: Epoch) -> Result<Spawned, Fault> {
     }
     let record = Record { news: News::Born, pid: 0, serial: mark.serial, nonce };
     let tell = server.guard.as_ref().map(|guard| (guard.pipe(), record));
+    let followed = Followed::prepare(&server.name, mark, &mut command);
     system::before_server(&mut command, tell, server.new_privileges, restrictions);
 
-    match command.spawn() {
-        // The handle is dropped: it would reap, and only the group may.
-        Ok(child) => {
-            let group = Group::new(Pid::from_child(&child), mark, server.guard.clone());
+    match followed.spawn(&mut command) {
+        Ok(leader) => {
+            let group = Group::new(leader, followed, server.guard.clone());
             Ok(Spawned { group, input, output, stderr })
         }
         Err(error) => {
             if let Some(guard) = &server.guard {
-                guard.gone(mark); // The child had told it, and std has reaped the child.
+                guard.gone(mark); // The child had told it, and is reaped.
             }
             Err(diagnose::fault(server, &error))
         }

@@ -58,6 +58,67 @@ pub(super) fn before_server(
     unsafe { command.pre_exec(step) };
 }
 
+/// Has the child go on in a cgroup, and say who it is now.
+///
+/// Not by a move: that takes the kernel more than ten milliseconds. The child forks into the cgroup instead, in such a way that the new process is a
+/// child of ours as well, and exits. The new one goes on as if nothing had been: it is the one that becomes the server, or tells
+/// std that it could not. Where the kernel refuses, the first goes on outside of the cgroup.
+#[cfg(target_os = "linux")]
+pub(super) fn enter_cgroup(command: &mut Command, cgroup: OwnedFd, news: OwnedFd) {
+    let step = move || {
+        match clone_into(&cgroup, libc::CLONE_PARENT as u64, 0) {
+            // It fits into the pipe, which our parent reads when the exec has closed it.
+            0 => drop(rustix::io::write(&news, &std::process::id().to_ne_bytes())),
+            // SAFETY: it ends the calling process without running anything of it.
+            1.. => unsafe { libc::_exit(0) },
+            _ => {}
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes system calls only, on values that were built before the fork.
+    unsafe { command.pre_exec(step) };
+}
+
+/// Who has gone on in a cgroup. To be called when the exec is over.
+#[cfg(target_os = "linux")]
+pub(super) fn entered(news: &OwnedFd) -> Option<Pid> {
+    let mut pid = [0; 4];
+    let size = rustix::io::read(news, &mut pid).ok()?;
+    (size == pid.len()).then(|| Pid::from_raw(i32::from_ne_bytes(pid))).flatten()
+}
+
+/// Whether a process can be started in this cgroup: tried with one that exits at once.
+#[cfg(target_os = "linux")]
+pub(super) fn can_start_in(cgroup: &OwnedFd) -> bool {
+    match clone_into(cgroup, 0, libc::SIGCHLD as u64) {
+        // SAFETY: it ends the calling process without running anything of it.
+        0 => unsafe { libc::_exit(0) },
+        pid => match i32::try_from(pid).ok().filter(|&pid| pid > 0).and_then(Pid::from_raw) {
+            Some(pid) => {
+                super::group::reap(pid);
+                true
+            }
+            None => false,
+        },
+    }
+}
+
+/// A fork into a cgroup: 0 in the child, its id in the parent, or -1.
+#[cfg(target_os = "linux")]
+fn clone_into(cgroup: &OwnedFd, flags: u64, exit_signal: u64) -> libc::c_long {
+    use std::os::fd::AsRawFd as _;
+
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    // As `struct clone_args`: flags; three places for ids; the exit signal; stack, its size and thread storage; ids to be set and their
+    // number; the cgroup.
+    let mut arguments = [0_u64; 11];
+    arguments[0] = flags | CLONE_INTO_CGROUP;
+    arguments[4] = exit_signal;
+    arguments[10] = cgroup.as_raw_fd() as u64;
+    // SAFETY: without a shared memory and without a stack this is a fork. Its callers make nothing but system calls in the child.
+    unsafe { libc::syscall(libc::SYS_clone3, arguments.as_ptr(), size_of_val(&arguments)) }
+}
+
 #[cfg(target_os = "linux")]
 fn forbid_new_privileges() -> io::Result<()> {
     // SAFETY: it sets a flag of the calling thread.

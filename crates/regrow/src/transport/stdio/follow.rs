@@ -1,0 +1,188 @@
+//! How helpers are found that left their server's session and cleared their environment: in the server's cgroup, or, where we cannot have one,
+//! as orphans that become our children.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+
+use rustix::process::Pid;
+
+use super::cgroup::{self, Cgroup};
+use super::helper::Helper;
+use super::mark::Mark;
+use super::{adopted, pipes, system};
+
+/// With the value `off`, servers get no cgroups.
+const SWITCH: &str = "REGROW_CGROUP";
+/// Tells the guard where the cgroups of servers are.
+pub(super) const BELOW: &str = "REGROW_GUARD_CGROUP";
+/// Tells the guard whose children orphans become.
+pub(super) const PARENT: &str = "REGROW_GUARD_PARENT";
+
+static WAY: OnceLock<Way> = OnceLock::new();
+
+enum Way {
+    /// They are not found.
+    None,
+    /// Each server has a cgroup in this folder.
+    Cgroup(PathBuf),
+    /// This process is a subreaper.
+    Subreaper,
+}
+
+/// Finds helpers of servers also where they left their session and cleared their environment.
+///
+/// For a program that starts no processes but servers and their guard: orphans below this process may become its children, are reaped, and are
+/// ended with the servers that may have started them. To be called before the guard and the first server are started. On Linux; elsewhere
+/// it does nothing.
+pub fn follow_helpers() {
+    WAY.get_or_init(|| {
+        let is_off = std::env::var_os(SWITCH).is_some_and(|value| value == "off");
+        if let Some(below) = (!is_off).then(cgroup::usable).flatten() {
+            tracing::debug!("each server gets a cgroup of its own below {}", below.display());
+            return Way::Cgroup(below);
+        }
+        match adopted::begin() {
+            Ok(()) => {
+                tracing::debug!("orphans of servers become children of this process");
+                Way::Subreaper
+            }
+            Err(reason) => {
+                tracing::info!(
+                    "helpers that left their session and cleared their environment are not found: {reason}"
+                );
+                Way::None
+            }
+        }
+    });
+}
+
+/// Starts the guard's process, and tells it where to look.
+pub(super) fn start_guard(command: &mut Command) -> io::Result<Child> {
+    match WAY.get() {
+        Some(Way::Cgroup(below)) => drop(command.env(BELOW, below)),
+        Some(Way::Subreaper) => drop(command.env(PARENT, std::process::id().to_string())),
+        Some(Way::None) | None => {}
+    }
+    adopted::start_guard(|| command.spawn(), Pid::from_child)
+}
+
+/// The guard's process is reaped.
+pub(super) fn guard_ended(guard: &Child) {
+    adopted::guard_ended(Pid::from_child(guard));
+}
+
+/// A server whose helpers are followed, from before its start.
+pub(super) struct Followed {
+    name: String,
+    mark: Mark,
+    since: u64,
+    cgroup: Option<Cgroup>,
+    /// Where a process that was started in the cgroup says who it is.
+    news: Option<OwnedFd>,
+}
+
+impl Followed {
+    /// To be called before anything else that the child shall do before its exec.
+    pub(super) fn prepare(name: &str, mark: Mark, command: &mut Command) -> Followed {
+        let since = adopted::starting(mark.serial, name);
+        let (mut cgroup, mut news) = (None, None);
+        if let Some(Way::Cgroup(below)) = WAY.get() {
+            match enter(mark, below, command) {
+                Ok(entered) => (cgroup, news) = (Some(entered.0), Some(entered.1)),
+                Err(error) => {
+                    tracing::warn!(server = name, %error, "cannot make a cgroup; helpers that clear their environment are not found");
+                }
+            }
+        }
+        Followed { name: name.to_owned(), mark, since, cgroup, news }
+    }
+
+    /// Starts it, and tells its leader.
+    pub(super) fn spawn(&self, command: &mut Command) -> io::Result<Pid> {
+        let spawned = command.spawn();
+        let entered = self.news.as_ref().and_then(system::entered);
+        let leader = match (spawned, entered) {
+            (Ok(mut child), Some(leader)) => {
+                let _ = child.wait(); // It made way for the leader and has exited.
+                leader
+            }
+            (Ok(child), None) => {
+                if self.cgroup.is_some() {
+                    tracing::warn!(
+                        server = self.name,
+                        "the server runs outside of its cgroup; helpers that clear their environment are not found"
+                    );
+                }
+                Pid::from_child(&child)
+            }
+            (Err(error), entered) => {
+                if let Some(entered) = entered {
+                    super::group::reap(entered);
+                }
+                self.ended();
+                return Err(error);
+            }
+        };
+        adopted::started(self.mark.serial, leader);
+        Ok(leader)
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// Its leader is reaped, or was never started.
+    pub(super) fn ended(&self) {
+        adopted::ended(self.mark.serial);
+    }
+
+    /// Helpers that it left, after its end.
+    pub(super) fn find(&self) -> Vec<Helper> {
+        match &self.cgroup {
+            Some(cgroup) => cgroup.find(),
+            None => adopted::find(&self.name, self.since),
+        }
+    }
+
+    /// Kills them, where all can be killed at once.
+    pub(super) fn kill(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.kill();
+        }
+    }
+
+    /// All helpers that were found have ended, or `left` of them cannot be ended.
+    pub(super) fn swept(&self, left: usize) {
+        let server = &*self.name;
+        if left > 0 {
+            tracing::warn!(server, "cannot end {left} processes that the server has started");
+        }
+        if self.cgroup.as_ref().is_some_and(|cgroup| !cgroup.remove()) {
+            tracing::debug!(server, "its cgroup is not empty and stays");
+        }
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.ended();
+        let Some(cgroup) = self.cgroup.take().filter(|cgroup| !cgroup.try_remove()) else { return };
+        let work = move || {
+            cgroup.kill();
+            cgroup.remove()
+        };
+        // Without a thread the guard does it when we have ended.
+        let _ = std::thread::Builder::new().name("regrow-cgroup".to_owned()).spawn(work);
+    }
+}
+
+fn enter(mark: Mark, below: &std::path::Path, command: &mut Command) -> io::Result<(Cgroup, OwnedFd)> {
+    let cgroup = Cgroup::of(mark, below)?;
+    let (news, theirs) = pipes::pipe()?;
+    pipes::set_nonblocking(&news)?;
+    system::enter_cgroup(command, cgroup.open()?, theirs);
+    Ok((cgroup, news))
+}
