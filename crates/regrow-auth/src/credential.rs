@@ -210,9 +210,8 @@ impl Shared {
     async fn want_sign_in(self: &Arc<Shared>) {
         let shared = self.clone();
         let wanted = move || shared.renewal.store.want(&shared.renewal.key, &shared.name);
-        match tokio::task::spawn_blocking(wanted).await {
-            Ok(Err(error)) => tracing::debug!(%error, "the name of the server is not stored"),
-            Ok(Ok(())) | Err(_) => {}
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(wanted).await {
+            tracing::debug!(%error, "the name of the server is not stored");
         }
     }
 
@@ -260,7 +259,7 @@ impl Shared {
 /// What a user runs to sign in at the server of this name.
 fn login_command(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:/@".contains(letter);
-    match !name.starts_with('-') && name.chars().all(is_plain) {
+    match !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain) {
         true => format!("regrow login {name}"),
         false => format!("regrow login -- '{}'", name.replace('\'', "'\\''")),
     }
@@ -285,6 +284,39 @@ fn token_of(headers: &[(HeaderName, HeaderValue)]) -> Option<Secret> {
 /// Without tokens.
 impl fmt::Debug for AccountCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccountCredential").field("key", &self.0.renewal.key).finish_non_exhaustive()
+        f.debug_struct("AccountCredential").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_the_command_is_one_word_for_a_shell() {
+        let commands =
+            ["acme", "mcp.example:8080", "my server", "it's", "-x", "$(id)", ""].map(login_command);
+        assert_eq!(
+            commands,
+            [
+                "regrow login acme",
+                "regrow login mcp.example:8080",
+                "regrow login -- 'my server'",
+                "regrow login -- 'it'\\''s'",
+                "regrow login -- '-x'",
+                "regrow login -- '$(id)'",
+                "regrow login -- ''",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_server_offers_sign_in_with_a_bearer_challenge() {
+        let offers = |challenges: &[&'static str]| {
+            let challenges: Vec<_> = challenges.iter().map(|text| HeaderValue::from_static(text)).collect();
+            offers_sign_in(&challenges)
+        };
+        assert!(offers(&["Basic", "Bearer"]) && offers(&["Basic realm=x, bearer resource_metadata=\"y\""]));
+        assert!(!offers(&[]) && !offers(&["Basic realm=x"]) && !offers(&["Bearers"]));
     }
 }

@@ -6,6 +6,7 @@ mod lock;
 
 pub use lock::HELD_AT_MOST;
 
+use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::MetadataExt;
@@ -144,8 +145,8 @@ impl Store {
         }
     }
 
-    /// All accounts, and what cannot be read, each with its path.
-    pub fn list(&self) -> Result<Vec<(PathBuf, Result<Account, StoreError>)>, StoreError> {
+    /// All accounts, and what cannot be read.
+    pub fn list(&self) -> Result<Vec<Result<Account, StoreError>>, StoreError> {
         let folder = match self.open() {
             Ok(folder) => folder,
             Err(StoreError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
@@ -154,9 +155,7 @@ impl Store {
             Err(error) => return Err(error),
         };
         let names = folder.names(2 * MAX_ACCOUNTS).into_iter().filter(|name| name.ends_with(".json"));
-        let read =
-            names.filter_map(|name| Some((self.folder.join(&name), self.read_file(&name).transpose()?)));
-        Ok(read.collect())
+        Ok(names.filter_map(|name| self.read_file(&name).transpose()).collect())
     }
 
     /// What changes whenever the account does. One look at the disk.
@@ -203,10 +202,10 @@ impl Store {
         // The parser's own words could quote a secret.
         let AnyFormat { format } =
             serde_json::from_slice(&text).map_err(|_| self.damaged(name, "it is not an account"))?;
-        match format {
-            FORMAT => {}
-            FORMAT.. => return Err(StoreError::Newer { path: self.folder.join(name), format }),
-            _ => return Err(self.damaged(name, "its format is unknown")),
+        match format.cmp(&FORMAT) {
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(StoreError::Newer { path: self.folder.join(name), format }),
+            Ordering::Less => return Err(self.damaged(name, "its format is unknown")),
         }
         let read: Result<Contents<Account>, _> = serde_json::from_slice(&text);
         let contents = read.map_err(|_| self.damaged(name, "a part of it is missing or wrong"))?;

@@ -36,7 +36,7 @@ async fn an_account_is_private_and_read_as_it_was_written() {
     let (before, newer) = (store.stamp(&key()), account.with_tokens(tokens(2, None), 7));
     store.lock(&key()).await.unwrap().write(&newer).unwrap();
     assert_ne!(store.stamp(&key()), before);
-    assert_eq!(store.list().unwrap()[0].1.as_ref().unwrap(), &newer);
+    assert_eq!(store.list().unwrap()[0].as_ref().unwrap(), &newer);
     store.lock(&key()).await.unwrap().remove().unwrap();
     store.lock(&key()).await.unwrap().remove().unwrap();
     assert_eq!((store.read(&key()).unwrap(), store.stamp(&key())), (None, None));
@@ -65,7 +65,7 @@ async fn a_file_that_is_damaged_or_newer_is_named_and_never_replaced() {
         assert!(matches!(refused, StoreError::Damaged { .. } | StoreError::Newer { .. }), "{refused}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
-    assert!(store.list().unwrap()[0].1.is_err());
+    assert!(store.list().unwrap()[0].is_err());
     store.lock(&key()).await.unwrap().remove().unwrap();
     assert_eq!(store.read(&key()).unwrap(), None);
 }

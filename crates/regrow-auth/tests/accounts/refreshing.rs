@@ -158,6 +158,19 @@ async fn without_an_account_nothing_is_sent_until_somebody_has_signed_in() {
     assert_eq!((token(&credential).unwrap(), issuer.requests().len()), ("access-1".into(), 0));
 }
 
+/// It may want a key of its own kind.
+#[tokio::test]
+async fn a_server_that_offers_no_sign_in_refuses_credentials() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = regrow_auth::store::Store::at(folder.path().join("accounts"));
+    let credential = Issuer::default().credential(&store);
+    assert!(!credential.refresh(Rejected::new(vec![], 401, vec![])).await);
+    assert_eq!(credential.fault(401), Fault::Unauthorized { code: 401 });
+    assert!(store.wanted().is_empty());
+    assert!(!refuse(&credential).await);
+    assert_eq!((credential.fault(401), store.wanted().len()), (sign_in(), 1));
+}
+
 #[tokio::test]
 async fn a_file_that_is_damaged_meanwhile_is_reported_and_stays() {
     let (_folder, store) = store(&account()).await;

@@ -21,7 +21,7 @@ pub(crate) fn run(options: &Accounts) -> u8 {
     };
     let mut code = DONE;
     let mut accounts = vec![];
-    for (_, read) in listed {
+    for read in listed {
         match read {
             Ok(account) => accounts.push(account),
             Err(error) => code = say(WE_FAILED, &error.to_string()),

@@ -25,12 +25,14 @@ pub(crate) fn run(options: Logout) -> u8 {
         },
         None => match store.list() {
             Ok(accounts) => {
-                let (read, unread): (Vec<_>, Vec<_>) =
-                    accounts.into_iter().partition(|(_, read)| read.is_ok());
-                for error in unread.into_iter().filter_map(|(_, read)| read.err()) {
-                    code = say(WE_FAILED, &error.to_string());
+                let mut keys = vec![];
+                for account in accounts {
+                    match account {
+                        Ok(account) => keys.push(account.key),
+                        Err(error) => code = say(WE_FAILED, &error.to_string()),
+                    }
                 }
-                read.into_iter().filter_map(|(_, read)| Some(read.ok()?.key)).collect()
+                keys
             }
             Err(error) => return say(WE_FAILED, &error.to_string()),
         },
