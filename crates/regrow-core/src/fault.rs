@@ -1,6 +1,10 @@
 //! Every fault, and the one table that says its remedy and whether it is charged.
 
+mod words;
+
 use std::time::Duration;
+
+pub use words::{seconds, signal_name};
 
 /// Why an attempt or a session ended, learnt at its source.
 ///
@@ -546,42 +550,9 @@ enum Class {
     Passing,
 }
 
-/// `SIGKILL` rather than `9`, where we know the name.
-pub fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        5 => "SIGTRAP",
-        6 => "SIGABRT",
-        SIGBUS => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        _ => return format!("signal {signal}"),
-    };
-    name.to_owned()
-}
-
-/// Each number means something else on the other system.
-const SIGBUS: i32 = if cfg!(target_os = "macos") { 10 } else { 7 };
-
-/// `60 s`, `0.3 s`: a length of time as people read it.
-pub fn seconds(length: Duration) -> String {
-    let millis = length.as_millis();
-    if millis.is_multiple_of(1000) {
-        format!("{} s", millis / 1000)
-    } else {
-        format!("{} s", format!("{}.{:03}", millis / 1000, millis % 1000).trim_end_matches('0'))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::words::SIGBUS;
     use super::*;
 
     const PHASES: [Phase; 5] =
