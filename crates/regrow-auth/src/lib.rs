@@ -8,13 +8,20 @@
 //!    device.
 //! 4. [`token`] gets the tokens, and later renews them. [`revoke`] ends them.
 //!
+//! [`account`] is what is known after that. [`store`] keeps it on disk for all processes of a user, and [`credential`] lets a connection use
+//! it: it refreshes tokens, and wakes when somebody has signed in.
+//!
 //! [`records`] are the values that an account consists of. All requests go through [`guarded`], which checks where they go.
 
 mod place;
+mod refresh;
+mod renewal;
 
+pub mod account;
 pub mod authorize;
 pub mod browser;
 pub mod challenge;
+pub mod credential;
 pub mod device;
 pub mod discovery;
 pub mod guarded;
@@ -24,4 +31,5 @@ pub mod metadata;
 pub mod records;
 pub mod registration;
 pub mod revoke;
+pub mod store;
 pub mod token;

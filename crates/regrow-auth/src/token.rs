@@ -209,6 +209,6 @@ pub(crate) fn text<'a>(body: &'a Map<String, Value>, name: &str) -> Option<&'a s
 }
 
 /// Seconds since 1970.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

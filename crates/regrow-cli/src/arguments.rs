@@ -1,6 +1,7 @@
 //! What can be said on the command line, and in the environment instead.
 
 mod audit;
+pub(crate) mod sign_in;
 mod words;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ use regrow_gateway::operate::DEFAULT_PORT;
 use regrow_gateway::units::{self, Limit};
 
 use audit::AuditLog;
+use sign_in::{Accounts, Login, Logout};
 pub(crate) use words::with_dashes;
 
 /// Keeps MCP connections alive: a server may die, the client's connection does not.
@@ -60,6 +62,22 @@ pub(crate) enum Command {
     /// until you allow it: they ask, or name this command. It shows what would run, and allows exactly that: when the file changes, Regrow
     /// asks again. A file that you name on the command line needs no such permission.
     Trust(Trust),
+
+    /// Sign in to a remote server
+    ///
+    /// Opens a browser, and stores the account for `wrap`, `serve` and `check`, which keep it signed in. Connections that wait for it go on
+    /// within two seconds.
+    #[command(after_help = "Examples:\n  regrow login https://mcp.example.com/mcp\n  \
+                            regrow login --no-browser https://mcp.example.com/mcp    (over SSH)")]
+    Login(Box<Login>),
+
+    /// Sign out of a remote server and remove the account
+    ///
+    /// Ends the tokens at the authorization server where that supports it. Exits 1 if that failed; the account is removed all the same.
+    Logout(Logout),
+
+    /// List the accounts at remote servers
+    Accounts(Accounts),
 
     /// Put the servers of a host's configuration behind `regrow wrap`
     ///
@@ -528,6 +546,10 @@ pub(crate) struct RemoteArguments {
     /// Send the value of this variable as a bearer token
     #[arg(long, value_name = "NAME", env = "REGROW_BEARER_ENV", conflicts_with = "header_file")]
     pub(crate) bearer_env: Option<String>,
+
+    /// Use the account with this label (see `regrow login`), where you have several at this server
+    #[arg(long, value_name = "LABEL", env = "REGROW_ACCOUNT")]
+    pub(crate) account: Option<String>,
 
     /// The protocol era that the server speaks: handshake and sessions, or stateless (2026-07-28)
     #[arg(long, value_enum, default_value_t = Era::Auto, env = "REGROW_ERA")]

@@ -1,5 +1,6 @@
 //! The `regrow` command: parses, dispatches, and exits.
 
+mod account;
 mod adopt;
 mod approve;
 mod arguments;
@@ -62,6 +63,9 @@ fn main() -> ExitCode {
         Command::Check(options) => check::run(options),
         Command::Approve(options) => approve::run(&options),
         Command::Trust(options) => trust::run(options),
+        Command::Login(options) => account::login(*options),
+        Command::Logout(options) => account::logout(options),
+        Command::Accounts(options) => account::list(&options),
         Command::Adopt(options) => adopt::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Status(options) => operate::status(&options),

@@ -18,6 +18,7 @@ use regrow_gateway::operate::traces::Traces;
 use regrow_gateway::shares::Shares;
 use regrow_gateway::{Clients, Gateway, Settings, connect, operate};
 
+use crate::account;
 use crate::arguments::{self, Errors, HttpFace, LogLevel, Serve, Transport, Users};
 use crate::files::{Files, Unusable, shown};
 use crate::log::SetLevel;
@@ -112,7 +113,7 @@ fn settings(
             Transport::Http => Clients::Many,
         },
         connect: Box::new(move |server, stderr| {
-            let builder = connect(server, Some(guard.clone()), stderr)?;
+            let builder = connect(server, Some(guard.clone()), stderr, account::of_server(server))?;
             Ok(match &era_file {
                 Some(file) => builder.era_file(file.clone(), address(server)),
                 None => builder,

@@ -1,6 +1,10 @@
 //! Every fault, and the one table that says its remedy and whether it is charged.
 
+mod words;
+
 use std::time::Duration;
+
+pub use words::{seconds, signal_name};
 
 /// Why an attempt or a session ended, learnt at its source.
 ///
@@ -140,6 +144,18 @@ pub enum Fault {
     Unauthorized {
         /// The HTTP status.
         code: u16,
+    },
+    /// The server wants a user to sign in, and only a person can do that.
+    #[error("the server requires sign-in (HTTP 401)")]
+    SignInNeeded {
+        /// What the user runs to sign in.
+        command: String,
+    },
+    /// The access token has expired, and the authorization server gave no new one now; later it may.
+    #[error("the access token could not be refreshed: {reason}")]
+    RefreshFailed {
+        /// Which authorization server, and what happened.
+        reason: String,
     },
     /// The server sends us elsewhere.
     #[error("the server redirects to {to}; use that address if you trust it")]
@@ -300,6 +316,8 @@ impl Fault {
                 | UnknownHost { .. }
                 | Untrusted { .. }
                 | Unauthorized { .. }
+                | SignInNeeded { .. }
+                | RefreshFailed { .. }
                 | Redirected { .. }
                 | SessionExpired { ran: false }
                 | NoSession { evidence: Evidence::Words, .. }
@@ -318,7 +336,9 @@ impl Fault {
             Deferred { after, .. } => Again::After(*after),
             // The same request would get the same answer.
             Status { code: ..500, .. } | NotMcp { .. } | Redirected { .. } => Again::Never,
-            Untrusted { .. } | Unauthorized { .. } | Misconfigured { .. } => Again::Never,
+            Untrusted { .. } | Unauthorized { .. } | SignInNeeded { .. } | Misconfigured { .. } => {
+                Again::Never
+            }
             _ => Again::Soon,
         }
     }
@@ -354,6 +374,7 @@ impl Fault {
     /// The HTTP status that it was learnt from.
     pub fn http_status(&self) -> Option<u16> {
         match self {
+            Fault::SignInNeeded { .. } => Some(401),
             Fault::Unauthorized { code } | Fault::Deferred { code, .. } | Fault::Status { code, .. } => {
                 Some(*code)
             }
@@ -385,6 +406,7 @@ impl Fault {
             Broken { .. }
             | Unreachable { .. }
             | UnknownHost { .. }
+            | RefreshFailed { .. }
             | Status { .. }
             | AnswerCut
             | Stalled { .. } => FirstStartLimit::Time,
@@ -417,6 +439,8 @@ impl Fault {
             UnknownHost { .. } => "unknown-host",
             Untrusted { .. } => "untrusted",
             Unauthorized { .. } => "unauthorized",
+            SignInNeeded { .. } => "sign-in-needed",
+            RefreshFailed { .. } => "refresh-failed",
             Redirected { .. } => "redirected",
             NotMcp { .. } => "not-mcp",
             SessionExpired { .. } | NoSession { .. } => "session-expired",
@@ -443,6 +467,7 @@ impl Fault {
             | Misconfigured { .. }
             | Untrusted { .. }
             | Unauthorized { .. }
+            | SignInNeeded { .. }
             | Redirected { .. }
             | NotMcp { .. } => Class::Permanent,
             WrongEra => Class::OtherEra,
@@ -459,6 +484,7 @@ impl Fault {
             | Broken { .. }
             | Unreachable { .. }
             | UnknownHost { .. }
+            | RefreshFailed { .. }
             | Status { .. }
             | Unprocessed { .. }
             | AnswerCut
@@ -524,42 +550,9 @@ enum Class {
     Passing,
 }
 
-/// `SIGKILL` rather than `9`, where we know the name.
-pub fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        5 => "SIGTRAP",
-        6 => "SIGABRT",
-        SIGBUS => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        _ => return format!("signal {signal}"),
-    };
-    name.to_owned()
-}
-
-/// Each number means something else on the other system.
-const SIGBUS: i32 = if cfg!(target_os = "macos") { 10 } else { 7 };
-
-/// `60 s`, `0.3 s`: a length of time as people read it.
-pub fn seconds(length: Duration) -> String {
-    let millis = length.as_millis();
-    if millis.is_multiple_of(1000) {
-        format!("{} s", millis / 1000)
-    } else {
-        format!("{} s", format!("{}.{:03}", millis / 1000, millis % 1000).trim_end_matches('0'))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::words::SIGBUS;
     use super::*;
 
     const PHASES: [Phase; 5] =
@@ -647,6 +640,10 @@ mod tests {
                 "TLS connection to \"acme\" failed: refused", PARKS, Doubt, Never, false),
             Row(Unauthorized { code: 401 }, "unauthorized",
                 "the server refused the credentials (HTTP 401); provide valid ones", PARKS, Doubt, Never, false),
+            Row(SignInNeeded { command: "regrow login acme".into() }, "sign-in-needed",
+                "the server requires sign-in (HTTP 401)", PARKS, Doubt, Never, false),
+            Row(RefreshFailed { reason: "timed out".into() }, "refresh-failed",
+                "the access token could not be refreshed: timed out", PASSES, Doubt, Soon, false),
             Row(Redirected { to: "https://elsewhere".into() }, "redirected",
                 "the server redirects to https://elsewhere; use that address if you trust it", PARKS, Call, Never, false),
             Row(NotMcp { found: "a web page".into() }, "not-mcp",

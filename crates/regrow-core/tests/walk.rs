@@ -874,6 +874,8 @@ impl Walk {
             Fault::Stalled { after },
             Fault::UnknownHost { host: reason.clone(), reason: reason.clone() },
             Fault::Unauthorized { code: 401 },
+            Fault::SignInNeeded { command: reason.clone() },
+            Fault::RefreshFailed { reason: reason.clone() },
             Fault::Untrusted { host: reason.clone(), reason: reason.clone() },
             Fault::Redirected { to: reason.clone() },
             Fault::NotMcp { found: reason },
@@ -1334,7 +1336,8 @@ fn may_have_run(fault: &Fault) -> bool {
         Fault::NoSession { evidence, .. } => *evidence != Evidence::Words,
         Fault::Status { code, .. } => matches!(code, 400 | 404 | 408..=410 | 422 | 500..),
         Fault::Unreachable { .. } | Fault::UnknownHost { .. } | Fault::Untrusted { .. } => false,
-        Fault::Unauthorized { .. } | Fault::Redirected { .. } | Fault::Deferred { .. } => false,
+        Fault::Unauthorized { .. } | Fault::SignInNeeded { .. } | Fault::RefreshFailed { .. } => false,
+        Fault::Redirected { .. } | Fault::Deferred { .. } => false,
         _ => true,
     }
 }

@@ -26,11 +26,13 @@ pub enum ConnectError {
 
 /// A connection as the server's description wants it, to be built or refined.
 ///
-/// The guard ends a server that we started if we are killed. Lines of its standard error go to `stderr`.
+/// The guard ends a server that we started if we are killed. Lines of its standard error go to `stderr`. The account is the credential of a
+/// remote server whose description has none.
 pub fn connect(
     server: &ServerConfig,
     guard: Option<Arc<Guard>>,
     stderr: Stderr,
+    account: Option<Arc<dyn Credential>>,
 ) -> Result<Builder, ConnectError> {
     // It stands in logs and in texts for models, so it must forge no line there.
     let name: Arc<str> = server.name.escape_debug().to_string().into();
@@ -41,8 +43,8 @@ pub fn connect(
             builder(name, stdio, mask, &server.options)
         }
         Reach::Remote(remote) => {
-            let http = http(remote, &server.options)?;
-            let mask = Mask::new(http.secrets());
+            let http = http(remote, &server.options, account)?;
+            let mask = http.mask();
             builder(name, http, mask, &server.options)
         }
         Reach::Broken(problems) => return Err(ConnectError::Broken(problems.clone())),
@@ -123,7 +125,11 @@ fn secret_args(args: &[Secret]) -> Vec<String> {
     Mask::secrets_of(pairs).collect()
 }
 
-fn http(remote: &Remote, options: &Options) -> Result<Http, SetupError> {
+fn http(
+    remote: &Remote,
+    options: &Options,
+    account: Option<Arc<dyn Credential>>,
+) -> Result<Http, SetupError> {
     let headers = Headers::new(remote.headers.iter().map(|(name, value)| (&**name, value.reveal())))?;
     let mut limits = Limits::default();
     limits.connect = options.reach_timeout;
@@ -131,6 +137,9 @@ fn http(remote: &Remote, options: &Options) -> Result<Http, SetupError> {
     limits.idle = options.stream_timeout;
     limits.max_message = options.max_line;
     let mut http = Http::new(remote.url.reveal())?.headers(headers.headers()).limits(limits);
+    if let Some(account) = account {
+        http = http.credential(account);
+    }
     if let Some(path) = &options.header_file {
         http = http.credential(Arc::new(HeaderFile::new(path)?));
     }

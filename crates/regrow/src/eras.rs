@@ -7,18 +7,7 @@ use std::path::{Path, PathBuf};
 
 use regrow_protocol::version::Era;
 
-use crate::folder::{Folder, cached};
-
-/// Our part of the user's cache folder; none where there is no such folder.
-pub fn cache_folder() -> Option<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || absolute("HOME");
-    let cache = match cfg!(target_os = "macos") {
-        true => home().map(|home| home.join("Library/Caches")),
-        false => absolute("XDG_CACHE_HOME").or_else(|| home().map(|home| home.join(".cache"))),
-    };
-    cache.map(|cache| cache.join("regrow"))
-}
+use crate::folder::{Folder, cache_folder, cached};
 
 /// More servers than this are not remembered.
 const MAX_SERVERS: usize = 1000;

@@ -1,4 +1,4 @@
-//! Folders and files that belong to the user alone: caches, pins, the operator token, backups of configurations. Every file that Regrow keeps
+//! Folders and files that belong to the user alone: caches, pins, accounts, the operator token, backups of configurations. Every file that Regrow keeps
 //! is written and read here; only the audit log, which grows, is not.
 //!
 //! A file appears whole or not at all, is readable by its user only, and no link is followed: another user of the machine can neither
@@ -9,10 +9,30 @@ use std::fs::{DirBuilder, File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+
+/// Our part of the user's cache folder; none where there is no such folder.
+pub fn cache_folder() -> Option<PathBuf> {
+    user_folder("XDG_CACHE_HOME", ".cache", "Library/Caches")
+}
+
+/// Our part of the user's folder for what must outlive a cleanup of caches; none where there is no such folder.
+pub fn state_folder() -> Option<PathBuf> {
+    user_folder("XDG_STATE_HOME", ".local/state", "Library/Application Support")
+}
+
+fn user_folder(variable: &str, in_home: &str, on_macos: &str) -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || absolute("HOME");
+    let folder = match cfg!(target_os = "macos") {
+        true => home().map(|home| home.join(on_macos)),
+        false => absolute(variable).or_else(|| home().map(|home| home.join(in_home))),
+    };
+    folder.map(|folder| folder.join("regrow"))
+}
 
 /// An open folder. Files are named relative to it, so nobody can put another folder or a link in its place after it was checked.
 #[derive(Debug)]
@@ -111,9 +131,19 @@ impl Folder {
         let mut draft = name.as_ref().to_owned();
         draft.push(format!(".{:016x}.new", u64::from_ne_bytes(random)));
         let file = self.create_file(&draft, write)?;
-        let renamed = fs::renameat(&self.0, &draft, &self.0, name.as_ref());
-        self.remove_unless(renamed.map_err(Into::into), &draft)?;
+        let renamed = self.rename(&draft, name);
+        self.remove_unless(renamed, &draft)?;
         Ok(file)
+    }
+
+    /// Gives a file another name, in the place of the file of that name, if any.
+    pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(fs::renameat(&self.0, from.as_ref(), &self.0, to.as_ref())?)
+    }
+
+    /// Waits until the names of its files are on the disk.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(fs::fsync(&self.0)?)
     }
 
     fn remove_unless(&self, done: io::Result<()>, name: &OsStr) -> io::Result<()> {

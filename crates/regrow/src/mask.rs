@@ -1,17 +1,27 @@
 //! Secrets that we know, taken out of every text that leaves us.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use regrow_protocol::text::escape_except_tabs;
 
-/// The values that must not be seen, in every form in which they may be written.
+/// The values that must not be seen, in every form in which they may be written. Clones share them.
 #[derive(Clone, Default)]
-pub struct Mask(Option<Arc<Forms>>);
+pub struct Mask(Arc<RwLock<Known>>);
+
+#[derive(Default)]
+struct Known {
+    /// Those of the start. None if there are none.
+    start: Option<Arc<Forms>>,
+    /// Those that were added, oldest first.
+    added: VecDeque<BTreeSet<String>>,
+    /// All of them.
+    all: Option<Arc<Forms>>,
+}
 
 struct Forms {
     /// In order.
@@ -25,26 +35,37 @@ const SHORTEST: usize = 6;
 /// Stands at the end of a line that was too long.
 pub(crate) const CUT: &str = " ... (cut)";
 const MASKED: &str = "***";
+/// Values that are added later are masked until this many more were added: a token is replaced every few minutes, for months.
+const MAX_ADDED: usize = 64;
 
 impl Mask {
     /// Masks these values, those of at least six characters: also each line of one that has several, passwords in addresses, and however they
     /// are encoded (as in JSON, as in a URL, in Base64).
     pub fn new(values: impl IntoIterator<Item = String>) -> Mask {
         let mut forms = BTreeSet::new();
-        for value in values {
-            let passwords: Vec<String> = passwords(&value).collect();
-            let lines = value.lines().map(str::to_owned);
-            for part in lines.chain([value.clone()]).chain(passwords) {
-                forms_of(part.trim(), &mut forms);
-            }
-            forms_in_lines(&value, &mut forms);
+        values.into_iter().for_each(|value| all_forms(&value, &mut forms));
+        let start = Forms::new(forms);
+        Mask(Arc::new(RwLock::new(Known { all: start.clone(), added: VecDeque::new(), start })))
+    }
+
+    /// Masks this value, too, from now on and in all clones. Of the values that were added, the last 64 are masked.
+    pub fn add(&self, value: &str) {
+        let mut added = BTreeSet::new();
+        all_forms(value, &mut added);
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.added.contains(&added) {
+            return;
         }
-        let texts: Vec<String> = forms.into_iter().collect();
-        let search = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostLongest)
-            .kind(Some(AhoCorasickKind::ContiguousNFA)) // The smallest: a key may have many lines.
-            .build(&texts);
-        Mask((!texts.is_empty()).then(|| Arc::new(Forms { texts, search: search.ok() })))
+        if known.added.len() == MAX_ADDED {
+            known.added.pop_front();
+        }
+        known.added.push_back(added);
+        let start = known.start.iter().flat_map(|forms| &forms.texts);
+        known.all = Forms::new(start.chain(known.added.iter().flatten()).cloned().collect());
+    }
+
+    fn known(&self) -> Option<Arc<Forms>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).all.clone()
     }
 
     /// The secrets of these variables: the values of those whose names sound like one, and passwords in the addresses of others.
@@ -66,7 +87,8 @@ impl Mask {
     /// The same for a text that may go on: a secret may have begun at its end.
     pub(crate) fn apply_to_beginning(&self, text: &str) -> String {
         let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER); // Half a character.
-        let Some((forms, search)) = self.0.as_ref().and_then(|forms| Some((forms, forms.search.as_ref()?)))
+        let known = self.known();
+        let Some((forms, search)) = known.as_ref().and_then(|forms| Some((forms, forms.search.as_ref()?)))
         else {
             return self.replace(text);
         };
@@ -78,7 +100,7 @@ impl Mask {
     }
 
     fn replace(&self, text: &str) -> String {
-        match &self.0 {
+        match self.known() {
             None => text.to_owned(),
             Some(forms) => match &forms.search {
                 None => MASKED.to_owned(),
@@ -89,6 +111,16 @@ impl Mask {
 }
 
 impl Forms {
+    /// None if there are none.
+    fn new(forms: BTreeSet<String>) -> Option<Arc<Forms>> {
+        let texts: Vec<String> = forms.into_iter().collect();
+        let search = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::ContiguousNFA)) // The smallest: a key may have many lines.
+            .build(&texts);
+        (!texts.is_empty()).then(|| Arc::new(Forms { texts, search: search.ok() }))
+    }
+
     /// Where the longest beginning of a form starts with which this text ends.
     fn begun_at_end(&self, text: &str) -> Option<usize> {
         let is_beginning = |end: &str| {
@@ -97,6 +129,16 @@ impl Forms {
         };
         text.char_indices().map(|(start, _)| start).find(|start| is_beginning(&text[*start..]))
     }
+}
+
+/// Each form in which this value, its lines and the passwords in it may be written.
+fn all_forms(value: &str, forms: &mut BTreeSet<String>) {
+    let passwords: Vec<String> = passwords(value).collect();
+    let lines = value.lines().map(str::to_owned);
+    for part in lines.chain([value.to_owned()]).chain(passwords) {
+        forms_of(part.trim(), forms);
+    }
+    forms_in_lines(value, forms);
 }
 
 /// Each form in which this may be written.
@@ -216,7 +258,7 @@ fn percent_decoded(text: &str) -> Option<String> {
 
 impl std::fmt::Debug for Mask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Mask({} forms)", self.0.as_ref().map_or(0, |forms| forms.texts.len()))
+        write!(f, "Mask({} forms)", self.known().map_or(0, |forms| forms.texts.len()))
     }
 }
 
@@ -324,6 +366,21 @@ mod tests {
         let mask = Mask::new(["sécrèt-wörd".to_owned()]);
         assert_eq!(mask.apply("key sécrèt-w\u{fffd} ... (cut)"), "key *** ... (cut)");
         assert_eq!(mask.apply_to_beginning("key sécrèt-w"), "key ***");
+    }
+
+    #[test]
+    fn what_is_added_later_is_masked_in_every_clone_with_what_was_known() {
+        let mask = mask("hunter2-first");
+        let clone = mask.clone();
+        mask.add("hunter2-later");
+        assert_eq!(clone.apply("hunter2-first hunter2-later"), "*** ***");
+        let tokens = |number| format!("token-number-{number}");
+        (0..MAX_ADDED).for_each(|number| clone.add(&tokens(number)));
+        assert_eq!(mask.apply("hunter2-first hunter2-later"), "*** hunter2-later", "the oldest is forgotten");
+        assert!((0..MAX_ADDED).all(|number| mask.apply(&tokens(number)).starts_with("***")));
+        let empty = Mask::default();
+        empty.add("hunter2-later");
+        assert_eq!(empty.apply("hunter2-later"), "***");
     }
 
     #[test]

@@ -61,6 +61,9 @@ impl Notice {
             Resting if self.remote => "resting; the next call connects again".into(),
             Resting => "resting; the next call starts the server again".into(),
             BudgetReset => "the restart budget was reset".into(),
+            Parked(fault @ regrow_core::Fault::SignInNeeded { command }) => {
+                format!("parked: {fault}; run: {command}")
+            }
             Parked(fault) => match fault.is_permanent() {
                 true => format!("parked: {fault}; retrying will not help until this is fixed"),
                 false => "parked: too many faults; retrying slowly, and on the next call".into(),

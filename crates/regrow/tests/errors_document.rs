@@ -41,6 +41,10 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
         attempts: 12,
         ..unavailable.clone()
     };
+    let sign_in = CallError {
+        fault: Some(Arc::new(Fault::SignInNeeded { command: "regrow login github".into() })),
+        ..unavailable.clone()
+    };
     let parked = CallError {
         fault: Some(Arc::new(Fault::Parked)),
         outlook: Outlook::NeedsWaking,
@@ -79,6 +83,7 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
         ("interrupted", interrupted().tool_result(&id, false).to_vec()),
         ("unavailable", unavailable.tool_result(&id, false).to_vec()),
         ("impatient", impatient.tool_result(&id, false).to_vec()),
+        ("sign-in", sign_in.tool_result(&id, false).to_vec()),
         ("parked", parked.tool_result(&id, false).to_vec()),
         ("timeout", timeout.tool_result(&id, false).to_vec()),
         ("too-large", too_large.rpc_error(&id).to_vec()),
@@ -152,6 +157,8 @@ fn every_kind_and_cause_is_in_the_document_with_its_code() {
         Fault::UnknownHost { host: text(), reason: text() },
         Fault::Untrusted { host: text(), reason: text() },
         Fault::Unauthorized { code: 401 },
+        Fault::SignInNeeded { command: text() },
+        Fault::RefreshFailed { reason: text() },
         Fault::Redirected { to: text() },
         Fault::NotMcp { found: text() },
         Fault::SessionExpired { ran: true },

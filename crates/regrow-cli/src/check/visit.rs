@@ -16,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::finding::{Finding, Problem, State};
+use crate::account;
 
 /// The lines of a server's stderr that are shown: of the first,
 const FIRST_LINES: usize = 5;
@@ -44,7 +45,7 @@ pub(super) async fn visit(
     let stderr = Tail::new();
     let mut finding = Finding { state: State::Broken, ..Finding::disabled(server.name.clone()) };
     finding.sandbox_gaps = server.sandbox().map(Sandbox::gaps).unwrap_or_default();
-    let connection = match connect(&server, guard, stderr.sink()) {
+    let connection = match connect(&server, guard, stderr.sink(), account::of_server(&server)) {
         Ok(builder) => builder.build(),
         Err(error) => {
             finding.problem =

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use regrow::transport::http::{BearerEnv, Credential, HeaderFile, Headers, Http, HttpClient, Limits};
-use regrow::{Bridge, EraFile, Mask, Port};
+use regrow::{Bridge, EraFile, Port};
 
 use super::Connected;
+use crate::account;
 use crate::arguments::{self, Wrap};
 
 /// A server's address, and how we reach it.
@@ -43,6 +44,17 @@ impl Remote {
             let bearer = BearerEnv::new(variable).map_err(|error| format!("--bearer-env: {error}"))?;
             http = http.credential(Arc::new(bearer));
         }
+        let has_credential = remote.header_file.is_some()
+            || remote.bearer_env.is_some()
+            || headers.headers().iter().any(|(name, _)| account::authorizes(name.as_str()));
+        let host = http.host();
+        let named = options.name.as_deref().unwrap_or(&host);
+        let label = remote.account.as_deref();
+        if !has_credential
+            && let Some(account) = account::credential(url, named, label, remote.ca_file.clone())
+        {
+            http = http.credential(account);
+        }
         let mut limits = Limits::default();
         limits.connect = remote.reach_timeout;
         limits.header = remote.header_timeout.0;
@@ -68,7 +80,7 @@ impl Remote {
 
     /// The server is greeted with the client's first request, and in its name.
     pub(super) fn connect(self, options: &Wrap, name: Arc<str>, port: Arc<Port>) -> Connected {
-        let mask = Mask::new(self.http.secrets());
+        let mask = self.http.mask();
         let era = match options.remote.era {
             arguments::Era::Auto => regrow::Era::Auto,
             arguments::Era::Legacy => regrow::Era::Legacy,

@@ -131,6 +131,7 @@ impl Setup {
         command
             .env(Marked::VARIABLE, marked.value())
             .env("CHAOS_DIR", folder.path())
+            .env("XDG_STATE_HOME", folder.path().join("state")) // Accounts of others are not ours.
             .env("CHAOS", &self.plan)
             .env("CHAOS_LIFE", "120s")
             .envs(self.variables)

@@ -18,6 +18,7 @@ mod outages;
 mod places;
 mod refusals;
 mod secrets;
+mod sign_in;
 mod silence;
 mod site;
 mod smoke;

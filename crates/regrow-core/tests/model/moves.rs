@@ -229,7 +229,7 @@ pub(crate) fn may_have_run(fault: &Fault) -> bool {
 fn outlives(fault: &Fault) -> bool {
     matches!(
         fault,
-        Fault::OutputClosed | Fault::WrongEra | Fault::Deferred { .. } | Fault::Unauthorized { .. }
+        Fault::OutputClosed | Fault::WrongEra | Fault::Deferred { .. } | Fault::SignInNeeded { .. }
     )
 }
 

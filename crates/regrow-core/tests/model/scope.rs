@@ -315,7 +315,7 @@ fn deferred() -> Scope {
 
 /// What only a person can mend is mended, perhaps while it is still being tried.
 fn mended() -> Scope {
-    let faults = vec![Fault::Unauthorized { code: 401 }, death()];
+    let faults = vec![Fault::SignInNeeded { command: String::new() }, death()];
     Scope { calls: 1, natures: &[Nature::Effect], faults, mends: 2, ..quiet("mended") }
 }
 

@@ -122,6 +122,9 @@ impl CallError {
                 self.server
             ));
         }
+        if let Some(Fault::SignInNeeded { command }) = self.fault.as_deref() {
+            return Some(format!("Ask the user to run `{}`, then call again.", Escaped(command)));
+        }
         match self.outlook {
             Outlook::Serving | Outlook::Deferred(_) => None,
             Outlook::Restarting => Some("The connection is already restarting.".into()),
@@ -206,6 +209,22 @@ mod tests {
             killed().to_string(),
             "github: the server process was killed by SIGKILL while this call was running (create_issue). \
              It may have run; check before repeating it. The connection is already restarting."
+        );
+    }
+
+    #[test]
+    fn a_server_that_requires_sign_in_names_the_command_for_it() {
+        let error = CallError {
+            delivery: Delivery::NotSent,
+            kind: ErrorKind::Unavailable,
+            fault: Some(Arc::new(Fault::SignInNeeded { command: "regrow login github".into() })),
+            outlook: Outlook::NeedsMending(Duration::from_secs(10)),
+            ..killed()
+        };
+        assert_eq!(
+            error.to_string(),
+            "github: the server requires sign-in (HTTP 401), so there is no session for this call (create_issue). \
+             It did not run. Ask the user to run `regrow login github`, then call again."
         );
     }
 

@@ -17,6 +17,7 @@ use self::access::Access;
 use self::address::Masked;
 use self::link::HttpLink;
 use super::{BoxFuture, Link, Transport};
+use crate::mask::Mask;
 
 mod access;
 mod address;
@@ -229,7 +230,14 @@ impl Http {
         Masked(&self.url).to_string()
     }
 
-    /// The values that must not be seen, for a [`Mask`](crate::Mask).
+    /// Masks the values that must not be seen, also those that the credential gets later.
+    pub fn mask(&self) -> Mask {
+        let mask = Mask::new(self.secrets());
+        self.access.mask_later(mask.clone());
+        mask
+    }
+
+    /// The values that must not be seen now.
     pub fn secrets(&self) -> Vec<String> {
         let texts = self.headers.values().filter_map(|value| value.to_str().ok());
         let mut secrets: Vec<String> = texts.flat_map(credential::spoken).collect();

@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderName, HeaderValue};
+use regrow_core::Fault;
 use tokio::sync::watch;
 
 use super::credential::{Credential, Headers, Rejected};
+use crate::mask::Mask;
 use crate::transport::BoxFuture;
 
 /// One server's credential, and the renewal that is under way.
@@ -57,7 +59,7 @@ impl Access {
             match &renewal.running {
                 Some(running) => running.clone(),
                 None => {
-                    let rejected = Rejected { headers: refused.headers.clone(), code, challenges };
+                    let rejected = Rejected::new(refused.headers.clone(), code, challenges);
                     renewal.running.insert(self.start(rejected)).clone()
                 }
             }
@@ -79,8 +81,17 @@ impl Access {
         running
     }
 
+    /// What to report when it stays refused.
+    pub(super) fn fault(&self, code: u16) -> Fault {
+        self.credential.fault(code)
+    }
+
     pub(super) fn changed(&self) -> BoxFuture<()> {
         self.credential.changed()
+    }
+
+    pub(super) fn mask_later(&self, mask: Mask) {
+        self.credential.mask_later(mask);
     }
 
     pub(super) fn secrets(&self) -> Vec<String> {

@@ -4,8 +4,10 @@ use std::fmt;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
+use regrow_core::Fault;
 
 use super::{SetupError, userinfo};
+use crate::mask::Mask;
 use crate::transport::BoxFuture;
 
 /// What proves to a server who we are. It may be renewed when the server refuses it.
@@ -22,6 +24,11 @@ pub trait Credential: Send + Sync + 'static {
         Box::pin(std::future::ready(false))
     }
 
+    /// What to report when the server refuses it with this status, and there is no other.
+    fn fault(&self, code: u16) -> Fault {
+        Fault::Unauthorized { code }
+    }
+
     /// Resolves when it has changed on its own since this was called.
     fn changed(&self) -> BoxFuture<()> {
         Box::pin(std::future::pending())
@@ -31,6 +38,11 @@ pub trait Credential: Send + Sync + 'static {
     fn secrets(&self) -> Vec<String> {
         let headers = self.headers();
         headers.iter().filter_map(|(_, value)| value.to_str().ok()).flat_map(spoken).collect()
+    }
+
+    /// Values that become known later, and must not be seen either, are added to this mask.
+    fn mask_later(&self, mask: Mask) {
+        let _ = mask; // Most stay as they are.
     }
 }
 
@@ -44,6 +56,13 @@ pub struct Rejected {
     pub code: u16,
     /// What the server wants instead, where it says so: each `WWW-Authenticate`, in its order.
     pub challenges: Vec<HeaderValue>,
+}
+
+impl Rejected {
+    /// For the tests of a credential.
+    pub fn new(headers: Vec<(HeaderName, HeaderValue)>, code: u16, challenges: Vec<HeaderValue>) -> Rejected {
+        Rejected { headers, code, challenges }
+    }
 }
 
 /// The ways in which a header's value may turn up in a text: whole, without its scheme, and unpacked.

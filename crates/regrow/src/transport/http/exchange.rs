@@ -67,7 +67,10 @@ impl Exchanges for HttpLink {
                     Ok(())
                 }
                 Ok(HttpReply::Refused(_))
-                | Err(Fault::Unauthorized { .. } | Fault::Redirected { .. } | Fault::Status { .. }) => Ok(()),
+                | Err(
+                    Fault::Unauthorized { .. } | Fault::SignInNeeded { .. } | Fault::RefreshFailed { .. },
+                )
+                | Err(Fault::Redirected { .. } | Fault::Status { .. }) => Ok(()),
                 Err(fault) => Err(self.told(fault)),
             }
         })

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use http::{HeaderName, HeaderValue};
 
 use super::SetupError;
-use super::credential::{Credential, Rejected, secret_header};
+use super::credential::{Credential, Rejected, secret_header, spoken};
+use crate::mask::Mask;
 use crate::transport::BoxFuture;
 
 /// Headers from a file. It is read again when it has changed, and when the server refuses what it held.
@@ -24,6 +25,7 @@ struct CachedHeaders {
     headers: Vec<(HeaderName, HeaderValue)>,
     stamp: Option<Stamp>,
     looked: Instant,
+    mask: Mask,
 }
 
 /// By what a change is noticed without reading.
@@ -38,7 +40,7 @@ impl HeaderFile {
         let path = path.into();
         let stamp = stamp(&path);
         let headers = read(&path)?;
-        let held = CachedHeaders { headers, stamp, looked: Instant::now() };
+        let held = CachedHeaders { headers, stamp, looked: Instant::now(), mask: Mask::default() };
         Ok(HeaderFile { path, held: Arc::new(Mutex::new(held)) })
     }
 
@@ -48,6 +50,8 @@ impl HeaderFile {
         match read(&self.path) {
             Ok(headers) => {
                 let mut held = self.held();
+                let values = headers.iter().filter_map(|(_, value)| value.to_str().ok());
+                values.flat_map(spoken).for_each(|secret| held.mask.add(&secret));
                 held.headers = headers;
                 held.stamp = stamp;
             }
@@ -107,6 +111,10 @@ impl Credential for HeaderFile {
                 }
             }
         })
+    }
+
+    fn mask_later(&self, mask: Mask) {
+        self.held().mask = mask;
     }
 }
 

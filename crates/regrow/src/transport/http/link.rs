@@ -213,6 +213,7 @@ impl HttpLink {
             Broken { reason }
             | Unreachable { reason, .. }
             | UnknownHost { reason, .. }
+            | RefreshFailed { reason }
             | Untrusted { reason, .. } => reason,
             _ => return fault,
         };

@@ -25,26 +25,29 @@ pub(super) async fn listen(link: &HttpLink, handler: &Arc<dyn ExchangeHandler>) 
     let mut bookmark = link.heard();
     let mut short = 0;
     loop {
-        let stream = match Box::pin(stream::open(link, bookmark.last.clone())).await {
-            Ok(HttpReply::Good(response)) if response.content() == Ok(Content::Events) => Some(response),
-            Ok(HttpReply::Refused(refusal)) if let Some(wait) = refusal.wait(SystemTime::now()) => {
-                tokio::time::sleep(wait.max(bookmark.retry)).await;
-                continue;
-            }
-            Ok(HttpReply::Refused(refusal)) if refusal.code >= 500 && refusal.code != 501 => {
-                return Some(refusal.fault());
-            }
-            // There was a stream, and now it is refused: the session may be gone. Only a POST tells, so the server is asked.
-            Ok(HttpReply::Refused(refusal)) if link.had_stream() => {
-                link.set_had_stream(false); // Once: after that, this server has none.
-                let reason = format!("HTTP {} to a stream that was open", refusal.code);
-                return Some(Fault::Broken { reason });
-            }
-            // This server has no such stream; neither has one that sends us elsewhere. Many answer with 404 or 403 rather than 405.
-            Ok(_) | Err(Fault::Redirected { .. } | Fault::Status { .. }) => None,
-            Err(Fault::Unauthorized { .. }) if !link.had_stream() => None,
-            Err(fault) => return Some(fault),
-        };
+        let stream =
+            match Box::pin(stream::open(link, bookmark.last.clone())).await {
+                Ok(HttpReply::Good(response)) if response.content() == Ok(Content::Events) => Some(response),
+                Ok(HttpReply::Refused(refusal)) if let Some(wait) = refusal.wait(SystemTime::now()) => {
+                    tokio::time::sleep(wait.max(bookmark.retry)).await;
+                    continue;
+                }
+                Ok(HttpReply::Refused(refusal)) if refusal.code >= 500 && refusal.code != 501 => {
+                    return Some(refusal.fault());
+                }
+                // There was a stream, and now it is refused: the session may be gone. Only a POST tells, so the server is asked.
+                Ok(HttpReply::Refused(refusal)) if link.had_stream() => {
+                    link.set_had_stream(false); // Once: after that, this server has none.
+                    let reason = format!("HTTP {} to a stream that was open", refusal.code);
+                    return Some(Fault::Broken { reason });
+                }
+                // This server has no such stream; neither has one that sends us elsewhere. Many answer with 404 or 403 rather than 405.
+                Ok(_) | Err(Fault::Redirected { .. } | Fault::Status { .. }) => None,
+                Err(
+                    Fault::Unauthorized { .. } | Fault::SignInNeeded { .. } | Fault::RefreshFailed { .. },
+                ) if !link.had_stream() => None,
+                Err(fault) => return Some(fault),
+            };
         // Not within the match: what the server said would be kept for as long.
         let mut response = stream?;
         link.set_had_stream(true);

@@ -129,7 +129,7 @@ impl HttpLink {
                 return if answered {
                     Ok(HttpReply::Refused(refusal))
                 } else {
-                    Err(Fault::Unauthorized { code })
+                    Err(self.http.access.fault(code))
                 };
             }
             *count += 1;

@@ -1,0 +1,322 @@
+//! An account as the credential of a server: it keeps itself fresh, and notices what other processes do to it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::header::AUTHORIZATION;
+use http::{HeaderName, HeaderValue};
+use regrow::Mask;
+use regrow::core::Fault;
+use regrow::transport::BoxFuture;
+use regrow::transport::http::{Credential, Rejected};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::account::{Account, AccountKey};
+use crate::records::Secret;
+use crate::refresh::Need;
+use crate::renewal::{NoToken, Renewal};
+use crate::store::{Stamp, Store, StoreError};
+
+pub use crate::renewal::{TokenRequest, request_through};
+
+/// How often the disk is looked at, while there are requests or a user must sign in. Otherwise never.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The credential of one connection. Without an account it sends nothing, until somebody has signed in.
+#[derive(Clone)]
+pub struct AccountCredential(Arc<Shared>);
+
+struct Shared {
+    renewal: Arc<Renewal>,
+    /// The server's name in messages.
+    name: String,
+    held: Mutex<Held>,
+    /// The token that the server refused, or that there was none, until there is another.
+    refused: watch::Sender<Option<Option<Secret>>>,
+}
+
+struct Held {
+    account: Option<Account>,
+    stamp: Option<Stamp>,
+    looked: Instant,
+    is_busy: bool,
+    /// Why there was no other token when the server refused this one.
+    problem: NoToken,
+    /// Nobody has ever signed in there, and the server does not offer it: it wants another credential.
+    is_stranger: bool,
+    mask: Mask,
+}
+
+impl AccountCredential {
+    /// The credential of this account, which need not exist yet, at the server of this name. To sign in, the user runs
+    /// `regrow login NAME`.
+    ///
+    /// An account that cannot be read is reported when a token is needed.
+    pub fn new(store: Store, key: AccountKey, request: TokenRequest, name: &str) -> AccountCredential {
+        let stamp = store.stamp(&key);
+        let account = store.read(&key).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the account cannot be used");
+            None
+        });
+        let held = Held {
+            account,
+            stamp,
+            looked: Instant::now(),
+            is_busy: false,
+            problem: NoToken::SignIn,
+            is_stranger: false,
+            mask: Mask::default(),
+        };
+        let renewal = Arc::new(Renewal::new(store, key, request));
+        let (held, refused) = (Mutex::new(held), watch::Sender::new(None));
+        AccountCredential(Arc::new(Shared { renewal, name: name.to_owned(), held, refused }))
+    }
+}
+
+impl Credential for AccountCredential {
+    fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        self.0.look_if_due();
+        self.0.refresh_early();
+        let held = self.0.held();
+        held.account.as_ref().and_then(Account::access_token).and_then(bearer).into_iter().collect()
+    }
+
+    fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
+        let shared = self.0.clone();
+        Box::pin(async move {
+            let sent = token_of(&rejected.headers);
+            if rejected.code != 401 {
+                // A refresh brings no more rights. A sign-in may have.
+                shared.look_elsewhere().await;
+                return shared.token() != sent;
+            }
+            let renewed = shared.renewal.renew(Need::Refused(sent.clone())).await;
+            match renewed {
+                Ok(account) => {
+                    shared.hold(Some(account));
+                    // If the server refuses this one, too, only a person can help.
+                    shared.held().problem = NoToken::SignIn;
+                }
+                Err(problem) => {
+                    tracing::debug!(%problem, "there is no other token");
+                    let is_stranger = sent.is_none() && !offers_sign_in(&rejected.challenges);
+                    if matches!(problem, NoToken::SignIn) && !is_stranger {
+                        shared.want_sign_in().await;
+                    }
+                    let mut held = shared.held();
+                    held.is_stranger = is_stranger;
+                    held.problem = problem;
+                    drop(held);
+                    shared.refused.send_replace(Some(sent.clone()));
+                }
+            }
+            shared.token() != sent
+        })
+    }
+
+    fn fault(&self, code: u16) -> Fault {
+        let token = self.0.token();
+        self.0.refused.send_if_modified(|refused| refused.is_none() && refused.replace(token).is_none());
+        if code != 401 {
+            return Fault::Unauthorized { code };
+        }
+        let held = self.0.held();
+        match &held.problem {
+            NoToken::SignIn if held.is_stranger => Fault::Unauthorized { code },
+            NoToken::SignIn => Fault::SignInNeeded { command: login_command(&self.0.name) },
+            NoToken::Failed(reason) => Fault::RefreshFailed { reason: reason.clone() },
+            NoToken::Store(error) => match **error {
+                StoreError::Damaged { .. } | StoreError::Newer { .. } => {
+                    Fault::Misconfigured { reason: error.to_string() }
+                }
+                _ => Fault::RefreshFailed { reason: error.to_string() },
+            },
+        }
+    }
+
+    fn changed(&self) -> BoxFuture<()> {
+        let shared = self.0.clone();
+        let mut refused = shared.refused.subscribe();
+        Box::pin(async move {
+            loop {
+                // The sender is ours, so it is there.
+                let sent = refused.wait_for(Option::is_some).await.ok().and_then(|sent| sent.clone());
+                tokio::time::sleep(LOOK_EVERY).await;
+                shared.look_elsewhere().await;
+                let need = Need::Refused(sent.clone().flatten());
+                let account = shared.held().account.clone();
+                // Only after a failure: a new token that the server refuses, too, would be replaced on and on.
+                if shared.renewal.has_failed()
+                    && shared.renewal.is_due(account.as_ref(), &need)
+                    && let Ok(account) = shared.renewal.renew(need).await
+                {
+                    shared.hold(Some(account));
+                }
+                if Some(shared.token()) != sent {
+                    shared.refused.send_if_modified(|now| *now == sent && now.take().is_some());
+                    return;
+                }
+            }
+        })
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        self.0.held().account.iter().flat_map(Account::secrets).map(str::to_owned).collect()
+    }
+
+    fn mask_later(&self, mask: Mask) {
+        self.0.held().mask = mask;
+    }
+}
+
+impl Shared {
+    /// Looks at the disk if that was not done for a while.
+    fn look_if_due(self: &Arc<Shared>) {
+        let mut held = self.held();
+        if held.looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        held.looked = Instant::now();
+        drop(held);
+        self.look();
+        if self.renewal.is_unsaved() {
+            self.start(|shared| async move { shared.renewal.clone().save().await });
+        }
+    }
+
+    /// Reads the account if its file has changed. One that cannot be read leaves things as they are.
+    fn look(&self) {
+        let stamp = self.renewal.store.stamp(&self.renewal.key);
+        if stamp == self.held().stamp {
+            return;
+        }
+        match self.renewal.current() {
+            Ok(account) => self.hold(account),
+            Err(error) => tracing::warn!(%error, "keeping the previous tokens"),
+        }
+        self.held().stamp = stamp;
+    }
+
+    /// Off the threads that others wait for.
+    async fn look_elsewhere(self: &Arc<Shared>) {
+        let shared = self.clone();
+        // It does not panic; and if it did, what is held stays.
+        let _ = tokio::task::spawn_blocking(move || shared.look()).await;
+    }
+
+    /// So that `regrow login` knows what the name stands for. It is no reason to fail if it does not.
+    async fn want_sign_in(self: &Arc<Shared>) {
+        let shared = self.clone();
+        let wanted = move || shared.renewal.store.want(&shared.renewal.key, &shared.name);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(wanted).await {
+            tracing::debug!(%error, "the name of the server is not stored");
+        }
+    }
+
+    fn refresh_early(self: &Arc<Shared>) {
+        if self.renewal.is_due(self.held().account.as_ref(), &Need::Expiry) {
+            self.start(|shared| async move {
+                if let Ok(account) = shared.renewal.renew(Need::Expiry).await {
+                    shared.hold(Some(account));
+                }
+            });
+        }
+    }
+
+    /// Starts this in the background, unless something else runs there.
+    fn start<F: Future<Output = ()> + Send + 'static>(
+        self: &Arc<Shared>,
+        work: impl FnOnce(Arc<Shared>) -> F,
+    ) {
+        if std::mem::replace(&mut self.held().is_busy, true) {
+            return;
+        }
+        let (shared, work) = (self.clone(), work(self.clone()));
+        tokio::spawn(async move {
+            work.await;
+            shared.held().is_busy = false;
+        });
+    }
+
+    /// Uses this account from now on.
+    fn hold(&self, account: Option<Account>) {
+        let mut held = self.held();
+        account.iter().flat_map(Account::secrets).for_each(|secret| held.mask.add(secret));
+        held.account = account;
+    }
+
+    fn token(&self) -> Option<Secret> {
+        self.held().account.as_ref().and_then(Account::access_token).cloned()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a user runs to sign in at the server of this name.
+fn login_command(name: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:/@".contains(letter);
+    match !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain) {
+        true => format!("regrow login {name}"),
+        false => format!("regrow login -- '{}'", name.replace('\'', "'\\''")),
+    }
+}
+
+fn offers_sign_in(challenges: &[HeaderValue]) -> bool {
+    let texts = challenges.iter().filter_map(|challenge| challenge.to_str().ok());
+    texts.flat_map(|text| text.split([' ', ','])).any(|word| word.eq_ignore_ascii_case("bearer"))
+}
+
+fn bearer(token: &Secret) -> Option<(HeaderName, HeaderValue)> {
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose())).ok()?;
+    value.set_sensitive(true);
+    Some((AUTHORIZATION, value))
+}
+
+fn token_of(headers: &[(HeaderName, HeaderValue)]) -> Option<Secret> {
+    let (_, value) = headers.iter().find(|(name, _)| name == AUTHORIZATION)?;
+    value.to_str().ok()?.strip_prefix("Bearer ").map(Secret::new)
+}
+
+/// Without tokens.
+impl fmt::Debug for AccountCredential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccountCredential").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_the_command_is_one_word_for_a_shell() {
+        let commands =
+            ["acme", "mcp.example:8080", "my server", "it's", "-x", "$(id)", ""].map(login_command);
+        assert_eq!(
+            commands,
+            [
+                "regrow login acme",
+                "regrow login mcp.example:8080",
+                "regrow login -- 'my server'",
+                "regrow login -- 'it'\\''s'",
+                "regrow login -- '-x'",
+                "regrow login -- '$(id)'",
+                "regrow login -- ''",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_server_offers_sign_in_with_a_bearer_challenge() {
+        let offers = |challenges: &[&'static str]| {
+            let challenges: Vec<_> = challenges.iter().map(|text| HeaderValue::from_static(text)).collect();
+            offers_sign_in(&challenges)
+        };
+        assert!(offers(&["Basic", "Bearer"]) && offers(&["Basic realm=x, bearer resource_metadata=\"y\""]));
+        assert!(!offers(&[]) && !offers(&["Basic realm=x"]) && !offers(&["Bearers"]));
+    }
+}

@@ -1,0 +1,93 @@
+//! Accounts at remote servers: the credential that connections use, and the commands about accounts.
+
+mod list;
+mod login;
+mod logout;
+mod person;
+
+pub(crate) use list::run as list;
+pub(crate) use login::run as login;
+pub(crate) use logout::run as logout;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use regrow::transport::http::{Credential, Http};
+use regrow_auth::account::AccountKey;
+use regrow_auth::credential::{AccountCredential, request_through};
+use regrow_auth::guarded::Network;
+use regrow_auth::store::Store;
+use regrow_gateway::config::{Reach, ServerConfig};
+use reqwest::Url;
+
+/// The account at this server, for the server of this name in messages. None where accounts cannot be stored, or for an address that is
+/// none.
+pub(crate) fn credential(
+    url: &str,
+    name: &str,
+    label: Option<&str>,
+    ca_file: Option<PathBuf>,
+) -> Option<Arc<dyn Credential>> {
+    let url = Url::parse(url).ok().filter(|url| !has_user(url))?;
+    let network = Network { ca_file, ..Network::default() };
+    let request = request_through(url.clone(), network);
+    let key = AccountKey::new(url, label.unwrap_or_default());
+    Some(Arc::new(AccountCredential::new(Store::of_user()?, key, request, name)))
+}
+
+/// The same for a server of a configuration, unless that names another credential.
+pub(crate) fn of_server(server: &ServerConfig) -> Option<Arc<dyn Credential>> {
+    let Reach::Remote(remote) = &server.reach else { return None };
+    let options = &server.options;
+    let is_other = options.header_file.is_some() || remote.headers.iter().any(|(name, _)| authorizes(name));
+    match is_other {
+        true => None,
+        false => credential(remote.url.reveal(), &server.name, None, options.ca_file.clone()),
+    }
+}
+
+/// Whether a header of this name is a credential.
+pub(crate) fn authorizes(header: &str) -> bool {
+    header.trim().eq_ignore_ascii_case("authorization")
+}
+
+/// That is sent as Basic authorization.
+fn has_user(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+/// The account that `regrow login NAME|URL --account LABEL` is about. The error says what to do.
+fn find(store: &Store, server: &str, label: Option<&str>) -> Result<AccountKey, String> {
+    if server.contains("://") {
+        Http::new(server).map_err(|error| error.to_string())?;
+        let url = Url::parse(server).map_err(|error| error.to_string())?;
+        if has_user(&url) {
+            return Err("the URL contains a user: Regrow sends that instead of an account".into());
+        }
+        return Ok(AccountKey::new(url, label.unwrap_or_default()));
+    }
+    let has_label = |key: &AccountKey| label.is_none_or(|label| key.label == label);
+    let wanted = store.wanted().into_iter().filter(|wanted| wanted.name == server && has_label(&wanted.key));
+    let keys: Vec<AccountKey> = wanted.map(|wanted| wanted.key).collect();
+    match &keys[..] {
+        [key] => Ok(key.clone()),
+        [] => Err(format!("no server named {server:?} has asked for sign-in; pass its URL")),
+        keys => {
+            let urls: Vec<String> = keys.iter().map(shown).collect();
+            Err(format!("several servers are named {server:?}; pass the URL of one: {}", urls.join(", ")))
+        }
+    }
+}
+
+/// The server's address without what may be secret in it.
+fn shown(key: &AccountKey) -> String {
+    Http::at(key.url.clone()).map_or_else(|error| error.to_string(), |http| http.address())
+}
+
+fn store() -> Result<Store, String> {
+    Store::of_user().ok_or_else(|| "there is no folder for accounts: set HOME".into())
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}

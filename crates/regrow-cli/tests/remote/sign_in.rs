@@ -1,0 +1,227 @@
+//! Sign-in: `regrow login` in one process, `regrow wrap` in another.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::client::{PATIENCE, fault};
+use crate::site::{Era, Peer, Site};
+
+/// An authorization server that signs everybody in. Its tokens have rising numbers.
+struct Issuer {
+    origin: String,
+    /// The forms that its token and revocation endpoints got.
+    forms: Arc<Mutex<Vec<HashMap<String, String>>>>,
+}
+
+impl Issuer {
+    fn start() -> Issuer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let issuer = Issuer { origin: origin.clone(), forms: Arc::default() };
+        let forms = issuer.forms.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                // A client may hang up before it is answered.
+                let _ = answer(stream.unwrap(), &origin, &forms);
+            }
+        });
+        issuer
+    }
+
+    fn grants(&self) -> Vec<String> {
+        let forms = self.forms.lock().unwrap();
+        forms.iter().filter_map(|form| form.get("grant_type").or(form.get("token")).cloned()).collect()
+    }
+}
+
+fn answer(
+    mut stream: TcpStream,
+    origin: &str,
+    forms: &Mutex<Vec<HashMap<String, String>>>,
+) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let (mut first, mut length) = (String::new(), 0);
+    reader.read_line(&mut first)?;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        match line.trim().to_ascii_lowercase().split_once(": ") {
+            Some(("content-length", value)) => length = value.parse().unwrap(),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let target = first.split(' ').nth(1).unwrap_or_default();
+    let url = reqwest::Url::parse(&format!("{origin}{target}")).unwrap();
+    let at = |path: &str| format!("{origin}{path}");
+    let (status, header, body) = match url.path() {
+        "/.well-known/oauth-authorization-server" => {
+            let metadata = json!({
+                "issuer": origin,
+                "authorization_endpoint": at("/authorize"),
+                "token_endpoint": at("/token"),
+                "registration_endpoint": at("/register"),
+                "revocation_endpoint": at("/revoke"),
+                "code_challenge_methods_supported": ["S256"],
+                "token_endpoint_auth_methods_supported": ["none"],
+            });
+            (200, String::new(), metadata)
+        }
+        "/register" => {
+            let mut client: Value = serde_json::from_slice(&body).unwrap();
+            client["client_id"] = "regrow".into();
+            (201, String::new(), client)
+        }
+        "/authorize" => {
+            let asked: HashMap<String, String> = url.query_pairs().into_owned().collect();
+            let back = format!("{}?code=one&state={}", asked["redirect_uri"], asked["state"]);
+            (302, format!("Location: {back}\r\n"), json!({}))
+        }
+        "/token" | "/revoke" => {
+            let query = String::from_utf8(body).unwrap();
+            let form = reqwest::Url::parse(&format!("{origin}/?{query}")).unwrap();
+            let mut forms = forms.lock().unwrap();
+            forms.push(form.query_pairs().into_owned().collect());
+            let number = forms.len();
+            let tokens = json!({
+                "access_token": format!("access-token-{number}"),
+                "refresh_token": format!("refresh-token-{number}"),
+                "token_type": "Bearer",
+                "expires_in": 3600,
+            });
+            (200, String::new(), tokens)
+        }
+        _ => (404, String::new(), json!({})),
+    };
+    let body = body.to_string();
+    let head =
+        format!("HTTP/1.1 {status} X\r\n{header}Content-Type: application/json\r\nConnection: close\r\n");
+    stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes())
+}
+
+fn regrow(state: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_regrow"));
+    command.args(words).env("XDG_STATE_HOME", state).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Signs in, as a person with a browser would.
+fn sign_in(state: &Path, words: &[&str]) -> Output {
+    let mut login = regrow(state, words).spawn().unwrap();
+    let mut said = BufReader::new(login.stderr.take().unwrap());
+    let url = loop {
+        let mut line = String::new();
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ends without an address");
+        if line.trim().starts_with("http://") {
+            break line.trim().to_owned();
+        }
+    };
+    let sent_back = browse(&url);
+    let back = sent_back.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
+    let page = browse(back);
+    assert!(page.contains("Signed in"), "{page}");
+    login.wait_with_output().unwrap()
+}
+
+/// All that this address answers, over one connection.
+fn browse(url: &str) -> String {
+    let url = reqwest::Url::parse(url).unwrap();
+    let mut stream = TcpStream::connect((url.host_str().unwrap(), url.port().unwrap())).unwrap();
+    let target = format!("{}?{}", url.path(), url.query().unwrap());
+    let host = url.authority();
+    let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn a_sign_in_wakes_a_connection_that_waits_and_its_tokens_are_refreshed_until_the_sign_out() {
+    let (folder, issuer) = (TempDir::new().unwrap(), Issuer::start());
+    let state = folder.path().join("state");
+    let site = Site::new(Era::Legacy, "need-token=access-token-1");
+    let setup = site.setup().name("acme").variable("XDG_STATE_HOME", state.to_str().unwrap());
+    let mut peer = Peer { client: setup.start(), era: Era::Legacy };
+    let id = peer.ask_greeting();
+    let refused = peer.client.answer_within(id, PATIENCE);
+    let told = fault(&refused);
+    assert_eq!(
+        (&told["cause"], &told["delivery"]),
+        (&json!("sign-in-needed"), &json!("not-sent")),
+        "{refused}"
+    );
+    let text = refused["error"]["message"].as_str().unwrap();
+    assert!(
+        text.contains("It did not run. Ask the user to run `regrow login acme`, then call again."),
+        "{text}"
+    );
+    assert!(!text.contains("://"), "no address for a model: {text}");
+    peer.client.wait_for_log(0, "parked: the server requires sign-in (HTTP 401); run: regrow login acme");
+
+    let from = peer.client.log().len();
+    let login = ["login", "acme", "--no-browser", "--issuer", &issuer.origin];
+    let output = sign_in(&state, &login);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("Signed in to http://127.0.0.1"), "{}", said(&output));
+    peer.client.wait_for_log(from, "connecting");
+    let id = peer.ask_greeting();
+    assert!(peer.client.answer_within(id, PATIENCE)["result"].is_object());
+    peer.client.notify("notifications/initialized", json!({}));
+    assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
+
+    // The server accepts only the next token: the call waits for it, and runs once.
+    site.control("need-token=access-token-2");
+    assert_eq!(peer.call("count", json!({ "key": "a" })), "2");
+    assert_eq!(issuer.grants(), ["authorization_code", "refresh_token"]);
+    assert!(!peer.log().contains("access-token"), "{}", peer.log());
+
+    let listed = regrow(&state, &["accounts", "--json"]).output().unwrap();
+    let accounts: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!((&accounts[0]["state"], &accounts[0]["issuer"]), (&json!("signed-in"), &json!(issuer.origin)));
+    assert!(accounts[0]["expiresAt"].is_string(), "{accounts}");
+    let table = said(&regrow(&state, &["accounts"]).output().unwrap());
+    assert!(
+        table.contains("signed-in") && !(table + &accounts.to_string()).contains("-token-"),
+        "{accounts}"
+    );
+
+    let output = regrow(&state, &["logout", "acme"]).output().unwrap();
+    assert!(output.status.success() && said(&output).contains("signed out of"), "{}", said(&output));
+    assert_eq!(issuer.grants()[2..], ["refresh-token-2", "access-token-2"]);
+    assert!(said(&regrow(&state, &["accounts"]).output().unwrap()).contains("No accounts"));
+    let output = regrow(&state, &["logout", &site.url()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    peer.leave();
+}
+
+#[test]
+fn what_cannot_be_signed_in_to_is_named() {
+    let folder = TempDir::new().unwrap();
+    for (words, code, says) in [
+        (&["login", "nobody"][..], 64, "no server named \"nobody\" has asked for sign-in; pass its URL"),
+        (&["login", "https://ann:x@mcp.example/"][..], 64, "the URL contains a user"),
+        (&["login", "ftp://mcp.example/"][..], 64, "must begin with http:// or https://"),
+        (&["logout"][..], 64, "required"),
+        (&["logout", "--all"][..], 0, ""),
+    ] {
+        let output = regrow(folder.path(), words).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {}", said(&output));
+        assert!(said(&output).contains(says), "{words:?}: {}", said(&output));
+    }
+}
