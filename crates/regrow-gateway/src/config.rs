@@ -22,6 +22,7 @@ pub(crate) mod sections;
 mod strays;
 mod surroundings;
 pub(crate) mod syntax;
+mod tools;
 pub(crate) mod written;
 
 use std::path::{Path, PathBuf};

@@ -33,6 +33,7 @@ mod session_record;
 pub mod share;
 pub mod shares;
 pub mod stats;
+pub mod tool_filter;
 pub mod units;
 mod upstream;
 mod usage;
