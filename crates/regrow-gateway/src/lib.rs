@@ -38,6 +38,6 @@ pub mod units;
 mod upstream;
 mod usage;
 
-pub use connect::{ConnectError, connect};
+pub use connect::{ConnectError, connect, environment_of};
 pub use context::{Clients, Connect, Settings};
 pub use gateway::{Changes, Gateway};

@@ -38,7 +38,8 @@ impl Glob {
         self.0.pattern()
     }
 
-    fn matches(&self, name: &str) -> bool {
+    /// Whether this name is one of those.
+    pub fn matches(&self, name: &str) -> bool {
         self.0.matches(name)
     }
 }

@@ -134,7 +134,7 @@ pub const OPTIONS: &[Described] = &[
         name: "cleanEnv",
         kind: Kind::Flag,
         default: Some("true"),
-        meaning: "Pass only a short list of harmless variables to the server, plus those in `env` and `envFile`, instead of Regrow's whole environment.",
+        meaning: "Pass only a list of common variables to the server, plus those in `env` and `envFile`, instead of Regrow's whole environment.",
         set: |options, it| it.flag().map(|it| options.clean_env = it),
     },
     Described {
