@@ -1,6 +1,7 @@
 //! `regrow check`: connects to every server of a configuration and shows which work.
 
 mod finding;
+mod missing;
 mod progress;
 mod table;
 mod visit;

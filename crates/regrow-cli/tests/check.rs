@@ -302,6 +302,41 @@ fn a_server_gets_harmless_variables_and_what_its_file_names() {
 }
 
 #[test]
+fn a_server_that_fails_is_told_which_variables_it_may_be_missing_without_their_values() {
+    let stage = Stage::new();
+    let server = |env: Value| json!({ "command": "sh", "args": ["-c", "test \"$inherit$SOME_TOKEN\" && env >&2; echo set SOME_TOKEN >&2; exit 1"], "env": env });
+    stage.write(json!({
+        "none": server(json!({})),
+        "some": server(json!({ "inherit": ["SOME_*"] })),
+        "all": server(json!({ "inherit": true })),
+        "variable": server(json!({ "inherit": "a text" })),
+    }));
+    let mut check = stage.check(&["--json"]);
+    check.env_clear().env("PATH", "/usr/bin:/bin").env("XDG_CACHE_HOME", stage.cache());
+    check
+        .env("SOME_TOKEN", "s3cr3t-s3cr3t")
+        .env("OTHER", "told")
+        .env("HTTPS_PROXY", "http://u:p4ssw0rd@proxy:1");
+    let output = check.output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        !text(&output.stdout).contains("s3cr3t") && !text(&output.stdout).contains("p4ssw0rd"),
+        "{found}"
+    );
+    let server = |name: &str| {
+        let found = found["servers"].as_array().unwrap().iter().find(|server| server["name"] == name);
+        found.unwrap().clone()
+    };
+    let has = |name: &str, line: &str| server(name)["stderr"].as_array().unwrap().contains(&json!(line));
+    assert_eq!(server("none")["missingVariables"], json!(["SOME_TOKEN"]));
+    assert_eq!(server("variable")["missingVariables"], json!(["SOME_TOKEN"]));
+    assert!(server("some")["missingVariables"].is_null() && server("all")["missingVariables"].is_null());
+    assert!(has("some", "SOME_TOKEN=***") && !has("some", "OTHER=told"), "{found}");
+    assert!(has("all", "OTHER=told") && has("variable", "inherit=***"), "{found}");
+    assert!(has("some", "HTTPS_PROXY=http://u:***@proxy:1"), "{found}");
+}
+
+#[test]
 fn a_remote_server_is_reached_with_its_headers() {
     let url = far::start();
     let stage = Stage::new();

@@ -11,6 +11,8 @@ mod client;
 mod ending;
 #[path = "harness/evidence.rs"]
 mod evidence;
+#[path = "gateway/filters.rs"]
+mod filters;
 #[path = "gateway/guards.rs"]
 mod guards;
 #[path = "gateway/guest.rs"]

@@ -22,6 +22,7 @@ pub(crate) mod sections;
 mod strays;
 mod surroundings;
 pub(crate) mod syntax;
+mod tools;
 pub(crate) mod written;
 
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ pub use discovery::{Discovery, discover, files_of_user};
 pub use message::{Message, Place, Problems};
 pub use names::nearest;
 pub use options::{Described, Kind, OPTIONS, Options, Sessions, Start};
-pub use reach::{Dialect, Process, Reach, Remote};
+pub use reach::{Dialect, Inherit, Process, Reach, Remote};
 pub use secret::Secret;
 pub use surroundings::Surroundings;
 

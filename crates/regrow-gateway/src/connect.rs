@@ -7,11 +7,11 @@ use std::time::Duration;
 use regrow::core::{BudgetPolicy, Policy};
 use regrow::transport::Transport;
 use regrow::transport::http::{Credential, HeaderFile, Headers, Http, HttpClient, Limits, SetupError};
-use regrow::transport::stdio::{Guard, Stderr, Stdio, environment};
+use regrow::transport::stdio::{Environment, Guard, Stderr, Stdio, environment};
 use regrow::{Builder, Connection, Mask};
 use wildmatch::WildMatch;
 
-use crate::config::{Options, Problems, Process, Reach, Remote, Secret, ServerConfig};
+use crate::config::{Inherit, Options, Problems, Process, Reach, Remote, Secret, ServerConfig};
 
 /// Why there can be no connection with a server as it is described.
 #[derive(Debug, thiserror::Error)]
@@ -84,20 +84,43 @@ fn policy(options: &Options) -> Policy {
     }
 }
 
-fn stdio(name: &str, process: &Process, options: &Options, stderr: Stderr) -> (Stdio, Mask) {
-    let harmless = environment::clean();
-    let mut environment = if options.clean_env { harmless.clone() } else { environment::inherited() };
+/// The environment that a server gets.
+pub fn environment_of(process: &Process, options: &Options) -> Environment {
+    let mut environment = match &process.inherit {
+        Inherit::Named(_) if options.clean_env => environment::clean(),
+        _ => environment::inherited(),
+    };
+    environment.extend(inherited_by_name(process));
     for name in &process.removed {
         environment.remove(OsStr::new(name));
     }
     for (name, value) in &process.variables {
         environment.insert(name.into(), value.reveal().into());
     }
+    environment
+}
+
+/// The variables of ours that its entry names, as they are.
+fn inherited_by_name(process: &Process) -> Environment {
+    let Inherit::Named(globs) = &process.inherit else { return Environment::new() };
+    let is_named =
+        |name: &OsString| name.to_str().is_some_and(|name| globs.iter().any(|glob| glob.matches(name)));
+    environment::inherited().into_iter().filter(|(name, _)| is_named(name)).collect()
+}
+
+fn stdio(name: &str, process: &Process, options: &Options, stderr: Stderr) -> (Stdio, Mask) {
+    let harmless = environment::clean();
+    let environment = environment_of(process, options);
     let text =
         |(name, value): (&OsString, &OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));
-    // What the operator names is not for everybody either, unless every program gets it anyway.
-    let named = process.variables.iter().filter(|(name, _)| !harmless.contains_key(OsStr::new(name)));
-    let named = named.map(|(_, value)| value.reveal().to_owned());
+    // What the operator names is not for everybody either, unless every program gets it anyway. An address with a user in it may be a
+    // secret even then.
+    let inherited = inherited_by_name(process);
+    let inherited = inherited.iter().filter_map(text);
+    let written = process.variables.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
+    let named = written.chain(inherited);
+    let named = named.filter(|(name, value)| value.contains('@') || !harmless.contains_key(OsStr::new(name)));
+    let named = named.map(|(_, value)| value);
     let secrets = Mask::secrets_of(environment.iter().filter_map(text));
     let mask = Mask::new(secrets.chain(named).chain(secret_args(&process.args)).collect::<Vec<_>>());
     let mut stdio = Stdio::new(name, &process.program)

@@ -90,7 +90,10 @@ pub(crate) fn store_key(server: &ServerConfig) -> StoreKey {
             let args: Vec<&str> = process.args.iter().map(|arg| arg.reveal()).collect();
             let variables: Vec<_> =
                 process.variables.iter().map(|(name, value)| (name, value.reveal())).collect();
-            format!("{:?}", (&server.name, &process.program, args, variables, &process.directory))
+            format!(
+                "{:?}",
+                (&server.name, &process.program, args, variables, &process.inherit, &process.directory)
+            )
         }
         Reach::Remote(remote) => {
             let headers: Vec<_> = remote.headers.iter().map(|(name, value)| (name, value.reveal())).collect();

@@ -7,6 +7,9 @@
 //! hash of both names. Where two would be called the same, *both* end in such a hash, so that nobody can take another's
 //! name, and neither the order of the servers nor that of their answers matters.
 //!
+//! **Filters.** Tools that a server's [`ToolFilter`] does not offer are as if the server did not have them. It may also give tools other
+//! names, and a prefix in place of `server__`; the same limits and hashes apply to these.
+//!
 //! **Resources** keep their URIs, so that links inside results work. Where several servers list the same URI, each of them is
 //! `regrow://SERVER/PERCENT-ENCODED-URI`. Templates likewise, but what follows the server stays as it is, since clients fill it in. URIs
 //! that begin with `regrow:` are ours alone. A server answers for a URI if it alone lists it; if nobody does, if it returned it in a
@@ -26,8 +29,11 @@ use regrow::transport::http::MirroredArguments;
 use regrow_protocol::list::List;
 
 use crate::catalog::{Catalog, Item};
+use crate::tool_filter::ToolFilter;
 use merged_list::MergedList;
 pub use merged_list::{BadCursor, PAGE_SIZE, Page};
+pub(crate) use names::MAX_NAME;
+use names::{BETWEEN, Thing};
 use template::{Template, budget};
 
 /// What several servers offer together.
@@ -46,16 +52,25 @@ struct ServerEntry {
     name: String,
     catalog: Arc<Catalog>,
     templates: Vec<Template>,
+    tools: ToolFilter,
 }
 
 impl Directory {
     /// What these servers offer together, in the order of the configuration. Their names must differ.
     pub fn of(servers: &[(&str, Arc<Catalog>)]) -> Directory {
+        let all = ToolFilter::default();
+        let servers: Vec<_> = servers.iter().map(|(name, catalog)| (*name, catalog.clone(), &all)).collect();
+        Directory::filtered(&servers)
+    }
+
+    /// The same, with what each server's filter leaves of its tools.
+    pub fn filtered(servers: &[(&str, Arc<Catalog>, &ToolFilter)]) -> Directory {
         let servers: Vec<_> = servers
             .iter()
-            .map(|(name, catalog)| ServerEntry {
+            .map(|(name, catalog, tools)| ServerEntry {
                 name: (*name).to_owned(),
                 catalog: catalog.clone(),
+                tools: (*tools).clone(),
                 templates: keys(catalog, List::Templates).filter_map(Template::parse).collect(),
             })
             .collect();
@@ -76,7 +91,7 @@ impl Directory {
         self.servers.get(place).map_or("", |entry| &entry.name)
     }
 
-    /// The only server, if there is only one: then nothing is renamed, and what is on no list is that server's.
+    /// The only server, if there is only one: what is on no list is that server's, but for tools that a filter may keep from clients.
     pub fn only_server(&self) -> Option<&str> {
         match &self.servers[..] {
             [only] => Some(&only.name),
@@ -84,12 +99,26 @@ impl Directory {
         }
     }
 
+    /// The only server, if it may be asked for what is not on this list.
+    pub fn takes_unlisted(&self, list: List) -> Option<&str> {
+        let is_filtered = |entry: &ServerEntry| list == List::Tools && !entry.tools.is_empty();
+        self.only_server().filter(|_| !self.servers.iter().any(is_filtered))
+    }
+
     /// A server that has not told yet what is on this list may have what is named after it: it is asked itself, by the name that it
-    /// knows.
-    pub fn unlisted<'a>(&self, list: List, name: &'a str) -> Option<(&str, &'a str)> {
-        let (prefix, original) = name.split_once("__")?;
-        let entry = &self.servers[*self.places.get(prefix)?];
-        (!entry.catalog.has_told(list)).then_some((entry.name.as_str(), original))
+    /// knows. None where several may be meant.
+    pub fn unlisted<'a>(&'a self, list: List, name: &'a str) -> Option<(&'a str, &'a str)> {
+        let is_only = self.servers.len() == 1;
+        let untold = self.servers.iter().filter(|entry| !entry.catalog.has_told(list));
+        let mut found = untold.filter_map(|entry| {
+            let original = match list {
+                List::Tools => entry.tools.original(entry.without_prefix(name, is_only)?)?,
+                _ if is_only => name,
+                _ => name.strip_prefix(&*entry.name)?.strip_prefix(BETWEEN)?,
+            };
+            Some((entry.name.as_str(), original))
+        });
+        found.next().filter(|_| found.next().is_none())
     }
 
     /// The server whose tool is called so here, by its place; and what that calls it.
@@ -171,6 +200,33 @@ impl Directory {
 }
 
 impl ServerEntry {
+    /// What clients get of this list, each with its place in the server's list.
+    fn offered(&self, list: List) -> impl Iterator<Item = (usize, &Item)> {
+        let items =
+            self.catalog.listing(list).into_iter().flat_map(|listing| listing.items().iter().enumerate());
+        items.filter(move |(_, item)| list != List::Tools || self.tools.offers(item))
+    }
+
+    /// The tool with the name that it should have.
+    fn tool<'a>(&'a self, key: &'a str, is_only: bool) -> Thing<'a> {
+        let name = self.tools.renamed(key);
+        let name = match &self.tools.prefix {
+            Some(prefix) => format!("{prefix}{name}"),
+            None if is_only => name.to_owned(),
+            None => format!("{}{BETWEEN}{name}", self.name),
+        };
+        Thing::named(&self.name, key, name)
+    }
+
+    /// The reverse, as far as it can be told from the name alone.
+    fn without_prefix<'a>(&self, name: &'a str, is_only: bool) -> Option<&'a str> {
+        match &self.tools.prefix {
+            Some(prefix) => name.strip_prefix(&**prefix),
+            None if is_only => Some(name),
+            None => name.strip_prefix(&*self.name)?.strip_prefix(BETWEEN),
+        }
+    }
+
     /// Whether a URI that nobody lists may come from one of its templates. One for everything claims nothing.
     fn may_have(&self, uri: &str) -> bool {
         let mut steps = budget();
@@ -185,22 +241,27 @@ fn keys(catalog: &Catalog, list: List) -> impl Iterator<Item = &str> {
 
 /// One list of all servers, under the names that things have here.
 fn merged_list(list: List, servers: &[ServerEntry]) -> MergedList {
-    let pairs: Vec<(&str, &str)> = servers
+    let items: Vec<_> = servers
         .iter()
-        .flat_map(|entry| keys(&entry.catalog, list).map(|key| (entry.name.as_str(), key)))
+        .enumerate()
+        .flat_map(|(server, entry)| entry.offered(list).map(move |(n, item)| ((server, n), item)))
         .collect();
+    let is_only = servers.len() == 1;
+    let keeps_names = is_only && !(list == List::Tools && servers[0].tools.renames());
+    let pairs = || items.iter().map(|((server, _), item)| (&servers[*server], item.key()));
+    let uris = || pairs().map(|(entry, key)| (entry.name.as_str(), key)).collect::<Vec<_>>();
     let names = match list {
-        _ if servers.len() == 1 => pairs.iter().map(|(_, key)| Some(Cow::Borrowed(*key))).collect(),
-        List::Tools | List::Prompts => names::together(&pairs),
-        List::Resources => uris::together(&pairs, uris::apart),
-        List::Templates => uris::together(&pairs, uris::template_apart),
+        _ if keeps_names => pairs().map(|(_, key)| Some(Cow::Borrowed(key))).collect(),
+        List::Tools => {
+            names::together(&pairs().map(|(entry, key)| entry.tool(key, is_only)).collect::<Vec<_>>())
+        }
+        List::Prompts => {
+            names::together(&pairs().map(|(entry, key)| Thing::of(&entry.name, key)).collect::<Vec<_>>())
+        }
+        List::Resources => uris::together(&uris(), uris::apart),
+        List::Templates => uris::together(&uris(), uris::template_apart),
     };
-    let listings =
-        servers.iter().enumerate().filter_map(|(n, entry)| Some((n, entry.catalog.listing(list)?)));
-    let items = listings.flat_map(|(server, listing)| {
-        listing.items().iter().enumerate().map(move |(n, item)| ((server, n), item))
-    });
-    MergedList::of(items.zip(names).filter_map(|((place, item), name)| Some((place, item, name?))))
+    MergedList::of(items.iter().zip(names).filter_map(|((place, item), name)| Some((*place, *item, name?))))
 }
 
 #[cfg(test)]

@@ -33,10 +33,11 @@ mod session_record;
 pub mod share;
 pub mod shares;
 pub mod stats;
+pub mod tool_filter;
 pub mod units;
 mod upstream;
 mod usage;
 
-pub use connect::{ConnectError, connect};
+pub use connect::{ConnectError, connect, environment_of};
 pub use context::{Clients, Connect, Settings};
 pub use gateway::{Changes, Gateway};

@@ -16,7 +16,7 @@ pub use command::{CommandError, LogLevel, ServerCommand};
 pub use metrics::{METRICS, Metric};
 pub use report::{
     CallReport, CatalogReport, FaultReport, GatewayReport, ListReport, MemoryReport, OddityReport, Overview,
-    ServerInfo, ServerReport, ServerState, Spread,
+    ServerInfo, ServerReport, ServerState, Spread, ToolsReport,
 };
 pub use routes::routes;
 pub(crate) use routes::{PASSWORD_CHALLENGE, is_browser};

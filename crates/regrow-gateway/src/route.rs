@@ -121,7 +121,7 @@ fn by_name(request: &Frame, list: List, directory: &Directory) -> Route {
         let listed = listed.map(|(at, item)| (directory.server(at), item.key()));
         listed.or_else(|| directory.unlisted(list, name))
     });
-    match (found, directory.only_server()) {
+    match (found, directory.takes_unlisted(list)) {
         (Some((server, original)), _) if name.as_deref() != Some(original) => {
             Route::Server { name: server.into(), frame: request.edited([Edit::Name(&raw_text(original))]) }
         }
@@ -239,6 +239,7 @@ mod tests {
     use super::*;
     use crate::admit::{Principal, ServerScope};
     use crate::catalog::made_up::catalog;
+    use crate::tool_filter::{Glob, ToolFilter};
 
     fn request(method: &str, params: &Value) -> Frame {
         Frame::built(
@@ -358,6 +359,28 @@ mod tests {
         let call = |name: &str| goes("tools/call", json!({ "name": name }), &session(), &both);
         assert_eq!(call("b__read"), r#"b {"name":"read"}"#);
         assert_eq!(call("c__read"), "Unknown tool: c__read");
+    }
+
+    #[test]
+    fn security_28_a_tool_that_is_not_offered_is_answered_like_one_that_does_not_exist() {
+        let tools = [r#"{"name":"read"}"#, r#"{"name":"write"}"#];
+        let catalog = catalog(&json!({ "capabilities": { "tools": {} } }), &[(List::Tools, &tools)]);
+        let filter = ToolFilter { deny: vec![Glob::new("write")], ..ToolFilter::default() };
+        let only = Directory::filtered(&[("a", catalog.clone(), &filter)]);
+        let call = |name: &str| goes("tools/call", json!({ "name": name }), &session(), &only);
+        assert_eq!(call("read"), r#"a {"name":"read"}"#);
+        assert_eq!(
+            (call("write"), call("other")),
+            ("Unknown tool: write".into(), "Unknown tool: other".into())
+        );
+        assert_eq!(goes("tools/call", json!({}), &session(), &only), "Unknown tool: ");
+        assert_eq!(goes("vendor/thing", json!({}), &session(), &only), "a {}", "only tools are filtered");
+        let both = Directory::filtered(&[("a", catalog, &filter), ("b", Arc::default(), &filter)]);
+        let call = |name: &str| goes("tools/call", json!({ "name": name }), &session(), &both);
+        assert_eq!(
+            (call("a__write"), call("b__write")),
+            ("Unknown tool: a__write".into(), "Unknown tool: b__write".into())
+        );
     }
 
     #[test]

@@ -79,8 +79,11 @@ impl ServerRegistry {
         {
             return known.directory.clone();
         }
-        let named: Vec<_> = servers.iter().map(|server| (&*server.config.name, server.catalog())).collect();
-        let directory = Arc::new(Directory::of(&named));
+        let named: Vec<_> = servers
+            .iter()
+            .map(|server| (&*server.config.name, server.catalog(), &server.config.options.tools))
+            .collect();
+        let directory = Arc::new(Directory::filtered(&named));
         directories.insert(only, CachedDirectory { revision, directory: directory.clone() });
         directory
     }

@@ -5,6 +5,7 @@
 
 use std::fs;
 
+use regrow::transport::stdio::environment::ALLOWED;
 use regrow_gateway::config::{Config, Kind, OPTIONS, Surroundings};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
@@ -27,6 +28,7 @@ fn table() -> String {
             }
             Kind::List => "a list of names, `*` in them".to_owned(),
             Kind::Path => "a path".to_owned(),
+            Kind::Tools => "[an object](#tools)".to_owned(),
             Kind::Sandbox => "[an object](#sandbox), or `\"none\"`".to_owned(),
         };
         let default = option.default.map_or("none".to_owned(), |default| format!("`{default}`"));
@@ -51,6 +53,17 @@ fn the_options_in_the_document_are_those_in_the_code() {
         fs::write(PATH, &new).unwrap();
     }
     assert_eq!(fs::read_to_string(PATH).unwrap(), new, "run it with UPDATE=1, and look at what changes");
+}
+
+#[test]
+fn the_variables_in_the_document_are_those_in_the_code() {
+    let mut table = String::from("| for | variables |\n|---|---|\n");
+    for group in ALLOWED {
+        let names: Vec<String> = group.names.iter().map(|name| format!("`{name}`")).collect();
+        table.push_str(&format!("| {} | {} |\n", group.purpose, names.join(", ")));
+    }
+    let document = fs::read_to_string(PATH).unwrap();
+    assert!(document.contains(&table), "docs/configuration.md must have this table:\n{table}");
 }
 
 #[test]

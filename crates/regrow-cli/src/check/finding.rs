@@ -22,6 +22,9 @@ pub(super) struct Finding {
     /// What the system does not enforce of its sandbox.
     #[serde(rename = "sandboxGaps", skip_serializing_if = "Vec::is_empty")]
     pub(super) sandbox_gaps: Vec<&'static str>,
+    /// Variables that are set here, and that it may be missing.
+    #[serde(rename = "missingVariables", skip_serializing_if = "Vec::is_empty")]
+    pub(super) missing: Vec<String>,
     #[serde(flatten)]
     pub(super) problem: Option<Problem>,
 }
@@ -77,6 +80,7 @@ impl Finding {
             tools: None,
             start: None,
             sandbox_gaps,
+            missing: vec![],
             problem: None,
         }
     }

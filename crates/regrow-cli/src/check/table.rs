@@ -23,6 +23,12 @@ pub(super) fn text(findings: &[Finding], colour: bool) -> String {
             problem.text.lines().for_each(|line| text.push_str(&format!("  {line}\n")));
             problem.stderr.iter().for_each(|line| text.push_str(&format!("  | {line}\n")));
         }
+        if !finding.missing.is_empty() {
+            let (names, quoted) = (finding.missing.join(", "), finding.missing.join("\", \""));
+            text.push_str(&format!(
+                "  set here, but not passed to it: {names}; to pass: \"env\": {{ \"inherit\": [\"{quoted}\"] }}\n"
+            ));
+        }
     }
     text
 }
@@ -65,6 +71,7 @@ mod tests {
             tools: Some(12),
             start: Some(Duration::from_millis(412)),
             sandbox_gaps: vec!["it does not limit files"],
+            missing: vec![],
             problem: None,
         };
         let stderr = vec!["Error: no token".to_owned()];
@@ -77,6 +84,7 @@ mod tests {
         let broken = Finding {
             name: "git\n\x1b[2J".into(),
             state: State::Broken,
+            missing: vec!["A_TOKEN".into(), "B".into()],
             problem: Some(problem),
             ..Finding::disabled(String::new())
         };
@@ -88,6 +96,7 @@ files           ok        legacy     12  0.41 s
 git\\n\\u{1b}[2J  broken    -           -       -
   the server process exited with code 1
   | Error: no token
+  set here, but not passed to it: A_TOKEN, B; to pass: \"env\": { \"inherit\": [\"A_TOKEN\", \"B\"] }
 off             disabled  -           -       -
 ";
         assert_eq!(table, expected);

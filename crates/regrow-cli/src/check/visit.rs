@@ -16,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::finding::{Finding, Problem, State};
+use super::missing::missing;
 use crate::account;
 
 /// The lines of a server's stderr that are shown: of the first,
@@ -69,8 +70,9 @@ pub(super) async fn visit(
         Err(failure) => {
             let text = failure.text(timeout, finding.start.is_some());
             let fault = if let VisitFailure::Fault(fault) = &failure { Some(fault.name()) } else { None };
-            finding.problem =
-                Some(Problem { text: escape(&text), fault, stderr: stderr.lines(), entry: vec![] });
+            let stderr = stderr.lines();
+            finding.missing = missing(&server, &stderr);
+            finding.problem = Some(Problem { text: escape(&text), fault, stderr, entry: vec![] });
         }
     }
     finding

@@ -32,6 +32,9 @@ pub(super) fn text(overview: &Overview, colour: bool) -> String {
                 "  changed since it was approved: {what}; see it with: regrow approve {name}\n"
             ));
         }
+        if let Some(tools) = &server.tools {
+            text.push_str(&format!("  tools: {}\n", escape(&tools.text())));
+        }
         if !server.sandbox_gaps.is_empty() {
             text.push_str(&format!("  sandbox: {}\n", escape(&server.sandbox_gaps.join("; "))));
         }

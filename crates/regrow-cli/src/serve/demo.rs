@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regrow_gateway::config::{Config, Options, Place, Process, Reach, Secret, ServerConfig};
+use regrow_gateway::config::{Config, Inherit, Options, Place, Process, Reach, Secret, ServerConfig};
 
 /// The demo's server, so that there is something to try; and how to get one's own.
 pub(super) fn config() -> Config {
@@ -16,6 +16,7 @@ pub(super) fn config() -> Config {
         program: program.to_string_lossy().into_owned(),
         args: vec![Secret::new("chaos-server")],
         variables: BTreeMap::new(),
+        inherit: Inherit::Named(vec![]),
         removed: vec![],
         directory: None,
     };

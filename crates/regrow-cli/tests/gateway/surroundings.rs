@@ -8,8 +8,16 @@ use crate::house::{Place, REGROW, chaos};
 
 /// What a program needs to find its way; `LC_*` and `XDG_*` beside it.
 #[cfg(target_os = "linux")]
-const USUAL: [&str; 12] =
-    ["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER"];
+const USUAL: &str = "HOME LANG LANGUAGE LOGNAME PATH SHELL TEMP TERM TMP TMPDIR TZ USER \
+    ALL_PROXY HTTPS_PROXY HTTP_PROXY NO_PROXY NODE_USE_ENV_PROXY all_proxy http_proxy https_proxy no_proxy \
+    AWS_CA_BUNDLE CURL_CA_BUNDLE DENO_CERT DENO_TLS_CA_STORE GIT_SSL_CAINFO GIT_SSL_CAPATH NODE_EXTRA_CA_CERTS \
+    NODE_USE_SYSTEM_CA REQUESTS_CA_BUNDLE SSL_CERT_DIR SSL_CERT_FILE \
+    NPM_CONFIG_CAFILE NPM_CONFIG_CACHE NPM_CONFIG_GLOBALCONFIG NPM_CONFIG_REGISTRY NPM_CONFIG_USERCONFIG \
+    npm_config_cafile npm_config_cache npm_config_globalconfig npm_config_registry npm_config_userconfig \
+    PIP_CERT PIP_CONFIG_FILE PIP_EXTRA_INDEX_URL PIP_INDEX_URL PIP_TRUSTED_HOST \
+    UV_CACHE_DIR UV_CONFIG_FILE UV_DEFAULT_INDEX UV_EXTRA_INDEX_URL UV_INDEX UV_INDEX_URL UV_INSECURE_HOST \
+    UV_NATIVE_TLS UV_SYSTEM_CERTS \
+    DOCKER_CERT_PATH DOCKER_CONFIG DOCKER_CONTEXT DOCKER_HOST DOCKER_TLS_VERIFY KUBECONFIG SSH_AUTH_SOCK";
 
 #[test]
 fn security_16_a_server_gets_an_allow_list_and_what_the_configuration_names() {
@@ -22,6 +30,8 @@ fn security_16_a_server_gets_an_allow_list_and_what_the_configuration_names() {
     .variable("AWS_SECRET_ACCESS_KEY", "not-for-servers")
     .variable("TOKEN", "client-token")
     .variable("LC_ALL", "C")
+    .variable("https_proxy", "http://proxy.example:1")
+    .variable("KUBECONFIG", "/k")
     .options(&["--token-env", "TOKEN"]);
     let house = place.start();
     let mut guest = Guest::new(&house, Era::Modern).token("client-token");
@@ -30,7 +40,9 @@ fn security_16_a_server_gets_an_allow_list_and_what_the_configuration_names() {
     assert_eq!(guest.call("one__env", json!({ "name": "COPIED" })), "our own");
     for server in ["one", "two"] {
         assert_eq!(guest.call(&format!("{server}__env"), json!({ "name": "LC_ALL" })), "C");
-        assert!(!guest.call(&format!("{server}__env"), json!({ "name": "PATH" })).is_empty());
+        for name in ["PATH", "https_proxy", "KUBECONFIG"] {
+            assert!(!guest.call(&format!("{server}__env"), json!({ "name": name })).is_empty());
+        }
         for name in ["OURS", "AWS_SECRET_ACCESS_KEY", "TOKEN", "CARGO_MANIFEST_DIR"] {
             let params = json!({ "name": format!("{server}__env"), "arguments": { "name": name } });
             let answer = guest.request("tools/call", params);
@@ -45,8 +57,8 @@ fn security_16_a_server_gets_an_allow_list_and_what_the_configuration_names() {
         let names = environment.split(|byte| *byte == 0).filter(|variable| !variable.is_empty());
         for name in names.map(|variable| String::from_utf8_lossy(variable).into_owned()) {
             let name = name.split('=').next().unwrap_or_default();
-            let is_usual =
-                USUAL.contains(&name) || ["LC_", "XDG_"].iter().any(|start| name.starts_with(start));
+            let is_usual = USUAL.split(' ').any(|usual| usual == name)
+                || ["LC_", "XDG_"].iter().any(|start| name.starts_with(start));
             // What the test's own configuration names, and the mark of the server's processes.
             let is_named = name.starts_with("CHAOS") || ["REGROW_SCENARIO", "REGROW_MARK"].contains(&name);
             assert!(is_usual || is_named, "{name}");

@@ -28,6 +28,7 @@ pub struct Item {
     revision: u64,
     mirrored: MirroredArguments,
     is_held: bool,
+    is_read_only: bool,
 }
 
 /// Why an item is not offered: some reader of the list would refuse the whole of it, or take the item for another.
@@ -97,7 +98,8 @@ impl Item {
         let span = start..start + value.get().len();
         let schema = (list == List::Tools).then(|| &whole["inputSchema"]);
         let mirrored = schema.and_then(MirroredArguments::of).unwrap_or_default();
-        Ok(Item { key, raw, span, revision: revision(&whole), mirrored, is_held: false })
+        let is_read_only = whole["annotations"]["readOnlyHint"] == true;
+        Ok(Item { key, raw, span, revision: revision(&whole), mirrored, is_held: false, is_read_only })
     }
 
     /// An item as it was approved. Where it is held, its server now means something else by it.
@@ -109,6 +111,11 @@ impl Item {
     /// Whether it has changed since it was approved, and must not be called.
     pub fn is_held(&self) -> bool {
         self.is_held
+    }
+
+    /// Of a tool: whether its server declares that it changes nothing.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// What its server knows it by: `name`, `uri` or `uriTemplate`.

@@ -10,12 +10,13 @@ use regrow::transport::stdio::Sandbox;
 use regrow_protocol::version::Era;
 
 use crate::catalog::Pin;
+use crate::tool_filter::ToolFilter;
 
 use super::members::{self, KEY, Member};
 use super::message::printable;
 use super::names::nearest;
 use super::reading::Reading;
-use super::sandbox;
+use super::{sandbox, tools};
 
 mod setting;
 mod table;
@@ -56,6 +57,7 @@ pub struct Options {
     pub queue: u32,
     pub concurrency: Option<u32>,
     pub rate: Option<(u32, Duration)>,
+    pub tools: ToolFilter,
     pub pin: Option<Pin>,
 }
 
@@ -113,6 +115,7 @@ impl Default for Options {
             queue: u32::try_from(policy.max_calls).unwrap_or(u32::MAX),
             concurrency: None,
             rate: None,
+            tools: ToolFilter::default(),
             pin: None,
         }
     }
@@ -150,6 +153,10 @@ pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>, option
                 Some(sandbox) => Setting::Sandbox(sandbox),
                 None => continue,
             },
+            Kind::Tools => match tools::read(reading, option.value, &field) {
+                Some(tools) => Setting::Tools(tools),
+                None => continue,
+            },
             _ => Setting::Value(option.value),
         };
         if let Err(problem) = (described.set)(options, &setting) {
@@ -185,6 +192,7 @@ fn unknown_option(name: &str, reading: &Reading<'_>) -> String {
 pub(super) fn accepts(option: &Described, value: &Value<'_>) -> bool {
     match (option.kind, value) {
         (Kind::Sandbox, Value::Object(object)) => sandbox::is_ours(object),
+        (Kind::Tools, Value::Object(object)) => tools::is_ours(object),
         _ => (option.set)(&mut Options::default(), &Setting::Value(value)).is_ok(),
     }
 }

@@ -12,6 +12,7 @@ use super::members::{self, Member};
 use super::message::{Problems, printable};
 use super::reading::Reading;
 use super::secret::Secret;
+use crate::tool_filter::Glob;
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,10 +34,21 @@ pub struct Process {
     pub args: Vec<Secret>,
     /// What the file adds to its environment: `envFile`, and `env` above it.
     pub variables: BTreeMap<String, Secret>,
+    /// What it gets of our environment beyond what every server gets (`inherit` in `env`).
+    pub inherit: Inherit,
     /// What it must not find in its environment (`null` in `env`).
     pub removed: Vec<String>,
     /// Its working directory.
     pub directory: Option<PathBuf>,
+}
+
+/// What a server gets of our environment beyond what every server gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inherit {
+    /// All of it.
+    All,
+    /// The variables of these names.
+    Named(Vec<Glob>),
 }
 
 /// A server that runs elsewhere.
@@ -58,6 +70,9 @@ pub enum Dialect {
     /// The older one: a stream of events, and a place to send to.
     Sse,
 }
+
+/// The member of `env` that says what is inherited.
+const INHERIT: &str = "inherit";
 
 /// What `type` or `transport` says.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -163,8 +178,9 @@ fn process(reading: &mut Reading<'_>, entry: &Object<'_>, command: Member<'_>) -
         let [passed] = members::known(reading, entry, [passed]);
         passed_variables(reading, passed, &mut variables);
     }
+    let inherit = inherit(reading, env, names.env);
     let mut removed = vec![];
-    for (name, at, value) in pairs(reading, env, names.env) {
+    for (name, at, value) in pairs(reading, env, names.env, is_inherit) {
         if name.is_empty() || name.contains(['=', '\0']) {
             reading.problem(
                 at,
@@ -181,7 +197,41 @@ fn process(reading: &mut Reading<'_>, entry: &Object<'_>, command: Member<'_>) -
         }
     }
     let args = args.into_iter().map(Secret::new).collect();
-    Some(Process { program: program?, args, variables, removed, directory })
+    Some(Process { program: program?, args, variables, inherit, removed, directory })
+}
+
+/// Whether this member of `env` is not a variable, but says what is inherited. A variable that is called so has a text.
+fn is_inherit(member: &Member<'_>) -> bool {
+    member.name == INHERIT && matches!(member.value, Value::BooleanLit(_) | Value::Array(_))
+}
+
+fn inherit(reading: &mut Reading<'_>, env: Option<Member<'_>>, field: &str) -> Inherit {
+    let object = env.and_then(|env| env.value.as_object());
+    let member = object.and_then(|object| members::all(object).find(is_inherit));
+    let list = match member.map(|member| member.value) {
+        Some(Value::BooleanLit(all)) if all.value => return Inherit::All,
+        Some(Value::Array(list)) => &list.elements[..],
+        _ => &[],
+    };
+    let mut names = vec![];
+    for (number, value) in list.iter().enumerate() {
+        let field = format!("{field}.{INHERIT}[{number}]");
+        match value {
+            Value::StringLit(name) if !name.value.is_empty() => {
+                let glob = Glob::new(&name.value);
+                if !reading.surroundings.variables.keys().any(|name| glob.matches(name)) {
+                    reading.remark(
+                        value.range(),
+                        &field,
+                        "no variable of Regrow's environment has this name",
+                    );
+                }
+                names.push(glob);
+            }
+            _ => reading.problem(value.range(), &field, "write the name of a variable in quotes"),
+        }
+    }
+    Inherit::Named(names)
 }
 
 /// A list of texts.
@@ -244,7 +294,7 @@ fn remote(
         if names.headers_in.is_some() { within.and_then(|it| it.value.as_object()) } else { Some(entry) };
     let [headers] = holder.map_or([None], |holder| members::known(reading, holder, [names.headers]));
     let mut all_headers = vec![];
-    for (name, at, value) in pairs(reading, headers, names.headers) {
+    for (name, at, value) in pairs(reading, headers, names.headers, |_| false) {
         let Some(value) = value else { continue };
         if let Err(error) = Headers::new([(&*name, &*value)]) {
             reading.problem(at, &format!("{}.{name}", names.headers), format!("{error}; correct it"));
@@ -276,7 +326,7 @@ fn headers_from_variables(reading: &mut Reading<'_>, entry: &Object<'_>) -> Vec<
     }
     if let Some(name) = names.header_variables {
         let [member] = members::known(reading, entry, [name]);
-        let pairs = pairs(reading, member, name).into_iter();
+        let pairs = pairs(reading, member, name, |_| false).into_iter();
         found.extend(pairs.filter_map(|(header, at, variable)| Some((header, at, variable?, name))));
     }
     let mut headers = vec![];
@@ -297,11 +347,12 @@ fn headers_from_variables(reading: &mut Reading<'_>, entry: &Object<'_>) -> Vec<
     headers
 }
 
-/// The members of an object whose values are texts or, as some hosts allow, numbers or `null`.
+/// The members of an object whose values are texts or, as some hosts allow, numbers or `null`; but for those that mean something else.
 fn pairs(
     reading: &mut Reading<'_>,
     member: Option<Member<'_>>,
     field: &str,
+    is_other: fn(&Member<'_>) -> bool,
 ) -> Vec<(String, Range, Option<String>)> {
     let Some(member) = member.filter(|member| !is_nothing(member.value)) else { return vec![] };
     let Value::Object(object) = member.value else {
@@ -309,13 +360,18 @@ fn pairs(
         return vec![];
     };
     let mut pairs: Vec<(String, Range, Option<String>)> = vec![];
+    let mut seen = vec![];
     for pair in members::all(object) {
-        if pairs.iter().any(|(name, ..)| name == pair.name) {
+        if seen.contains(&pair.name) {
             reading.problem(
                 pair.at,
                 &format!("{field}.{}", pair.name),
                 "it is written twice; keep one of them",
             );
+        }
+        seen.push(pair.name);
+        if is_other(&pair) {
+            continue;
         }
         let value = match pair.value {
             Value::NullKeyword(_) => Some(None),

@@ -332,7 +332,11 @@ fn an_option_of_ours_that_is_elsewhere_never_silently_does_not_hold() {
         broken[0].1.clone()
     };
     for option in OPTIONS {
-        let value = if option.kind == Kind::Sandbox { r#"{ "read": [] }"# } else { r#""x""# };
+        let value = match option.kind {
+            Kind::Sandbox => r#"{ "read": [] }"#,
+            Kind::Tools => r#"{ "deny": [] }"#,
+            _ => r#""x""#,
+        };
         let told = of_server(&format!("\"{}\": {value}", option.name));
         let wanted = format!(
             "field \"{0}\": this is an option of Regrow; move it into \"regrow\": {{ \"{0}\": ... }}",

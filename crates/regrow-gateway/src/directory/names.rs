@@ -7,46 +7,67 @@ use std::collections::hash_map::Entry;
 use ring::digest::{Context, SHA256};
 
 /// What models and hosts take: so long, and only letters, digits, `_` and `-`.
-pub(super) const MAX_NAME: usize = 64;
-const BETWEEN: &str = "__";
+pub(crate) const MAX_NAME: usize = 64;
+/// Between the name of a server and that of a thing.
+pub(super) const BETWEEN: &str = "__";
 /// How much of the hash a name ends in, from the plainest to the surest.
 const DIGITS: [usize; 4] = [0, 8, 16, 48];
 const LAST: usize = DIGITS.len() - 1;
 
-/// A name for each pair of a server's and a thing's name. No two get the same; what is given twice gets one.
+/// A tool or prompt of a server.
+pub(super) struct Thing<'a> {
+    server: &'a str,
+    /// What the server calls it.
+    key: &'a str,
+    /// What it should be called.
+    name: String,
+}
+
+impl<'a> Thing<'a> {
+    /// With the server's name before it.
+    pub(super) fn of(server: &'a str, key: &'a str) -> Thing<'a> {
+        Thing::named(server, key, format!("{server}{BETWEEN}{key}"))
+    }
+
+    /// With this name, as far as its characters, its length and the others allow it.
+    pub(super) fn named(server: &'a str, key: &'a str, name: String) -> Thing<'a> {
+        Thing { server, key, name }
+    }
+}
+
+/// A name for each thing. No two get the same; what is given twice gets one.
 ///
-/// Each pair has a row of possible names. A name that two pairs would come to is taken by neither: both go on to their next. Only
-/// at the end of its row a pair stays, and the other goes on, so that nobody can be driven out. So it depends on the set of
-/// pairs only, not on their order, and mostly on the pair alone.
-pub(super) fn together<'a>(pairs: &[(&str, &str)]) -> Vec<Option<Cow<'a, str>>> {
-    let mut holders: HashMap<String, NameHolder> = HashMap::with_capacity(pairs.len());
-    let mut unnamed: Vec<(usize, usize)> = (0..pairs.len()).map(|pair| (pair, 0)).collect();
-    while let Some((pair, level)) = unnamed.pop() {
-        let (server, thing) = pairs[pair];
-        let come = NameHolder::One { pair, level };
-        match holders.entry(name(server, thing, DIGITS[level])) {
+/// Each thing has a row of possible names. A name that two would come to is taken by neither: both go on to their next. Only
+/// at the end of its row a thing stays, and the other goes on, so that nobody can be driven out. So it depends on the set of
+/// things only, not on their order, and mostly on the thing alone.
+pub(super) fn together<'a>(things: &[Thing<'_>]) -> Vec<Option<Cow<'a, str>>> {
+    let mut holders: HashMap<String, NameHolder> = HashMap::with_capacity(things.len());
+    let mut unnamed: Vec<(usize, usize)> = (0..things.len()).map(|thing| (thing, 0)).collect();
+    while let Some((thing, level)) = unnamed.pop() {
+        let come = NameHolder::One { thing, level };
+        match holders.entry(name(&things[thing], DIGITS[level])) {
             Entry::Vacant(vacant) => {
                 vacant.insert(come);
             }
             Entry::Occupied(mut occupied) => {
-                if let NameHolder::One { pair, level } = *occupied.get()
+                if let NameHolder::One { thing, level } = *occupied.get()
                     && level < LAST
                 {
                     occupied.insert(NameHolder::Nobody);
-                    unnamed.push((pair, level + 1));
+                    unnamed.push((thing, level + 1));
                 }
                 if level < LAST {
-                    unnamed.push((pair, level + 1));
+                    unnamed.push((thing, level + 1));
                 } else if matches!(occupied.get(), NameHolder::Nobody) {
                     occupied.insert(come);
                 }
             }
         }
     }
-    let mut names = vec![None; pairs.len()];
+    let mut names = vec![None; things.len()];
     for (name, holder) in holders {
-        if let NameHolder::One { pair, .. } = holder {
-            names[pair] = Some(Cow::Owned(name));
+        if let NameHolder::One { thing, .. } = holder {
+            names[thing] = Some(Cow::Owned(name));
         }
     }
     names
@@ -54,31 +75,30 @@ pub(super) fn together<'a>(pairs: &[(&str, &str)]) -> Vec<Option<Cow<'a, str>>> 
 
 enum NameHolder {
     One {
-        pair: usize,
+        thing: usize,
         level: usize,
     },
     /// Several came to it, so nobody has it.
     Nobody,
 }
 
-fn name(server: &str, thing: &str, digits: usize) -> String {
-    let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-', "_");
-    let mut name = [&plain(server), BETWEEN, &plain(thing)].concat();
+fn name(thing: &Thing<'_>, digits: usize) -> String {
+    let mut name = thing.name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-', "_");
     let digits = if name.len() > MAX_NAME { digits.max(DIGITS[1]) } else { digits };
     if digits > 0 {
         name.truncate(MAX_NAME - 1 - digits);
         name.push('_');
-        name.push_str(&hash(server, thing)[..digits]);
+        name.push_str(&hash(thing.server, thing.key)[..digits]);
     }
     name
 }
 
 /// The same on every machine and in every version.
-fn hash(server: &str, thing: &str) -> String {
+fn hash(server: &str, key: &str) -> String {
     let mut context = Context::new(&SHA256);
     context.update(&(server.len() as u64).to_be_bytes()); // So that no other pair reads the same.
     context.update(server.as_bytes());
-    context.update(thing.as_bytes());
+    context.update(key.as_bytes());
     context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -89,7 +109,8 @@ mod tests {
     use super::*;
 
     fn named(pairs: &[(&str, &str)]) -> Vec<String> {
-        together(pairs).into_iter().map(|name| name.expect("each has one").into_owned()).collect()
+        let things: Vec<_> = pairs.iter().map(|(server, key)| Thing::of(server, key)).collect();
+        together(&things).into_iter().map(|name| name.expect("each has one").into_owned()).collect()
     }
 
     #[test]
@@ -120,6 +141,23 @@ mod tests {
     }
 
     #[test]
+    fn a_chosen_name_is_cut_and_told_apart_like_any_other() {
+        let chosen = |server, key, name: &str| Thing::named(server, key, name.to_owned());
+        let long = "x".repeat(MAX_NAME + 1);
+        let names = together(&[
+            chosen("a", "search", "find"),
+            chosen("b", "search", "find"),
+            chosen("b", "other", "find.it"),
+            chosen("b", "long", &long),
+        ]);
+        let names: Vec<_> = names.into_iter().map(|name| name.expect("each has one")).collect();
+        let hashed = |server, key| format!("find_{}", &hash(server, key)[..8]);
+        assert_eq!(names[..3], [hashed("a", "search"), hashed("b", "search"), "find_it".into()]);
+        assert_eq!(names[3].len(), MAX_NAME);
+        assert!(names[3].ends_with(&hash("b", "long")[..8]));
+    }
+
+    #[test]
     fn long_names_are_cut_and_stay_apart() {
         let (one, two) = ("t".repeat(100) + "1", "t".repeat(100) + "2");
         let names = named(&[("server", &one), ("server", &two)]);
@@ -132,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_tool_that_imitates_every_name_of_another_does_not_drive_it_out() {
-        let rows = DIGITS.map(|digits| name("a__b", "c", digits));
+        let rows = DIGITS.map(|digits| name(&Thing::of("a__b", "c"), digits));
         let imitations: Vec<_> =
             rows.iter().map(|name| name.strip_prefix("a__").expect("it begins so")).collect();
         let mut pairs = vec![("a__b", "c")];
@@ -148,7 +186,7 @@ mod tests {
     fn a_chain_of_imitations_comes_to_an_end() {
         let mut tools = vec!["x.y".to_owned(), "x/y".to_owned()];
         for n in 1..2000 {
-            let imitation = name("s", &tools[n], 8);
+            let imitation = name(&Thing::of("s", &tools[n]), 8);
             tools.push(imitation.strip_prefix("s__").expect("it begins so").to_owned());
         }
         let pairs: Vec<_> = tools.iter().map(|tool| ("s", tool.as_str())).collect();
@@ -182,7 +220,8 @@ mod tests {
 
     #[test]
     fn what_is_given_twice_gets_one_name() {
-        let names = together(&[("a", "b"), ("a", "b"), ("a", "c")]);
+        let names =
+            together(&[("a", "b"), ("a", "b"), ("a", "c")].map(|(server, key)| Thing::of(server, key)));
         assert_eq!(names.iter().flatten().count(), 2);
         assert_eq!(names[2].as_deref(), Some("a__c"));
     }

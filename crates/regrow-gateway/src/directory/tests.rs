@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::catalog::made_up::catalog;
+use crate::tool_filter::Glob;
 
 fn everything() -> Value {
     json!({ "capabilities": { "tools": {}, "prompts": {}, "resources": {} } })
@@ -148,6 +149,77 @@ fn a_template_of_two_servers_can_be_filled_in_for_each() {
     );
     assert_eq!(asked(&directory, "regrow://b/file:///a%20b"), [(1, "file:///a%20b".into())]);
     assert_eq!(asked(&directory, "regrow://b/file:///{path}"), [(1, "file:///{path}".into())]);
+}
+
+fn filter(allow: Option<&[&str]>, deny: &[&str], prefix: Option<&str>) -> ToolFilter {
+    let globs = |texts: &[&str]| texts.iter().map(|text| Glob::new(text)).collect::<Vec<_>>();
+    let prefix = prefix.map(str::to_owned);
+    ToolFilter { allow: allow.map(globs), deny: globs(deny), prefix, ..ToolFilter::default() }
+}
+
+#[test]
+fn security_28_a_tool_that_is_not_offered_is_on_no_list_under_no_name() {
+    let filter = filter(Some(&["get_*"]), &["get_secret"], None);
+    let all = tools(&["get_a", "get_secret", "set"]);
+    let one = Directory::filtered(&[("a", all.clone(), &filter)]);
+    assert_eq!(listed(&one, List::Tools, "name"), ["get_a"]);
+    assert_eq!(["get_a", "get_secret", "set"].map(|name| one.tool(name).is_some()), [true, false, false]);
+    let names = ["get_b", "get_secret", "set", ""];
+    assert_eq!(names.map(|name| one.unlisted(List::Tools, name)), [None; 4], "it has told what it has");
+    assert_eq!(one.takes_unlisted(List::Tools), None);
+    assert_eq!(one.takes_unlisted(List::Prompts), Some("a"));
+
+    let two = Directory::filtered(&[("a", all, &filter), ("b", tools(&["set"]), &ToolFilter::default())]);
+    assert_eq!(listed(&two, List::Tools, "name"), ["a__get_a", "b__set"]);
+    assert_eq!(two.tool("a__get_a"), Some((0, "get_a")), "its place is that in the whole list");
+}
+
+#[test]
+fn security_28_before_a_server_has_listed_its_tools_their_names_decide() {
+    let silent: Arc<Catalog> = Arc::default();
+    let filter = filter(Some(&["get_*"]), &["get_secret"], None);
+    let one = Directory::filtered(&[("a", silent.clone(), &filter)]);
+    let names = ["get_a", "get_secret", "set", "a__get_a"];
+    assert_eq!(names.map(|name| one.unlisted(List::Tools, name)), [Some(("a", "get_a")), None, None, None]);
+    let two = Directory::filtered(&[("a", silent.clone(), &filter), ("b", silent.clone(), &filter)]);
+    let names = ["b__get_a", "b__get_secret", "get_a"];
+    assert_eq!(names.map(|name| two.unlisted(List::Tools, name)), [Some(("b", "get_a")), None, None]);
+    let reads = ToolFilter { read_only: true, ..ToolFilter::default() };
+    let unknown = Directory::filtered(&[("a", silent, &reads)]);
+    assert_eq!(unknown.unlisted(List::Tools, "get_a"), None, "whether it only reads is not known");
+}
+
+#[test]
+fn tools_have_the_prefix_and_the_names_that_the_configuration_gives_them() {
+    let mut renaming = filter(None, &["search"], Some("gh_"));
+    renaming.rename = [("search_v2".to_owned(), "search".to_owned())].into();
+    let git = || tools(&["search", "search_v2", "read.file"]);
+    for servers in [1, 2] {
+        let all = [("git", git(), &renaming), ("web", tools(&["search"]), &ToolFilter::default())];
+        let directory = Directory::filtered(&all[..servers]);
+        let names = &listed(&directory, List::Tools, "name")[..2];
+        assert_eq!(names, ["gh_search", "gh_read_file"], "a denied tool leaves its name to others");
+        assert_eq!(directory.tool("gh_search"), Some((0, "search_v2")));
+        assert_eq!(["search_v2", "gh_search_v2", "git__search"].map(|name| directory.tool(name)), [None; 3]);
+    }
+    let silent =
+        Directory::filtered(&[("git", Arc::default(), &renaming), ("web", Arc::default(), &renaming)]);
+    assert_eq!(silent.unlisted(List::Tools, "gh_search"), None, "it may be either's");
+
+    let bare = filter(None, &[], Some(""));
+    let directory =
+        Directory::filtered(&[("a", tools(&["x", "y"]), &bare), ("b", tools(&["y", "z"]), &bare)]);
+    let names = listed(&directory, List::Tools, "name");
+    assert_eq!((&*names[0], &*names[3]), ("x", "z"));
+    assert!(names[1].starts_with("y_") && names[2].starts_with("y_") && names[1] != names[2], "{names:?}");
+}
+
+#[test]
+fn the_revision_of_the_tools_is_that_of_those_that_are_offered() {
+    let filter = filter(None, &["b"], None);
+    let of = |names: &[&str]| Directory::filtered(&[("s", tools(names), &filter)]).revision(List::Tools);
+    assert_eq!(of(&["a"]), of(&["a", "b"]));
+    assert_ne!(of(&["a"]), of(&["a", "c"]));
 }
 
 fn pages(directory: &Directory, size: usize) -> Vec<Vec<String>> {

@@ -50,7 +50,12 @@ fn write(page: &mut String, overview: &Overview) -> fmt::Result {
     );
     overview.servers.iter().try_for_each(|server| row(page, server))?;
     page.push_str("</table>\n");
-    overview.servers.iter().try_for_each(|server| trouble(page, server))?;
+    for server in &overview.servers {
+        if let Some(tools) = &server.tools {
+            writeln!(page, "<p>Tools of {}: {}</p>", Html(&server.name), Html(&tools.text()))?;
+        }
+        trouble(page, server)?;
+    }
     page.push_str("</body></html>\n");
     Ok(())
 }

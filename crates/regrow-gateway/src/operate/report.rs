@@ -103,6 +103,9 @@ pub struct ServerReport {
     /// What has changed since it was approved: `tool NAME`, `prompt NAME`, `command`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unapproved: Vec<String>,
+    /// Which of its tools clients get, where the configuration filters or renames them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<ToolsReport>,
     /// What the system does not enforce of its sandbox.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sandbox_gaps: Vec<String>,
@@ -222,6 +225,33 @@ pub struct Spread {
     /// All.
     #[serde(rename = "maxMs", with = "lengths")]
     pub max: Duration,
+}
+
+/// Which tools of a server clients get: the rules of the configuration, and what came of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ToolsReport {
+    /// Only tools that match one of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow: Option<Vec<String>>,
+    /// No tools that match one of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<String>,
+    /// Other names, by the server's own.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rename: BTreeMap<String, String>,
+    /// What stands before each name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// Only tools that declare that they are.
+    pub read_only: bool,
+    /// How many tools clients get,
+    pub offered: u64,
+    /// and how many they do not.
+    pub hidden: u64,
+    /// The rules to which no tool fits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unmatched: Vec<String>,
 }
 
 /// The lists of a server by name: `tools`, `prompts`, `resources`, `templates`.

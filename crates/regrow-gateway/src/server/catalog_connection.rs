@@ -114,6 +114,22 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Warns of rules of its tool filter to which no tool fits, unless they were warned of.
+    fn warn_of_unmatched(&self, catalog: &Catalog, warned: &mut Vec<String>) {
+        let Some(listing) = catalog.listing(List::Tools) else { return };
+        let unmatched = self.config.options.tools.unmatched(listing.items());
+        if !unmatched.is_empty() && unmatched != *warned {
+            let rules = escape(&unmatched.join(", "));
+            tracing::warn!(
+                server = &*self.name,
+                "tools: no tool of the server fits {rules}; check the names"
+            );
+        }
+        *warned = unmatched;
+    }
+}
+
 /// What a shared connection hears that is no client's.
 struct Observer(Weak<Server>);
 
@@ -136,9 +152,14 @@ impl ServerObserver for Observer {
 /// Tells the gateway, and the store, that the catalog has changed.
 async fn follow(server: Weak<Server>, mut catalog: watch::Receiver<Arc<Catalog>>) {
     let mut omissions = [const { None }; 4];
+    let mut unmatched = vec![];
+    if let Some(server) = server.upgrade() {
+        server.warn_of_unmatched(&catalog.borrow(), &mut unmatched); // From the last time, it may be all that there is to know.
+    }
     while catalog.changed().await.is_ok() {
         let Some(server) = server.upgrade() else { return };
         let now = catalog.borrow_and_update().clone();
+        server.warn_of_unmatched(&now, &mut unmatched);
         for list in List::ALL {
             let omission = now.listing(list).and_then(Listing::omission);
             let before = std::mem::replace(&mut omissions[list as usize], omission.clone());

@@ -8,8 +8,11 @@ use regrow_protocol::list::List;
 use serde_json::{Value, json};
 
 use super::Server;
+use crate::catalog::Listing;
 use crate::config::Start;
-use crate::operate::{CatalogReport, CommandError, ListReport, ServerCommand, ServerReport, ServerState};
+use crate::operate::{
+    CatalogReport, CommandError, ListReport, ServerCommand, ServerReport, ServerState, ToolsReport,
+};
 
 fn name(list: List) -> &'static str {
     match list {
@@ -25,6 +28,9 @@ impl Server {
         report.eager = self.config.options.start == Start::Eager;
         report.catalog = self.catalog_report();
         report.unapproved = self.pinning.report();
+        let catalog = self.catalog();
+        let tools = catalog.listing(List::Tools).map(Listing::items);
+        report.tools = ToolsReport::of(&self.config.options.tools, tools);
         let gaps = self.config.sandbox().map(Sandbox::gaps).unwrap_or_default();
         report.sandbox_gaps = gaps.into_iter().map(str::to_owned).collect();
         let (connection, private) = {

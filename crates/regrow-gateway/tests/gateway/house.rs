@@ -7,7 +7,7 @@ use std::time::Duration;
 use regrow::core::Policy;
 use regrow::{Connection, Era};
 use regrow_gateway::catalog::Store;
-use regrow_gateway::config::{Config, Options, Place, Process, Reach, ServerConfig, Sessions};
+use regrow_gateway::config::{Config, Inherit, Options, Place, Process, Reach, ServerConfig, Sessions};
 use regrow_gateway::operate::{Operate, ServerReport};
 use regrow_gateway::{Clients, Connect, Gateway, Settings};
 
@@ -83,6 +83,7 @@ pub fn described(fake: &Fake, set: impl Fn(&mut Options)) -> ServerConfig {
         program: fake.name.to_string(),
         args: vec![],
         variables: BTreeMap::new(),
+        inherit: Inherit::Named(vec![]),
         removed: vec![],
         directory: None,
     };

@@ -32,6 +32,15 @@ fn schema_of(kind: Kind) -> Value {
         Kind::Word(words) => json!({ "enum": words }),
         Kind::List => json!({ "type": "array", "items": { "type": "string" } }),
         Kind::Path => json!({ "type": "string" }),
+        Kind::Tools => {
+            let globs = json!({ "type": "array", "items": { "type": "string", "minLength": 1 } });
+            let names = json!({ "type": "object", "additionalProperties": pattern("^[a-zA-Z0-9_-]{1,64}$") });
+            let prefix = pattern("^[a-zA-Z0-9_-]{0,32}$");
+            let members = json!({ "allow": globs, "deny": globs, "rename": names, "prefix": prefix });
+            json!({
+                "type": "object", "properties": members, "additionalProperties": false, "minProperties": 1
+            })
+        }
         Kind::Sandbox => {
             let paths = json!({ "type": "array", "items": { "type": "string", "minLength": 1 } });
             let flag = json!({ "type": "boolean" });
@@ -92,6 +101,9 @@ fn what_is_right_is_right_for_both() {
         one(
             json!({ "command": "x", "args": ["1"], "env": { "A": "1", "B": 2, "C": null }, "cwd": "/", "unknown": {} }),
         ),
+        one(json!({ "command": "x", "env": { "inherit": true, "A": "1" } })),
+        one(json!({ "command": "x", "env": { "inherit": ["A", "B_*"] } })),
+        one(json!({ "command": "x", "env": { "inherit": "a variable" } })),
         one(json!({ "url": "https://h", "headers": { "X-A": "1" }, "type": "http" })),
         one(json!({ "serverUrl": "https://h", "transport": "sse" })),
         one(json!({ "httpUrl": "https://h", "type": "streamableHttp" })),
@@ -99,12 +111,19 @@ fn what_is_right_is_right_for_both() {
         one(json!({ "enabled": false, "note": "later" })),
         one(json!({ "command": "x", "regrow": { "sandbox": { "read": ["/a", "~/b", "c"], "net": true } } })),
         json!({ "mcpServers": {}, "sandbox": { "enabled": true } }),
+        one(
+            json!({ "command": "x", "regrow": { "readOnly": true, "tools": { "allow": [], "deny": ["a*"] } } }),
+        ),
+        one(json!({ "command": "x", "regrow": { "tools": { "rename": { "a.b": "a" }, "prefix": "" } } })),
+        one(json!({ "command": "x", "tools": ["*"] })),
+        json!({ "mcpServers": {}, "tools": { "allowed": ["x"] } }),
         json!({ "mcpServers": {}, "regrow": { "callTimeout": "none", "queue": 7, "concurrency": 2, "rate": "5/1" } }),
     ];
     for option in OPTIONS {
         let default = match (option.default, option.kind) {
             (Some(default), _) => serde_json::from_str(default).unwrap(),
             (None, Kind::Word(words)) => json!(words[0]),
+            (None, Kind::Tools) => json!({ "allow": ["*"] }),
             (None, _) => json!("/x"),
         };
         let mut options = json!({ option.name: default });
@@ -144,6 +163,10 @@ fn what_is_wrong_is_wrong_for_both() {
         one(json!({ "command": "x", "args": [1] })),
         one(json!({ "command": "x", "env": ["A=1"] })),
         one(json!({ "command": "x", "env": { "A": true } })),
+        one(json!({ "command": "x", "env": { "inherit": [1] } })),
+        one(json!({ "command": "x", "env": { "inherit": [""] } })),
+        one(json!({ "command": "x", "env": { "inherit": {} } })),
+        one(json!({ "command": "x", "env": { "Inherit": true } })),
         one(json!({ "command": "x", "cwd": 1 })),
         one(json!({ "command": "x", "type": "tcp" })),
         one(json!({ "command": "x", "disabled": "no" })),
@@ -153,6 +176,13 @@ fn what_is_wrong_is_wrong_for_both() {
         one(json!({ "command": "x", "regrow": { "sandbox": { "read": [""] } } })),
         one(json!({ "command": "x", "regrow": { "sandbox": { "write": [1] } } })),
         one(json!({ "command": "x", "regrow": { "sandbox": { "net": "no" } } })),
+        one(json!({ "command": "x", "regrow": { "tools": { "alow": ["a"] } } })),
+        one(json!({ "command": "x", "regrow": { "tools": { "allow": "a" } } })),
+        one(json!({ "command": "x", "regrow": { "tools": { "deny": [""] } } })),
+        one(json!({ "command": "x", "regrow": { "tools": { "rename": ["a"] } } })),
+        one(json!({ "command": "x", "regrow": { "tools": { "rename": { "a": "b c" } } } })),
+        one(json!({ "command": "x", "regrow": { "tools": { "prefix": "a." } } })),
+        json!({ "mcpServers": {}, "regrow": { "tools": { "allow": ["a"] } } }),
         one(json!({ "url": "https://h", "headers": { "A": [] } })),
         one(json!({ "command": "x", "regrow": { "callTimeout": "none", "call_timeout": "5s" } })),
     ];

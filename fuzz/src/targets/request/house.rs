@@ -76,6 +76,7 @@ fn described(name: &str) -> config::ServerConfig {
         program: name.to_owned(),
         args: vec![],
         variables: BTreeMap::new(),
+        inherit: config::Inherit::Named(vec![]),
         removed: vec![],
         directory: None,
     };

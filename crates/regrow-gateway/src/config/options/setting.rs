@@ -6,6 +6,7 @@ use std::time::Duration;
 use jsonc_parser::ast::Value;
 use regrow::transport::stdio::Sandbox;
 
+use crate::tool_filter::ToolFilter;
 use crate::units;
 
 /// As it stands in the file; a path already with its references replaced.
@@ -16,6 +17,8 @@ pub(super) enum Setting<'a> {
     Path(PathBuf),
     /// A sandbox, or none.
     Sandbox(Option<Sandbox>),
+    /// Which tools clients get.
+    Tools(ToolFilter),
 }
 
 /// What was written, or what should have been.
@@ -109,6 +112,13 @@ impl Setting<'_> {
         match self {
             Setting::Sandbox(sandbox) => Ok(sandbox.clone()),
             _ => Err("write an object, or \"none\"".into()),
+        }
+    }
+
+    pub(super) fn tools(&self) -> Meaning<ToolFilter> {
+        match self {
+            Setting::Tools(tools) => Ok(tools.clone()),
+            _ => Err("write an object".into()),
         }
     }
 

@@ -4,6 +4,7 @@ use regrow::core::Replay;
 use regrow_protocol::version::Era;
 
 use crate::catalog::Pin;
+use crate::tool_filter::ToolFilter;
 
 use super::{Options, Sessions, Setting, Start};
 
@@ -47,6 +48,8 @@ pub enum Kind {
     Path,
     /// What a server may reach, or `"none"`.
     Sandbox,
+    /// Which tools clients get, and what they are called.
+    Tools,
 }
 
 /// All options, in the order in which people are told of them.
@@ -131,7 +134,7 @@ pub const OPTIONS: &[Described] = &[
         name: "cleanEnv",
         kind: Kind::Flag,
         default: Some("true"),
-        meaning: "Pass only a short list of harmless variables to the server, plus those in `env` and `envFile`, instead of Regrow's whole environment.",
+        meaning: "Pass only a list of common variables to the server, plus those in `env` and `envFile`, instead of Regrow's whole environment.",
         set: |options, it| it.flag().map(|it| options.clean_env = it),
     },
     Described {
@@ -266,6 +269,23 @@ pub const OPTIONS: &[Described] = &[
         default: Some("\"none\""),
         meaning: "Gateway: at most this many calls in this many seconds; others wait.",
         set: |options, it| it.pace_or_none().map(|it| options.rate = it),
+    },
+    Described {
+        name: "tools",
+        kind: Kind::Tools,
+        default: None,
+        meaning: "Gateway: which tools of the server clients get (`allow`, `deny`), and what they are called (`rename`, `prefix`). Only for one server, not at the top level.",
+        set: |options, it| {
+            let read_only = options.tools.read_only;
+            it.tools().map(|it| options.tools = ToolFilter { read_only, ..it })
+        },
+    },
+    Described {
+        name: "readOnly",
+        kind: Kind::Flag,
+        default: Some("false"),
+        meaning: "Gateway: offer only tools that declare `readOnlyHint: true`. What they declare is not verified.",
+        set: |options, it| it.flag().map(|it| options.tools.read_only = it),
     },
     Described {
         name: "pin",

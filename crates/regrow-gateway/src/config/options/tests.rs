@@ -12,6 +12,9 @@ fn set(options: &mut Options, described: &Described, json: &str) -> Result<(), S
         (Kind::Path, Some(path)) => Setting::Path(PathBuf::from(&*path.value)),
         (Kind::Sandbox, Some(word)) if word.value == "none" => Setting::Sandbox(None),
         (Kind::Sandbox, None) if json.contains("read") => Setting::Sandbox(Some(Sandbox::default())),
+        (Kind::Tools, None) if json.contains("prefix") => {
+            Setting::Tools(ToolFilter { prefix: Some(String::new()), ..ToolFilter::default() })
+        }
         _ => Setting::Value(value),
     };
     (described.set)(options, &setting)
@@ -42,6 +45,7 @@ fn every_option_changes_something_of_its_own() {
             Kind::Word(words) => &format!("\"{}\"", words[words.len() - 1]),
             Kind::List => "[\"get_*\"]",
             Kind::Path => "\"/x\"",
+            Kind::Tools => "{\"prefix\": \"\"}",
             Kind::Sandbox => "{\"read\": []}",
         };
         let mut options = Options::default();

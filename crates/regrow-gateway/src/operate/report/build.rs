@@ -9,10 +9,13 @@ use serde_json::Value;
 
 use super::{
     CallReport, FaultReport, MemoryReport, OddityReport, ServerInfo, ServerReport, ServerState, Spread,
+    ToolsReport,
 };
+use crate::catalog::Item;
 use crate::config::Problems;
 use crate::shares::MemoryUse;
 use crate::stats::{Buckets, Stats};
+use crate::tool_filter::{Glob, ToolFilter};
 
 /// What servers say of themselves is cut.
 const LONGEST: usize = 100;
@@ -77,6 +80,44 @@ impl ServerReport {
                 .map(|name| ServerInfo { name, version: text("version").unwrap_or_default() }),
             ..self
         }
+    }
+}
+
+impl ToolsReport {
+    /// None where the filter changes nothing. Without a list of tools, no rule can miss.
+    pub fn of(filter: &ToolFilter, tools: Option<&[Item]>) -> Option<ToolsReport> {
+        if filter.is_empty() {
+            return None;
+        }
+        let texts = |globs: &[Glob]| globs.iter().map(Glob::text).collect::<Vec<_>>();
+        let listed = tools.unwrap_or_default();
+        let offered = listed.iter().filter(|tool| filter.offers(tool)).count();
+        Some(ToolsReport {
+            allow: filter.allow.as_deref().map(texts),
+            deny: texts(&filter.deny),
+            rename: filter.rename.clone(),
+            prefix: filter.prefix.clone(),
+            read_only: filter.read_only,
+            offered: offered as u64,
+            hidden: (listed.len() - offered) as u64,
+            unmatched: tools.map(|tools| filter.unmatched(tools)).unwrap_or_default(),
+        })
+    }
+
+    /// In a line, for people.
+    pub fn text(&self) -> String {
+        let mut rules = vec![];
+        rules.extend(self.allow.as_ref().map(|allow| format!("allow [{}]", allow.join(", "))));
+        rules.extend((!self.deny.is_empty()).then(|| format!("deny [{}]", self.deny.join(", "))));
+        rules.extend(self.read_only.then(|| "read-only".to_owned()));
+        rules.extend(self.prefix.as_ref().map(|prefix| format!("prefix \"{prefix}\"")));
+        rules.extend(self.rename.iter().map(|(key, name)| format!("{key} is called {name}")));
+        let unmatched = match self.unmatched.is_empty() {
+            true => String::new(),
+            false => format!("; fits no tool: {}", self.unmatched.join(", ")),
+        };
+        let total = self.offered + self.hidden;
+        format!("{} of {total} offered: {}{unmatched}", self.offered, rules.join(", "))
     }
 }
 
