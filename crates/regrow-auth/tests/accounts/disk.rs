@@ -66,7 +66,7 @@ async fn new_tokens_that_cannot_be_stored_are_used_and_stored_later() {
     tokio::time::timeout(LIMIT, stored).await.unwrap();
 }
 
-/// Whether that costs the account is up to the authorization server: many accept a refresh token again until the next one is used.
+/// Whether that costs the account is up to the authorization server: it may accept a refresh token again until the next one is used.
 #[tokio::test]
 async fn after_a_power_failure_between_response_and_disk_the_old_token_is_tried_again() {
     let (_folder, store) = store(&account()).await;
