@@ -1,4 +1,4 @@
-//! The audit log: one JSON line for each call, refusal, command, pin decision and change of the configuration.
+//! The audit log: one JSON line for each call, refusal, command, pin decision, sign-in and change of the configuration.
 //!
 //! A thread of its own writes the lines, so a slow disk or a pipe that nobody reads delays a response by 50 ms at most. Lines that
 //! could not be written are counted, and so is a flood of refusals.

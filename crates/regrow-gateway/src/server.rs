@@ -3,6 +3,7 @@
 mod catalog_connection;
 mod maintenance;
 mod report;
+mod sign_in;
 mod turns;
 
 use std::collections::BTreeMap;

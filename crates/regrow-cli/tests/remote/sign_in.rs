@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::client::{PATIENCE, fault};
+use crate::evidence::wait_until;
 use crate::site::{Era, Peer, Site};
 
 /// An authorization server that signs everybody in. Its tokens have rising numbers.
@@ -208,6 +209,37 @@ fn a_sign_in_wakes_a_connection_that_waits_and_its_tokens_are_refreshed_until_th
     let output = regrow(&state, &["logout", &site.url()]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     peer.leave();
+}
+
+#[test]
+fn security_27_a_server_that_requires_sign_in_has_a_line_and_so_has_the_sign_in() {
+    let (folder, issuer) = (TempDir::new().unwrap(), Issuer::start());
+    let [state, config, audit] = ["state", "config.json", "audit.jsonl"].map(|name| folder.path().join(name));
+    let site = Site::new(Era::Legacy, "need-token=access-token-1");
+    std::fs::write(&config, json!({ "mcpServers": { "acme": { "url": site.url() } } }).to_string()).unwrap();
+    let words = ["serve", config.to_str().unwrap(), "--transport", "stdio", "--audit"];
+    let mut gateway = regrow(&state, &words);
+    gateway.arg(&audit).env("XDG_CACHE_HOME", folder.path().join("cache")).stderr(Stdio::null());
+    let mut gateway = gateway.stdin(Stdio::piped()).spawn().unwrap();
+    let mut client = gateway.stdin.take().unwrap();
+    let greeting = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } } });
+    writeln!(client, "{greeting}").unwrap();
+    let lines = || std::fs::read_to_string(&audit).unwrap_or_default();
+    let outcomes = || -> Vec<Value> {
+        let lines = lines();
+        // The last one may be half written.
+        let read = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let about = read.filter(|line| line["event"] == "sign-in" && line["server"] == "acme");
+        about.map(|line| line["outcome"].clone()).collect()
+    };
+    wait_until("it requires sign-in", PATIENCE, || outcomes() == ["needed"]);
+    let output = sign_in(&state, &["login", &site.url(), "--no-browser", "--issuer", &issuer.origin]);
+    assert!(output.status.success(), "{}", said(&output));
+    wait_until("it is signed in", PATIENCE, || outcomes() == ["needed", "signed-in"]);
+    assert!(!lines().contains("access-token"), "{}", lines());
+    drop(client);
+    assert!(gateway.wait().unwrap().success());
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub enum Event {
     Config,
     /// A server is not as it was approved, or a person approved what has changed.
     Pin,
+    /// A server requires sign-in, or a person has signed in to it.
+    SignIn,
 }
 
 /// What happened. It has no argument, no token and no session id.
@@ -181,6 +183,11 @@ impl Record {
     /// Of what was approved of this server.
     pub fn pin(server: &str, outcome: &'static str) -> Record {
         Record { server: Some(server.to_owned().into()), ..Record::new(Event::Pin, outcome) }
+    }
+
+    /// Of the account at this server.
+    pub fn sign_in(server: &str, outcome: &'static str) -> Record {
+        Record { server: Some(server.to_owned().into()), ..Record::new(Event::SignIn, outcome) }
     }
 
     /// A request of a client that has not ended.

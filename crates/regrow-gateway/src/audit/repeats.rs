@@ -91,7 +91,7 @@ impl Kind {
         let (limit, principal, server) = match event {
             Event::Refusal => (REFUSALS, principal.clone(), None),
             Event::Pin => (PINS, None, server.clone()),
-            Event::Call | Event::Command | Event::Config => return None,
+            Event::Call | Event::Command | Event::Config | Event::SignIn => return None,
         };
         let kind = Kind { event: *event, outcome, principal, server };
         Some((kind, limit))

@@ -9,7 +9,7 @@ use regrow_protocol::list::List;
 use regrow_protocol::text::escape;
 use tokio::task::JoinHandle;
 
-use super::{Server, maintenance};
+use super::{Server, maintenance, sign_in};
 use crate::admit::Principal;
 use crate::catalog::{Catalog, CatalogRefresher, Listing};
 use crate::context::store_key;
@@ -87,6 +87,8 @@ impl Server {
             Task(tokio::spawn(maintenance::tend(self.me.clone(), connection.clone()))),
         ];
         stats::watch(self.stats.clone(), &connection);
+        // All connections to a server use its one account, so this one tells for all.
+        sign_in::watch(&self.context.settings.audit, &self.config.name, &connection);
         CatalogConnection { connection, shared, keeper, _tasks: tasks }
     }
 

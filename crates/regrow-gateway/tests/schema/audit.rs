@@ -105,6 +105,8 @@ fn nothing_else_keeps_to_it() {
         line(&Record::new(Event::Config, "ok")),
         line(&Record::new(Event::Pin, "held")),
         line(&Record::pin("files", "ok")),
+        line(&Record::new(Event::SignIn, "needed")),
+        line(&Record::sign_in("files", "ok")),
     ];
     for line in wrong {
         assert!(validity::check(&schema(), &line).is_err(), "{line}");
