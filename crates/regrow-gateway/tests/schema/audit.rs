@@ -67,7 +67,7 @@ fn every_kind_of_line_keeps_to_the_schema() {
 fn the_examples_in_the_document_keep_to_the_schema() {
     let document = fs::read_to_string(DOCUMENT).unwrap();
     let examples = document.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
-    assert_eq!(examples.lines().count(), 6);
+    assert_eq!(examples.lines().count(), 7);
     for line in examples.lines() {
         validity::check(&schema(), &serde_json::from_str(line).unwrap()).unwrap();
     }

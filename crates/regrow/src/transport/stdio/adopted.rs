@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::helper::Helper;
 use super::procfs::{self, Stat};
@@ -200,10 +199,9 @@ fn reap_all() {
     }
 }
 
-/// As in `/proc/PID/stat`: hundredths of a second since the machine was started, on all architectures that we are built for.
+/// On the clock of [`Stat::started_at`].
 fn now() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
+    procfs::uptime().unwrap_or_default() // Where it cannot be read, no orphan is found either.
 }
 
 fn registry() -> MutexGuard<'static, Option<Registry>> {

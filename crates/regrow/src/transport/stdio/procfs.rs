@@ -57,6 +57,14 @@ pub(super) fn stat(pid: Pid) -> Option<Stat> {
     Stat::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
+/// How long the machine has been running, in the hundredths of a second in which `/proc/PID/stat` tells when a process was started. From there as
+/// well, since valgrind hides the page through which clocks are read.
+pub(super) fn uptime() -> Option<u64> {
+    let text = fs::read_to_string("/proc/uptime").ok()?;
+    let (seconds, hundredths) = text.split_ascii_whitespace().next()?.split_once('.')?;
+    Some(seconds.parse::<u64>().ok()? * 100 + hundredths.parse::<u64>().ok()?)
+}
+
 /// The children of a process, without a look at every process of the machine. Nobody where the kernel does not tell.
 pub(super) fn children_of(parent: Pid) -> Vec<Pid> {
     let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
