@@ -306,3 +306,37 @@ fn subscriptions_of_a_shared_session_outlive_its_server() {
     assert_eq!(place.journal("one").params("resources/subscribe").len(), 2, "told once to each session");
     wait_until("nothing is in flight", Duration::from_secs(10), || house.server("one")["inFlight"] == 0);
 }
+
+/// A legacy server with one tool that begins a task. It says how often it was asked for a task.
+const WITH_TASKS: &str = r#"
+    n=0
+    say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+    while read -r line; do
+        id=$(printf '%s' "$line" | sed 's/.*"id":\([^,}]*\).*/\1/')
+        case $line in
+            *'"initialize"'*) say '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"t","version":"1"}}' ;;
+            *'"tools/list"'*) say '{"tools":[{"name":"begin","inputSchema":{"type":"object"}}]}' ;;
+            *'"tools/call"'*) say '{"task":{"taskId":"task-1","status":"working"}}' ;;
+            *'"tasks/'*) n=$((n + 1)); say "{\"asked\":$n}" ;;
+            *'"id":'*) say '{}' ;;
+        esac
+    done"#;
+
+#[test]
+fn security_21_a_task_is_shown_to_the_client_that_began_it_and_to_no_other() {
+    let server = chaos("refuse-discover").member("command", "sh").member("args", json!(["-c", WITH_TASKS]));
+    let place = Place::new([("one", server)]);
+    let house = place.start();
+    house.wait_for_tools("one");
+    let [mut owner, mut other] = [0; 2].map(|_| Guest::of(&house, Era::Legacy));
+    let begun =
+        owner.request("tools/call", json!({ "name": "begin", "arguments": {}, "task": { "ttl": 60000 } }));
+    let task = json!({ "taskId": begun["result"]["task"]["taskId"] });
+    assert_eq!(task["taskId"], "task-1", "{begun}");
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let answer = other.request(method, task.clone());
+        assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
+    }
+    let answer = owner.request("tasks/get", task);
+    assert_eq!(answer["result"]["asked"], 1, "the server heard of no other: {answer}");
+}

@@ -36,6 +36,21 @@ fn a_secret_that_the_server_logs_at_a_failed_start_is_in_no_log_and_no_error() {
 }
 
 #[test]
+fn security_23_no_line_of_a_key_that_a_failing_server_logs_reaches_a_log_or_a_model() {
+    let key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\nAASCBKcwggSjAgEAAoIBAQC7VJTU\n-----END PRIVATE KEY-----\n";
+    let mut client = Setup::plan("log-secret=DEPLOY_KEY exit-at-start=3")
+        .variable("DEPLOY_KEY", key)
+        .options(&["--connect-timeout", "1500ms", "--log-level", "debug", "--stderr", "pass"])
+        .start();
+    let said = client.request("initialize", json!({ "protocolVersion": "2025-11-25" })).to_string();
+    assert!(said.contains("***"), "its last words are told: {said}");
+    let all = client.log().join("\n") + &said;
+    for line in key.lines() {
+        assert!(!all.contains(line), "{line}: {all}");
+    }
+}
+
+#[test]
 fn a_secret_that_the_server_logs_while_it_serves_is_in_no_log_and_no_error() {
     for options in [&["--stderr-in-errors"][..], &["--stderr-in-errors", "--stderr", "keep"], &[]] {
         let mut client = Setup::plan("log-secret")
