@@ -11,7 +11,7 @@ use rustix::process::{Signal, Uid, geteuid};
 use serde_json::json;
 
 use crate::client::envelope;
-use crate::evidence::kill;
+use crate::evidence::{kill, spawn_copy};
 use crate::guest::{Era, Guest};
 use crate::house::{Place, REGROW, chaos};
 use crate::roles::{COMMANDS, PAGES, is_untouched};
@@ -143,7 +143,7 @@ fn security_22_a_gateway_of_a_user_serves_that_user_and_root() {
     let mut serve = Command::new(place.path("binary"));
     serve.args(like.get_args()).uid(NOBODY).gid(NOBODY).stdin(Stdio::null()).stderr(Stdio::piped());
     serve.env_clear().env("HOME", place.path(".")).env("XDG_RUNTIME_DIR", place.path("."));
-    let mut child = serve.spawn().unwrap();
+    let mut child = spawn_copy(&mut serve);
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let line = lines.find(|line| line.contains("serving at http")).expect("it listens");
     let address: SocketAddr =

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::fs;
+use std::io::ErrorKind;
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -89,6 +91,20 @@ pub fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) 
     while !holds() {
         assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
         thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Starts a program that was copied a moment ago. It is busy for as long as a process that another test forked meanwhile has not reached
+/// its exec: until then that has the copy open for writing.
+pub fn spawn_copy(command: &mut Command) -> Child {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(2));
+            }
+            spawned => return spawned.unwrap(),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::client::{Client, Setup};
-use crate::evidence::{children_of, command_line, kill};
+use crate::evidence::{children_of, command_line, kill, spawn_copy};
 
 const SECRET: &str = "hunter2-correct-horse";
 
@@ -235,17 +235,10 @@ fn a_server_cannot_read_our_environment_or_that_of_the_guard() {
             if [ "$4" = $PPID ] && [ "$1" != $$ ]; then tr '\0' '\n' < /proc/$1/environ >&2; echo "looked at $1" >&2; fi
         done
         exit 1"#;
-    let mut running = Command::new(&regrow)
-        .args(["wrap", "--clean-env", "--", "sh", "-c", server])
-        .env("PRIVATE_KEY", SECRET)
-        .current_dir("/")
-        .uid(65534)
-        .gid(65534)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut wrap = Command::new(&regrow);
+    wrap.args(["wrap", "--clean-env", "--", "sh", "-c", server]).env("PRIVATE_KEY", SECRET).current_dir("/");
+    wrap.uid(65534).gid(65534).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut running = spawn_copy(&mut wrap);
     // A request keeps it there until the server has said what it found.
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} });
     writeln!(running.stdin.take().unwrap(), "{request}").unwrap();
