@@ -131,6 +131,22 @@ fn security_22_other_users_are_served_where_the_operator_allows_them_and_see_and
 }
 
 #[test]
+fn security_22_where_users_cannot_be_told_apart_the_operator_reads_it_at_the_start() {
+    // Without a map of users, all look the same in a user namespace.
+    let is_allowed = Command::new("unshare").args(["--user", "true"]).status();
+    if !is_allowed.is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: this system allows no user namespaces");
+    }
+    let enter = "set -- unshare --user \"$@\"";
+    let place = Place::new([]);
+    place.start_after(enter).wait_for_log("cannot tell which user a connection comes from");
+    let place = place.options(&["--allow-users", "any"]);
+    let accepted = place.start_after(enter);
+    accepted.wait_for_log("serving at");
+    assert!(!accepted.log().iter().any(|line| line.contains("which user")), "{:?}", accepted.log());
+}
+
+#[test]
 fn security_22_a_gateway_of_a_user_serves_that_user_and_root() {
     if !can_be_nobody() {
         return;
