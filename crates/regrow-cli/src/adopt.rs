@@ -122,7 +122,8 @@ fn all(program: &Program, options: &Adopt) -> Result<u8, Failure> {
         eprintln!("regrow: there is nothing to change");
     } else if changes > 0 && !options.all {
         eprintln!(
-            "regrow: nothing was changed; `regrow adopt --all` changes these files, `regrow adopt FILE` one of them"
+            "regrow: nothing was changed; `regrow adopt {0}--all` changes these files, `regrow adopt {0}FILE` one of them",
+            if options.undo { "--undo " } else { "" }
         );
     }
     Ok(if is_broken { SERVER_FAILED } else { code(&jobs, options) })
@@ -156,7 +157,8 @@ fn finish(job: &Job, options: &Adopt) -> Result<(), Failure> {
         true => file.replace(&plan.text).map(|()| remove_backups(job)),
         false => file.replace_with_backup(&plan.text).map(|backup| {
             vec![format!(
-                "the original is in {backup}; `regrow adopt --undo` restores the file and removes it"
+                "the original is in {backup}; `regrow adopt --undo {}` restores the file and removes it",
+                file.shown()
             )]
         }),
     };
@@ -202,10 +204,10 @@ fn show(job: &Job) -> io::Result<()> {
 fn line(step: &Step) -> String {
     let name: String = step.server.escape_debug().to_string().chars().take(100).collect();
     let said = match &step.outcome {
-        Outcome::Changed => "is changed".to_owned(),
-        Outcome::ChangedWith(remark) => format!("is changed; {remark}"),
-        Outcome::Left(why) => format!("stays; {why}"),
-        Outcome::Refused(why) => format!("stays: {why}"),
+        Outcome::Changed => "changes".to_owned(),
+        Outcome::ChangedWith(remark) => format!("changes; {remark}"),
+        Outcome::Left(why) => format!("unchanged: {why}"),
+        Outcome::Refused(why) => format!("unchanged: {why}"),
     };
     format!("{name} (line {}): {said}", step.line)
 }

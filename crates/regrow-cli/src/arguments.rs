@@ -443,7 +443,7 @@ pub(crate) struct Wrap {
     #[arg(help_heading = COMMANDS, short = 'e', long = "env", value_name = "NAME[=VALUE]", env = "REGROW_ENV", value_delimiter = None)]
     pub(crate) variables: Vec<String>,
 
-    /// Pass only a short list of harmless variables and those of -e, instead of Regrow's whole environment
+    /// Pass only a list of common variables and those of -e, instead of Regrow's whole environment
     #[arg(help_heading = COMMANDS, long, env = "REGROW_CLEAN_ENV")]
     pub(crate) clean_env: bool,
 

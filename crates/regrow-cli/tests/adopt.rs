@@ -71,7 +71,7 @@ fn a_file_is_changed_and_comes_back_byte_for_byte() {
     let output = desk.run(&["--yes"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
-    assert!(shown.contains("time (line 4): is changed\n"), "{shown}");
+    assert!(shown.contains("time (line 4): changes\n"), "{shown}");
     assert!(shown.contains("-\t\t\t\"command\": \"uvx\", // fast\n"), "{shown}");
     assert!(
         shown.contains("+\t\t\t\"args\": [\"wrap\", \"--\", \"uvx\", \"mcp-server-time\"],\n"),
@@ -308,7 +308,7 @@ fn an_adopted_remote_server_works_with_its_header_and_hides_its_url() {
         let desk = Desk::new(&config);
         let output = desk.run(&["--yes"]);
         assert_eq!(output.status.code(), Some(0));
-        assert!(text(&output.stdout).contains("regrow cannot sign in"), "{}", text(&output.stdout));
+        assert!(text(&output.stdout).contains("run `regrow login URL` once"), "{}", text(&output.stdout));
         assert!(!text(&output.stdout).contains("s3cr3t"), "{}", text(&output.stdout));
         let answers = ask(&desk, &["initialize", "tools/list"]);
         assert_eq!(answers[1]["result"]["tools"].as_array().map(Vec::len), Some(2), "{answers:?}");
@@ -317,7 +317,10 @@ fn an_adopted_remote_server_works_with_its_header_and_hides_its_url() {
     }
 }
 
-/// A home folder with the files of three hosts, each in another format.
+/// Regrow's own configuration.
+const OURS: &str = ".config/regrow/mcp.json";
+
+/// A home folder with the files of three hosts, each in another format, and Regrow's own.
 struct Home {
     folder: TempDir,
     files: [(PathBuf, &'static str); 3],
@@ -340,6 +343,8 @@ impl Home {
             fs::write(path, text).unwrap();
         }
         fs::write(folder.path().join(".claude.json"), "{ \"numStartups\": 1 }").unwrap();
+        fs::create_dir_all(folder.path().join(".config/regrow")).unwrap();
+        fs::write(folder.path().join(OURS), files[0].1).unwrap();
         Home { folder, files }
     }
 
@@ -397,6 +402,8 @@ fn all_hosts_are_changed_and_come_back_byte_for_byte() {
     );
     let (_, said) = home.adopt(&["--all", "--yes"], 0);
     assert!(said.contains("there is nothing to change"), "{said}");
+    let ours = fs::read_to_string(home.folder.path().join(OURS)).unwrap();
+    assert_eq!(ours, home.files[0].1, "no host starts these servers");
     home.adopt(&["--all", "--undo", "--yes"], 0);
     assert_eq!(home.texts(), home.originals());
 }

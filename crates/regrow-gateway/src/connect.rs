@@ -9,9 +9,9 @@ use regrow::transport::Transport;
 use regrow::transport::http::{Credential, HeaderFile, Headers, Http, HttpClient, Limits, SetupError};
 use regrow::transport::stdio::{Environment, Guard, Stderr, Stdio, environment};
 use regrow::{Builder, Connection, Mask};
-use wildmatch::WildMatch;
 
 use crate::config::{Inherit, Options, Problems, Process, Reach, Remote, Secret, ServerConfig};
+use crate::tool_filter::Glob;
 
 /// Why there can be no connection with a server as it is described.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ pub fn connect(
 }
 
 fn builder(name: Arc<str>, transport: impl Transport, mask: Mask, options: &Options) -> Builder {
-    let safe_tools: Vec<WildMatch> = options.safe_tools.iter().map(|glob| WildMatch::new(glob)).collect();
+    let safe_tools: Vec<Glob> = options.safe_tools.iter().map(|glob| Glob::new(glob)).collect();
     Connection::builder(name, transport)
         .policy(policy(options))
         .max_line(options.max_line)
@@ -109,7 +109,7 @@ fn inherited_by_name(process: &Process) -> Environment {
 }
 
 fn stdio(name: &str, process: &Process, options: &Options, stderr: Stderr) -> (Stdio, Mask) {
-    let harmless = environment::clean();
+    let common = environment::clean();
     let environment = environment_of(process, options);
     let text =
         |(name, value): (&OsString, &OsString)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()));
@@ -119,7 +119,7 @@ fn stdio(name: &str, process: &Process, options: &Options, stderr: Stderr) -> (S
     let inherited = inherited.iter().filter_map(text);
     let written = process.variables.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
     let named = written.chain(inherited);
-    let named = named.filter(|(name, value)| value.contains('@') || !harmless.contains_key(OsStr::new(name)));
+    let named = named.filter(|(name, value)| value.contains('@') || !common.contains_key(OsStr::new(name)));
     let named = named.map(|(_, value)| value);
     let secrets = Mask::secrets_of(environment.iter().filter_map(text));
     let mask = Mask::new(secrets.chain(named).chain(secret_args(&process.args)).collect::<Vec<_>>());

@@ -100,7 +100,7 @@ impl Directory {
     }
 
     /// The only server, if it may be asked for what is not on this list.
-    pub fn takes_unlisted(&self, list: List) -> Option<&str> {
+    pub fn server_for_unlisted(&self, list: List) -> Option<&str> {
         let is_filtered = |entry: &ServerEntry| list == List::Tools && !entry.tools.is_empty();
         self.only_server().filter(|_| !self.servers.iter().any(is_filtered))
     }

@@ -121,7 +121,7 @@ fn by_name(request: &Frame, list: List, directory: &Directory) -> Route {
         let listed = listed.map(|(at, item)| (directory.server(at), item.key()));
         listed.or_else(|| directory.unlisted(list, name))
     });
-    match (found, directory.takes_unlisted(list)) {
+    match (found, directory.server_for_unlisted(list)) {
         (Some((server, original)), _) if name.as_deref() != Some(original) => {
             Route::Server { name: server.into(), frame: request.edited([Edit::Name(&raw_text(original))]) }
         }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use regrow_gateway::config::{Reach, ServerConfig};
 use regrow_gateway::environment_of;
+use regrow_gateway::tool_filter::Glob;
 
-/// What the programs that start most servers look for, beyond what every server gets. A `*` at the end stands for any ending.
+/// What the programs that start most servers look for, beyond what every server gets.
 const LAUNCHERS: [(&str, &[&str]); 9] = [
     ("npx", &["NODE_AUTH_TOKEN", "NODE_OPTIONS", "NPM_CONFIG_*", "NPM_TOKEN", "npm_config_*"]),
     ("npm", &["NODE_AUTH_TOKEN", "NODE_OPTIONS", "NPM_CONFIG_*", "NPM_TOKEN", "npm_config_*"]),
@@ -32,20 +33,14 @@ pub(super) fn missing(server: &ServerConfig, stderr: &[String]) -> Vec<String> {
 fn among(ours: impl Iterator<Item = String>, program: &str, stderr: &[String]) -> Vec<String> {
     let program = program.rsplit('/').next().unwrap_or_default();
     let known = LAUNCHERS.iter().filter(|(name, _)| *name == program).flat_map(|(_, known)| *known);
-    let known: Vec<&str> = known.copied().collect();
+    let known: Vec<Glob> = known.map(|name| Glob::new(name)).collect();
+    let is_known = |name: &str| known.iter().any(|glob| glob.matches(name));
     let words: BTreeSet<&str> = stderr.iter().flat_map(|line| line.split(|c| !is_of_name(c))).collect();
     let mut missing: Vec<String> =
-        ours.filter(|name| is_telling(name) && (words.contains(&**name) || is_known(&known, name))).collect();
+        ours.filter(|name| is_telling(name) && (words.contains(&**name) || is_known(name))).collect();
     missing.sort();
     missing.truncate(MOST);
     missing
-}
-
-fn is_known(known: &[&str], name: &str) -> bool {
-    known.iter().any(|known| match known.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => *known == name,
-    })
 }
 
 fn is_of_name(c: char) -> bool {

@@ -34,12 +34,13 @@ impl Process {
         let secrets = environment
             .iter()
             .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())));
-        // What the operator names is not for everybody either, unless every program gets it anyway.
-        let harmless = environment::clean();
+        // What the operator names is not for everybody either, unless every program gets it anyway. An address with a user in it may be
+        // a secret even then.
+        let common = environment::clean();
         let named = options.variables.iter().filter_map(|variable| {
             let name = variable.split_once('=').map_or(variable.as_str(), |(name, _)| name);
-            let value = environment.get(OsStr::new(name))?;
-            (!harmless.contains_key(OsStr::new(name))).then(|| value.to_str().map(str::to_owned))?
+            let value = environment.get(OsStr::new(name))?.to_str()?;
+            (value.contains('@') || !common.contains_key(OsStr::new(name))).then(|| value.to_owned())
         });
         let mask = Mask::new(Mask::secrets_of(secrets).chain(named).collect::<Vec<_>>());
         let mut stdio = Stdio::new(&*name, &self.command[0])

@@ -39,7 +39,7 @@ const CONNECTION: [&str; 4] = ["ssl_verify", "client_cert", "client_key", "proxy
 const HEADER_FILE: &str = "it has several headers, or headers that its host puts together, which other users could read in the arguments; \
                            write them to a file, one per line, and use `regrow wrap --header-file FILE URL`";
 /// What the user of an adopted remote server should know.
-pub(super) const LOGIN: &str = "if your host signs in to it (OAuth), undo this: regrow cannot sign in";
+pub(super) const LOGIN: &str = "if it requires sign-in (OAuth), run `regrow login URL` once: regrow does not use the tokens of your host";
 const BY_HAND: &str = "it was changed since it was put behind regrow; restore it by hand";
 
 pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, String> {
@@ -125,7 +125,9 @@ pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, Strin
 fn may_be_moved(entry: &Entry<'_>) -> Result<(), &'static str> {
     let names = entry.names;
     if entry.any(&SIGN_IN).is_some() {
-        return Err("its host signs in to it (OAuth), which regrow cannot; leave it as it is");
+        return Err(
+            "its host signs in to it (OAuth) with settings of its own; to use regrow, run `regrow login URL` and have the host start `regrow wrap URL`",
+        );
     }
     if entry.any(&CONNECTION).is_some() {
         return Err(

@@ -28,14 +28,14 @@ pub fn discover(surroundings: &Surroundings) -> Option<Discovery> {
     }
     let mut found = found.into_iter();
     let taken = found.next()?;
-    let is_of_folder = !of_user(surroundings).contains(&taken);
+    let is_of_folder = !own_files(surroundings).contains(&taken);
     Some(Discovery { taken, is_of_folder, others: found.collect() })
 }
 
-/// The files of hosts that this user has, in the order of the table; not those of projects.
+/// The files of hosts that this user has, in the order of the table; not those of projects, and not Regrow's own.
 pub fn files_of_user(surroundings: &Surroundings) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = vec![];
-    for path in of_user(surroundings) {
+    for path in of_user(files(), surroundings) {
         if path.is_file() && !found.contains(&path) {
             found.push(path);
         }
@@ -46,14 +46,19 @@ pub fn files_of_user(surroundings: &Surroundings) -> Vec<PathBuf> {
 /// Where files are looked for, the first choice first.
 pub(super) fn candidates(surroundings: &Surroundings) -> Vec<PathBuf> {
     let in_project = files().filter_map(|file| file.of_project(&surroundings.directory));
-    in_project.chain(of_user(surroundings)).collect()
+    in_project.chain(own_files(surroundings)).collect()
 }
 
-/// The user's own files, in the home folder.
-fn of_user(surroundings: &Surroundings) -> Vec<PathBuf> {
+/// The user's own files: Regrow's, then those of hosts.
+fn own_files(surroundings: &Surroundings) -> Vec<PathBuf> {
+    of_user([&OURS].into_iter().chain(files()), surroundings)
+}
+
+/// Where these are in the home folder.
+fn of_user(files: impl Iterator<Item = &'static File>, surroundings: &Surroundings) -> Vec<PathBuf> {
     let Some(home) = &surroundings.home else { return vec![] };
     let settings = surroundings.variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|it| it.is_absolute());
-    [OURS].iter().chain(files()).filter_map(|file| file.of_user(home, settings.as_deref())).collect()
+    files.filter_map(|file| file.of_user(home, settings.as_deref())).collect()
 }
 
 fn files() -> impl Iterator<Item = &'static File> {
@@ -61,7 +66,7 @@ fn files() -> impl Iterator<Item = &'static File> {
 }
 
 /// The file that users may have for Regrow alone.
-const OURS: File = File {
+static OURS: File = File {
     linux: "~/.config/regrow/mcp.json",
     macos: "~/Library/Application Support/regrow/mcp.json",
     windows: "%APPDATA%/regrow/mcp.json",

@@ -3,6 +3,7 @@
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::{Range, Ranged};
 
+use super::names::nearest;
 use super::reading::Reading;
 use crate::hosts::Host;
 
@@ -47,6 +48,23 @@ pub(super) fn known<'a, const N: usize>(
         }
         first
     })
+}
+
+/// Members of other names are problems. `form` says how to write the object.
+pub(super) fn refuse_others<const N: usize>(
+    reading: &mut Reading<'_>,
+    object: &Object<'_>,
+    field: &str,
+    names: [&str; N],
+    form: &str,
+) {
+    for member in all(object).filter(|member| !names.contains(&member.name)) {
+        let text = match nearest(member.name, names) {
+            Some(meant) => format!("\"{field}\" has no such member; did you mean \"{meant}\"?"),
+            None => format!("\"{field}\" has no such member; {form}"),
+        };
+        reading.problem(member.at, &format!("{field}.{}", member.name), text);
+    }
 }
 
 /// All members in their order.

@@ -7,7 +7,6 @@ use jsonc_parser::common::Ranged;
 use regrow::transport::stdio::Sandbox;
 
 use super::members::{self, Member};
-use super::names::nearest;
 use super::reading::Reading;
 
 /// Its members.
@@ -25,13 +24,7 @@ pub(super) fn read(reading: &mut Reading<'_>, value: &Value<'_>, field: &str) ->
             return None;
         }
     };
-    for member in members::all(object).filter(|member| !MEMBERS.contains(&member.name)) {
-        let text = match nearest(member.name, MEMBERS) {
-            Some(meant) => format!("a sandbox has no such member; did you mean \"{meant}\"?"),
-            None => format!("a sandbox has no such member; {FORM}"),
-        };
-        reading.problem(member.at, &format!("{field}.{}", member.name), text);
-    }
+    members::refuse_others(reading, object, field, MEMBERS, FORM);
     let [read, write, net, required] = members::known(reading, object, MEMBERS);
     Some(Some(Sandbox {
         read: paths(reading, read, field),

@@ -6,7 +6,6 @@ use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 
 use super::members::{self, Member};
-use super::names::nearest;
 use super::reading::Reading;
 use crate::directory::MAX_NAME;
 use crate::tool_filter::{Glob, ToolFilter};
@@ -32,13 +31,7 @@ pub(super) fn read(reading: &mut Reading<'_>, value: &Value<'_>, field: &str) ->
         reading.problem(value.range(), field, text);
         return None;
     }
-    for member in members::all(object).filter(|member| !MEMBERS.contains(&member.name)) {
-        let text = match nearest(member.name, MEMBERS) {
-            Some(meant) => format!("a tool filter has no such member; did you mean \"{meant}\"?"),
-            None => format!("a tool filter has no such member; {FORM}"),
-        };
-        reading.problem(member.at, &format!("{field}.{}", member.name), text);
-    }
+    members::refuse_others(reading, object, field, MEMBERS, FORM);
     let [allow, deny, rename, prefix] = members::known(reading, object, MEMBERS);
     let filter = ToolFilter {
         allow: allow.map(|allow| globs(reading, allow, field)),

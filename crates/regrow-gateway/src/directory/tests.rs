@@ -166,8 +166,8 @@ fn security_28_a_tool_that_is_not_offered_is_on_no_list_under_no_name() {
     assert_eq!(["get_a", "get_secret", "set"].map(|name| one.tool(name).is_some()), [true, false, false]);
     let names = ["get_b", "get_secret", "set", ""];
     assert_eq!(names.map(|name| one.unlisted(List::Tools, name)), [None; 4], "it has told what it has");
-    assert_eq!(one.takes_unlisted(List::Tools), None);
-    assert_eq!(one.takes_unlisted(List::Prompts), Some("a"));
+    assert_eq!(one.server_for_unlisted(List::Tools), None);
+    assert_eq!(one.server_for_unlisted(List::Prompts), Some("a"));
 
     let two = Directory::filtered(&[("a", all, &filter), ("b", tools(&["set"]), &ToolFilter::default())]);
     assert_eq!(listed(&two, List::Tools, "name"), ["a__get_a", "b__set"]);

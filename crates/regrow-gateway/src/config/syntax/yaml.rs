@@ -117,7 +117,7 @@ impl<'a> Tree<'a> {
                 let (value, nodes) = (value.clone(), *nodes);
                 self.nodes += nodes;
                 if self.nodes > MAX_NODES {
-                    return Err((start, "its aliases stand for too much; write less of them".into()));
+                    return Err((start, "its aliases (*name) repeat too much text; use fewer".into()));
                 }
                 self.complete(value, 0, nodes)
             }

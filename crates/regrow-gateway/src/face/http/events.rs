@@ -84,7 +84,7 @@ impl<H: Send + Unpin + 'static> Listener<H> {
     /// As a response that lasts until the stream ends, with a comment whenever there was nothing to say for the time of a beat.
     pub(super) fn into_response(mut self, beat: Duration) -> Response {
         if self.event_ids.is_some() {
-            self.opening = Some(self.first_id());
+            self.opening = Some(self.opening_event());
         }
         let events = Events { listener: self, beat, silence: Box::pin(sleep(beat)) };
         let mut response = Response::new(Body::new(events));
@@ -96,7 +96,7 @@ impl<H: Send + Unpin + 'static> Listener<H> {
     }
 
     /// When to come back; and after what, for clients that understand it.
-    fn first_id(&self) -> Bytes {
+    fn opening_event(&self) -> Bytes {
         let id = self.event_id(self.stream.last_sent()).filter(|_| self.primed);
         let data = self.primed.then_some(&b""[..]);
         OutgoingEvent { id: id.as_deref(), retry: Some(RETRY), data, ..OutgoingEvent::default() }.to_bytes()

@@ -181,7 +181,7 @@ impl Session {
         idle && state.visits == 0 && state.calls == 0
     }
 
-    /// Lanes that ended and wait for a client to come back are kept for some time, and not too many.
+    /// Streams that ended and wait for a client to come back are kept for some time, and not too many.
     pub(super) fn prune(&self, now: Instant) {
         let mut state = self.state();
         let waits = |stream: &ReplyStream| {
