@@ -350,6 +350,10 @@ pub(crate) struct HttpFace {
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT, env = "REGROW_PORT")]
     pub(crate) port: u16,
 
+    /// How many threads carry calls [default: one for each processor, at most 4]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=64), env = "REGROW_THREADS")]
+    pub(crate) threads: Option<u16>,
+
     /// Clients must send the value of this variable as their bearer token (repeatable). Clients with different tokens share no session. A
     /// client token opens /mcp only: no status, logs or commands
     #[arg(long = "token-env", value_name = "NAME", env = "REGROW_TOKEN_ENV", value_delimiter = ',')]

@@ -8,6 +8,7 @@ mod stdio;
 
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::SystemTime;
 
 use regrow::{EraFile, ErrorStyle, cache_folder};
@@ -17,6 +18,7 @@ use regrow_gateway::config::{Config, Problems, Reach, Secret, ServerConfig};
 use regrow_gateway::operate::traces::Traces;
 use regrow_gateway::shares::Shares;
 use regrow_gateway::{Clients, Gateway, Settings, connect, operate};
+use tokio::runtime::{self, Runtime};
 
 use crate::account;
 use crate::arguments::{self, Errors, HttpFace, LogLevel, Serve, Transport, Users};
@@ -24,6 +26,9 @@ use crate::files::{Files, Unusable, shown};
 use crate::log::SetLevel;
 use crate::{USAGE, WE_FAILED, guard, log};
 use overseer::Overseer;
+
+/// More threads by themselves would take memory that most gateways have no use for.
+const MOST_THREADS: usize = 4;
 
 pub(crate) fn run(options: Serve) -> u8 {
     let set_level = log::start(options.log_level, options.log_format);
@@ -38,7 +43,7 @@ pub(crate) fn run(options: Serve) -> u8 {
         Ok(config) => config,
         Err(problems) => return refused(&problems),
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match runtime(&options) {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
@@ -46,6 +51,20 @@ pub(crate) fn run(options: Serve) -> u8 {
     // A thread may still wait for a terminal or a file; nobody waits for it.
     runtime.shutdown_background();
     served.unwrap_or_else(|error| failed(&error))
+}
+
+/// One client on standard input has no use for several threads.
+fn runtime(options: &Serve) -> io::Result<Runtime> {
+    let processors = || thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let threads = match options.transport {
+        Transport::Stdio => 1,
+        Transport::Http => options.http.threads.map_or_else(processors, usize::from),
+    };
+    let mut builder = match threads {
+        1 => runtime::Builder::new_current_thread(),
+        _ => runtime::Builder::new_multi_thread(),
+    };
+    builder.worker_threads(threads).thread_name("regrow").enable_all().build()
 }
 
 async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level: SetLevel) -> io::Result<u8> {

@@ -14,6 +14,7 @@ mod pieces;
 pub(crate) mod random;
 mod rewrite;
 mod salvage;
+mod scan;
 mod span;
 mod subscription;
 #[cfg(test)]

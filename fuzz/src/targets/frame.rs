@@ -1,11 +1,16 @@
 //! The envelope: what is read of a message is what stands in it, and what is rewritten reads the same but for that.
 
 use bytes::Bytes;
-use regrow_protocol::frame::{Frame, Kind, MAX_BATCH, RawId, Salvage, join_batch, split_batch};
+use regrow_protocol::frame::{Frame, Kind, MAX_BATCH, ParseError, RawId, Salvage, join_batch, split_batch};
+use serde_json::value::RawValue;
 
 pub(super) fn run(input: &[u8]) {
     let salvaged = Salvage::of(input);
-    let Ok(frame) = Frame::parse(Bytes::copy_from_slice(input)) else { return };
+    let parsed = Frame::parse(Bytes::copy_from_slice(input));
+    let is_json = !matches!(parsed, Err(ParseError::NotJson { .. }));
+    let text = input.strip_prefix("\u{feff}".as_bytes()).unwrap_or(input).trim_ascii();
+    assert_eq!(is_json, serde_json::from_slice::<&RawValue>(text).is_ok(), "serde_json says otherwise");
+    let Ok(frame) = parsed else { return };
     let new = RawId::from(4_000_000_007);
     match frame.kind() {
         Kind::Batch => {

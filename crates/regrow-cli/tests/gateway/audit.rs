@@ -352,6 +352,7 @@ fn security_27_lines_that_are_lost_are_counted_and_stop_nobody() {
     assert!(metrics.contains("\nregrow_audit_lines_total 0\n"), "{metrics}");
     let (_, table, _) = done(&mut place.command(&["status"]));
     assert!(table.contains("lines missing from the audit log: 4"), "{table}");
+    house.wait_for_log("audit log");
     let warnings: Vec<_> = house.log().into_iter().filter(|line| line.contains("audit log")).collect();
     assert_eq!(warnings.len(), 1, "once for all of them: {warnings:?}");
     assert!(warnings[0].contains("No space left on device"), "{warnings:?}");

@@ -78,6 +78,7 @@ fn a_server_that_was_parked_by_order_stays_so_until_it_is_woken_and_calls_are_to
     assert!(said.contains("parked by an operator"), "{said}");
     assert_eq!((&fault["delivery"], &fault["cause"]), (&json!("not-sent"), &json!("parked")));
     assert_eq!(order(&place, &house, &["wake", "one"]).0, 0);
+    house.wait_for_state("one", "ready");
     assert_eq!(guest.call("echo", json!({ "text": "up" })), "up");
 }
 

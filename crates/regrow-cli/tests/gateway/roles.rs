@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::client::{PATIENCE, envelope};
-use crate::evidence::{children_of, command_line};
+use crate::evidence::{children_of, command_line, wait_until};
 use crate::guest::{ERAS, Era, Guest};
 use crate::house::{House, Place, chaos, done};
 use crate::wire::{Head, Wire};
@@ -88,6 +88,10 @@ fn security_22_a_client_token_opens_no_page_log_or_command_of_the_operator() {
     }
     let (head, _) = ask(&house, "POST", COMMANDS[0].0, &[("Authorization", &operator)], "{}");
     assert_eq!(head.status, 202);
+    wait_until("it is parked", PATIENCE, || {
+        let headers = [("Authorization", &*operator), ("Accept", "application/json")];
+        ask(&house, "GET", "/status", &headers, "").1.contains("\"state\":\"parked\"")
+    });
     assert_eq!(client.failing_call("echo", json!({ "text": "in" })).1["cause"], "parked");
 }
 

@@ -60,8 +60,8 @@ pub(super) fn refuse_others<const N: usize>(
 ) {
     for member in all(object).filter(|member| !names.contains(&member.name)) {
         let text = match nearest(member.name, names) {
-            Some(meant) => format!("\"{field}\" has no such member; did you mean \"{meant}\"?"),
-            None => format!("\"{field}\" has no such member; {form}"),
+            Some(meant) => format!("there is no such member; did you mean \"{meant}\"?"),
+            None => format!("there is no such member; {form}"),
         };
         reading.problem(member.at, &format!("{field}.{}", member.name), text);
     }

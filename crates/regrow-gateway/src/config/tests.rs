@@ -356,7 +356,7 @@ fn an_option_of_ours_that_is_elsewhere_never_silently_does_not_hold() {
         (r#""sandbx": { "read": ["/data"] }"#, "did you mean the option \"sandbox\"?"),
         (r#""regrow": { "sand_box": { "read": [] } }"#, "did you mean \"sandbox\"?"),
         (r#""regrow": { "sandbox": { "reads": [] } }"#, "did you mean \"read\"?"),
-        (r#""regrow": { "sandbox": { "network": false } }"#, r#""sandbox" has no such member"#),
+        (r#""regrow": { "sandbox": { "network": false } }"#, "there is no such member"),
         (r#""regrow": { "sandbox": { "read": [" "] } }"#, "it is empty; name a file or a folder"),
         (r#""regrow": { "sandbox": { "read": [] }, "noNewPrivileges": false }"#, "gains no rights"),
     ] {

@@ -1,8 +1,9 @@
 //! Batches: an array of messages in one line, and an array of answers back.
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
 
+use super::scan::{NotJson, Scan};
+use super::span::Span;
 use super::{Frame, Invalid, Kind, ParseError, build};
 
 /// A batch of more messages than this is refused.
@@ -13,16 +14,18 @@ pub fn split_batch(batch: &Frame) -> Vec<Result<Frame, ParseError>> {
     if batch.kind() != Kind::Batch {
         return vec![Ok(batch.clone())];
     }
-    match serde_json::from_slice::<Vec<&RawValue>>(&batch.bytes) {
-        Ok(elements) => elements
-            .into_iter()
-            .map(|element| match Frame::parse(batch.bytes.slice_ref(element.get().as_bytes()))? {
-                nested if nested.kind() == Kind::Batch => {
-                    Err(ParseError::NotRpc { id: None, why: Invalid::NestedBatch })
-                }
-                frame => Ok(frame),
-            })
-            .collect(),
+    let mut frames = vec![];
+    let found = |element: Span| {
+        frames.push(match Frame::parse(batch.bytes.slice(element.range())) {
+            Ok(nested) if nested.kind() == Kind::Batch => {
+                Err(ParseError::NotRpc { id: None, why: Invalid::NestedBatch })
+            }
+            other => other,
+        });
+    };
+    let text = std::str::from_utf8(&batch.bytes).map_err(|error| NotJson(error.valid_up_to()));
+    match text.and_then(|text| Scan::new(text).elements(found)) {
+        Ok(()) => frames,
         Err(error) => vec![Err(error.into())],
     }
 }

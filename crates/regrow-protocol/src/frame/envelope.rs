@@ -1,22 +1,14 @@
 //! The one pass over a message: it finds every member that we must understand, and checks that all else is JSON.
 //!
-//! serde_json does the reading, and skips what we do not name without recursion, so depth costs no stack. It does
-//! not say where a value stands; keys are therefore read raw, and from a key's end on only whitespace and a
-//! colon stand before its value.
-//!
 //! Readers differ: some take the last of equal members, some ignore case. So a message is refused if a member that we act on stands there
 //! twice or has a lookalike ([`resembles`]), and members that do not belong into an envelope are dropped.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::fmt;
-
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 
 use super::batch::MAX_BATCH;
 use super::lookalike::resembles;
+use super::scan::{NotJson, Scan};
 use super::span::{self, MAX_MESSAGE, Span};
 use super::{Invalid, ParseError, RawId};
 use crate::{meta, method};
@@ -50,6 +42,8 @@ pub(super) enum Shape {
 pub(super) struct Params {
     pub(super) meta: Span,
     pub(super) in_meta: Meta,
+    /// Remembered only because it may stand there once, as in every call.
+    pub(super) arguments: Span,
     pub(super) name: Span,
     pub(super) uri: Span,
     pub(super) cursor: Span,
@@ -74,29 +68,30 @@ pub(super) fn read(text: &str) -> Result<(Envelope, Option<String>), ParseError>
     if text.len() > MAX_MESSAGE {
         return Err(ParseError::NotRpc { id: None, why: Invalid::TooLarge });
     }
-    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let mut reading = Reading { scan: Scan::new(text), refused: None };
     match text.as_bytes().first() {
         Some(b'{') => {
-            let (mut top, refused) = (Top::default(), Cell::new(None));
-            Object { text, start: 0, members: &mut top, refused: &refused }.deserialize(&mut deserializer)?;
-            deserializer.end()?;
-            if top.dropped > 0 && refused.get().is_none() {
+            let mut top = Top::default();
+            reading.object(&mut top)?;
+            reading.scan.expect_end()?;
+            if top.dropped > 0 && reading.refused.is_none() {
                 let rest = top.without_dropped(text);
                 let (mut envelope, _) = read(&rest)?;
                 envelope.dropped = top.dropped;
                 return Ok((envelope, Some(rest)));
             }
-            Ok((top.judge(text, refused.get())?, None))
+            Ok((top.judge(text, reading.refused)?, None))
         }
         Some(b'[') => {
-            let count = Count::deserialize(&mut deserializer)?.0;
-            deserializer.end()?;
+            let mut count = 0;
+            reading.scan.elements(|_| count += 1)?;
+            reading.scan.expect_end()?;
             let batch = batch(count).map_err(|why| ParseError::NotRpc { id: None, why })?;
             Ok((batch, None))
         }
         _ => {
-            <&RawValue>::deserialize(&mut deserializer)?;
-            deserializer.end()?;
+            reading.scan.value()?;
+            reading.scan.expect_end()?;
             Err(ParseError::NotRpc { id: None, why: Invalid::NotAnObject })
         }
     }
@@ -180,7 +175,7 @@ impl Top {
     /// The message with the members of an envelope only.
     fn without_dropped(&self, text: &str) -> String {
         let members = [self.jsonrpc, self.id, self.method, self.params, self.result, self.error];
-        let named = <&mut Top>::KNOWN.iter().zip(members).filter(|(_, span)| !span.is_empty());
+        let named = Top::KNOWN.iter().zip(members).filter(|(_, span)| !span.is_empty());
         let written: Vec<_> =
             named.map(|(name, span)| format!("\"{name}\":{}", &text[span.range()])).collect();
         format!("{{{}}}", written.join(","))
@@ -192,15 +187,18 @@ trait Members {
     /// All names that mean something here. What resembles one of them is refused.
     const KNOWN: &'static [&'static str];
 
-    /// Reads the value of `key`, and says where it stands; none, and nothing is read, if it need not be remembered.
-    fn member<'de, M: MapAccess<'de>>(
-        &mut self,
-        key: &str,
-        value: Value<'_>,
-        map: &mut M,
-    ) -> Result<Option<Span>, M::Error>;
+    /// What takes the members of a member.
+    type Inner: Members;
 
-    /// There is a member that is not remembered. Returns whether it is dropped.
+    /// Where this member's place is remembered; none if it means nothing here.
+    fn place(&mut self, key: &str) -> Option<&mut Span>;
+
+    /// What takes its members, if they mean something as well.
+    fn inner(&mut self, _key: &str) -> Option<&mut Self::Inner> {
+        None
+    }
+
+    /// There is a member that means nothing here. Returns whether it is dropped.
     fn drops_unknown(&mut self) -> bool {
         false
     }
@@ -209,29 +207,25 @@ trait Members {
     fn unclear(&mut self, _key: &str) {}
 }
 
-impl Members for &mut Top {
+impl Members for Top {
     const KNOWN: &'static [&'static str] = &["jsonrpc", "id", "method", "params", "result", "error"];
 
-    fn member<'de, M: MapAccess<'de>>(
-        &mut self,
-        key: &str,
-        value: Value<'_>,
-        map: &mut M,
-    ) -> Result<Option<Span>, M::Error> {
-        let place = match key {
+    type Inner = Params;
+
+    fn place(&mut self, key: &str) -> Option<&mut Span> {
+        Some(match key {
             "jsonrpc" => &mut self.jsonrpc,
             "id" => &mut self.id,
             "method" => &mut self.method,
-            "params" => {
-                let span = value.enter(map, &mut self.members)?;
-                return Ok(Some(value.keep(&mut self.params, span)));
-            }
+            "params" => &mut self.params,
             "result" => &mut self.result,
             "error" => &mut self.error,
-            _ => return Ok(None),
-        };
-        self.unclear_id |= key == "id" && !place.is_empty();
-        Ok(Some(value.keep(place, value.skip(map)?)))
+            _ => return None,
+        })
+    }
+
+    fn inner(&mut self, key: &str) -> Option<&mut Params> {
+        (key == "params").then_some(&mut self.members)
     }
 
     fn drops_unknown(&mut self) -> bool {
@@ -244,7 +238,7 @@ impl Members for &mut Top {
     }
 }
 
-impl Members for &mut Params {
+impl Members for Params {
     const KNOWN: &'static [&'static str] = &[
         "_meta",
         "arguments",
@@ -259,17 +253,12 @@ impl Members for &mut Params {
         "uri",
     ];
 
-    fn member<'de, M: MapAccess<'de>>(
-        &mut self,
-        key: &str,
-        value: Value<'_>,
-        map: &mut M,
-    ) -> Result<Option<Span>, M::Error> {
-        let place = match key {
-            "_meta" => {
-                let span = value.enter(map, &mut self.in_meta)?;
-                return Ok(Some(value.keep(&mut self.meta, span)));
-            }
+    type Inner = Meta;
+
+    fn place(&mut self, key: &str) -> Option<&mut Span> {
+        Some(match key {
+            "_meta" => &mut self.meta,
+            "arguments" => &mut self.arguments,
             "name" => &mut self.name,
             "uri" => &mut self.uri,
             "cursor" => &mut self.cursor,
@@ -278,13 +267,16 @@ impl Members for &mut Params {
             "progressToken" => &mut self.progress_token,
             "task" => &mut self.task,
             "requestState" => &mut self.request_state,
-            _ => return Ok(None),
-        };
-        Ok(Some(value.keep(place, value.skip(map)?)))
+            _ => return None,
+        })
+    }
+
+    fn inner(&mut self, key: &str) -> Option<&mut Meta> {
+        (key == "_meta").then_some(&mut self.in_meta)
     }
 }
 
-impl Members for &mut Meta {
+impl Members for Meta {
     const KNOWN: &'static [&'static str] = &[
         meta::PROGRESS_TOKEN,
         meta::PROTOCOL_VERSION,
@@ -295,118 +287,78 @@ impl Members for &mut Meta {
         meta::SERVER_INFO,
     ];
 
-    fn member<'de, M: MapAccess<'de>>(
-        &mut self,
-        key: &str,
-        value: Value<'_>,
-        map: &mut M,
-    ) -> Result<Option<Span>, M::Error> {
-        let place = match key {
+    type Inner = Meta;
+
+    fn place(&mut self, key: &str) -> Option<&mut Span> {
+        Some(match key {
             meta::PROGRESS_TOKEN => &mut self.progress_token,
             meta::PROTOCOL_VERSION => &mut self.protocol_version,
             meta::SUBSCRIPTION_ID => &mut self.subscription_id,
             meta::CLIENT_CAPABILITIES => &mut self.client_capabilities,
-            _ => return Ok(None),
-        };
-        Ok(Some(value.keep(place, value.skip(map)?)))
+            _ => return None,
+        })
     }
 }
 
-/// A value that is about to be read.
-#[derive(Clone, Copy)]
-struct Value<'t> {
-    text: &'t str,
-    start: usize,
-    refused: &'t Cell<Option<Invalid>>,
-}
-
-impl Value<'_> {
-    /// Reads over it, without recursion.
-    fn skip<'de, M: MapAccess<'de>>(self, map: &mut M) -> Result<Span, M::Error> {
-        Ok(Span::of(map.next_value::<&'de RawValue>()?.get(), self.text))
-    }
-
-    /// Reads its members if it is an object, and over it if not.
-    fn enter<'de, M: MapAccess<'de>>(self, map: &mut M, members: impl Members) -> Result<Span, M::Error> {
-        let Value { text, start, refused } = self;
-        if text.as_bytes().get(start) != Some(&b'{') {
-            return self.skip(map);
-        }
-        map.next_value_seed(Object { text, start, members, refused })
-    }
-
-    /// Remembers where it stands. It may stand there once.
-    fn keep(self, place: &mut Span, span: Span) -> Span {
-        if !place.is_empty() {
-            self.refused.set(Some(Invalid::Repeated));
-        }
-        *place = span;
-        span
-    }
-}
-
-/// An object that starts at `start`; reading it gives its span.
-struct Object<'t, T> {
-    text: &'t str,
-    start: usize,
-    members: T,
+/// A message on the way through.
+struct Reading<'t> {
+    scan: Scan<'t>,
     /// What is wrong with the message, if something is.
-    refused: &'t Cell<Option<Invalid>>,
+    refused: Option<Invalid>,
 }
 
-impl<'de, T: Members> DeserializeSeed<'de> for Object<'_, T> {
-    type Value = Span;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Span, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de, T: Members> Visitor<'de> for Object<'_, T> {
-    type Value = Span;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> Result<Span, M::Error> {
-        let (mut end, mut others) = (self.start + 1, Others::default());
-        while let Some(key) = map.next_key::<&'de RawValue>()? {
-            // In broken JSON the value may be anywhere; reading it then fails.
-            let colon = after_whitespace(self.text, Span::of(key.get(), self.text).end());
-            let start = after_whitespace(self.text, colon + 1);
-            let value = Value { text: self.text, start, refused: self.refused };
-            // A key with a lone surrogate is no text: with its quotes on it equals no name of ours.
-            let name = span::decode(key.get()).unwrap_or(Cow::Borrowed(key.get()));
-            let span = match self.members.member(&name, value, &mut map)? {
-                Some(span) => span,
-                None => {
-                    if let Some(known) = resembles(&name, T::KNOWN) {
-                        self.members.unclear(known);
-                        self.refused.set(Some(Invalid::Lookalike));
-                    } else if !self.members.drops_unknown() && !others.is_new(name) {
-                        self.refused.set(Some(Invalid::Repeated));
-                    }
-                    value.skip(&mut map)?
+impl<'t> Reading<'t> {
+    fn object(&mut self, members: &mut impl Members) -> Result<Span, NotJson> {
+        let start = self.scan.at();
+        self.scan.expect(b'{')?;
+        let mut others = Others::default();
+        if !self.scan.take(b'}') {
+            loop {
+                self.member(members, &mut others)?;
+                if !self.scan.take(b',') {
+                    break;
                 }
-            };
-            end = span.end();
+            }
+            self.scan.expect(b'}')?;
         }
-        Ok(Span::new(self.start, after_whitespace(self.text, end) + 1))
+        Ok(Span::new(start, self.scan.at()))
+    }
+
+    fn member<M: Members>(&mut self, members: &mut M, others: &mut Others<'t>) -> Result<(), NotJson> {
+        let name = self.scan.key()?;
+        let is_object = self.scan.peek() == Some(b'{');
+        let span = match members.inner(&name).filter(|_| is_object) {
+            Some(inner) => self.object(inner)?,
+            None => self.scan.value()?,
+        };
+        if let Some(place) = members.place(&name) {
+            let is_first = place.is_empty();
+            *place = span;
+            if !is_first {
+                members.unclear(&name);
+                self.refused = Some(Invalid::Repeated);
+            }
+        } else if let Some(known) = resembles(&name, M::KNOWN) {
+            members.unclear(known);
+            self.refused = Some(Invalid::Lookalike);
+        } else if !members.drops_unknown() && !others.is_new(name) {
+            self.refused = Some(Invalid::Repeated);
+        }
+        Ok(())
     }
 }
 
 /// Which members an object had besides those that are remembered. Mostly few.
 #[derive(Default)]
-struct Others<'de> {
-    few: Vec<Cow<'de, str>>,
-    many: BTreeSet<Cow<'de, str>>,
+struct Others<'t> {
+    few: Vec<Cow<'t, str>>,
+    many: BTreeSet<Cow<'t, str>>,
 }
 
-impl<'de> Others<'de> {
+impl<'t> Others<'t> {
     const FEW: usize = 8;
 
-    fn is_new(&mut self, name: Cow<'de, str>) -> bool {
+    fn is_new(&mut self, name: Cow<'t, str>) -> bool {
         if self.few.contains(&name) {
             return false;
         }
@@ -415,37 +367,5 @@ impl<'de> Others<'de> {
             return true;
         }
         self.many.insert(name)
-    }
-}
-
-fn after_whitespace(text: &str, from: usize) -> usize {
-    let rest = text.as_bytes().get(from..).unwrap_or_default();
-    from + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count()
-}
-
-/// How many elements an array has.
-struct Count(usize);
-
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Count, D::Error> {
-        struct Elements;
-
-        impl<'de> Visitor<'de> for Elements {
-            type Value = Count;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array")
-            }
-
-            fn visit_seq<S: SeqAccess<'de>>(self, mut elements: S) -> Result<Count, S::Error> {
-                let mut count = 0;
-                while elements.next_element::<&'de RawValue>()?.is_some() {
-                    count += 1;
-                }
-                Ok(Count(count))
-            }
-        }
-
-        deserializer.deserialize_seq(Elements)
     }
 }

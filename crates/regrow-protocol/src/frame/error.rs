@@ -1,6 +1,7 @@
 //! Why bytes are not a message.
 
 use super::RawId;
+use super::scan::NotJson;
 use crate::error_code;
 
 /// Why bytes are not a message. It quotes nothing of them: they may hold a secret.
@@ -83,8 +84,8 @@ impl ParseError {
     }
 }
 
-impl From<serde_json::Error> for ParseError {
-    fn from(error: serde_json::Error) -> ParseError {
-        ParseError::NotJson { at: error.column() }
+impl From<NotJson> for ParseError {
+    fn from(NotJson(at): NotJson) -> ParseError {
+        ParseError::NotJson { at }
     }
 }

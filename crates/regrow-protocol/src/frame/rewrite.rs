@@ -109,11 +109,23 @@ impl Frame {
 fn spans(envelope: &mut Envelope) -> impl Iterator<Item = &mut Span> {
     let Envelope { shape: _, id, method, decoded_method: _, params, result, error, members, dropped: _ } =
         envelope;
-    let Params { meta, in_meta, name, uri, cursor, level, request_id, progress_token, task, request_state } =
-        members;
+    let Params {
+        meta,
+        in_meta,
+        arguments,
+        name,
+        uri,
+        cursor,
+        level,
+        request_id,
+        progress_token,
+        task,
+        request_state,
+    } = members;
     let Meta { progress_token: meta_token, protocol_version, subscription_id, client_capabilities } = in_meta;
     let top = [id, method, params, result, error];
-    let members = [meta, name, uri, cursor, level, request_id, progress_token, task, request_state];
+    let members =
+        [meta, arguments, name, uri, cursor, level, request_id, progress_token, task, request_state];
     let in_meta = [meta_token, protocol_version, subscription_id, client_capabilities];
     top.into_iter().chain(members).chain(in_meta)
 }

@@ -19,12 +19,6 @@ impl Span {
         Span { start: start as u32, end: end as u32 }
     }
 
-    /// Where `part`, a slice of `whole`, stands in it.
-    pub(super) fn of(part: &str, whole: &str) -> Span {
-        let start = part.as_ptr().addr() - whole.as_ptr().addr();
-        Span::new(start, start + part.len())
-    }
-
     pub(super) fn is_empty(self) -> bool {
         self.start == self.end
     }

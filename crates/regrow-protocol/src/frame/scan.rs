@@ -1,0 +1,428 @@
+//! Reads over JSON without building anything from it: where each value stands, and whether it is one.
+//!
+//! It takes what serde_json takes (a test and a fuzz target compare the two), and depth costs it no stack. serde_json can skip values as
+//! well, but says where they stand only at three times the cost, and every message of every connection is read here.
+
+use std::borrow::Cow;
+
+use super::span::Span;
+
+/// A place in a text, before which everything is JSON.
+pub(super) struct Scan<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+/// The byte that cannot be right.
+#[derive(Debug)]
+pub(super) struct NotJson(pub(super) usize);
+
+impl<'t> Scan<'t> {
+    pub(super) fn new(text: &'t str) -> Scan<'t> {
+        Scan { text, at: 0 }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The next byte after whitespace, which is not read yet.
+    pub(super) fn peek(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = bytes.get(self.at) {
+            self.at += 1;
+        }
+        bytes.get(self.at).copied()
+    }
+
+    /// Reads this byte, after whitespace, if it is the next.
+    pub(super) fn take(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    /// Reads this byte, after whitespace.
+    pub(super) fn expect(&mut self, byte: u8) -> Result<(), NotJson> {
+        if self.take(byte) { Ok(()) } else { Err(self.wrong()) }
+    }
+
+    /// Whether nothing but whitespace is left.
+    pub(super) fn expect_end(&mut self) -> Result<(), NotJson> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.wrong()),
+        }
+    }
+
+    /// The next key and its colon. A key with a lone surrogate is no text; it is given with its quotes, and so equals no name of ours.
+    pub(super) fn key(&mut self) -> Result<Cow<'t, str>, NotJson> {
+        self.peek();
+        let (span, is_escaped) = self.string()?;
+        self.expect(b':')?;
+        let raw = &self.text[span.range()];
+        Ok(match is_escaped {
+            false => Cow::Borrowed(&raw[1..raw.len() - 1]),
+            true => serde_json::from_str(raw).map_or(Cow::Borrowed(raw), Cow::Owned),
+        })
+    }
+
+    /// The next value of any kind, after whitespace.
+    pub(super) fn value(&mut self) -> Result<Span, NotJson> {
+        self.peek();
+        let start = self.at;
+        let mut open = Open::default();
+        loop {
+            // A value starts here.
+            match self.peek() {
+                Some(b'"') => {
+                    self.string()?;
+                }
+                Some(b'-' | b'0'..=b'9') => self.number()?,
+                Some(b't') => self.word("true")?,
+                Some(b'f') => self.word("false")?,
+                Some(b'n') => self.word("null")?,
+                Some(b'[') => {
+                    self.at += 1;
+                    if !self.take(b']') {
+                        open.push(false);
+                        continue;
+                    }
+                }
+                Some(b'{') => {
+                    self.at += 1;
+                    if !self.take(b'}') {
+                        open.push(true);
+                        self.member()?;
+                        continue;
+                    }
+                }
+                _ => return Err(self.wrong()),
+            }
+            // It ended, and with it perhaps those that it is in.
+            loop {
+                let Some(is_object) = open.innermost() else {
+                    return Ok(Span::new(start, self.at));
+                };
+                match self.peek() {
+                    Some(b',') => {
+                        self.at += 1;
+                        if is_object {
+                            self.member()?;
+                        }
+                        break;
+                    }
+                    Some(b'}') if is_object => self.at += 1,
+                    Some(b']') if !is_object => self.at += 1,
+                    _ => return Err(self.wrong()),
+                }
+                open.pop();
+            }
+        }
+    }
+
+    /// The elements of an array, each as it is found.
+    pub(super) fn elements(&mut self, mut found: impl FnMut(Span)) -> Result<(), NotJson> {
+        self.expect(b'[')?;
+        if self.take(b']') {
+            return Ok(());
+        }
+        loop {
+            found(self.value()?);
+            if !self.take(b',') {
+                return self.expect(b']');
+            }
+        }
+    }
+
+    /// A key that nobody asks for, and its colon.
+    fn member(&mut self) -> Result<(), NotJson> {
+        self.peek();
+        self.string()?;
+        self.expect(b':')
+    }
+
+    /// A string, and whether there are escapes in it.
+    fn string(&mut self) -> Result<(Span, bool), NotJson> {
+        let bytes = self.text.as_bytes();
+        let (start, mut is_escaped) = (self.at, false);
+        if bytes.get(start) != Some(&b'"') {
+            return Err(self.wrong());
+        }
+        self.at += 1;
+        loop {
+            self.at += plain(&bytes[self.at..]);
+            match bytes.get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok((Span::new(start, self.at), is_escaped));
+                }
+                Some(b'\\') => {
+                    is_escaped = true;
+                    self.at += 1;
+                    match bytes.get(self.at) {
+                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+                        Some(b'u') => {
+                            self.at += 1;
+                            for _ in 0..4 {
+                                if !bytes.get(self.at).is_some_and(u8::is_ascii_hexdigit) {
+                                    return Err(self.wrong());
+                                }
+                                self.at += 1;
+                            }
+                        }
+                        _ => return Err(self.wrong()),
+                    }
+                }
+                _ => return Err(self.wrong()),
+            }
+        }
+    }
+
+    fn number(&mut self) -> Result<(), NotJson> {
+        let bytes = self.text.as_bytes();
+        self.at += usize::from(bytes[self.at] == b'-');
+        match bytes.get(self.at) {
+            Some(b'0') => self.at += 1,
+            _ => self.digits()?,
+        }
+        if bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = bytes.get(self.at) {
+            self.at += 1;
+            self.at += usize::from(matches!(bytes.get(self.at), Some(b'+' | b'-')));
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    /// One digit or more.
+    fn digits(&mut self) -> Result<(), NotJson> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += count;
+        if count == 0 { Err(self.wrong()) } else { Ok(()) }
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), NotJson> {
+        if !self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
+            return Err(self.wrong());
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn wrong(&self) -> NotJson {
+        NotJson(self.at)
+    }
+}
+
+/// How many bytes at the start of these may stand in a string as they are. Looks at eight together.
+fn plain(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(eight) = bytes[at..].first_chunk() {
+        let odd = odd_bytes(u64::from_le_bytes(*eight));
+        if odd != 0 {
+            return at + odd.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let is_plain = |byte: &&u8| **byte >= b' ' && **byte != b'"' && **byte != b'\\';
+    at + bytes[at..].iter().take_while(is_plain).count()
+}
+
+/// Sets the highest bit of the first byte that is a quote, a backslash or a control character, and none if there is no such byte. What it says
+/// of later bytes may be wrong.
+fn odd_bytes(eight: u64) -> u64 {
+    let each = |byte: u8| u64::from_le_bytes([byte; 8]);
+    // A subtraction borrows from the byte above only where this byte is smaller.
+    let below = |bytes: u64, limit: u8| bytes.wrapping_sub(each(limit)) & !bytes & each(0x80);
+    let equal = |byte: u8| below(eight ^ each(byte), 1);
+    below(eight, b' ') | equal(b'"') | equal(b'\\')
+}
+
+/// The objects and arrays that a value is in: a bit for each, 64 of them without allocation.
+#[derive(Default)]
+struct Open {
+    innermost: u64,
+    depth: usize,
+    outer: Vec<u64>,
+}
+
+impl Open {
+    fn push(&mut self, is_object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.outer.push(self.innermost);
+        }
+        self.innermost = self.innermost << 1 | u64::from(is_object);
+        self.depth += 1;
+    }
+
+    fn pop(&mut self) {
+        self.innermost >>= 1;
+        self.depth -= 1;
+        if self.depth.is_multiple_of(64) {
+            self.innermost = self.outer.pop().unwrap_or_default();
+        }
+    }
+
+    /// Whether that is an object; none if there is neither an object nor an array.
+    fn innermost(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.innermost & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::Random;
+    use super::*;
+    use serde_json::value::RawValue;
+
+    /// Where the value ends, if the text is one value.
+    fn scanned(text: &str) -> Option<String> {
+        let mut scan = Scan::new(text);
+        let span = scan.value().ok()?;
+        scan.expect_end().ok()?;
+        Some(text[span.range()].to_owned())
+    }
+
+    fn same_as_serde(text: &str) -> bool {
+        let theirs = serde_json::from_str::<&RawValue>(text).ok().map(|raw| raw.get().to_owned());
+        assert_eq!(scanned(text), theirs, "{text:?}");
+        theirs.is_some()
+    }
+
+    #[test]
+    fn single_values_are_read_as_serde_json_reads_them() {
+        let right = [
+            "0",
+            "-0",
+            "-1",
+            "10",
+            "1.0",
+            "1e5",
+            "1E-05",
+            "0.10e+1",
+            "true",
+            " false ",
+            "null\n",
+            r#""""#,
+            r#""\"\\\/\b\f\n\r\t\u00eF\ud800""#,
+            "\"\u{7f}é\"",
+            "[]",
+            "[ ]",
+            "{}",
+            "{ }",
+            r#"[1,"a",[],{}]"#,
+            r#"{"a":{"b":[{"c":null}]},"":0}"#,
+        ];
+        let wrong = [
+            "",
+            " ",
+            "-",
+            "01",
+            "-01",
+            "1.",
+            ".5",
+            "+1",
+            "1e",
+            "1e+",
+            "1.e1",
+            "0x1",
+            "1 2",
+            "tru",
+            "truex",
+            "nul",
+            "True",
+            "NaN",
+            "\"",
+            r#""\"#,
+            r#""\x""#,
+            r#""\u12"#,
+            r#""\u12g4""#,
+            "\"\n\"",
+            "\"\u{1f}\"",
+            "\"\0\"",
+            "[",
+            "]",
+            "[1",
+            "[1,",
+            "[1,]",
+            "[,]",
+            "[1 2]",
+            "[1}",
+            "{",
+            "}",
+            r#"{"a"}"#,
+            r#"{"a":}"#,
+            r#"{"a":1,}"#,
+            r#"{"a":1]"#,
+            "{1:1}",
+            "{,}",
+            r#"{"a" 1}"#,
+            r#"{"a":1 "b":2}"#,
+            "\u{feff}1",
+            "\u{a0}1",
+            "'a'",
+            "1,",
+        ];
+        for text in right {
+            assert!(same_as_serde(text), "{text}");
+        }
+        for text in wrong {
+            assert!(!same_as_serde(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_string_ends_where_it_ends_whatever_its_length() {
+        for length in 0..120 {
+            let filler = "x".repeat(length);
+            for end in ["\"", "\\n\"", "\\", "\n\"", "\u{1f}\"", "", "é\"", "\" "] {
+                same_as_serde(&format!("\"{filler}{end}"));
+                same_as_serde(&format!("\"{filler}{end}{filler}\""));
+            }
+        }
+    }
+
+    #[test]
+    fn brackets_match_at_every_depth() {
+        for depth in [1, 2, 63, 64, 65, 127, 128, 129, 200] {
+            // Objects and arrays in an order that does not repeat with the words of bits.
+            let kinds: Vec<bool> = (0..depth).map(|level| level % 3 == 0 || level % 7 == 2).collect();
+            let opening: String = kinds.iter().map(|object| if *object { "{\"a\":" } else { "[" }).collect();
+            let closing: Vec<u8> =
+                kinds.iter().rev().map(|object| if *object { b'}' } else { b']' }).collect();
+            let text = |closing: &[u8]| format!("{opening}1{}", str::from_utf8(closing).unwrap());
+            // serde_json has a limit of its own for how deep it goes in a value, but not when it skips one.
+            assert!(same_as_serde(&text(&closing)));
+            for level in 0..depth {
+                let mut other = closing.clone();
+                other[level] = if other[level] == b'}' { b']' } else { b'}' };
+                assert_eq!(scanned(&text(&other)), None, "depth {depth}, level {level}");
+            }
+            assert_eq!(scanned(&text(&closing[1..])), None);
+        }
+    }
+
+    #[test]
+    fn random_values_and_broken_ones_are_read_as_serde_json_reads_them() {
+        let mut right = 0;
+        for seed in 0..20_000 {
+            let random = &mut Random::new(seed);
+            let mut text = random.value(5).into_bytes();
+            for _ in 0..4 {
+                if let Ok(text) = str::from_utf8(&text) {
+                    right += usize::from(same_as_serde(text));
+                }
+                let at = random.below(text.len());
+                let odd = random
+                    .pick(&["\"", "\\", "{", "}", "[", "]", ",", ":", "\0", " ", "1", "e", "-", "u", "t"]);
+                text[at] = odd.as_bytes()[0];
+            }
+        }
+        assert!((20_000..70_000).contains(&right), "{right} of them were JSON");
+    }
+}
