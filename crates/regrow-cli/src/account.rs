@@ -4,6 +4,7 @@ mod list;
 mod login;
 mod logout;
 mod person;
+pub(crate) mod stored;
 
 pub(crate) use list::run as list;
 pub(crate) use login::run as login;
@@ -52,7 +53,7 @@ pub(crate) fn authorizes(header: &str) -> bool {
 }
 
 /// That is sent as Basic authorization.
-fn has_user(url: &Url) -> bool {
+pub(crate) fn has_user(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
@@ -80,7 +81,7 @@ fn find(store: &Store, server: &str, label: Option<&str>) -> Result<AccountKey, 
 }
 
 /// The server's address without what may be secret in it.
-fn shown(key: &AccountKey) -> String {
+pub(crate) fn shown(key: &AccountKey) -> String {
     Http::at(key.url.clone()).map_or_else(|error| error.to_string(), |http| http.address())
 }
 

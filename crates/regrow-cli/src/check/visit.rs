@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use regrow::core::{Fault, Manner, Notice, seconds};
+use regrow::transport::http::Credential;
 use regrow::transport::stdio::{Guard, Sandbox, Stderr};
 use regrow::{CallError, Connection, Excerpt, Notices, Outcome, Request, Said};
 use regrow_gateway::config::ServerConfig;
@@ -17,7 +18,6 @@ use tokio::time::{Instant, sleep_until};
 
 use super::finding::{Finding, Problem, State};
 use super::missing::missing;
-use crate::account;
 
 /// The lines of a server's stderr that are shown: of the first,
 const FIRST_LINES: usize = 5;
@@ -33,6 +33,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Visits the server, at most for so long; ends it in any case. Stops early when told to.
 pub(super) async fn visit(
     server: &ServerConfig,
+    account: Option<Arc<dyn Credential>>,
     guard: Option<Arc<Guard>>,
     timeout: Duration,
     mut stopped: watch::Receiver<bool>,
@@ -46,7 +47,7 @@ pub(super) async fn visit(
     let stderr = Tail::new();
     let mut finding = Finding { state: State::Broken, ..Finding::disabled(server.name.clone()) };
     finding.sandbox_gaps = server.sandbox().map(Sandbox::gaps).unwrap_or_default();
-    let connection = match connect(&server, guard, stderr.sink(), account::of_server(&server)) {
+    let connection = match connect(&server, guard, stderr.sink(), account) {
         Ok(builder) => builder.build(),
         Err(error) => {
             finding.problem =
