@@ -10,16 +10,19 @@ pub(crate) use list::run as list;
 pub(crate) use login::run as login;
 pub(crate) use logout::run as logout;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use regrow::transport::http::{Credential, Http};
-use regrow_auth::account::AccountKey;
+use regrow_auth::account::{Account, AccountKey};
 use regrow_auth::credential::{AccountCredential, request_through};
 use regrow_auth::guarded::Network;
 use regrow_auth::store::Store;
 use regrow_gateway::config::{Reach, ServerConfig};
 use reqwest::Url;
+
+use crate::folder_config::quoted;
+use stored::StoredAccount;
 
 /// The account at this server, for the server of this name in messages. None where accounts cannot be stored, or for an address that is
 /// none.
@@ -45,6 +48,26 @@ pub(crate) fn of_server(server: &ServerConfig) -> Option<Arc<dyn Credential>> {
         true => None,
         false => credential(remote.url.reveal(), &server.name, None, options.ca_file.clone()),
     }
+}
+
+/// What is stored of the account at this server. One that cannot be read is none.
+pub(crate) fn stored(key: &AccountKey) -> Option<Account> {
+    Store::of_user()?.read(key).ok()?
+}
+
+/// The same for people, for a server of a configuration.
+pub(crate) fn stored_of(server: &ServerConfig) -> Option<StoredAccount> {
+    let Reach::Remote(remote) = &server.reach else { return None };
+    let key = AccountKey::new(Url::parse(remote.url.reveal()).ok()?, "");
+    stored(&key).as_ref().map(StoredAccount::of)
+}
+
+/// How to sign in at the server of this name that waits for it: its account, and the command. None if no such server is known here.
+pub(crate) fn sign_in_of(name: &str) -> Option<String> {
+    let key = find(&store().ok()?, name, None).ok()?;
+    let account = stored(&key).map(|account| format!("{}; ", StoredAccount::of(&account).in_words()));
+    let command = format!("regrow login {}", quoted(Path::new(name)));
+    Some(format!("{}sign in: {command}", account.unwrap_or_default()))
 }
 
 /// Whether a header of this name is a credential.

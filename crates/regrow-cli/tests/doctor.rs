@@ -116,17 +116,21 @@ fn a_healthy_machine_has_no_findings_and_nothing_on_it_changes() {
 #[test]
 fn a_person_sees_progress_and_a_page_that_says_what_to_do() {
     let mut machine = Machine::healthy();
+    machine.script("once", &format!("echo started >> '{0}.starts'; exec '{0}'", machine.path("bin/good")));
+    machine.claude("again", json!({ "command": "regrow", "args": ["wrap", "--", "once"] }));
     machine.script("failing", "echo 'Error: no \\033[31mtoken' >&2; exit 3");
     machine.claude("failing", json!({ "command": "regrow", "args": ["wrap", "--", "failing"] }));
-    machine.write(".gemini/settings.json", r#"{ "mcpServers": { "direct": { "command": "good" } } }"#);
+    machine.write(".gemini/settings.json", r#"{ "mcpServers": { "direct": { "command": "once" } } }"#);
     let (mut terminal, mut child) = Terminal::start(&mut machine.doctor(&[]), true);
     assert_eq!(child.wait().unwrap().code(), Some(1));
     terminal.read_all();
     let page = terminal.seen.replace("\r\n", "\n");
-    assert!(page.contains("of 2 checked"), "the same server is started once: {page}");
+    assert!(page.contains("\x1b["), "progress is shown: {page}");
+    let starts = std::fs::read_to_string(machine.path("bin/good.starts")).unwrap();
+    assert_eq!(starts, "started\n", "a server that two hosts have is started once");
     let home = machine.path("home");
     for expected in [
-        format!("Claude Code: {home}/.claude.json (servers: 1 work, 1 fail)\n"),
+        format!("Claude Code: {home}/.claude.json (servers: 2 work, 1 fail)\n"),
         format!("\nBroken\n  Claude Code, server failing, {home}/.claude.json:"),
         "\n    the server process exited with code 3\n    | Error: no \\u{1b}[31mtoken\n    next: fix what its stderr says".to_owned(),
         format!("\nHints\n  Gemini CLI, {home}/.gemini/settings.json\n    Regrow does not supervise: direct\n"),

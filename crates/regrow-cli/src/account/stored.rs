@@ -57,6 +57,17 @@ impl StoredAccount {
         }
     }
 
+    /// In brackets: label, issuer and expiry.
+    pub(crate) fn in_words(&self) -> String {
+        let mut parts = vec![];
+        if !self.account.is_empty() {
+            parts.push(format!("account {}", self.account.escape_debug()));
+        }
+        parts.push(format!("issuer {}", self.issuer_host().escape_debug()));
+        parts.extend(self.expires_at.iter().map(|time| format!("expiry {time}")));
+        format!("({})", parts.join(", "))
+    }
+
     /// The host of the issuer.
     pub(crate) fn issuer_host(&self) -> String {
         let url = Url::parse(&self.issuer).ok();

@@ -18,6 +18,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::finding::{Finding, Problem, State};
 use super::missing::missing;
+use crate::account::stored::StoredAccount;
+use crate::account::stored_of;
 
 /// The lines of a server's stderr that are shown: of the first,
 const FIRST_LINES: usize = 5;
@@ -69,7 +71,7 @@ pub(super) async fn visit(
     match outcome {
         Ok(()) => finding.state = State::Ok,
         Err(failure) => {
-            let text = failure.text(timeout, finding.start.is_some());
+            let text = failure.text(timeout, finding.start.is_some(), stored_of(&server));
             let fault = if let VisitFailure::Fault(fault) = &failure { Some(fault.name()) } else { None };
             let stderr = stderr.lines();
             finding.missing = missing(&server, &stderr);
@@ -89,9 +91,13 @@ enum VisitFailure {
 }
 
 impl VisitFailure {
-    fn text(&self, timeout: Duration, was_ready: bool) -> String {
+    fn text(&self, timeout: Duration, was_ready: bool, account: Option<StoredAccount>) -> String {
         let limit = seconds(timeout);
         match self {
+            VisitFailure::Fault(Fault::SignInNeeded { command }) => {
+                let account = account.map(|account| format!(" {}", account.in_words())).unwrap_or_default();
+                format!("the server requires sign-in{account}; sign in: {command}")
+            }
             VisitFailure::Fault(fault) => fault.to_string(),
             VisitFailure::Answer(text) => text.clone(),
             VisitFailure::Late if was_ready => {

@@ -2,6 +2,7 @@
 
 mod files;
 mod machine;
+mod onlooker;
 mod own_files;
 mod programs;
 
@@ -33,8 +34,8 @@ pub(super) async fn gather(timeout: Duration) -> io::Result<Result<Facts, u8>> {
         );
         files.push(file);
     }
-    // Without an account: what that stores would be a change.
-    let visits = match visit_all(tried, |_| None, timeout).await? {
+    // An account of its own would be refreshed and stored.
+    let visits = match visit_all(tried, |_| Some(onlooker::new()), timeout).await? {
         Ok(visits) => visits,
         Err(signal) => return Ok(Err(signal)),
     };

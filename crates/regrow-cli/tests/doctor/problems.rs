@@ -297,7 +297,7 @@ fn of_accounts() -> Vec<Problem> {
         Problem {
             name: "a remote server that requires sign-in",
             plant: |machine| {
-                let far = far::start();
+                let far = far::start_with_sign_in();
                 machine.set("FAR", &far);
                 machine.claude("planted", wrapped(&[&far]));
             },
@@ -309,7 +309,7 @@ fn of_accounts() -> Vec<Problem> {
         Problem {
             name: "an account that has expired",
             plant: |machine| {
-                let far = far::start();
+                let far = far::start_with_sign_in();
                 machine.set("FAR", &far);
                 machine.claude("planted", wrapped(&["--account", "work", &far]));
                 account(machine, &far, "work");

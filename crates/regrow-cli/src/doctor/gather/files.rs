@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use regrow_auth::account::AccountKey;
-use regrow_auth::store::Store;
 use regrow_gateway::adopt::{self, Outcome};
 use regrow_gateway::config::{
     Config, FoundFile, Inherit, Process, Reach, Secret, ServerConfig, Surroundings, files_with_servers,
@@ -203,7 +202,7 @@ fn remote(server: &mut ServerConfig, label: &str) -> Option<Remote> {
     let address = if address == key.url.as_str() { address } else { "URL".to_owned() };
     let login = if label.is_empty() { address } else { format!("{address} --account {}", printable(label)) };
     // An account that cannot be read is reported as such.
-    let stored = Store::of_user().and_then(|store| store.read(&key).ok()?).filter(|_| !has_credential);
+    let stored = account::stored(&key).filter(|_| !has_credential);
     let account = stored.as_ref().map(StoredAccount::of);
     if let (Some(tokens), Some(AccountState::SignedIn)) =
         (stored.and_then(|stored| stored.tokens), account.as_ref().map(|account| account.state))

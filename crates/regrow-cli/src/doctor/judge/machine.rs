@@ -2,7 +2,7 @@
 
 use super::super::facts::{DamagedFile, Executable, Facts, Holds, Listen, ListenState, Machine};
 use super::super::finding::{Finding, Subject};
-use crate::account::stored::AccountState;
+use crate::account::stored::{AccountState, StoredAccount};
 
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     let machine = &facts.machine;
@@ -142,14 +142,11 @@ fn unused_accounts(facts: &Facts) -> Vec<Finding> {
     let servers = facts.files.iter().flat_map(|file| &file.servers);
     let used: Vec<_> = servers.filter_map(|server| server.remote.as_ref()?.account.as_ref()).collect();
     let expired = facts.accounts.iter().filter(|account| account.state == AccountState::SignInNeeded);
-    let finding = |account: &crate::account::stored::StoredAccount| {
+    let finding = |account: &StoredAccount| {
         Finding::hint(
             "account-expired",
             Subject { server: Some(account.server.clone()), ..Subject::default() },
-            format!(
-                "an account that no configuration here uses needs sign-in again{}",
-                super::servers::described(account)
-            ),
+            format!("an account that no configuration here uses needs sign-in again {}", account.in_words()),
             "to use it, run `regrow login URL`; to remove it, `regrow logout URL`",
         )
     };

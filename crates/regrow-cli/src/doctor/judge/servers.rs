@@ -5,7 +5,7 @@ use regrow_gateway::hosts::Host;
 
 use super::super::facts::{ConfigFile, Machine, Program, Remote, Server};
 use super::super::finding::{Finding, Subject};
-use crate::account::stored::{AccountState, StoredAccount};
+use crate::account::stored::AccountState;
 use crate::check::finding::{Finding as Visit, State};
 
 /// Where programs come from that start most servers.
@@ -183,7 +183,9 @@ fn failed(file: &ConfigFile, server: &Server, visit: &Visit, here: Subject) -> F
     };
     if let Some(remote) = &server.remote {
         return match fault {
-            Some("unauthorized" | "sign-in-needed") => refused(file, server, remote, &text, here),
+            Some("sign-in-needed") => refused(file, server, remote, here),
+            Some("unauthorized") if remote.account.is_some() => refused(file, server, remote, here),
+            Some("unauthorized") => token_refused(file, text, here),
             fault => Finding::broken("unreachable", here, text, unreachable(file, server, fault)),
         };
     }
@@ -220,18 +222,21 @@ fn unreachable(file: &ConfigFile, server: &Server, fault: Option<&str>) -> Strin
     format!("{next}{}", reload(file))
 }
 
-/// A remote server that wants to know who we are.
-fn refused(file: &ConfigFile, server: &Server, remote: &Remote, text: &str, here: Subject) -> Finding {
+/// A remote server that accepts no credential that we have, and offers no sign-in.
+fn token_refused(file: &ConfigFile, text: String, here: Subject) -> Finding {
+    let next = format!("write a valid token into the headers of its entry{}", reload(file));
+    Finding::broken("credential-refused", here, text, next)
+}
+
+/// A remote server that offers sign-in, or whose account it refuses.
+fn refused(file: &ConfigFile, server: &Server, remote: &Remote, here: Subject) -> Finding {
     let login = format!("`regrow login {}`", remote.login);
     let account = remote.account.as_ref();
-    let of_account = account.map(described).unwrap_or_default();
+    let of_account = account.map(|account| format!(" {}", account.in_words())).unwrap_or_default();
     match account.map(|account| account.state) {
-        _ if remote.has_credential || server.is_gateway => Finding::broken(
-            "credential-refused",
-            here,
-            text,
-            format!("give it a valid token in the headers of its entry{}", reload(file)),
-        ),
+        _ if remote.has_credential => {
+            token_refused(file, "the server refuses the credentials of its entry".to_owned(), here)
+        }
         Some(AccountState::RefreshedOnNextUse) => Finding::hint(
             "account-expired",
             here,
@@ -266,17 +271,6 @@ fn refused(file: &ConfigFile, server: &Server, remote: &Remote, text: &str, here
             format!("sign in with {}; or `regrow adopt {}`, then {login}", name(file.host), file.quoted),
         ),
     }
-}
-
-/// The account in brackets: label, issuer and expiry.
-pub(super) fn described(account: &StoredAccount) -> String {
-    let mut parts = vec![];
-    if !account.account.is_empty() {
-        parts.push(format!("account {}", account.account.escape_debug()));
-    }
-    parts.push(format!("issuer {}", account.issuer_host().escape_debug()));
-    parts.extend(account.expires_at.iter().map(|time| format!("expiry {time}")));
-    format!(" ({})", parts.join(", "))
 }
 
 /// One finding for all servers of a file that lack the same.

@@ -99,7 +99,7 @@ fn a_healthy_machine_has_no_findings_and_what_is_broken_comes_first() {
 
 #[test]
 fn who_must_sign_in_depends_on_the_account_and_on_the_host() {
-    let refused = |account| of_server("Cursor", remote("unauthorized", account));
+    let refused = |account| of_server("Cursor", remote("sign-in-needed", account));
     let table = [
         (
             None,
@@ -118,8 +118,10 @@ fn who_must_sign_in_depends_on_the_account_and_on_the_host() {
     for (account, expected) in table {
         assert!(refused(account).starts_with(expected), "{}", refused(account));
     }
+    let said = of_server("Cursor", remote("unauthorized", None));
+    assert!(said.starts_with("Broken credential-refused: it failed -> write a valid token"), "{said}");
     // Hosts sign in on their own, too.
-    let direct = Server { is_behind_regrow: false, ..remote("unauthorized", None) };
+    let direct = Server { is_behind_regrow: false, ..remote("sign-in-needed", None) };
     let said = of_server("Cursor", direct);
     assert!(
         said.starts_with("Hint sign-in-needed: ") && said.contains("sign in with Cursor; or `regrow adopt"),
