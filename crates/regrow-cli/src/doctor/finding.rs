@@ -33,11 +33,11 @@ pub(super) struct Subject {
     pub(super) host: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) file: Option<String>,
-    /// Counts from one.
+    /// Of the first server. Counts from one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) line: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) server: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) servers: Vec<String>,
 }
 
 impl Finding {

@@ -55,7 +55,11 @@ fn entry(finding: &Finding) -> String {
     let subject = &finding.subject;
     let mut place: Vec<String> = vec![];
     place.extend(subject.host.map(str::to_owned));
-    place.extend(subject.server.iter().map(|server| format!("server {server}")));
+    match &subject.servers[..] {
+        [] => {}
+        [server] => place.push(format!("server {server}")),
+        servers => place.push(format!("servers {}", servers.join(", "))),
+    }
     place.extend(subject.file.iter().map(|file| match subject.line {
         Some(line) => format!("{file}:{line}"),
         None => file.clone(),

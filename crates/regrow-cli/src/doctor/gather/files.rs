@@ -10,6 +10,7 @@ use regrow_gateway::config::{
 use regrow_gateway::environment_of;
 use regrow_gateway::hosts::Host;
 use regrow_gateway::operate::DEFAULT_PORT;
+use regrow_protocol::text::escape;
 use reqwest::Url;
 
 use super::super::facts::{ConfigFile, Program, Remote, Server};
@@ -21,7 +22,6 @@ use crate::account::{self, authorizes, has_user};
 use crate::adopt::program::is_in_cache;
 use crate::folder_config::{FolderConfig, quoted};
 use crate::running;
-use crate::table::printable;
 
 /// What entries are read in the light of.
 struct Scene<'a> {
@@ -98,7 +98,7 @@ fn bypassing(path: &Path, behind_regrow: &[String]) -> Vec<String> {
     let names =
         steps.into_iter().filter(|step| matches!(step.outcome, Outcome::Changed | Outcome::ChangedWith(_)));
     let names = names.map(|step| step.server).filter(|name| !behind_regrow.contains(name));
-    names.map(|name| printable(&name)).collect()
+    names.map(|name| escape(&name)).collect()
 }
 
 fn describe(
@@ -126,7 +126,7 @@ fn describe(
     let is_gateway = is_gateway(server, &scene.gateways);
     let remote = remote(&mut reached, &label);
     let described = Server {
-        name: printable(&server.name),
+        name: escape(&server.name),
         place: server.place.clone(),
         problems: server.problems().map(|problems| problems.0.clone()).unwrap_or_default(),
         // The file for Regrow alone is read by `regrow serve`.
@@ -161,7 +161,7 @@ fn program(process: &Process, scene: &Scene<'_>) -> Program {
     let in_folders = |folders: &[PathBuf]| programs::find(name, own.as_deref().unwrap_or(folders), directory);
     let found = in_folders(&scene.paths.shell);
     Program {
-        name: printable(name),
+        name: escape(name),
         is_found_by_desktop: in_folders(&scene.paths.desktop).is_some(),
         is_regrow: target::is_regrow(name),
         is_in_cache: found.as_deref().is_some_and(is_in_cache),
@@ -200,7 +200,7 @@ fn remote(server: &mut ServerConfig, label: &str) -> Option<Remote> {
     let key = AccountKey::new(url, label);
     let address = account::shown(&key);
     let address = if address == key.url.as_str() { address } else { "URL".to_owned() };
-    let login = if label.is_empty() { address } else { format!("{address} --account {}", printable(label)) };
+    let login = if label.is_empty() { address } else { format!("{address} --account {}", escape(label)) };
     // An account that cannot be read is reported as such.
     let stored = account::stored(&key).filter(|_| !has_credential);
     let account = stored.as_ref().map(StoredAccount::of);

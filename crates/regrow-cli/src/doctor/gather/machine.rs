@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use regrow::transport::stdio::environment::ALLOWED;
@@ -54,7 +54,7 @@ pub(super) fn look(surroundings: &Surroundings, paths: &Paths, mut damaged: Vec<
     Machine {
         executable: Executable {
             path: shown(&ours),
-            version: Some(format!("regrow {}", env!("CARGO_PKG_VERSION"))),
+            version: Some(version()),
             is_in_cache: is_in_cache(&ours),
             is_this: true,
         },
@@ -68,22 +68,23 @@ pub(super) fn look(surroundings: &Surroundings, paths: &Paths, mut damaged: Vec<
     }
 }
 
+/// As `--version` prints it.
+fn version() -> String {
+    format!("regrow {}", env!("CARGO_PKG_VERSION"))
+}
+
 fn installed(ours: &Path, paths: &Paths) -> Vec<Executable> {
-    let mut found: Vec<std::path::PathBuf> = vec![];
+    let mut found: Vec<PathBuf> = vec![];
     for path in paths.shell.iter().map(|folder| folder.join("regrow")) {
         if is_executable(&path) && !found.iter().any(|other| is_same(other, &path)) {
             found.push(path);
         }
     }
-    let executable = |path: &std::path::PathBuf| {
-        let version = output_of(path, &["--version"]);
+    let executable = |path: &PathBuf| {
+        let is_this = is_same(path, ours);
+        let version = if is_this { Some(version()) } else { output_of(path, &["--version"]) };
         let version = version.and_then(|said| Some(said.lines().next()?.escape_debug().take(60).collect()));
-        Executable {
-            path: shown(path),
-            version,
-            is_in_cache: is_in_cache(path),
-            is_this: is_same(path, ours),
-        }
+        Executable { path: shown(path), version, is_in_cache: is_in_cache(path), is_this }
     };
     found.iter().map(executable).collect()
 }

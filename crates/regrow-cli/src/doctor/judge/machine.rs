@@ -145,7 +145,7 @@ fn unused_accounts(facts: &Facts) -> Vec<Finding> {
     let finding = |account: &StoredAccount| {
         Finding::hint(
             "account-expired",
-            Subject { server: Some(account.server.clone()), ..Subject::default() },
+            Subject { servers: vec![account.server.clone()], ..Subject::default() },
             format!("an account that no configuration here uses needs sign-in again {}", account.in_words()),
             "to use it, run `regrow login URL`; to remove it, `regrow logout URL`",
         )

@@ -27,7 +27,10 @@ const LAUNCHERS: [(&str, &str); 12] = [
 pub(super) fn of_file(file: &ConfigFile, machine: &Machine) -> Vec<Finding> {
     let mut findings: Vec<Finding> = vec![];
     for message in &file.problems {
-        let next = format!("correct the file at this place{}", reload(file));
+        let next = match message.place.line {
+            0 => format!("make sure that it is a configuration which you can read{}", reload(file)),
+            _ => format!("correct the file at this place{}", reload(file)),
+        };
         findings.push(Finding::broken("config-file", place(file, message), message.text.clone(), next));
     }
     if !file.is_trusted && !file.servers.is_empty() {
@@ -69,13 +72,13 @@ fn subject(file: &ConfigFile) -> Subject {
 
 fn place(file: &ConfigFile, message: &Message) -> Subject {
     let line = Some(message.place.line).filter(|line| *line > 0);
-    Subject { line, server: message.server.clone(), ..subject(file) }
+    Subject { line, servers: message.server.iter().cloned().collect(), ..subject(file) }
 }
 
 fn of_server(file: &ConfigFile, server: &Server, machine: &Machine) -> Vec<Finding> {
     let here = || Subject {
         line: Some(server.place.line).filter(|line| *line > 0),
-        server: Some(server.name.clone()),
+        servers: vec![server.name.clone()],
         ..subject(file)
     };
     let mut findings: Vec<Finding> = vec![];
@@ -195,6 +198,9 @@ fn failed(file: &ConfigFile, server: &Server, visit: &Visit, here: Subject) -> F
             "run its command in a shell; if it is only slow at its first start, `regrow check {} --timeout 120s` waits longer",
             file.quoted
         ),
+        _ if stderr.is_empty() => {
+            format!("run its command in a shell to see why; its variables are in \"{env}\" of its entry")
+        }
         _ => format!(
             "fix what its stderr says; what it needs in its environment goes into \"{env}\" of its entry"
         ),

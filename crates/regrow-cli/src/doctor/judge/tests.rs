@@ -161,6 +161,25 @@ fn only_hosts_of_the_desktop_lack_the_path_of_the_shell() {
 }
 
 #[test]
+fn servers_that_wait_for_the_same_are_named_together() {
+    let missing = |name: &str, program: &str| Server {
+        name: name.into(),
+        programs: vec![Program {
+            name: program.into(),
+            found: None,
+            is_found_by_desktop: false,
+            is_regrow: false,
+            is_in_cache: false,
+        }],
+        ..server()
+    };
+    let servers = vec![missing("a", "uvx"), missing("b", "npx"), missing("c", "uvx")];
+    let findings = judge(&facts("Cursor", servers));
+    let named: Vec<String> = findings.iter().map(|finding| finding.subject.servers.join(" ")).collect();
+    assert_eq!(named, ["a c", "b"]);
+}
+
+#[test]
 fn a_taken_port_is_a_problem_only_for_those_who_chose_it() {
     let address = "127.0.0.1:8732".parse().unwrap();
     for (is_chosen, level) in [(false, "Hint"), (true, "Broken")] {
