@@ -30,25 +30,20 @@ const SCHEMA: &str = include_str!("../../../docs/doctor.schema.json");
 fn every_planted_problem_is_found_and_nothing_else() {
     let problems = problems();
     assert!(problems.len() >= 15);
-    // All programs are written before one is started: a program that is open for writing cannot run.
-    let machines: Vec<(Problem, Machine)> = problems
-        .into_iter()
-        .map(|problem| {
-            let mut machine = Machine::healthy();
-            (problem.plant)(&mut machine);
-            (problem, machine)
-        })
-        .collect();
     std::thread::scope(|scope| {
-        for (problem, machine) in &machines {
-            scope.spawn(|| examine(problem, machine));
+        for problem in &problems {
+            scope.spawn(|| {
+                let mut machine = Machine::healthy();
+                (problem.plant)(&mut machine);
+                examine(problem, &machine);
+            });
         }
     });
 }
 
 fn examine(problem: &Problem, machine: &Machine) {
     let before = machine.contents();
-    let output = machine.doctor(&["--json"]).output().unwrap();
+    let output = machine.output(&["--json"]);
     let said = format!("{}: {}", problem.name, String::from_utf8_lossy(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).expect(&said);
     validity::check(&serde_json::from_str(SCHEMA).unwrap(), &found).expect(&said);
@@ -96,7 +91,7 @@ fn a_healthy_machine_has_no_findings_and_nothing_on_it_changes() {
     machine.directory = "project".into();
     let before = machine.contents();
 
-    let output = machine.doctor(&[]).output().unwrap();
+    let output = machine.output(&[]);
     let (page, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{page}{said}");
     let home = machine.path("home");
@@ -108,7 +103,7 @@ fn a_healthy_machine_has_no_findings_and_nothing_on_it_changes() {
     assert_eq!(said, "", "progress is for terminals");
     assert_eq!(machine.contents(), before, "something on the disk has changed");
 
-    let output = machine.doctor(&["--json"]).output().unwrap();
+    let output = machine.output(&["--json"]);
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     validity::check(&serde_json::from_str(SCHEMA).unwrap(), &found).unwrap();
     assert_eq!((&found["broken"], &found["findings"]), (&json!(0), &json!([])), "{found:#}");
@@ -125,7 +120,10 @@ fn a_person_sees_progress_and_a_page_that_says_what_to_do() {
     machine.script("failing", "echo 'Error: no \\033[31mtoken' >&2; exit 3");
     machine.claude("failing", json!({ "command": "regrow", "args": ["wrap", "--", "failing"] }));
     machine.write(".gemini/settings.json", r#"{ "mcpServers": { "direct": { "command": "once" } } }"#);
-    let (mut terminal, mut child) = Terminal::start(&mut machine.doctor(&[]), true);
+    let (mut terminal, mut child) = {
+        let _alone = machine::one_at_a_time();
+        Terminal::start(&mut machine.doctor(&[]), true)
+    };
     assert_eq!(child.wait().unwrap().code(), Some(1));
     terminal.read_all();
     let page = terminal.seen.replace("\r\n", "\n");
@@ -151,7 +149,7 @@ fn an_interrupt_ends_it_and_the_servers() {
     machine.script("silent", "exec \"$REGROW_OF_TEST\" chaos-server");
     let env = json!({ "REGROW_OF_TEST": machine::REGROW, "CHAOS": "never-answer", "CHAOS_LIFE": "120s" });
     machine.claude("silent", json!({ "command": "regrow", "args": ["wrap", "--", "silent"], "env": env }));
-    let mut child = machine.doctor(&[]).spawn().unwrap();
+    let mut child = machine.start(&[]);
     wait_until("a server runs", Duration::from_secs(30), || !machine.alive().is_empty());
     kill(child.id(), Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,6 +14,14 @@ use tempfile::TempDir;
 use crate::evidence::Marked;
 
 pub const REGROW: &str = env!("CARGO_BIN_EXE_regrow");
+
+/// Held while a program is written or started: a process that is forked meanwhile has the program open for writing until its exec, and
+/// nobody can run it.
+static PROGRAMS: Mutex<()> = Mutex::new(());
+
+pub fn one_at_a_time() -> MutexGuard<'static, ()> {
+    PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 pub struct Machine {
     folder: TempDir,
@@ -70,6 +79,7 @@ impl Machine {
     /// A program of this name.
     pub fn script(&self, name: &str, text: &str) {
         let path = if name.contains('/') { name.to_owned() } else { format!("bin/{name}") };
+        let _alone = one_at_a_time();
         let mark = format!("export {}={}", Marked::VARIABLE, self.marked.value());
         self.write_at(&path, &format!("#!/bin/sh\n{mark}\n{text}\n"));
         self.chmod(&path, 0o755);
@@ -120,6 +130,15 @@ impl Machine {
         command.env_clear().envs(&self.variables);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    pub fn start(&self, options: &[&str]) -> Child {
+        let _alone = one_at_a_time();
+        self.doctor(options).spawn().unwrap()
+    }
+
+    pub fn output(&self, options: &[&str]) -> Output {
+        self.start(options).wait_with_output().unwrap()
     }
 
     /// Everything on the disk: a line for each file and folder, with its time of change.

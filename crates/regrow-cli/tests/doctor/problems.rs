@@ -272,7 +272,7 @@ fn of_servers() -> Vec<Problem> {
         Problem {
             name: "a remote server that is not there",
             plant: |machine| {
-                machine.claude("planted", wrapped(&["--connect-timeout", "1s", "http://127.0.0.1:1/mcp"]));
+                machine.claude("planted", wrapped(&["--connect-timeout", "3s", "http://127.0.0.1:1/mcp"]));
             },
             kind: "unreachable",
             what: "127.0.0.1:1",

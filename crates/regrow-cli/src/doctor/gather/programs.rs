@@ -12,7 +12,7 @@ use regrow_gateway::config::Surroundings;
 use crate::adopt::program::OF_DESKTOP;
 
 /// How long a program may take that only prints a few lines.
-const LIMIT: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(10);
 /// More of its output is not read.
 const LONGEST: u64 = 64 << 10;
 
