@@ -4,21 +4,25 @@ mod list;
 mod login;
 mod logout;
 mod person;
+pub(crate) mod stored;
 
 pub(crate) use list::run as list;
 pub(crate) use login::run as login;
 pub(crate) use logout::run as logout;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use regrow::transport::http::{Credential, Http};
-use regrow_auth::account::AccountKey;
+use regrow_auth::account::{Account, AccountKey};
 use regrow_auth::credential::{AccountCredential, request_through};
 use regrow_auth::guarded::Network;
 use regrow_auth::store::Store;
 use regrow_gateway::config::{Reach, ServerConfig};
 use reqwest::Url;
+
+use crate::folder_config::quoted;
+use stored::StoredAccount;
 
 /// The account at this server, for the server of this name in messages. None where accounts cannot be stored, or for an address that is
 /// none.
@@ -46,13 +50,33 @@ pub(crate) fn of_server(server: &ServerConfig) -> Option<Arc<dyn Credential>> {
     }
 }
 
+/// What is stored of the account at this server. One that cannot be read is none.
+pub(crate) fn stored(key: &AccountKey) -> Option<Account> {
+    Store::of_user()?.read(key).ok()?
+}
+
+/// The same for people, for a server of a configuration.
+pub(crate) fn stored_of(server: &ServerConfig) -> Option<StoredAccount> {
+    let Reach::Remote(remote) = &server.reach else { return None };
+    let key = AccountKey::new(Url::parse(remote.url.reveal()).ok()?, "");
+    stored(&key).as_ref().map(StoredAccount::of)
+}
+
+/// How to sign in at the server of this name that waits for it: its account, and the command. None if no such server is known here.
+pub(crate) fn sign_in_of(name: &str) -> Option<String> {
+    let key = find(&store().ok()?, name, None).ok()?;
+    let account = stored(&key).map(|account| format!("{}; ", StoredAccount::of(&account).in_words()));
+    let command = format!("regrow login {}", quoted(Path::new(name)));
+    Some(format!("{}sign in: {command}", account.unwrap_or_default()))
+}
+
 /// Whether a header of this name is a credential.
 pub(crate) fn authorizes(header: &str) -> bool {
     header.trim().eq_ignore_ascii_case("authorization")
 }
 
 /// That is sent as Basic authorization.
-fn has_user(url: &Url) -> bool {
+pub(crate) fn has_user(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
@@ -80,7 +104,7 @@ fn find(store: &Store, server: &str, label: Option<&str>) -> Result<AccountKey, 
 }
 
 /// The server's address without what may be secret in it.
-fn shown(key: &AccountKey) -> String {
+pub(crate) fn shown(key: &AccountKey) -> String {
     Http::at(key.url.clone()).map_or_else(|error| error.to_string(), |http| http.address())
 }
 

@@ -1,7 +1,7 @@
 //! `regrow adopt`: puts the servers of a host's configuration behind `regrow wrap`, and takes them out again.
 
 mod file;
-mod program;
+pub(crate) mod program;
 
 use std::io::{self, Write};
 use std::path::Path;

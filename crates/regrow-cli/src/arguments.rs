@@ -56,6 +56,12 @@ pub(crate) enum Command {
     /// file of a host that you have, and says which. Exits 1 if a server is broken, 64 if the whole configuration is.
     Check(Check),
 
+    /// Explain what is wrong on this machine, and what to do next
+    ///
+    /// Looks at regrow itself, PATH, proxies and certificates, the folders and accounts of regrow, and the configurations of all hosts that you
+    /// have, and tries each server. It changes nothing. Exits 1 if something is broken, 0 if there are only hints.
+    Doctor(Doctor),
+
     /// Allow the servers of a configuration that came with a folder to run
     ///
     /// `regrow serve` and `regrow check` run nothing from a file that they find in the working directory, such as .mcp.json of a repository,
@@ -274,6 +280,17 @@ pub(crate) struct Check {
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
 
+    /// How long each server may take
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration)]
+    pub(crate) timeout: Duration,
+
+    /// Print what was found as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
     /// How long each server may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration)]
     pub(crate) timeout: Duration,

@@ -1,6 +1,6 @@
 //! `regrow check`: connects to every server of a configuration and shows which work.
 
-mod finding;
+pub(crate) mod finding;
 mod missing;
 mod progress;
 mod table;
@@ -8,7 +8,9 @@ mod visit;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
+use regrow::transport::http::Credential;
 use regrow_gateway::config::{Config, Message, Place, Problems, Reach, ServerConfig};
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
@@ -18,7 +20,7 @@ use crate::arguments::Check;
 use crate::files::{Files, Unusable};
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
 use crate::table::{print, wants_colour};
-use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, guard};
+use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, account, guard};
 use finding::{Finding, State};
 use progress::CheckProgress;
 
@@ -79,22 +81,38 @@ fn select(config: Config, name: Option<&str>) -> Result<Wanted, String> {
 }
 
 async fn check(options: &Check, wanted: Wanted) -> io::Result<u8> {
+    let mut findings = match visit_all(wanted.servers, account::of_server, options.timeout).await? {
+        Ok(findings) => findings,
+        Err(signal) => return Ok(ENDED_BY_SIGNAL + signal),
+    };
+    findings.extend(wanted.disabled.into_iter().map(Finding::disabled));
+    print(&text(options, &findings))?;
+    let broken = findings.iter().any(|finding| finding.state == State::Broken);
+    Ok(if broken { SERVER_FAILED } else { DONE })
+}
+
+/// Visits these servers side by side, each with the account that it is given, and shows progress. Returns what was found in their order, or the
+/// signal that ended it.
+pub(crate) async fn visit_all(
+    servers: Vec<ServerConfig>,
+    account_of: fn(&ServerConfig) -> Option<Arc<dyn Credential>>,
+    timeout: Duration,
+) -> io::Result<Result<Vec<Finding>, u8>> {
     let told_to_end = told_to_end()?;
     let is_started = |server: &ServerConfig| matches!(server.reach, Reach::Process(_));
-    let guard = match wanted.servers.iter().any(is_started) {
+    let guard = match servers.iter().any(is_started) {
         true => Some(Arc::new(guard::start()?)),
         false => None,
     };
     let (stop, stopped) = watch::channel(false);
     let turns = Arc::new(Semaphore::new(SIDE_BY_SIDE));
-    let mut progress = CheckProgress::new(&wanted.servers);
+    let mut progress = CheckProgress::new(&servers);
     let mut visits = JoinSet::new();
-    for (number, server) in wanted.servers.into_iter().enumerate() {
+    for (number, server) in servers.into_iter().enumerate() {
         let (guard, turns, stopped) = (guard.clone(), turns.clone(), stopped.clone());
-        let timeout = options.timeout;
         visits.spawn(async move {
             let _turn = turns.acquire_owned().await; // Never closed; and if it were, all may go.
-            (number, visit::visit(&server, guard, timeout, stopped).await)
+            (number, visit::visit(&server, account_of(&server), guard, timeout, stopped).await)
         });
     }
     let mut findings: Vec<(usize, Finding)> = vec![];
@@ -120,14 +138,10 @@ async fn check(options: &Check, wanted: Wanted) -> io::Result<u8> {
     }
     progress.clear();
     if let Some(signal) = ended_by {
-        return Ok(ENDED_BY_SIGNAL + signal);
+        return Ok(Err(signal));
     }
     findings.sort_by_key(|(number, _)| *number);
-    let mut findings: Vec<Finding> = findings.into_iter().map(|(_, finding)| finding).collect();
-    findings.extend(wanted.disabled.into_iter().map(Finding::disabled));
-    print(&text(options, &findings))?;
-    let broken = findings.iter().any(|finding| finding.state == State::Broken);
-    Ok(if broken { SERVER_FAILED } else { DONE })
+    Ok(Ok(findings.into_iter().map(|(_, finding)| finding).collect()))
 }
 
 fn text(options: &Check, findings: &[Finding]) -> String {

@@ -118,7 +118,7 @@ impl FolderConfig {
 }
 
 /// As a shell takes it.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,".contains(c);
     match text.chars().all(is_plain) {

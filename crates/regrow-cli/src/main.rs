@@ -10,6 +10,7 @@ mod check;
 mod client;
 mod completions;
 mod demo;
+mod doctor;
 mod files;
 mod folder_config;
 mod guard;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Wrap(options) => wrap::run(*options),
         Command::Serve(options) => serve::run(*options),
         Command::Check(options) => check::run(options),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Approve(options) => approve::run(&options),
         Command::Trust(options) => trust::run(options),
         Command::Login(options) => account::login(*options),

@@ -17,11 +17,13 @@ use tokio::time::sleep;
 
 use crate::arguments::{self, LogLevel, Logs, Status, ToLog, ToServer};
 use crate::table::wants_colour;
-use crate::{DONE, SERVER_FAILED, WE_FAILED};
+use crate::{DONE, SERVER_FAILED, WE_FAILED, account};
 use failure::Failure;
 use gateway::Gateway;
 use lines::new_lines;
 
+/// The fault of a server that waits for a person to sign in.
+const SIGN_IN_NEEDED: &str = "sign-in-needed";
 /// How often is looked again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Puts the next text in the place of the last.
@@ -111,14 +113,25 @@ pub(crate) fn log_level(options: &ToLog) -> u8 {
 
 /// The status as it was asked for, and whether a server is broken.
 fn show(options: &Status, gateway: &Gateway, value: Value) -> Result<(String, bool), Failure> {
-    let overview: Overview =
+    let mut overview: Overview =
         serde_json::from_value(value.clone()).map_err(|_| Failure::NotAGateway { url: gateway.shown() })?;
+    if gateway.is_here() {
+        overview.servers.iter_mut().for_each(add_sign_in);
+    }
     let text = match (options.json, options.watch) {
         (true, true) => format!("{value}\n"), // A line each time.
         (true, false) => format!("{value:#}\n"),
         (false, _) => table::text(&overview, wants_colour()),
     };
     Ok((text, overview.servers.iter().any(operate::ServerReport::is_broken)))
+}
+
+/// Says how to sign in at a server that waits for it, as far as that is known on this machine.
+fn add_sign_in(server: &mut operate::ServerReport) {
+    let fault = server.last_fault.as_mut().filter(|fault| fault.kind == SIGN_IN_NEEDED);
+    if let Some((fault, sign_in)) = fault.zip(account::sign_in_of(&server.name)) {
+        fault.text.push_str(&format!("; {sign_in}"));
+    }
 }
 
 fn print(text: &str) -> Result<(), Failure> {

@@ -83,6 +83,14 @@ pub(crate) fn find() -> Vec<Running> {
     folder.and_then(Result::ok).map(|folder| find_in(&folder)).unwrap_or_default()
 }
 
+/// The same, and nothing is removed.
+pub(crate) fn look() -> Vec<Running> {
+    let folder = folder().map(|path| open(&path));
+    let look =
+        |folder: Folder| names(&folder).iter().filter_map(|name| read(&folder, name, |_| {})).collect();
+    folder.and_then(Result::ok).map(look).unwrap_or_default()
+}
+
 /// How we reach a gateway that listens at this address.
 pub(crate) fn url(scheme: &str, address: SocketAddr) -> String {
     let ip = match address.ip() {
@@ -124,15 +132,20 @@ fn announce_in(folder: Folder, running: &Running) -> io::Result<Announced> {
 }
 
 fn find_in(folder: &Folder) -> Vec<Running> {
-    let names = folder.names(MAX_FILES);
-    names.iter().filter(|name| name.ends_with(ENDING)).filter_map(|name| read(folder, name)).collect()
+    // What nobody holds is left of a gateway that was killed.
+    let remove = |name: &str| drop(folder.remove(name));
+    names(folder).iter().filter_map(|name| read(folder, name, remove)).collect()
 }
 
-fn read(folder: &Folder, name: &str) -> Option<Running> {
+fn names(folder: &Folder) -> Vec<String> {
+    folder.names(MAX_FILES).into_iter().filter(|name| name.ends_with(ENDING)).collect()
+}
+
+/// The gateway of this file, if it runs; otherwise the file is stale.
+fn read(folder: &Folder, name: &str, stale: impl Fn(&str)) -> Option<Running> {
     let (file, text) = folder.read(name, LONGEST).ok()?;
     if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
-        // Nobody holds it: its gateway was killed.
-        let _ = folder.remove(name);
+        stale(name);
         return None;
     }
     serde_json::from_slice(&text).ok()

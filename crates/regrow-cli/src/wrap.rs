@@ -1,8 +1,8 @@
 //! `regrow wrap`: one client on our standard streams, one server behind it.
 
-mod name;
+pub(crate) mod name;
 mod process;
-mod remote;
+pub(crate) mod remote;
 
 use std::io;
 use std::sync::Arc;

@@ -354,6 +354,16 @@ fn a_remote_server_is_reached_with_its_headers() {
 }
 
 #[test]
+fn a_server_that_requires_sign_in_is_named_with_the_command() {
+    let stage = Stage::new();
+    stage.write(json!({ "my far": { "type": "http", "url": far::start_with_sign_in() } }));
+    let output = stage.check(&[]).env("XDG_STATE_HOME", stage.folder.path()).output().unwrap();
+    let table = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{table}");
+    assert!(table.contains("  the server requires sign-in; sign in: regrow login -- 'my far'\n"), "{table}");
+}
+
+#[test]
 fn on_a_terminal_the_line_that_shows_progress_is_written_anew_and_goes_away() {
     let stage = Stage::new();
     stage.write(json!({ "quick": stage.server(""), "slow": stage.server("slow-start=1s") }));

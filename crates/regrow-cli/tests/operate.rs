@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)] // This is a test, and its modules are seen by nobody else.
 
+#[path = "harness/far.rs"]
+mod far;
 #[path = "operate/gateway.rs"]
 mod gateway;
 
@@ -63,6 +65,24 @@ fn a_person_sees_where_each_server_stands() {
     assert!(lines[3].starts_with("github  parked"), "{table}");
     assert_eq!(lines[4], "  it is parked: the server process exited with code 3");
     assert_eq!(lines[5], "  | no \\u{1b}[31mtoken");
+}
+
+#[test]
+fn a_server_that_requires_sign_in_is_shown_with_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mcp.json");
+    let far = serde_json::json!({ "mcpServers": { "far": { "url": far::start_with_sign_in() } } });
+    std::fs::write(&file, far.to_string()).unwrap();
+    // It remembers which server has this name.
+    let mut check = regrow(&["check", file.to_str().unwrap()]);
+    let checked = done(check.env("XDG_STATE_HOME", folder.path()).env_remove("http_proxy"));
+    assert!(checked.1.contains("requires sign-in"), "{checked:?}");
+    let text = "the server requires sign-in (HTTP 401)".to_owned();
+    let last_fault = Some(FaultReport { kind: "sign-in-needed".into(), text, ..Default::default() });
+    let url = Gateway::of([ServerReport { last_fault, ..broken("far") }]).start();
+    let (_, table, _) = done(regrow(&["status", "--url", &url]).env("XDG_STATE_HOME", folder.path()));
+    let expected = "  it is parked: the server requires sign-in (HTTP 401); sign in: regrow login far\n";
+    assert!(table.contains(expected), "{table}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(crate) mod written;
 
 use std::path::{Path, PathBuf};
 
-pub use discovery::{Discovery, discover, files_of_user};
+pub use discovery::{Discovery, FoundFile, discover, files_of_user, files_with_servers};
 pub use message::{Message, Place, Problems};
 pub use names::nearest;
 pub use options::{Described, Kind, OPTIONS, Options, Sessions, Start};

@@ -5,11 +5,11 @@ use std::path::{Component, Path, PathBuf};
 const NAME: &str = "regrow";
 
 /// Where apps look that are started from a desktop.
-const OF_DESKTOP: &[&str] =
+pub(crate) const OF_DESKTOP: &[&str] =
     if cfg!(target_os = "macos") { &["/usr/bin", "/bin"] } else { &["/usr/local/bin", "/usr/bin", "/bin"] };
 
 /// What is known about our executable.
-pub(super) struct Program {
+pub(crate) struct Program {
     /// What the user wants to be written.
     given: Option<String>,
     /// Where we are.
@@ -19,7 +19,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    pub(super) fn find(given: Option<&str>) -> Result<Program, String> {
+    pub(crate) fn find(given: Option<&str>) -> Result<Program, String> {
         if given.is_some_and(|given| Path::new(given).file_name().is_none_or(|name| name != NAME)) {
             return Err(format!("--path must end in {NAME}, or --undo would not know it again"));
         }
@@ -34,7 +34,7 @@ impl Program {
 
     /// What to write for a host: the name if the host will find us by it, otherwise an absolute path. Apps that are started from a desktop
     /// lack the user's `PATH`.
-    pub(super) fn for_host(&self, is_desktop: bool) -> Result<String, String> {
+    pub(crate) fn for_host(&self, is_desktop: bool) -> Result<String, String> {
         if let Some(given) = &self.given {
             return Ok(given.clone());
         }
@@ -66,12 +66,12 @@ impl Program {
     }
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// Whether npx, uvx or a program like these has put it there, for one run.
-fn is_in_cache(path: &Path) -> bool {
+pub(crate) fn is_in_cache(path: &Path) -> bool {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     path.components().any(|component| match component {
         Component::Normal(name) => {

@@ -6,61 +6,61 @@ use regrow_gateway::config::{Message, Problems};
 use serde::{Serialize, Serializer};
 
 /// What is known of a server now. Everything in it is safe to print, but for the name.
-#[derive(Debug, Serialize)]
-pub(super) struct Finding {
-    pub(super) name: String,
-    pub(super) state: State,
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Finding {
+    pub(crate) name: String,
+    pub(crate) state: State,
     /// Which era it speaks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) era: Option<&'static str>,
+    pub(crate) era: Option<&'static str>,
     /// How many tools it has.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tools: Option<usize>,
+    pub(crate) tools: Option<usize>,
     /// From its start to the end of the handshake.
     #[serde(rename = "startMs", serialize_with = "millis", skip_serializing_if = "Option::is_none")]
-    pub(super) start: Option<Duration>,
+    pub(crate) start: Option<Duration>,
     /// What the system does not enforce of its sandbox.
     #[serde(rename = "sandboxGaps", skip_serializing_if = "Vec::is_empty")]
-    pub(super) sandbox_gaps: Vec<&'static str>,
+    pub(crate) sandbox_gaps: Vec<&'static str>,
     /// Variables that are set here, and that it may be missing.
     #[serde(rename = "missingVariables", skip_serializing_if = "Vec::is_empty")]
-    pub(super) missing: Vec<String>,
+    pub(crate) missing: Vec<String>,
     #[serde(flatten)]
-    pub(super) problem: Option<Problem>,
+    pub(crate) problem: Option<Problem>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(crate) enum State {
     Ok,
     Broken,
     Disabled,
 }
 
 /// Why it is broken.
-#[derive(Debug, Serialize)]
-pub(super) struct Problem {
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Problem {
     #[serde(rename = "problem")]
-    pub(super) text: String,
+    pub(crate) text: String,
     /// The fault's name for machines, where it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) fault: Option<&'static str>,
+    pub(crate) fault: Option<&'static str>,
     /// The first and the last lines of its standard error.
-    pub(super) stderr: Vec<String>,
+    pub(crate) stderr: Vec<String>,
     /// What is wrong with its entry in the configuration.
     #[serde(rename = "problems", skip_serializing_if = "Vec::is_empty")]
-    pub(super) entry: Vec<Message>,
+    pub(crate) entry: Vec<Message>,
 }
 
 impl Problem {
     /// The entry has these problems, so the server was not visited.
-    pub(super) fn of_entry(problems: &Problems) -> Problem {
+    pub(crate) fn of_entry(problems: &Problems) -> Problem {
         Problem { text: problems.to_string(), fault: None, stderr: vec![], entry: problems.0.clone() }
     }
 }
 
 impl State {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             State::Ok => "ok",
             State::Broken => "broken",
@@ -71,7 +71,7 @@ impl State {
 
 impl Finding {
     /// A server that is switched off, and was not visited.
-    pub(super) fn disabled(name: String) -> Finding {
+    pub(crate) fn disabled(name: String) -> Finding {
         let sandbox_gaps = vec![];
         Finding {
             name,

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use regrow::core::{Fault, Manner, Notice, seconds};
+use regrow::transport::http::Credential;
 use regrow::transport::stdio::{Guard, Sandbox, Stderr};
 use regrow::{CallError, Connection, Excerpt, Notices, Outcome, Request, Said};
 use regrow_gateway::config::ServerConfig;
@@ -17,7 +18,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::finding::{Finding, Problem, State};
 use super::missing::missing;
-use crate::account;
+use crate::account::stored::StoredAccount;
+use crate::account::stored_of;
 
 /// The lines of a server's stderr that are shown: of the first,
 const FIRST_LINES: usize = 5;
@@ -33,6 +35,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Visits the server, at most for so long; ends it in any case. Stops early when told to.
 pub(super) async fn visit(
     server: &ServerConfig,
+    account: Option<Arc<dyn Credential>>,
     guard: Option<Arc<Guard>>,
     timeout: Duration,
     mut stopped: watch::Receiver<bool>,
@@ -46,7 +49,7 @@ pub(super) async fn visit(
     let stderr = Tail::new();
     let mut finding = Finding { state: State::Broken, ..Finding::disabled(server.name.clone()) };
     finding.sandbox_gaps = server.sandbox().map(Sandbox::gaps).unwrap_or_default();
-    let connection = match connect(&server, guard, stderr.sink(), account::of_server(&server)) {
+    let connection = match connect(&server, guard, stderr.sink(), account) {
         Ok(builder) => builder.build(),
         Err(error) => {
             finding.problem =
@@ -68,7 +71,7 @@ pub(super) async fn visit(
     match outcome {
         Ok(()) => finding.state = State::Ok,
         Err(failure) => {
-            let text = failure.text(timeout, finding.start.is_some());
+            let text = failure.text(timeout, finding.start.is_some(), stored_of(&server));
             let fault = if let VisitFailure::Fault(fault) = &failure { Some(fault.name()) } else { None };
             let stderr = stderr.lines();
             finding.missing = missing(&server, &stderr);
@@ -88,9 +91,13 @@ enum VisitFailure {
 }
 
 impl VisitFailure {
-    fn text(&self, timeout: Duration, was_ready: bool) -> String {
+    fn text(&self, timeout: Duration, was_ready: bool, account: Option<StoredAccount>) -> String {
         let limit = seconds(timeout);
         match self {
+            VisitFailure::Fault(Fault::SignInNeeded { command }) => {
+                let account = account.map(|account| format!(" {}", account.in_words())).unwrap_or_default();
+                format!("the server requires sign-in{account}; sign in: {command}")
+            }
             VisitFailure::Fault(fault) => fault.to_string(),
             VisitFailure::Answer(text) => text.clone(),
             VisitFailure::Late if was_ready => {

@@ -70,6 +70,11 @@ impl Gateway {
         self.ask(Method::POST, path, body).await
     }
 
+    /// Whether it runs on this machine.
+    pub(super) fn is_here(&self) -> bool {
+        is_loopback(&self.url)
+    }
+
     /// Its address, to be printed.
     pub(super) fn shown(&self) -> String {
         escape(self.url.as_str().trim_end_matches('/'))

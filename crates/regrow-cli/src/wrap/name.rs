@@ -12,7 +12,7 @@ use spec::{package, path, program};
 const MAX_DEPTH: usize = 8;
 
 /// The name of what this command runs, or of the program itself.
-pub(super) fn name_of(command: &[OsString]) -> String {
+pub(crate) fn name_of(command: &[OsString]) -> String {
     let words: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let named = named(&words, None, MAX_DEPTH).filter(|name| !name.is_empty());
     named.unwrap_or_else(|| words.first().map(|first| program(first)).unwrap_or_default())

@@ -81,16 +81,19 @@ impl Remote {
     /// The server is greeted with the client's first request, and in its name.
     pub(super) fn connect(self, options: &Wrap, name: Arc<str>, port: Arc<Port>) -> Connected {
         let mask = self.http.mask();
-        let era = match options.remote.era {
-            arguments::Era::Auto => regrow::Era::Auto,
-            arguments::Era::Legacy => regrow::Era::Legacy,
-            arguments::Era::Modern => regrow::Era::Modern,
-        };
-        let mut builder = super::builder(options, name, self.http, mask).era(era);
+        let mut builder = super::builder(options, name, self.http, mask).era(era_of(options.remote.era));
         if let Some(file) = EraFile::of_user().filter(|_| !options.remote.no_cache) {
             builder = builder.era_file(file, self.address);
         }
         let (bridge, connection) = Bridge::build(builder, port);
         Connected { upstream: bridge, connection }
+    }
+}
+
+pub(crate) fn era_of(era: arguments::Era) -> regrow::Era {
+    match era {
+        arguments::Era::Auto => regrow::Era::Auto,
+        arguments::Era::Legacy => regrow::Era::Legacy,
+        arguments::Era::Modern => regrow::Era::Modern,
     }
 }

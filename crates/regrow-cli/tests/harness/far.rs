@@ -1,5 +1,7 @@
 //! The smallest server over HTTP, for those who have the key. It speaks the legacy era and has two tools.
 
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -10,13 +12,24 @@ pub const KEY: &str = "s3cr3t-key";
 
 /// Starts it, for as long as the test runs; returns its URL.
 pub fn start() -> String {
+    start_with("")
+}
+
+/// The same, but it offers sign-in to those without the key.
+pub fn start_with_sign_in() -> String {
+    start_with("www-authenticate: Bearer\r\n")
+}
+
+fn start_with(challenge: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| drop(answer(stream))));
+    std::thread::spawn(move || {
+        listener.incoming().flatten().for_each(|stream| drop(answer(stream, challenge)))
+    });
     url
 }
 
-fn answer(stream: TcpStream) -> std::io::Result<()> {
+fn answer(stream: TcpStream, challenge: &str) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut length, mut has_key, mut line) = (0, false, String::new());
     while reader.read_line(&mut line)? > 2 {
@@ -43,7 +56,7 @@ fn answer(stream: TcpStream) -> std::io::Result<()> {
         (true, Some(_)) => ("200 OK", reply.to_string()),
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length:"
+        "HTTP/1.1 {status}\r\n{challenge}content-type: application/json\r\nconnection: close\r\ncontent-length:"
     );
     write!(&stream, "{head} {}\r\n\r\n{reply}", reply.len())
 }

@@ -76,6 +76,17 @@ impl PinFolder {
         Folder::open(&self.path)?.require_private()
     }
 
+    /// The files that cannot be read, and why.
+    pub fn damaged(&self) -> Vec<(PathBuf, String)> {
+        let Ok(folder) = self.open() else { return vec![] }; // Nothing in it is read at all.
+        let names = folder.names(MAX_FILES).into_iter().filter(|name| name.ends_with(".json"));
+        let problem = |name: &String| match folder.read(name, MAX_BYTES) {
+            Ok((_, bytes)) => Pins::parse(&bytes).is_none().then(|| "the file is damaged".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        names.filter_map(|name| Some((self.path.join(&name), problem(&name)?))).collect()
+    }
+
     /// The pins of all servers of this name, in whichever configuration file. Damaged ones are left out.
     pub fn of_server(&self, server: &str) -> Vec<Pins> {
         let Ok(folder) = self.open() else { return vec![] }; // There are none.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::surroundings::Surroundings;
-use crate::hosts::{File, HOSTS};
+use crate::hosts::{File, HOSTS, Host};
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,53 +16,73 @@ pub struct Discovery {
     pub others: Vec<PathBuf>,
 }
 
+/// A file that may hold servers.
+#[derive(Clone, Debug)]
+pub struct FoundFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whose it is. None for the file that users have for Regrow alone.
+    pub host: Option<&'static Host>,
+    /// Whether it came with the working directory, rather than being the user's own.
+    pub is_of_folder: bool,
+}
+
 /// The first file that has servers in it, of the project or of the user.
 ///
 /// One is taken, not all: what runs should be seen in one place.
 pub fn discover(surroundings: &Surroundings) -> Option<Discovery> {
-    let mut found: Vec<PathBuf> = vec![];
-    for path in candidates(surroundings) {
-        if path.is_file() && !found.contains(&path) && super::has_servers(&path, surroundings) {
-            found.push(path);
-        }
-    }
-    let mut found = found.into_iter();
-    let taken = found.next()?;
-    let is_of_folder = !own_files(surroundings).contains(&taken);
-    Some(Discovery { taken, is_of_folder, others: found.collect() })
+    let mut found = files_with_servers(surroundings).into_iter();
+    let FoundFile { path: taken, is_of_folder, .. } = found.next()?;
+    Some(Discovery { taken, is_of_folder, others: found.map(|file| file.path).collect() })
+}
+
+/// All files that have servers in them, or that cannot be read, the first choice first.
+pub fn files_with_servers(surroundings: &Surroundings) -> Vec<FoundFile> {
+    let found = existing(candidates(surroundings));
+    found.into_iter().filter(|file| super::has_servers(&file.path, surroundings)).collect()
 }
 
 /// The files of hosts that this user has, in the order of the table; not those of projects, and not Regrow's own.
 pub fn files_of_user(surroundings: &Surroundings) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = vec![];
-    for path in of_user(files(), surroundings) {
-        if path.is_file() && !found.contains(&path) {
-            found.push(path);
+    let hosts = existing(of_user(surroundings)).into_iter().filter(|file| file.host.is_some());
+    hosts.map(|file| file.path).collect()
+}
+
+/// Where files are looked for, the first choice first.
+pub(super) fn candidates(surroundings: &Surroundings) -> Vec<FoundFile> {
+    let of_user = of_user(surroundings);
+    let in_project = files().filter_map(|(host, file)| {
+        let path = file.of_project(&surroundings.directory)?;
+        let is_of_folder = !of_user.iter().any(|own| own.path == path);
+        Some(FoundFile { path, host, is_of_folder })
+    });
+    in_project.chain(of_user.iter().cloned()).collect()
+}
+
+/// The user's own files, in the home folder: Regrow's, then those of hosts.
+fn of_user(surroundings: &Surroundings) -> Vec<FoundFile> {
+    let Some(home) = &surroundings.home else { return vec![] };
+    let settings = surroundings.variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|it| it.is_absolute());
+    let path = |(host, file): (Option<&'static Host>, &File)| {
+        let path = file.of_user(home, settings.as_deref())?;
+        Some(FoundFile { path, host, is_of_folder: false })
+    };
+    [(None, &OURS)].into_iter().chain(files()).filter_map(path).collect()
+}
+
+/// Those that there are, each once.
+fn existing(candidates: Vec<FoundFile>) -> Vec<FoundFile> {
+    let mut found: Vec<FoundFile> = vec![];
+    for file in candidates {
+        if file.path.is_file() && !found.iter().any(|other| other.path == file.path) {
+            found.push(file);
         }
     }
     found
 }
 
-/// Where files are looked for, the first choice first.
-pub(super) fn candidates(surroundings: &Surroundings) -> Vec<PathBuf> {
-    let in_project = files().filter_map(|file| file.of_project(&surroundings.directory));
-    in_project.chain(own_files(surroundings)).collect()
-}
-
-/// The user's own files: Regrow's, then those of hosts.
-fn own_files(surroundings: &Surroundings) -> Vec<PathBuf> {
-    of_user([&OURS].into_iter().chain(files()), surroundings)
-}
-
-/// Where these are in the home folder.
-fn of_user(files: impl Iterator<Item = &'static File>, surroundings: &Surroundings) -> Vec<PathBuf> {
-    let Some(home) = &surroundings.home else { return vec![] };
-    let settings = surroundings.variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|it| it.is_absolute());
-    files.filter_map(|file| file.of_user(home, settings.as_deref())).collect()
-}
-
-fn files() -> impl Iterator<Item = &'static File> {
-    HOSTS.iter().flat_map(|host| host.files)
+fn files() -> impl Iterator<Item = (Option<&'static Host>, &'static File)> {
+    HOSTS.iter().flat_map(|host| host.files.iter().map(move |file| (Some(host), file)))
 }
 
 /// The file that users may have for Regrow alone.

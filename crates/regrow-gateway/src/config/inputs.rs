@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use super::message::printable;
 use super::surroundings::Surroundings;
 
+/// How the message begins about an input that nobody can be asked for here.
+pub(super) const CANNOT_ASK: &str = "Regrow cannot ask for";
+
 /// The inputs that a file declares.
 #[derive(Default)]
 pub(super) struct Inputs(BTreeMap<String, Input>);
@@ -32,7 +35,7 @@ impl Inputs {
             Some(value) => Ok(value.to_owned()),
             // A default password would be a secret that everybody knows.
             None => input.default.clone().filter(|_| !input.is_password).ok_or_else(|| {
-                format!("Regrow cannot ask for ${{input:{shown}}}; set the variable {variable} to its value")
+                format!("{CANNOT_ASK} ${{input:{shown}}}; set the variable {variable} to its value")
             }),
         }
     }

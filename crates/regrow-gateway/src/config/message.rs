@@ -55,6 +55,11 @@ impl Message {
 }
 
 impl Message {
+    /// Whether it is about an input that the host asks a person for, and that Regrow cannot.
+    pub fn is_of_input(&self) -> bool {
+        self.text.starts_with(super::inputs::CANNOT_ASK)
+    }
+
     /// Without file and server: for clients, who know which server they called and should not learn of our files.
     pub fn brief(&self) -> String {
         match &self.field {

@@ -1,0 +1,185 @@
+//! What an entry of a configuration starts or reaches in the end: of `regrow wrap`, the server behind it.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::Parser;
+use regrow_gateway::config::{Options, Process, Reach, Remote, Secret, ServerConfig, Surroundings};
+
+use crate::arguments::{self, Arguments, Command, Wrap, with_dashes};
+use crate::wrap::name::name_of;
+use crate::wrap::remote::era_of;
+
+/// A server, and what stands before it.
+pub(super) struct Target {
+    /// The server itself.
+    pub(super) server: ServerConfig,
+    pub(super) behind: Behind,
+    /// The label of its account.
+    pub(super) label: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// Its host starts or reaches it.
+    Nothing,
+    Wrap,
+    /// It is Regrow in another role, such as `regrow serve`.
+    Regrow,
+    /// Its `regrow wrap` would fail, and why.
+    Failing(String),
+}
+
+/// The name of our executable.
+pub(super) fn is_regrow(program: &str) -> bool {
+    Path::new(program).file_name().is_some_and(|name| name == "regrow")
+}
+
+pub(super) fn of(server: &ServerConfig, surroundings: &Surroundings) -> Target {
+    let target = |server, behind| Target { server, behind, label: String::new() };
+    let Reach::Process(process) = &server.reach else { return target(server.clone(), Behind::Nothing) };
+    let arguments: Vec<OsString> = process.args.iter().map(|word| word.reveal().into()).collect();
+    let words: Vec<OsString> = [vec![OsString::from(&process.program)], arguments].concat();
+    let command = match is_regrow(&process.program) {
+        true => 1,
+        // A package runner: its words come before those of `regrow`.
+        false if name_of(&words) == "regrow" => words.iter().position(|word| word == "wrap").unwrap_or(1),
+        false => return target(server.clone(), Behind::Nothing),
+    };
+    if words.get(command).is_none_or(|word| word != "wrap") {
+        return target(server.clone(), Behind::Regrow);
+    }
+    let words = [&["regrow".into()], &words[command..]].concat();
+    // The parser's own words could quote a secret.
+    let parsed = Arguments::try_parse_from(with_dashes(words)).map_err(|error| error.kind().to_string());
+    let wrapped = match parsed.map(|arguments| arguments.command) {
+        Ok(Command::Wrap(wrap)) => wrapped(&wrap, process, server, surroundings)
+            .map(|server| (server, wrap.remote.account.unwrap_or_default())),
+        Ok(_) => Err("it is another command".to_owned()),
+        Err(kind) => Err(kind),
+    };
+    match wrapped {
+        Ok((server, label)) => Target { server, behind: Behind::Wrap, label },
+        Err(problem) => target(server.clone(), Behind::Failing(problem)),
+    }
+}
+
+/// The server that `regrow wrap` starts or reaches when its host starts it so.
+fn wrapped(
+    wrap: &Wrap,
+    process: &Process,
+    server: &ServerConfig,
+    surroundings: &Surroundings,
+) -> Result<ServerConfig, String> {
+    let variable = |name: &str| {
+        let of_entry = process.variables.get(name).map(Secret::reveal);
+        let value = of_entry.or_else(|| surroundings.variables.get(name).map(String::as_str));
+        value.ok_or_else(|| format!("the variable {} is not set", name.escape_debug()))
+    };
+    let options =
+        Options { connect_timeout: wrap.connect_timeout, max_line: wrap.max_line, ..server.options.clone() };
+    let Some(url) = &wrap.url else {
+        let mut words = wrap.command.iter().map(|word| word.to_string_lossy().into_owned());
+        let mut inner = process.clone();
+        inner.program = words.next().ok_or("it names no server")?;
+        inner.args = words.map(Secret::new).collect();
+        inner.directory = wrap.cwd.clone().or(inner.directory);
+        for named in &wrap.variables {
+            let (name, value) = match named.split_once('=') {
+                Some(pair) => pair,
+                None => (&**named, variable(named)?),
+            };
+            inner.variables.insert(name.to_owned(), Secret::new(value));
+        }
+        let no_new_privileges = !wrap.allow_new_privileges;
+        let options = Options { no_new_privileges, ..options };
+        return Ok(ServerConfig { reach: Reach::Process(inner), options, ..server.clone() });
+    };
+    let url = match url.strip_prefix("env:") {
+        Some(name) => variable(name)?,
+        None => url,
+    };
+    let arguments::RemoteArguments { headers, header_file, bearer_env, era, .. } = &wrap.remote;
+    let split = |header: &String| {
+        header.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+    };
+    let mut headers: Vec<(String, Secret)> =
+        headers.iter().filter_map(split).map(|(name, value)| (name, Secret::new(value))).collect();
+    if let Some(name) = bearer_env {
+        headers.push(("Authorization".into(), Secret::new(format!("Bearer {}", variable(name)?))));
+    }
+    let options = Options {
+        header_file: header_file.clone(),
+        ca_file: wrap.remote.ca_file.clone(),
+        client_cert: wrap.remote.client_cert.clone(),
+        client_key: wrap.remote.client_key.clone(),
+        reach_timeout: wrap.remote.reach_timeout,
+        era: era_of(*era),
+        ..options
+    };
+    let reach = Reach::Remote(Remote { url: Secret::new(url), headers, dialect: None });
+    Ok(ServerConfig { reach, options, ..server.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use regrow_gateway::config::{Inherit, Place};
+
+    use super::*;
+
+    fn target_of(words: &str) -> Target {
+        let mut words = words.split_whitespace();
+        let process = Process {
+            program: words.next().unwrap().to_owned(),
+            args: words.map(Secret::new).collect(),
+            variables: BTreeMap::from([("OWN".to_owned(), Secret::new("1"))]),
+            inherit: Inherit::Named(vec![]),
+            removed: vec![],
+            directory: None,
+        };
+        let server = ServerConfig {
+            name: "x".into(),
+            file: "x.json".into(),
+            place: Place { file: "x.json".into(), line: 1, column: 1 },
+            reach: Reach::Process(process),
+            options: Options::default(),
+        };
+        of(&server, &Surroundings::default())
+    }
+
+    #[test]
+    fn the_server_behind_regrow_is_found_however_regrow_is_started() {
+        for words in [
+            "regrow wrap -- npx -y thing",
+            "/opt/bin/regrow wrap --call-timeout 5s npx -y thing",
+            "npx -y regrow wrap -- npx -y thing",
+            "npx -y regrow@0.1.0 wrap -- npx -y thing",
+            "uvx regrow wrap -- npx -y thing",
+        ] {
+            let Target { server, behind, .. } = target_of(words);
+            let Reach::Process(process) = &server.reach else { panic!("{words}") };
+            assert_eq!((behind, &*process.program, process.args.len()), (Behind::Wrap, "npx", 2), "{words}");
+        }
+        let remote =
+            target_of("regrow wrap -H X-Key:1 --bearer-env OWN --account work https://acme.example/mcp");
+        let Reach::Remote(Remote { url, headers, .. }) = &remote.server.reach else { panic!() };
+        assert_eq!((url.reveal(), headers.len(), &*remote.label), ("https://acme.example/mcp", 2, "work"));
+    }
+
+    #[test]
+    fn what_is_not_behind_regrow_stays_and_what_would_fail_says_why() {
+        let behind = |words| target_of(words).behind;
+        assert_eq!(behind("npx -y thing"), Behind::Nothing);
+        assert_eq!(behind("regrow serve --transport stdio"), Behind::Regrow);
+        assert_eq!(behind("uvx regrow serve"), Behind::Regrow);
+        let failing = |words, why: &str| match behind(words) {
+            Behind::Failing(problem) => assert!(problem.contains(why), "{problem}"),
+            other => panic!("{words}: {other:?}"),
+        };
+        failing("regrow wrap --no-such-option -- npx", "unexpected argument");
+        failing("regrow wrap -e SURELY_NOT_SET -- npx", "SURELY_NOT_SET is not set");
+        failing("regrow wrap env:SURELY_NOT_SET", "SURELY_NOT_SET is not set");
+    }
+}
