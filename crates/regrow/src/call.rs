@@ -65,7 +65,7 @@ pub(crate) fn shielded(run: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(run));
 }
 
-/// A call in the ledger.
+/// A call in the ledger, in a box: the ledger moves its entries about, and this is large.
 pub(crate) struct Pending {
     /// The request as its caller wrote it; sent under an id of ours.
     pub(crate) request: Frame,
@@ -92,8 +92,13 @@ pub(crate) enum Caller {
 }
 
 impl Pending {
-    pub(crate) fn new(request: Frame, reply: Box<dyn Reply>, caller_id: RawId, caller: Caller) -> Pending {
-        Pending { request, reply, caller_id, caller, acknowledged: None, accepted: None }
+    pub(crate) fn new(
+        request: Frame,
+        reply: Box<dyn Reply>,
+        caller_id: RawId,
+        caller: Caller,
+    ) -> Box<Pending> {
+        Box::new(Pending { request, reply, caller_id, caller, acknowledged: None, accepted: None })
     }
 
     /// The caller's own progress token. On the wire, the number of the call stands for it.

@@ -85,7 +85,7 @@ impl SessionHandler {
         let ledger = &mut self.shared.lock().supervisor.ledger;
         let is_ping =
             |call: &Pending| call.caller == Caller::Own && call.request.method() == Some(method::PING);
-        match self.call.and_then(|id| ledger.reply(id)).is_some_and(is_ping) {
+        match self.call.and_then(|id| ledger.reply(id)).is_some_and(|call| is_ping(call)) {
             true => ledger.rule_ping(self.epoch),
             false => ledger.rule(self.epoch, self.call),
         }
@@ -261,11 +261,9 @@ fn hears_nothing(shared: &Shared, epoch: Epoch) {
         let Some(exchanges) = state.exchanges(epoch) else { return };
         exchanges.streamless = true;
         let ledger = &state.supervisor.ledger;
-        let of_epoch = |(id, pending): (CallId, &Pending)| match pending.accepted {
-            Some((on, code)) if on == epoch && ledger.is_on(epoch, id) => Some((id, code)),
-            _ => None,
-        };
-        ledger.iter().filter_map(of_epoch).collect()
+        let accepted = ledger.iter().filter_map(|(id, pending)| Some((id, pending.accepted?)));
+        let of_epoch = accepted.filter(|(id, (on, _))| *on == epoch && ledger.is_on(epoch, *id));
+        of_epoch.map(|(id, (_, code))| (id, code)).collect()
     };
     for (id, code) in accepted {
         missed(shared, epoch, id, &no_stream(code));

@@ -219,7 +219,7 @@ impl Messages {
     fn ends_stream(&self, id: &RawId) -> bool {
         let Some(id) = self.call_id(id) else { return false };
         let is_stream = |stream: &Pending| stream.request.method() == Some(method::SUBSCRIPTIONS_LISTEN);
-        if !self.shared.lock().supervisor.ledger.reply(id).is_some_and(is_stream) {
+        if !self.shared.lock().supervisor.ledger.reply(id).is_some_and(|stream| is_stream(stream)) {
             return false;
         }
         if let Some(stream) = self.shared.answer(self.epoch, id, false) {

@@ -154,7 +154,7 @@ impl Owner {
 
     /// Does what the supervisor wants; what that means for the session was done with the decision. `starting`: it was decided while an
     /// attempt was under way.
-    fn carry_out(&mut self, now: Time, starting: bool, output: Output<Pending>) {
+    fn carry_out(&mut self, now: Time, starting: bool, output: Output<Box<Pending>>) {
         match output {
             Output::Step(_) => {}
             Output::Connect(epoch) => {
@@ -191,7 +191,7 @@ impl Owner {
     }
 
     /// Tells a caller that there is no answer.
-    fn fail(&self, failure: Failure<Pending>) {
+    fn fail(&self, failure: Failure<Box<Pending>>) {
         // What we ended ourselves has no last words.
         let by_itself = failure.fault.as_deref().is_some_and(|fault| *fault != Fault::Parked);
         let told = failure.kind != FailureKind::Closed && by_itself;

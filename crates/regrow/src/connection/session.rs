@@ -258,7 +258,7 @@ impl Session {
     /// Writes a message: here and now if the stream takes it.
     pub(crate) fn write(
         &mut self,
-        ledger: &mut Ledger<Pending>,
+        ledger: &mut Ledger<Box<Pending>>,
         call: Option<CallId>,
         message: SessionMessage,
     ) {
@@ -282,7 +282,7 @@ impl Session {
     }
 
     /// That was the last of them.
-    pub(crate) fn uncork(&mut self, ledger: &mut Ledger<Pending>) {
+    pub(crate) fn uncork(&mut self, ledger: &mut Ledger<Box<Pending>>) {
         match self.channel() {
             Some(Channel::Pipe(writer)) => {
                 let written = writer.uncork(|call, at| call.into_iter().for_each(|id| ledger.sent(id, at)));

@@ -136,7 +136,7 @@ impl Shared {
         state: &mut ConnectionState,
         epoch: Epoch,
         id: CallId,
-    ) -> Option<(Pending, Outcome)> {
+    ) -> Option<(Box<Pending>, Outcome)> {
         let pending = state.supervisor.ledger.reply(id)?;
         let wire_id = state.wire_ids.of(id);
         if matches!(pending.caller, Caller::Client(_))
@@ -225,7 +225,7 @@ impl Shared {
     }
 
     /// Tells a caller that there is no answer, with what the server said on stderr.
-    pub(crate) fn fail(&self, failure: Failure<Pending>, stderr: Vec<String>) {
+    pub(crate) fn fail(&self, failure: Failure<Box<Pending>>, stderr: Vec<String>) {
         let Failure { call, kind, fault, outlook } = failure;
         if call.refused {
             return shielded(|| call.reply.reply.end(Outcome::Refused));
@@ -286,7 +286,7 @@ impl Shared {
     }
 
     /// The server answered. Returns who waits, if this very session owes an answer.
-    pub(crate) fn answer(&self, epoch: Epoch, id: CallId, good: bool) -> Option<Pending> {
+    pub(crate) fn answer(&self, epoch: Epoch, id: CallId, good: bool) -> Option<Box<Pending>> {
         let mut state = self.lock();
         let pending = state.supervisor.ledger.answer(epoch, id, good)?;
         // The owner need not hear of every answer; but a drain may wait for this one, and the status may be too high.
@@ -318,7 +318,7 @@ impl Shared {
     /// Ends the newest call for which this holds, without an answer; a call that is not sent yet never is.
     pub(crate) fn cancel(&self, wanted: impl Fn(&Pending) -> bool, notification: Option<&Frame>) -> bool {
         let mut state = self.lock();
-        let Some(id) = state.supervisor.ledger.find(wanted) else { return false };
+        let Some(id) = state.supervisor.ledger.find(|pending| wanted(pending)) else { return false };
         let ended = state.cancel(id, notification);
         drop(state);
         self.wake.notify_one();
@@ -332,8 +332,8 @@ impl Shared {
         notification: Option<&Frame>,
     ) -> Vec<Pending> {
         let mut state = self.lock();
-        let calls = state.supervisor.ledger.find_all(wanted);
-        let ended = calls.into_iter().filter_map(|id| state.cancel(id, notification)).collect();
+        let calls = state.supervisor.ledger.find_all(|pending| wanted(pending));
+        let ended = calls.into_iter().filter_map(|id| Some(*state.cancel(id, notification)?)).collect();
         drop(state);
         self.wake.notify_one();
         ended
@@ -355,6 +355,6 @@ impl Shared {
 }
 
 /// Tells a caller the end that we know ourselves.
-pub(crate) fn tell((pending, outcome): (Pending, Outcome)) {
+pub(crate) fn tell((pending, outcome): (Box<Pending>, Outcome)) {
     shielded(|| pending.reply.end(outcome));
 }

@@ -27,7 +27,7 @@ use crate::transport::Process;
 
 /// Behind the lock.
 pub(crate) struct ConnectionState {
-    pub(crate) supervisor: Supervisor<Pending>,
+    pub(crate) supervisor: Supervisor<Box<Pending>>,
     pub(crate) wire_ids: WireIds,
     pub(crate) session: Option<Session>,
     /// Sessions that their server has forgotten, and whose last exchanges go on. Each has a call in flight, so there are no more of
@@ -112,7 +112,7 @@ impl ConnectionState {
 
     /// Lets the supervisor decide what must be done. What concerns the session is done here, before anybody else sees it; the rest
     /// is for the owner.
-    pub(crate) fn handle(&mut self, now: Time, event: Event, facts: &Facts) -> Vec<Output<Pending>> {
+    pub(crate) fn handle(&mut self, now: Time, event: Event, facts: &Facts) -> Vec<Output<Box<Pending>>> {
         let mut outputs = vec![];
         self.supervisor.handle(now, event, facts, &mut outputs);
         for output in &outputs {
@@ -302,7 +302,12 @@ impl ConnectionState {
     }
 
     /// A call has ended without a response: the server is told to stop, or never told to start.
-    pub(crate) fn withdraw(&mut self, ended: &Ended<Pending>, notification: Option<&Frame>, reason: &str) {
+    pub(crate) fn withdraw(
+        &mut self,
+        ended: &Ended<Box<Pending>>,
+        notification: Option<&Frame>,
+        reason: &str,
+    ) {
         if let Some(old) = self.retired.iter_mut().find(|old| ended.epoch == Some(old.epoch)) {
             return old.exchanges.abort(ended.id); // Nobody knows its session who could be told more.
         }
@@ -329,7 +334,7 @@ impl ConnectionState {
     }
 
     /// The caller does not want this call any more. Returns it, to be dropped when the lock is free again.
-    pub(crate) fn cancel(&mut self, id: CallId, notification: Option<&Frame>) -> Option<Pending> {
+    pub(crate) fn cancel(&mut self, id: CallId, notification: Option<&Frame>) -> Option<Box<Pending>> {
         let ended = self.supervisor.ledger.cancel(id)?;
         self.withdraw(&ended, notification, "the caller gave up");
         if let Some(epoch) = ended.epoch {
@@ -345,7 +350,7 @@ impl ConnectionState {
             matches!(call.caller, Caller::Client(_))
                 && call.request.method() != Some(method::SUBSCRIPTIONS_LISTEN)
         };
-        let mut calls = ledger.find_all(is_call);
+        let mut calls = ledger.find_all(|call| is_call(call));
         calls.retain(|&id| ledger.is_on(epoch, id));
         if calls.len() > 1 {
             calls.retain(|&id| ledger.reply(id).is_some_and(|call| call.request.tool().is_some()));
