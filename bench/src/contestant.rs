@@ -28,10 +28,14 @@ pub(crate) const RELAY: &str = "relay";
 pub(crate) const REGROW: &str = "regrow";
 pub(crate) const AGAINST: &str = "against";
 
+/// The executable that is named, or a new one.
+pub(crate) fn regrow_path(named: Option<&Path>) -> io::Result<PathBuf> {
+    named.map_or_else(crate::build::regrow, |path| Ok(path.to_owned()))?.canonicalize()
+}
+
 /// Those whose instructions are counted.
 pub(crate) fn counted(regrow: Option<&Path>, against: Option<&Path>) -> io::Result<Vec<Contestant>> {
-    let regrow = regrow.map_or_else(crate::build::regrow, |path| Ok(path.to_owned()))?;
-    let mut all = vec![(RELAY, Kind::Relay), (REGROW, Kind::Regrow(regrow.canonicalize()?))];
+    let mut all = vec![(RELAY, Kind::Relay), (REGROW, Kind::Regrow(regrow_path(regrow)?))];
     if let Some(against) = against {
         all.push((AGAINST, Kind::Regrow(against.canonicalize()?)));
     }
@@ -45,8 +49,7 @@ pub(crate) fn contestants(options: &Measure) -> io::Result<Vec<Contestant>> {
     };
     let mut all = vec![("direct", Kind::Direct), ("pump", Kind::Pump), (RELAY, Kind::Relay)];
     if is_chosen(REGROW) {
-        let regrow = options.regrow.clone().map_or_else(crate::build::regrow, Ok)?;
-        all.push((REGROW, Kind::Regrow(regrow.canonicalize()?)));
+        all.push((REGROW, Kind::Regrow(regrow_path(options.regrow.as_deref())?)));
     }
     if let Some(against) = &options.against {
         all.push((AGAINST, Kind::Regrow(against.canonicalize()?)));
@@ -111,13 +114,17 @@ impl Contestant {
                 (peer_command(peer, port, server), Some(Address::Port(port)))
             }
         };
-        // Nothing that the user has is read or changed.
-        for variable in ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
-            command.env(variable, folder);
-        }
-        command.env("XDG_RUNTIME_DIR", folder);
+        isolate(&mut command, folder);
         Ok(Some((command, address.filter(|_| case.shape.client_is_http()))))
     }
+}
+
+/// Nothing that the user has is read or changed.
+pub(crate) fn isolate(command: &mut Command, folder: &Path) {
+    for variable in ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
+        command.env(variable, folder);
+    }
+    command.env("XDG_RUNTIME_DIR", folder);
 }
 
 fn regrow(path: &Path, case: &Case, server: &Server, folder: &Path) -> io::Result<Command> {

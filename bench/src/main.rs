@@ -5,6 +5,7 @@ mod case;
 mod contestant;
 mod echo;
 mod frame;
+mod growth;
 mod http1;
 mod instructions;
 mod load;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     let done = match &arguments.role {
         None => measure::run(&arguments.measure),
         Some(Role::Instructions(options)) => instructions::run(options),
+        Some(Role::Growth(options)) => growth::run(options),
         Some(Role::Echo(echo)) => echo::run(echo),
         Some(Role::Pump { server }) => block_on(pump::run(server)),
         Some(Role::Relay(relay)) => block_on(relay::run(relay)),

@@ -127,7 +127,7 @@ async fn sample(contestant: &Contestant, case: &Case, time: Duration, folder: &P
 }
 
 /// A client has one socket for each call in flight, and a proxy two.
-fn allow_many_sockets() -> io::Result<()> {
+pub(crate) fn allow_many_sockets() -> io::Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     Ok(setrlimit(Resource::Nofile, limit)?)

@@ -24,6 +24,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Role {
     /// Count the instructions of each call with valgrind, which a busy machine does not change
     Instructions(Instructions),
+    /// Measure what more servers, clients, tools, calls in flight and subscriptions cost
+    Growth(Growth),
     /// The server that is called
     Echo(Echo),
     /// Copy bytes between standard input and output and a server's
@@ -44,6 +46,20 @@ pub(crate) struct Echo {
     pub(crate) era: Era,
     #[arg(long, value_enum, default_value_t = Format::Json)]
     pub(crate) format: Format,
+    /// How many tools it lists; they all do the same
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) tools: usize,
+}
+
+#[derive(Args)]
+pub(crate) struct Growth {
+    /// Measure this `regrow` [default: build it]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) regrow: Option<PathBuf>,
+
+    /// Where growth.md and growth.svg go
+    #[arg(long, value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR")))]
+    pub(crate) output: PathBuf,
 }
 
 #[derive(Args)]

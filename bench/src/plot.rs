@@ -92,7 +92,7 @@ fn bar(x: f64, y: f64, width: f64, height: f64, contestant: usize) -> String {
     )
 }
 
-fn text(x: f64, y: f64, anchor: &str, text: &str) -> String {
+pub(crate) fn text(x: f64, y: f64, anchor: &str, text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>\n")
 }

@@ -2,9 +2,30 @@
 
 #![allow(clippy::unwrap_used)] // This is a test.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
+
+#[test]
+fn the_echo_server_lists_as_many_tools_as_it_is_told_and_updates_what_is_subscribed_to() {
+    let mut echo = Command::new(env!("CARGO_BIN_EXE_bench"))
+        .args(["echo", "--tools", "3"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let requests = "{\"id\":1,\"method\":\"tools/list\"}\n{\"id\":2,\"method\":\"resources/subscribe\"}\n";
+    echo.stdin.take().unwrap().write_all(requests.as_bytes()).unwrap();
+    let output = echo.wait_with_output().unwrap();
+    let answers: Vec<Value> =
+        serde_json::Deserializer::from_slice(&output.stdout).into_iter().map(Result::unwrap).collect();
+    let names: Vec<&Value> =
+        answers[0]["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["echo", "echo-1", "echo-2"]);
+    assert_eq!(answers[1]["id"], 2);
+    assert_eq!(answers[2]["method"], "notifications/resources/updated");
+}
 
 #[test]
 fn a_short_run_measures_and_checks_every_contestant_in_every_shape() {

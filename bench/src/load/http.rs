@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
+use memchr::memmem;
 use tokio::net::TcpStream;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -46,6 +47,23 @@ impl Site {
             }
         }
         Ok(())
+    }
+
+    /// A client without a session, at the same address.
+    pub(crate) fn another(&self) -> Site {
+        Site::new(self.address)
+    }
+
+    /// How many tools are listed.
+    pub(crate) async fn tools(&self, calls: &Calls) -> io::Result<usize> {
+        let list = calls.greeting().pop().expect("a greeting ends with a list");
+        let head = head(self.address, self.session.as_deref(), &list, calls.era);
+        let response = Connection::open(self.address).await?.post(&head, list.as_bytes()).await?;
+        let tools = response
+            .messages()
+            .into_iter()
+            .map(|message| memmem::find_iter(message, "\"inputSchema\"").count());
+        Ok(tools.sum())
     }
 
     pub(super) async fn run(&mut self, load: &Load, recorder: Recorder) -> io::Result<Tally> {

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use bytes::{Buf, BytesMut};
-use memchr::memchr;
+use memchr::{memchr, memmem};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
@@ -35,6 +35,25 @@ impl Pipes {
                     }
                 } else {
                     self.lines.read().await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Subscribes to so many resources, one after the other, and hears of an update after each.
+    pub(crate) async fn subscribe(&mut self, count: usize) -> io::Result<()> {
+        for number in 0..count {
+            let request = format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":\"s{number}\",\"method\":\"resources/subscribe\",\"params\":{{\"uri\":\"echo:{number}\"}}}}\n"
+            );
+            self.input.write_all(request.as_bytes()).await?;
+            let mut heard = (false, false);
+            while heard != (true, true) {
+                match self.lines.next() {
+                    None => self.lines.read().await?,
+                    Some(line) if memmem::find(&line, b"resources/updated").is_some() => heard.1 = true,
+                    Some(line) => heard.0 |= Calls::is_greeting_response(&line)?,
                 }
             }
         }
