@@ -219,7 +219,7 @@ impl<'t> Scan<'t> {
     }
 }
 
-/// How many bytes at the start of these may stand in a string as they are. Looks at eight together.
+/// How many bytes at the start of these may stand in a string as they are. Names are short, and texts may be long.
 fn plain(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(eight) = bytes[at..].first_chunk() {
@@ -228,9 +228,23 @@ fn plain(bytes: &[u8]) -> usize {
             return at + odd.trailing_zeros() as usize / 8;
         }
         at += 8;
+        if at == SHORT {
+            at += bytes[at..].chunks_exact(BLOCK).take_while(|block| !has_odd(block)).count() * BLOCK;
+        }
     }
-    let is_plain = |byte: &&u8| **byte >= b' ' && **byte != b'"' && **byte != b'\\';
-    at + bytes[at..].iter().take_while(is_plain).count()
+    at + bytes[at..].iter().take_while(|byte| !is_odd(**byte)).count()
+}
+
+const SHORT: usize = 32;
+const BLOCK: usize = 64;
+
+/// Whether one of these ends a string, or needs a closer look. Without a branch for each, so that the compiler looks at many together.
+fn has_odd(block: &[u8]) -> bool {
+    block.iter().fold(false, |has, byte| has | is_odd(*byte))
+}
+
+fn is_odd(byte: u8) -> bool {
+    byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
 /// Sets the highest bit of the first byte that is a quote, a backslash or a control character, and none if there is no such byte. What it says
