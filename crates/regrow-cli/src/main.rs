@@ -14,7 +14,6 @@ mod doctor;
 mod files;
 mod folder_config;
 mod guard;
-mod live_line;
 mod log;
 mod man;
 mod operate;
@@ -22,6 +21,7 @@ mod running;
 mod serve;
 mod signals;
 mod table;
+mod terminal;
 mod trust;
 mod watch;
 mod wrap;
@@ -58,6 +58,7 @@ fn main() -> ExitCode {
             return ExitCode::from(if wanted { DONE } else { USAGE });
         }
     };
+    terminal::set_colour(arguments.colour);
     ExitCode::from(match arguments.command {
         Command::Wrap(options) => wrap::run(*options),
         Command::Serve(options) => serve::run(*options),
