@@ -1,6 +1,8 @@
 //! What can be said on the command line, and in the environment instead.
 
 mod audit;
+#[cfg(test)]
+mod documents;
 pub(crate) mod sign_in;
 mod words;
 
