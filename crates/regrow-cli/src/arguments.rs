@@ -1,8 +1,6 @@
 //! What can be said on the command line, and in the environment instead.
 
 mod audit;
-#[cfg(test)]
-mod documents;
 pub(crate) mod sign_in;
 mod words;
 
@@ -755,3 +753,6 @@ mod tests {
         assert!(parse("regrow wrap http://host/mcp -- server").is_err());
     }
 }
+
+#[cfg(test)]
+mod documents;

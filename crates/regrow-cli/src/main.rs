@@ -20,6 +20,7 @@ mod operate;
 mod running;
 mod serve;
 mod signals;
+mod starts;
 mod table;
 mod terminal;
 mod trust;

@@ -1,5 +1,6 @@
 //! The terminal: whether output is coloured, how wide it may be, and text that is redrawn in place.
 
+mod footer;
 mod live;
 
 use std::io::{self, IsTerminal};
@@ -8,6 +9,7 @@ use std::sync::OnceLock;
 use rustix::termios::tcgetwinsize;
 
 use crate::arguments::Colour;
+pub(crate) use footer::{remove_footer, set_footer, stderr_is_ready, write_above_footer};
 pub(crate) use live::{Live, TICK};
 
 /// The size of a terminal that does not tell its own.
