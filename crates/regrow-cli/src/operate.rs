@@ -27,6 +27,8 @@ use lines::new_lines;
 const SIGN_IN_NEEDED: &str = "sign-in-needed";
 /// How often is looked again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// The gateway has other things to do.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 /// SIGINT, which is how a person ends `--watch`.
 const INTERRUPTED: u8 = 2;
 
@@ -67,7 +69,7 @@ async fn watch(options: &Status, gateway: &Gateway, first: String) -> Failure {
         if let Err(failure) = shown {
             return failure;
         }
-        sleep(options.interval).await;
+        sleep(options.interval.max(SHORTEST_INTERVAL)).await;
         // The gateway may be restarting, so a failure is shown, and asked again.
         let asked = gateway.get(&["status"]).await.and_then(|value| show(options, gateway, value));
         text = match asked {
