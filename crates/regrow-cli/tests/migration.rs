@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -105,11 +105,11 @@ impl Table {
         program("uvx", &format!("name=$1; shift; exec '{peers}/'$name/bin/$name \"$@\""));
         program("fastmcp", &format!("exec '{peers}/fastmcp/bin/fastmcp' \"$@\""));
         program("regrow", &format!("exec '{REGROW}' \"$@\""));
-        // It ends on its own if a proxy leaves it behind. All of them speak the legacy era.
-        program(
-            "some-server",
-            &format!("CHAOS=refuse-discover CHAOS_LIFE=300s exec '{REGROW}' chaos-server"),
-        );
+        // Some proxies leave it behind, so it says who it is. All of them speak the legacy era.
+        let pids = folder.path().join("pids");
+        let server =
+            format!("echo $$ >>'{}'; CHAOS=refuse-discover exec '{REGROW}' chaos-server", pids.display());
+        program("some-server", &server);
         let (_, file) = blocks_of(page, "json")[0];
         let file = file.replace("some-server", &folder.path().join("some-server").to_string_lossy());
         fs::write(folder.path().join("mcp.json"), file).unwrap();
@@ -150,6 +150,18 @@ impl Table {
         command.env("HOME", self.folder.path()).env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME");
         command.env("NO_PROXY", "127.0.0.1").env("no_proxy", "127.0.0.1").stderr(Stdio::null());
         command
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        let pids = fs::read_to_string(self.folder.path().join("pids")).unwrap_or_default();
+        for pid in pids.lines().filter_map(|pid| pid.parse().ok()) {
+            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            if command.contains("chaos-server") {
+                let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL); // It may have ended.
+            }
+        }
     }
 }
 
