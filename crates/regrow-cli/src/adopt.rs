@@ -12,6 +12,7 @@ use regrow_gateway::hosts::Host;
 
 use crate::arguments::Adopt;
 use crate::ask::{ask, can_ask};
+use crate::terminal::Screen;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
 use file::HostFile;
 use program::Program;
@@ -196,7 +197,12 @@ fn show(job: &Job) -> io::Result<()> {
         writeln!(output, "{}", line(step))?;
     }
     if !plan.is_empty() {
-        writeln!(output, "\n--- {0}\n+++ {0}\n{1}", file.shown(), plan.difference(file.text()))?;
+        writeln!(
+            output,
+            "\n--- {0}\n+++ {0}\n{1}",
+            file.shown(),
+            Screen::stdout().difference(&plan.difference(file.text()))
+        )?;
     }
     output.flush()
 }

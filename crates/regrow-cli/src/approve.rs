@@ -10,6 +10,7 @@ use regrow_protocol::text::escape;
 
 use crate::arguments::Approve;
 use crate::ask::{ask, can_ask};
+use crate::terminal::Screen;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, operate};
 
 pub(crate) fn run(options: &Approve) -> u8 {
@@ -111,7 +112,11 @@ fn described(change: &Change<'_>, owner: &PinOwner) -> String {
         }
         Change::Item { list, name, approved, changed } => {
             let kind = if *list == List::Prompts { "prompt" } else { "tool" };
-            format!("The {kind} {} has changed:\n{}", escape(name), difference(approved, changed))
+            format!(
+                "The {kind} {} has changed:\n{}",
+                escape(name),
+                Screen::stdout().difference(&difference(approved, changed))
+            )
         }
     }
 }

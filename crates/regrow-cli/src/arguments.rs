@@ -25,6 +25,18 @@ pub(crate) use words::with_dashes;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// Whether output is coloured; auto: on a terminal, unless NO_COLOR is set. CLICOLOR_FORCE colours it everywhere
+    #[arg(long = "color", value_enum, value_name = "WHEN", default_value_t, global = true)]
+    pub(crate) colour: Colour,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Colour {
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Subcommand, Debug)]
@@ -92,9 +104,9 @@ pub(crate) enum Command {
     /// you have; --all changes them.
     Adopt(Adopt),
 
-    /// See what regrow does: a server dies, hangs and is restarted while it is called
+    /// See what regrow does: a server dies and hangs while it is called, without regrow and with it
     ///
-    /// Takes about 15 seconds and needs nothing else. Exits 1 if a promise was broken, and says which.
+    /// Takes about 12 seconds and needs nothing else. Exits 1 if a promise was broken, and says which.
     Demo(Demo),
 
     /// Test how a client or a proxy copes with servers that misbehave
@@ -188,9 +200,13 @@ pub(crate) struct Status {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Refresh every second until interrupted
+    /// Show it again and again until interrupted: redrawn in place on a terminal, else one after the other
     #[arg(long)]
     pub(crate) watch: bool,
+
+    /// How often --watch refreshes
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, requires = "watch")]
+    pub(crate) interval: Duration,
 
     #[command(flatten)]
     pub(crate) gateway: GatewayArguments,
@@ -261,6 +277,10 @@ pub(crate) struct ToLog {
 
 #[derive(Args, Debug)]
 pub(crate) struct Demo {
+    /// Show every way to lose a server that we know, also planned restarts and many calls at once
+    #[arg(long)]
+    pub(crate) all: bool,
+
     /// Print the measured numbers as JSON; the story goes to standard error
     #[arg(long)]
     pub(crate) json: bool,
@@ -733,3 +753,6 @@ mod tests {
         assert!(parse("regrow wrap http://host/mcp -- server").is_err());
     }
 }
+
+#[cfg(test)]
+mod documents;

@@ -18,7 +18,8 @@ pub(crate) use self::arguments::Chaos;
 use self::arguments::{RunArguments, What};
 use self::progress::ChaosProgress;
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
-use crate::table::{print, wants_colour};
+use crate::table::print;
+use crate::terminal::Screen;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
 
 /// How often what is under test is ended again, after a signal.
@@ -63,7 +64,7 @@ fn test(role: Role, run: RunArguments, near: Option<String>) -> u8 {
     }
     let text = match run.json {
         true => format!("{:#}\n", report.json()),
-        false => report.text(wants_colour()),
+        false => report.text(Screen::stdout().colour),
     };
     if let Err(error) = print(&text) {
         return failed("the report cannot be printed", &error);

@@ -13,13 +13,14 @@ use std::time::Duration;
 use regrow::transport::http::Credential;
 use regrow_gateway::config::{Config, Message, Place, Problems, Reach, ServerConfig};
 use serde_json::json;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::arguments::Check;
 use crate::files::{Files, Unusable};
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
-use crate::table::{print, wants_colour};
+use crate::table::print;
+use crate::terminal::Screen;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, account, guard};
 use finding::{Finding, State};
 use progress::CheckProgress;
@@ -107,11 +108,13 @@ pub(crate) async fn visit_all(
     let (stop, stopped) = watch::channel(false);
     let turns = Arc::new(Semaphore::new(SIDE_BY_SIDE));
     let mut progress = CheckProgress::new(&servers);
+    let (begun, mut begins) = mpsc::channel(servers.len().max(1));
     let mut visits = JoinSet::new();
     for (number, server) in servers.into_iter().enumerate() {
-        let (guard, turns, stopped) = (guard.clone(), turns.clone(), stopped.clone());
+        let (guard, turns, stopped, begun) = (guard.clone(), turns.clone(), stopped.clone(), begun.clone());
         visits.spawn(async move {
             let _turn = turns.acquire_owned().await; // Never closed; and if it were, all may go.
+            let _ = begun.try_send(number); // There is room for each, and it is only for the eye.
             (number, visit::visit(&server, account_of(&server), guard, timeout, stopped).await)
         });
     }
@@ -128,11 +131,12 @@ pub(crate) async fn visit_all(
             visited = visits.join_next() => match visited {
                 Some(visited) => {
                     let (number, finding) = visited.map_err(io::Error::other)?;
-                    progress.done(number, finding.state == State::Broken);
+                    progress.done(number, &finding);
                     findings.push((number, finding));
                 }
                 None => break,
             },
+            Some(number) = begins.recv() => progress.begin(number),
             () = progress.tick() => {}
         }
     }
@@ -149,7 +153,7 @@ fn text(options: &Check, findings: &[Finding]) -> String {
         true => {
             format!("{:#}\n", json!({ "servers": findings }))
         }
-        false => table::text(findings, wants_colour()),
+        false => table::text(findings, Screen::stdout()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `regrow demo`: a server dies in every way we know, behind `regrow wrap`, and you see what its caller notices.
+//! `regrow demo`: a server dies without Regrow and behind `regrow wrap`, and you see what its caller notices.
 
 mod acts;
 mod show;
@@ -6,15 +6,16 @@ mod stage;
 mod summary;
 mod teller;
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::sync::Arc;
 
 use crate::arguments::Demo;
 use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
 use crate::table::print;
+use crate::terminal::Screen;
 use crate::{DONE, SERVER_FAILED, WE_FAILED};
 use show::Show;
-use stage::Stage;
+use stage::{Setting, Stage};
 use summary::Summary;
 use teller::Teller;
 
@@ -29,23 +30,30 @@ pub(crate) fn run(options: Demo) -> u8 {
 async fn demo(options: Demo) -> io::Result<u8> {
     let told_to_end = told_to_end()?;
     let teller = Arc::new(if options.json {
-        Teller::new(io::stderr(), io::stderr().is_terminal())
+        Teller::new(io::stderr(), Screen::stderr())
     } else {
-        Teller::new(io::stdout(), io::stdout().is_terminal())
+        Teller::new(io::stdout(), Screen::stdout())
     });
     teller.prologue(&stage::OPTIONS);
-    let mut show = Show::new(Stage::start(teller.clone())?, teller.clone());
+    let mut show = Show::new(Stage::start(Setting::WithRegrow, teller.clone())?, teller.clone());
+    let mut without = None;
     let wrap_ended = show.stage.watch_end();
     let left_early = tokio::select! {
         biased;
         signal = told_to_end => Some(ENDED_BY_SIGNAL + signal),
         () = teller.reader_left(), if !options.json => Some(DONE),
-        () = acts::play(&mut show) => None,
+        played = acts::play(&mut show, &mut without, options.all) => {
+            played?;
+            None
+        }
         () = wrap_ended => {
             show.break_promise("`regrow wrap` outlives its servers");
             None
         }
     };
+    if let Some(without) = without {
+        without.end().await; // It was interrupted.
+    }
     let summary = show.end().await;
     if let Some(code) = left_early {
         return Ok(code);

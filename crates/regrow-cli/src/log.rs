@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
@@ -14,6 +13,7 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::arguments::{LogFormat, LogLevel};
+use crate::terminal::{stderr_is_ready, write_above_footer};
 
 /// A pipe that can be written to takes so much without blocking.
 const LONGEST: usize = 4096;
@@ -97,12 +97,10 @@ struct Stderr;
 
 impl Write for Stderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let stderr = io::stderr();
-        let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
-        let is_ready = poll(&mut ready, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
-        if is_ready {
+        if stderr_is_ready() {
             let whole = &line[..line.len().min(LONGEST)];
-            let _ = stderr.lock().write(whole); // A closed stderr is the host's wish.
+            // A closed stderr is the host's wish.
+            write_above_footer(|| drop(io::stderr().lock().write(whole)));
         }
         Ok(line.len())
     }

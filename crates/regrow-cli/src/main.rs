@@ -14,14 +14,15 @@ mod doctor;
 mod files;
 mod folder_config;
 mod guard;
-mod live_line;
 mod log;
 mod man;
 mod operate;
 mod running;
 mod serve;
 mod signals;
+mod starts;
 mod table;
+mod terminal;
 mod trust;
 mod watch;
 mod wrap;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
             return ExitCode::from(if wanted { DONE } else { USAGE });
         }
     };
+    terminal::set_colour(arguments.colour);
     ExitCode::from(match arguments.command {
         Command::Wrap(options) => wrap::run(*options),
         Command::Serve(options) => serve::run(*options),

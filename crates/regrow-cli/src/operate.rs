@@ -7,7 +7,7 @@ mod place;
 mod table;
 
 use std::future::Future;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use regrow_gateway::operate::{self, Overview, ServerCommand};
@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::arguments::{self, LogLevel, Logs, Status, ToLog, ToServer};
-use crate::table::wants_colour;
+use crate::signals::{ENDED_BY_SIGNAL, told_to_end};
+use crate::terminal::{Live, Screen};
 use crate::{DONE, SERVER_FAILED, WE_FAILED, account};
 use failure::Failure;
 use gateway::Gateway;
@@ -26,28 +27,60 @@ use lines::new_lines;
 const SIGN_IN_NEEDED: &str = "sign-in-needed";
 /// How often is looked again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Puts the next text in the place of the last.
-const CLEAR: &str = "\x1b[H\x1b[2J";
+/// The gateway has other things to do.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+/// SIGINT, which is how a person ends `--watch`.
+const INTERRUPTED: u8 = 2;
 
 pub(crate) fn status(options: &Status) -> u8 {
     run(async {
         let gateway = Gateway::new(&options.gateway)?;
         let (text, broken) = show(options, &gateway, gateway.get(&["status"]).await?)?;
-        print(&text)?;
         if !options.watch {
+            print(&text)?;
             return Ok(if broken { SERVER_FAILED } else { DONE });
         }
-        let clear = if io::stdout().is_terminal() { CLEAR } else { "" };
-        loop {
-            sleep(AGAIN).await;
-            let shown = gateway.get(&["status"]).await.and_then(|value| show(options, &gateway, value));
-            match shown {
-                Ok((text, _)) => print(&format!("{clear}{text}"))?,
-                // It may be restarting. A reader of JSON must not read this.
-                Err(failure) => eprintln!("regrow: {failure}"),
+        let told_to_end = told_to_end().map_err(Failure::Output)?;
+        tokio::select! {
+            biased;
+            signal = told_to_end => {
+                if Screen::stdout().is_terminal() {
+                    print("\n")?; // After the `^C` that the terminal shows.
+                }
+                Ok(if signal == INTERRUPTED { DONE } else { ENDED_BY_SIGNAL + signal })
             }
+            failure = watch(options, &gateway, text) => Err(failure),
         }
     })
+}
+
+/// Shows the status again and again, until it cannot be shown any more.
+async fn watch(options: &Status, gateway: &Gateway, first: String) -> Failure {
+    let screen = Screen::stdout();
+    let mut live = (screen.is_terminal() && !options.json).then(|| Live::new(screen));
+    let mut text = first;
+    loop {
+        let shown = match &mut live {
+            Some(live) => {
+                live.draw(&text.lines().map(str::to_owned).collect::<Vec<_>>()).map_err(Failure::Output)
+            }
+            None => print(&text),
+        };
+        if let Err(failure) = shown {
+            return failure;
+        }
+        sleep(options.interval.max(SHORTEST_INTERVAL)).await;
+        // The gateway may be restarting, so a failure is shown, and asked again.
+        let asked = gateway.get(&["status"]).await.and_then(|value| show(options, gateway, value));
+        text = match asked {
+            Ok((text, _)) => text,
+            Err(failure) if live.is_some() => screen.paragraph("", &format!("regrow: {failure}")),
+            Err(failure) => {
+                eprintln!("regrow: {failure}"); // A reader of JSON must not read this.
+                String::new()
+            }
+        };
+    }
 }
 
 pub(crate) fn command(options: &ToServer, command: ServerCommand) -> u8 {
@@ -121,7 +154,7 @@ fn show(options: &Status, gateway: &Gateway, value: Value) -> Result<(String, bo
     let text = match (options.json, options.watch) {
         (true, true) => format!("{value}\n"), // A line each time.
         (true, false) => format!("{value:#}\n"),
-        (false, _) => table::text(&overview, wants_colour()),
+        (false, _) => table::text(&overview, Screen::stdout()),
     };
     Ok((text, overview.servers.iter().any(operate::ServerReport::is_broken)))
 }

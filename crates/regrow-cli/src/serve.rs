@@ -4,6 +4,7 @@ mod demo;
 mod http;
 mod memory;
 mod overseer;
+mod progress;
 mod stdio;
 
 use std::io;

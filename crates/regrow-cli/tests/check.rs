@@ -19,7 +19,7 @@ use evidence::{Marked, children_of, kill, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use terminal::Terminal;
+use terminal::{Terminal, screen};
 
 const REGROW: &str = env!("CARGO_BIN_EXE_regrow");
 
@@ -364,18 +364,61 @@ fn a_server_that_requires_sign_in_is_named_with_the_command() {
 }
 
 #[test]
-fn on_a_terminal_the_line_that_shows_progress_is_written_anew_and_goes_away() {
+fn on_a_terminal_each_server_has_a_line_that_is_redrawn_and_goes_away() {
     let stage = Stage::new();
-    stage.write(json!({ "quick": stage.server(""), "slow": stage.server("slow-start=1s") }));
-    let (mut terminal, mut check) = Terminal::start(&mut stage.check(&[]), false);
-    terminal.read_until("1 of 2 checked");
-    let mut table = String::new();
-    check.stdout.take().unwrap().read_to_string(&mut table).unwrap();
-    assert_eq!(check.wait().unwrap().code(), Some(0), "{table}");
-    terminal.read_all();
-    assert!(terminal.seen.contains("waiting for quick, slow"), "{:?}", terminal.seen);
-    assert!(terminal.seen.ends_with("\r\x1b[K"), "{:?}", terminal.seen);
-    assert!(table.starts_with("SERVER") && !table.contains('\x1b'), "{table}");
+    let missing = json!({ "command": "/nowhere/a-server-whose-name-does-not-fit-on-a-narrow-terminal" });
+    stage.write(json!({ "quick": stage.server(""), "slow": stage.server("slow-start=1s"), "none": missing }));
+    for columns in [80, 40] {
+        let (mut terminal, mut check) =
+            Terminal::start_sized(&mut stage.check(&[".mcp.json"]), false, columns, 24);
+        let mut table = String::new();
+        check.stdout.take().unwrap().read_to_string(&mut table).unwrap();
+        assert_eq!(check.wait().unwrap().code(), Some(1), "{table}");
+        terminal.read_all();
+        let seen = &terminal.seen;
+        for part in
+            ["quick  ready in ", "slow   starting (0 s)", "slow   ready in ", "none   failed: ", " tools"]
+        {
+            assert!(seen.contains(part), "no {part:?} in {seen:?}");
+        }
+        assert!(seen.contains("\x1b[32mquick") && seen.contains("\x1b[31mnone"), "{seen:?}");
+        // While it runs every line fits, and in the end nothing is left of it.
+        assert_eq!(screen(seen, columns.into()), [""], "{seen:?}");
+        assert!(table.starts_with("SERVER") && !table.contains('\x1b'), "{table}");
+    }
+    stage.nothing_left();
+}
+
+#[test]
+fn the_table_fits_the_terminal_and_is_coloured_as_asked() {
+    let stage = Stage::new();
+    stage.write(json!({ "quick": stage.server(""), "broken": { "command": "/nowhere/server" } }));
+    let table = |columns: u16, options: &[&str], variables: &[(&str, &str)]| {
+        let mut check = stage.check(&[options, &[".mcp.json"]].concat());
+        check.envs(variables.iter().copied());
+        let (mut terminal, mut check) = Terminal::start_sized(&mut check, true, columns, 24);
+        terminal.read_all();
+        assert_eq!(check.wait().unwrap().code(), Some(1), "{:?}", terminal.seen);
+        let shown = screen(&terminal.seen, columns.into());
+        assert!(shown[0].starts_with("SERVER  STATE"), "{shown:?}");
+        let is_coloured = terminal.seen.contains("\x1b[3");
+        (shown, is_coloured)
+    };
+    let (wide, is_coloured) = table(80, &[], &[]);
+    assert!(is_coloured && wide[0].ends_with("ERA     TOOLS   START"), "{wide:?}");
+    let (narrow, _) = table(40, &[], &[]);
+    assert!(narrow.len() > wide.len(), "the reason is wrapped: {narrow:?}");
+    for (options, variables) in [(&[][..], &[("NO_COLOR", "1")][..]), (&["--color", "never"], &[])] {
+        let (shown, is_coloured) = table(80, options, variables);
+        assert!(!is_coloured && shown.len() == wide.len(), "{shown:?}");
+    }
+    // A pipe gets colours only when it is told to.
+    let piped = |options: &[&str], variable: &str| {
+        let output = stage.check(options).env(variable, "1").output().unwrap();
+        text(&output.stdout).contains("\x1b[31m")
+    };
+    assert!(!piped(&[], "NOTHING") && piped(&[], "CLICOLOR_FORCE"));
+    assert!(piped(&["--color=always"], "NO_COLOR"));
     stage.nothing_left();
 }
 

@@ -31,6 +31,8 @@ mod oddities;
 mod orders;
 #[path = "gateway/pinning.rs"]
 mod pinning;
+#[path = "gateway/progress.rs"]
+mod progress;
 #[path = "gateway/recorder.rs"]
 mod recorder;
 #[path = "gateway/refusals.rs"]

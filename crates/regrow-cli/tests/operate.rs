@@ -6,6 +6,8 @@
 mod far;
 #[path = "operate/gateway.rs"]
 mod gateway;
+#[path = "harness/terminal.rs"]
+mod terminal;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -14,6 +16,7 @@ use std::process::{Command, Output, Stdio};
 use gateway::{Gateway, TOKEN};
 use regrow_gateway::operate::{FaultReport, ServerReport, ServerState};
 use serde_json::Value;
+use terminal::{Terminal, screen};
 
 const REGROW: &str = env!("CARGO_BIN_EXE_regrow");
 
@@ -107,6 +110,33 @@ fn a_watcher_sees_it_again_and_again_and_may_leave() {
     }
     drop(lines);
     assert_eq!(child.wait().unwrap().code(), Some(0), "a reader that has left is no failure");
+}
+
+#[test]
+fn on_a_terminal_the_status_is_redrawn_in_place_until_an_interrupt() {
+    let url = Gateway::of([ready("files"), broken("github")]).start();
+    for (columns, last) in [(80, "BUDGET"), (40, "RESTARTS")] {
+        // Ctrl-C needs a terminal that is the controlling one.
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", REGROW, "status", "--watch", "--interval", "10ms", "--url", &url]);
+        command.env("NO_COLOR", "1").env_remove("REGROW_ADMIN_TOKEN_ENV");
+        let (mut terminal, mut child) = Terminal::start_sized(&mut command, true, columns, 24);
+        terminal.read_until_times("\x1b[?25h", 3);
+        terminal.write("\x03");
+        terminal.read_all();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{:?}", terminal.seen);
+        let (seen, _) = terminal.seen.rsplit_once("\x1b[?25h").unwrap();
+        assert!(!seen.contains("\x1b[3") && seen.matches("SERVER").count() >= 3, "{seen:?}");
+        let shown = screen(seen, columns.into());
+        let tables: Vec<_> = shown.iter().filter(|line| line.starts_with("SERVER")).collect();
+        assert!(
+            matches!(tables[..], [table] if table.ends_with(last)),
+            "one, in the place of the others: {shown:?}"
+        );
+        assert!(shown.iter().any(|line| line.starts_with("github")), "{shown:?}");
+        let is_shown = terminal.seen.rfind("\x1b[?25h") > terminal.seen.rfind("\x1b[?25l");
+        assert!(is_shown, "the cursor: {:?}", terminal.seen);
+    }
 }
 
 #[test]

@@ -6,8 +6,15 @@ use super::login::say;
 use super::store;
 use super::stored::StoredAccount;
 use crate::arguments::sign_in::Accounts;
-use crate::table::{lines, print, printable};
+use crate::table::{Columns, print, printable};
+use crate::terminal::Screen;
 use crate::{DONE, WE_FAILED};
+
+const COLUMNS: Columns<5> = Columns {
+    heading: ["SERVER", "ACCOUNT", "ISSUER", "EXPIRES", "STATE"],
+    numbers: &[],
+    optional: &[2, 3, 1],
+};
 
 pub(crate) fn run(options: &Accounts) -> u8 {
     let listed = store().and_then(|store| store.list().map_err(|error| error.to_string()));
@@ -28,7 +35,7 @@ pub(crate) fn run(options: &Accounts) -> u8 {
         false if accounts.is_empty() => "No accounts. To sign in: regrow login URL\n".into(),
         false => {
             let rows: Vec<[String; 5]> = accounts.iter().map(row).collect();
-            lines(["SERVER", "ACCOUNT", "ISSUER", "EXPIRES", "STATE"], |_| false, &rows).concat()
+            COLUMNS.lines(&rows, Screen::stdout().width()).concat()
         }
     };
     match print(&text) {

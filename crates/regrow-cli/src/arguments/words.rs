@@ -9,9 +9,7 @@ use super::Arguments;
 
 /// These words with `--` before a server's command that has none.
 pub(crate) fn with_dashes(mut words: Vec<OsString>) -> Vec<OsString> {
-    if words.get(1).is_some_and(|word| word == "wrap")
-        && let Some(start) = start_of_command(&words)
-    {
+    if let Some(start) = start_of_command(&words) {
         words.insert(start, "--".into());
     }
     words
@@ -20,14 +18,22 @@ pub(crate) fn with_dashes(mut words: Vec<OsString>) -> Vec<OsString> {
 /// None where there is no command, where it has its dashes, and where only the parser knows what is meant.
 fn start_of_command(words: &[OsString]) -> Option<usize> {
     let arguments = Arguments::command();
-    let ours: Vec<&Arg> = arguments.find_subcommand("wrap")?.get_arguments().collect();
-    let mut at = 2;
+    let global: Vec<&Arg> = arguments.get_arguments().collect();
+    let wrap = after_options(&global, words, 1)?;
+    if words[wrap] != "wrap" {
+        return None;
+    }
+    let ours: Vec<&Arg> = arguments.find_subcommand("wrap")?.get_arguments().chain(global).collect();
+    after_options(&ours, words, wrap + 1).filter(|start| !is_url(&words[*start]))
+}
+
+/// The first word from here on that is neither an option nor the value of one.
+fn after_options(ours: &[&Arg], words: &[OsString], mut at: usize) -> Option<usize> {
     loop {
-        let word = words.get(at)?;
-        match option(word) {
+        match option(words.get(at)?) {
             Some(Word::End) => return None,
-            None => return (!is_url(word)).then_some(at),
-            Some(option) => at += if takes_next(&ours, &option)? { 2 } else { 1 },
+            None => return Some(at),
+            Some(option) => at += if takes_next(ours, &option)? { 2 } else { 1 },
         }
     }
 }
@@ -120,6 +126,8 @@ mod tests {
             ("regrow wrap -H a:b -e A server", None, "server"),
             ("regrow wrap wrap", None, "wrap"),
             ("regrow wrap C:\\server.exe x", None, "C:\\server.exe x"),
+            ("regrow --color never wrap --name x npx --color y", Some("x"), "npx --color y"),
+            ("regrow --color=never wrap --color always npx -y foo", None, "npx -y foo"),
         ];
         for (line, name, command) in cases {
             let Ok(wrap) = wrap(line) else {

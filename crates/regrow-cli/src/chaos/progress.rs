@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use regrow_chaos::suite::Event;
 
-use crate::live_line::{LiveLine, TICK, fit};
+use crate::terminal::{Live, Screen, TICK, fit};
 
 pub(super) struct ChaosProgress {
     began: Instant,
-    shown: LiveLine,
+    screen: Screen,
+    shown: Live,
     all: usize,
     done: usize,
     broken: usize,
@@ -23,7 +24,8 @@ impl ChaosProgress {
         let all = if names.is_empty() { all } else { named };
         ChaosProgress {
             began: Instant::now(),
-            shown: LiveLine::new(),
+            screen: Screen::stderr(),
+            shown: Live::new(Screen::stderr()),
             all,
             done: 0,
             broken: 0,
@@ -44,12 +46,14 @@ impl ChaosProgress {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            self.shown.show(&self.line(self.began.elapsed()));
+            let width = self.screen.width().unwrap_or(usize::MAX);
+            let line = self.line(self.began.elapsed(), width);
+            let _ = self.shown.draw(&[line]); // It is only for the eye.
         }
-        self.shown.clear();
+        let _ = self.shown.clear();
     }
 
-    fn line(&self, passed: Duration) -> String {
+    fn line(&self, passed: Duration, width: usize) -> String {
         let mut line = format!("{} of {} scenarios", self.done, self.all);
         if self.broken > 0 {
             line.push_str(&format!(", {} promises broken", self.broken));
@@ -58,22 +62,21 @@ impl ChaosProgress {
         if !self.playing.is_empty() {
             line.push_str(&format!("; now {}", self.playing.join(", ")));
         }
-        fit(line)
+        fit(&line, width)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live_line::WIDTH;
 
     #[test]
     fn the_line_says_what_is_played_and_fits() {
         let mut progress = ChaosProgress::new(30, &[]);
         progress.playing = vec!["killed-idle", "a-name-that-is-far-too-long-for-any-terminal-line-to-hold"];
         progress.broken = 2;
-        let line = progress.line(Duration::from_secs(3));
+        let line = progress.line(Duration::from_secs(3), 80);
         assert!(line.starts_with("0 of 30 scenarios, 2 promises broken (3 s); now killed-idle, "), "{line}");
-        assert_eq!(line.chars().count(), WIDTH);
+        assert_eq!(line.chars().count(), 80);
     }
 }

@@ -3,31 +3,35 @@
 use std::time::Duration;
 
 use super::finding::{Finding, State};
-use crate::table::{lines, painted, printable};
+use crate::table::{Columns, printable};
+use crate::terminal::{Screen, Style};
+
+const COLUMNS: Columns<5> =
+    Columns { heading: ["SERVER", "STATE", "ERA", "TOOLS", "START"], numbers: &[3, 4], optional: &[2, 4, 3] };
 
 /// A line for each server; under a broken one what is wrong with it, and what it said.
-pub(super) fn text(findings: &[Finding], colour: bool) -> String {
+pub(super) fn text(findings: &[Finding], screen: Screen) -> String {
     if findings.is_empty() {
         return "There are no servers in this configuration.\n".into();
     }
     let rows: Vec<[String; 5]> = findings.iter().map(row).collect();
-    let mut lines =
-        lines(["SERVER", "STATE", "ERA", "TOOLS", "START"], |column| column > 2, &rows).into_iter();
+    let mut lines = COLUMNS.lines(&rows, screen.width()).into_iter();
     let mut text = lines.next().unwrap_or_default();
     for (line, finding) in lines.zip(findings) {
-        text.push_str(&if colour { paint(finding.state, &line) } else { line });
+        text.push_str(&format!("{}\n", screen.paint(style(finding.state), line.trim_end())));
         if !finding.sandbox_gaps.is_empty() {
-            text.push_str(&format!("  sandbox: {}\n", finding.sandbox_gaps.join("; ")));
+            text.push_str(&screen.paragraph("  ", &format!("sandbox: {}", finding.sandbox_gaps.join("; "))));
         }
         if let Some(problem) = &finding.problem {
-            problem.text.lines().for_each(|line| text.push_str(&format!("  {line}\n")));
-            problem.stderr.iter().for_each(|line| text.push_str(&format!("  | {line}\n")));
+            problem.text.lines().for_each(|line| text.push_str(&screen.paragraph("  ", line)));
+            problem.stderr.iter().for_each(|line| text.push_str(&screen.quote("  | ", line)));
         }
         if !finding.missing.is_empty() {
             let (names, quoted) = (finding.missing.join(", "), finding.missing.join("\", \""));
-            text.push_str(&format!(
-                "  set here, but not passed to it: {names}; to pass: \"env\": {{ \"inherit\": [\"{quoted}\"] }}\n"
-            ));
+            let hint = format!(
+                "set here, but not passed to it: {names}; to pass: \"env\": {{ \"inherit\": [\"{quoted}\"] }}"
+            );
+            text.push_str(&screen.paragraph("  ", &hint));
         }
     }
     text
@@ -44,13 +48,12 @@ fn row(finding: &Finding) -> [String; 5] {
     ]
 }
 
-fn paint(state: State, line: &str) -> String {
-    let colour = match state {
-        State::Ok => "32",
-        State::Broken => "31",
-        State::Disabled => "2",
-    };
-    painted(line, colour)
+fn style(state: State) -> Style {
+    match state {
+        State::Ok => Style::Good,
+        State::Broken => Style::Bad,
+        State::Disabled => Style::Faint,
+    }
 }
 
 fn seconds(length: Duration) -> String {
@@ -88,7 +91,7 @@ mod tests {
             problem: Some(problem),
             ..Finding::disabled(String::new())
         };
-        let table = text(&[ok, broken, Finding::disabled("off".into())], false);
+        let table = text(&[ok, broken, Finding::disabled("off".into())], Screen::plain());
         let expected = "\
 SERVER          STATE     ERA     TOOLS   START
 files           ok        legacy     12  0.41 s

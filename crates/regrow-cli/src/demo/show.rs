@@ -1,5 +1,6 @@
 //! A caller on the stage: makes calls, kills the server, tells about both, and counts.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{sleep_until, timeout};
 
-use super::stage::{Answer, PATIENCE, Stage};
+use super::stage::{Answer, CALL_TIMEOUT, PATIENCE, Setting, Stage};
 use super::summary::{Summary, length};
 use super::teller::{Teller, Voice};
 
@@ -67,6 +68,18 @@ impl Show {
         self.teller.act(self.acts, title);
     }
 
+    /// The first half of an act: the same without Regrow, on a stage of its own.
+    pub(super) fn without_regrow(&self) -> io::Result<Show> {
+        self.teller.half("without regrow");
+        Ok(Show::new(Stage::start(Setting::WithoutRegrow, self.teller.clone())?, self.teller.clone()))
+    }
+
+    /// The second half begins, and the first is summed up.
+    pub(super) async fn with_regrow(&mut self, without: Show) {
+        self.summary.without.add(&without.end().await);
+        self.teller.half("with regrow");
+    }
+
     pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Call {
         let said: Vec<String> = arguments
             .as_object()
@@ -83,6 +96,13 @@ impl Show {
         let key = self.new_key();
         let call = self.call("count", json!({ "key": key, "delay_ms": takes.as_millis() }));
         (call, key)
+    }
+
+    /// The same, and waits until the server runs it.
+    pub(super) async fn write_begun(&mut self, takes: Duration) -> Call {
+        let (call, key) = self.write(takes);
+        self.stage.journal_shows(|journal| journal.runs_with("count", &key) > 0).await;
+        call
     }
 
     /// This many such calls at once, which take no time.
@@ -119,7 +139,16 @@ impl Show {
                 self.teller.say(Voice::Answer, &format!("{} (after {})", answer.text, length(answer.at - at)))
             }
             Some(answer) => self.told(answer),
-            None => self.teller.say(Voice::Broken, "no response"),
+            None if self.stage.setting == Setting::WithRegrow => {
+                self.teller.say(Voice::Broken, "no response")
+            }
+            None if self.stage.has_ended() => {
+                self.teller.say(Voice::Lost, "no response: the connection is closed")
+            }
+            None => {
+                let waited = length(at.elapsed());
+                self.teller.say(Voice::Lost, &format!("no response after {waited}; the call still hangs"));
+            }
         }
         answer
     }
@@ -131,12 +160,20 @@ impl Show {
 
     /// The end of a call, about which nothing is said here.
     pub(super) async fn answer_quietly(&mut self, call: Call) -> Option<Answer> {
-        let answer = timeout(PATIENCE, call.answer).await.ok()?.ok()?;
+        let answer = timeout(self.patience(), call.answer).await.ok()?.ok()?;
         match answer.from_server {
             true => self.summary.answered += 1,
             false => self.summary.told += 1,
         }
         Some(answer)
+    }
+
+    /// Regrow ends every call; the server alone may not.
+    fn patience(&self) -> Duration {
+        match self.stage.setting {
+            Setting::WithRegrow => PATIENCE,
+            Setting::WithoutRegrow => CALL_TIMEOUT,
+        }
     }
 
     pub(super) async fn echo(&mut self, text: &str) -> Option<Answer> {
@@ -159,7 +196,7 @@ impl Show {
     /// SIGHUP to `regrow wrap`, which asks for a planned restart.
     pub(super) fn ask_for_restart(&mut self) -> Blow {
         self.summary.restarts += 1;
-        self.signal(self.stage.wrap.pid, Signal::HUP, "SIGHUP to regrow: restart the server")
+        self.signal(self.stage.program.pid, Signal::HUP, "SIGHUP to regrow: restart the server")
     }
 
     fn signal_server(&self, signal: Signal, name: &str) -> Blow {

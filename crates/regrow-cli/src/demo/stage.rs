@@ -1,4 +1,4 @@
-//! What the demo plays on: `regrow wrap` as a child of ours, a server behind it, and the server's journal.
+//! What the demo plays on: a server, behind `regrow wrap` or without it, and the server's journal.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -26,13 +26,15 @@ pub(super) const OPTIONS: [&str; 6] = ["--name", "demo", "--call-timeout", "2s",
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Nothing is waited for any longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// How long `regrow wrap` may take to end, before it is killed.
+/// How long the program may take to end, before it is killed.
 const FAREWELL: Duration = Duration::from_secs(4);
 /// How often the journal and processes are looked at while we wait for them.
 const GLANCE: Duration = Duration::from_millis(1);
 
 pub(super) struct Stage {
-    pub(super) wrap: Program,
+    /// `regrow wrap`, or the server alone.
+    pub(super) program: Program,
+    pub(super) setting: Setting,
     last_id: u64,
     pending: Pending,
     ended: watch::Receiver<bool>,
@@ -40,6 +42,14 @@ pub(super) struct Stage {
     mark: String,
     /// The server's journal.
     folder: TempDir,
+}
+
+/// How the client reaches the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Setting {
+    /// The server is a child of the client, as hosts start it.
+    WithoutRegrow,
+    WithRegrow,
 }
 
 type Pending = Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>>;
@@ -55,12 +65,15 @@ pub(super) struct Answer {
 }
 
 impl Stage {
-    pub(super) fn start(teller: Arc<Teller>) -> io::Result<Stage> {
+    pub(super) fn start(setting: Setting, teller: Arc<Teller>) -> io::Result<Stage> {
         let folder = tempfile::Builder::new().prefix("regrow-demo-").tempdir()?;
         let mark = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let regrow = std::env::current_exe()?;
         let mut command = clean(&regrow);
-        command.arg("wrap").args(OPTIONS).arg("--").arg(&regrow).arg("chaos-server");
+        if setting == Setting::WithRegrow {
+            command.arg("wrap").args(OPTIONS).arg("--").arg(&regrow);
+        }
+        command.arg("chaos-server");
         command.env(MARK, &mark).env("CHAOS_DIR", folder.path()).env("CHAOS_LIFE", "120s");
         let (log_written, log) = watch::channel(vec![]);
         let logged = move |line: &str| {
@@ -74,12 +87,12 @@ impl Stage {
         let said = move |line: Option<String>| match line {
             Some(line) => hear(&line, &waiting),
             None => {
-                lock(&waiting).clear();
                 has_ended.send_replace(true);
+                lock(&waiting).clear();
             }
         };
-        let wrap = Program::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()), said, logged)?;
-        Ok(Stage { wrap, last_id: 0, pending, ended, log, mark, folder })
+        let program = Program::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()), said, logged)?;
+        Ok(Stage { program, setting, last_id: 0, pending, ended, log, mark, folder })
     }
 
     /// The handshake of a client. False if it failed.
@@ -101,12 +114,15 @@ impl Stage {
         let (answered, answer) = oneshot::channel();
         lock(&self.pending).insert(self.last_id, answered);
         self.send(&json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params }));
+        if self.has_ended() {
+            lock(&self.pending).clear(); // Nobody else does it any more.
+        }
         answer
     }
 
-    /// If it cannot be written, `regrow wrap` has ended, and that is watched.
+    /// If it cannot be written, the program has ended, and that is watched.
     fn send(&self, message: &Value) {
-        self.wrap.write(message.to_string());
+        self.program.write(message.to_string());
     }
 
     pub(super) fn server_pid(&self) -> u32 {
@@ -148,7 +164,12 @@ impl Stage {
         find(&log)
     }
 
-    /// Resolves when `regrow wrap` says nothing any more.
+    /// Whether the program has closed its output.
+    pub(super) fn has_ended(&self) -> bool {
+        *self.ended.borrow()
+    }
+
+    /// Resolves when the program says nothing any more.
     pub(super) fn watch_end(&self) -> impl Future<Output = ()> + use<> {
         let mut ended = self.ended.clone();
         async move {
@@ -156,16 +177,20 @@ impl Stage {
         }
     }
 
-    /// Leaves as a host does. Returns how many processes are left after that; none where that cannot be told.
+    /// Leaves as a host does; without Regrow, what is left is killed. Returns how many processes are left after that; none where that cannot be told.
     pub(super) async fn leave(&self) -> Option<usize> {
         // The guard carries no mark.
-        let is_guard = |pid: &u32| processes::Stat::of(*pid).is_some_and(|stat| stat.parent == self.wrap.pid);
+        let is_guard =
+            |pid: &u32| processes::Stat::of(*pid).is_some_and(|stat| stat.parent == self.program.pid);
         let ours: Vec<u32> = processes::all().filter(is_guard).collect();
-        self.wrap.close_input();
+        self.program.close_input();
+        if self.setting == Setting::WithoutRegrow {
+            processes::signal(self.program.pid, Signal::KILL); // It may hang.
+        }
         let began = Instant::now();
-        while self.wrap.exit().is_none() {
+        while self.program.exit().is_none() {
             if began.elapsed() > FAREWELL {
-                processes::signal(self.wrap.pid, Signal::KILL);
+                processes::signal(self.program.pid, Signal::KILL);
             }
             sleep(GLANCE).await;
         }

@@ -33,8 +33,24 @@ pub(super) struct Summary {
     pub(super) recovered: Vec<Duration>,
     /// From the beginning to the end.
     pub(super) took: Duration,
+    /// The halves without Regrow.
+    pub(super) without: Without,
     /// Promises of single acts that were not kept.
     pub(super) broken_promises: Vec<String>,
+}
+
+/// What became of the calls without Regrow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Without {
+    pub(super) calls: usize,
+    pub(super) lost: usize,
+}
+
+impl Without {
+    pub(super) fn add(&mut self, half: &Summary) {
+        self.calls += half.calls;
+        self.lost += half.lost();
+    }
 }
 
 impl Summary {
@@ -82,7 +98,14 @@ impl Summary {
                 self.calls.to_string(),
                 format!("{} got a response, {} an error that says what happened", self.answered, self.told),
             ),
-            row("lost", self.lost().to_string(), "calls without a response or an error".into()),
+            row(
+                "lost",
+                self.lost().to_string(),
+                format!(
+                    "calls without response or error; without regrow: {} of {}",
+                    self.without.lost, self.without.calls
+                ),
+            ),
             row(
                 "ran twice",
                 self.ran_twice.to_string(),
@@ -122,6 +145,7 @@ impl Summary {
             "noticed_ms": times(&self.noticed),
             "recovered_ms": times(&self.recovered),
             "took_ms": millis(self.took),
+            "without_regrow": { "calls": self.without.calls, "lost": self.without.lost },
             "broken": self.broken(),
         })
     }

@@ -8,14 +8,16 @@ use regrow_chaos::sync::lock;
 use tokio::sync::watch;
 
 use super::summary::Summary;
+use crate::terminal::{Screen, Style, wrapped};
 
+/// The story is made for this width. It is narrower only on a terminal that is.
 const WIDTH: usize = 80;
 /// What precedes the text of an event: its time and who speaks.
 const MARGIN: usize = 19;
 
 pub(super) struct Teller {
     began: Instant,
-    colour: bool,
+    screen: Screen,
     output: Mutex<Box<dyn Write + Send>>,
     reader_left: watch::Sender<bool>,
 }
@@ -27,6 +29,8 @@ pub(super) enum Voice {
     Answer,
     /// What the caller is told instead of a response.
     Told,
+    /// What the caller gets without Regrow.
+    Lost,
     Signal,
     Regrow,
     Server,
@@ -35,27 +39,26 @@ pub(super) enum Voice {
 }
 
 impl Voice {
-    fn name_and_colour(self) -> (&'static str, &'static str) {
+    fn name_and_style(self) -> (&'static str, Style) {
         match self {
-            Voice::Call => ("call", "36"),
-            Voice::Answer => ("answer", "36"),
-            Voice::Told => ("told", "33"),
-            Voice::Signal => ("signal", "31"),
-            Voice::Regrow => ("regrow", "2"),
-            Voice::Server => ("server", "2"),
-            Voice::Kept => ("kept", "32"),
-            Voice::Broken => ("BROKEN", "1;31"),
+            Voice::Call => ("call", Style::Accent),
+            Voice::Answer => ("answer", Style::Accent),
+            Voice::Told => ("told", Style::Warning),
+            Voice::Lost => ("lost", Style::Alarm),
+            Voice::Signal => ("signal", Style::Bad),
+            Voice::Regrow => ("regrow", Style::Faint),
+            Voice::Server => ("server", Style::Faint),
+            Voice::Kept => ("kept", Style::Good),
+            Voice::Broken => ("BROKEN", Style::Alarm),
         }
     }
 }
 
 impl Teller {
-    pub(super) fn new(output: impl Write + Send + 'static, is_terminal: bool) -> Teller {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    pub(super) fn new(output: impl Write + Send + 'static, screen: Screen) -> Teller {
         Teller {
             began: Instant::now(),
-            colour: is_terminal && !refused,
+            screen,
             output: Mutex::new(Box::new(output)),
             reader_left: watch::channel(false).0,
         }
@@ -64,31 +67,37 @@ impl Teller {
     pub(super) fn prologue(&self, options: &[&str]) {
         self.print(&format!(
             "{}\n\n\
-             The demo is a client. Its server runs behind regrow, as it would in your\n\
-             configuration; only the options are chosen for a short demo:\n\n  \
-             regrow wrap {} \\\n    -- regrow chaos-server\n\n",
-            self.paint("1", "regrow demo: what a caller notices when its server dies"),
+             The demo is a client. Its server runs alone first, and then behind regrow, as it\n\
+             would in your configuration; only the options are chosen for a short demo:\n\n  \
+             regrow wrap {} \\\n    -- regrow chaos-server\n",
+            self.paint(Style::Strong, "regrow demo: what a caller notices when its server dies"),
             options.join(" "),
         ));
     }
 
     pub(super) fn act(&self, number: usize, title: &str) {
-        self.print(&format!("\n{}\n", self.paint("1", &format!("{number}  {title}"))));
+        self.print(&format!("\n{}\n", self.paint(Style::Strong, &format!("{number}  {title}"))));
+    }
+
+    /// A half of an act.
+    pub(super) fn half(&self, title: &str) {
+        self.print(&format!("   {}\n", self.paint(Style::Strong, title)));
     }
 
     /// One event, now.
     pub(super) fn say(&self, voice: Voice, text: &str) {
-        let (name, colour) = voice.name_and_colour();
+        let (name, style) = voice.name_and_style();
         let mut output = lock(&self.output);
         // The time is taken under the lock, so that it never runs backwards down the page.
         let time = format!("{:8.3}s", self.began.elapsed().as_secs_f64());
-        let mut told = format!("{}  {}", self.paint("2", &time), self.paint(colour, &format!("{name:6}  ")));
-        let text = wrapped(text, WIDTH - MARGIN);
+        let mut told =
+            format!("{}  {}", self.paint(Style::Faint, &time), self.paint(style, &format!("{name:6}  ")));
+        let text = wrapped(text, self.width().saturating_sub(MARGIN).max(MARGIN));
         for (number, line) in text.iter().enumerate() {
             let indent = if number == 0 { 0 } else { MARGIN };
             let line = match voice {
                 Voice::Call | Voice::Answer => line.clone(),
-                _ => self.paint(colour, line),
+                _ => self.paint(style, line),
             };
             told.push_str(&format!("{:indent$}{line}\n", ""));
         }
@@ -104,12 +113,12 @@ impl Teller {
     }
 
     pub(super) fn epilogue(&self, summary: &Summary) {
-        self.print(&format!("\n{}\n{}", self.paint("1", "Measured"), summary.text()));
+        self.print(&format!("\n{}\n{}", self.paint(Style::Strong, "Measured"), summary.text()));
         let broken = summary.broken();
         if broken.is_empty() {
-            self.print(&format!("\n{}\n", self.paint("32", "Every promise was kept.")));
+            self.print(&format!("\n{}\n", self.paint(Style::Good, "Every promise was kept.")));
         } else {
-            self.print(&format!("\n{}\n", self.paint("1;31", "Broken:")));
+            self.print(&format!("\n{}\n", self.paint(Style::Alarm, "Broken:")));
             broken.iter().for_each(|promise| self.print(&format!("  {promise}\n")));
         }
         self.print(&format!(
@@ -117,7 +126,7 @@ impl Teller {
              in front of a server's command:\n\n  {}\n\n\
              Options: `regrow wrap --help`. More: README.md for MCP hosts, and docs/errors.md\n\
              for the errors that a caller gets.\n",
-            self.paint("1", "regrow wrap -- your-server its-arguments"),
+            self.paint(Style::Strong, "regrow wrap -- your-server its-arguments"),
         ));
     }
 
@@ -139,36 +148,11 @@ impl Teller {
         }
     }
 
-    fn paint(&self, colour: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+    fn paint(&self, style: Style, text: &str) -> String {
+        self.screen.paint(style, text)
     }
-}
 
-/// The text in lines of at most so many characters, broken between words.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("there is a first line, and none is taken away");
-        if last.is_empty() {
-            last.push_str(word);
-        } else if last.chars().count() + 1 + word.chars().count() <= width {
-            last.push(' ');
-            last.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_wrapped_between_words() {
-        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("", 7), [""]);
-        assert_eq!(wrapped("unbreakable a", 4), ["unbreakable", "a"]);
+    fn width(&self) -> usize {
+        self.screen.width().unwrap_or(WIDTH).min(WIDTH)
     }
 }

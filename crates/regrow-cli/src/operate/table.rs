@@ -5,42 +5,46 @@ use std::time::Duration;
 use regrow_gateway::operate::{Overview, ServerReport, ServerState, Spread};
 use regrow_protocol::text::escape;
 
-use crate::table::{cut, lines, painted};
+use crate::table::{Columns, cut};
+use crate::terminal::{Screen, Style};
 
-const HEADING: [&str; 10] =
-    ["SERVER", "STATE", "FOR", "ERA", "CALLS", "FAILED", "P50", "P99", "RESTARTS", "BUDGET"];
+const COLUMNS: Columns<10> = Columns {
+    heading: ["SERVER", "STATE", "FOR", "ERA", "CALLS", "FAILED", "P50", "P99", "RESTARTS", "BUDGET"],
+    numbers: &[2, 4, 5, 6, 7, 8, 9],
+    optional: &[3, 6, 7, 9, 2, 8, 4, 5],
+};
 
 /// A line for each server; under one that is not ready why, and what it said last.
-pub(super) fn text(overview: &Overview, colour: bool) -> String {
-    let mut text = heading(overview);
+pub(super) fn text(overview: &Overview, screen: Screen) -> String {
+    let mut text = screen.paragraph("", &heading(overview));
     if let Some(problem) = &overview.gateway.config_problem {
-        text.push_str(&format!("{}\n", escape(problem)));
+        text.push_str(&screen.paragraph("", &escape(problem)));
     }
     let rows: Vec<[String; 10]> = overview.servers.iter().map(row).collect();
-    let mut lines = lines(HEADING, |column| column == 2 || column > 3, &rows).into_iter();
+    let mut lines = COLUMNS.lines(&rows, screen.width()).into_iter();
     text.push_str(&lines.next().unwrap_or_default());
     for (line, server) in lines.zip(&overview.servers) {
-        text.push_str(&match (server.state, server.is_broken()) {
-            _ if !colour => line,
-            (ServerState::Ready, _) => painted(&line, "32"),
-            (_, true) => painted(&line, "31"),
-            (_, false) => painted(&line, "2"),
-        });
+        let style = match (server.state, server.is_broken()) {
+            (ServerState::Ready, _) => Style::Good,
+            (_, true) => Style::Bad,
+            (_, false) => Style::Faint,
+        };
+        text.push_str(&format!("{}\n", screen.paint(style, line.trim_end())));
         if !server.unapproved.is_empty() {
             let (name, what) = (escape(&server.name), escape(&server.unapproved.join(", ")));
-            text.push_str(&format!(
-                "  changed since it was approved: {what}; see it with: regrow approve {name}\n"
-            ));
+            let hint = format!("changed since it was approved: {what}; see it with: regrow approve {name}");
+            text.push_str(&screen.paragraph("  ", &hint));
         }
         if let Some(tools) = &server.tools {
-            text.push_str(&format!("  tools: {}\n", escape(&tools.text())));
+            text.push_str(&screen.paragraph("  ", &format!("tools: {}", escape(&tools.text()))));
         }
         if !server.sandbox_gaps.is_empty() {
-            text.push_str(&format!("  sandbox: {}\n", escape(&server.sandbox_gaps.join("; "))));
+            let gaps = escape(&server.sandbox_gaps.join("; "));
+            text.push_str(&screen.paragraph("  ", &format!("sandbox: {gaps}")));
         }
         if let Some(why) = server.why_not_ready() {
-            text.push_str(&format!("  {}\n", escape(&why)));
-            server.stderr.iter().for_each(|line| text.push_str(&format!("  | {}\n", escape(line))));
+            text.push_str(&screen.paragraph("  ", &escape(&why)));
+            server.stderr.iter().for_each(|line| text.push_str(&screen.quote("  | ", &escape(line))));
         }
     }
     text
@@ -53,7 +57,7 @@ fn heading(overview: &Overview) -> String {
     let audit = if lost > 0 { format!("; lines missing from the audit log: {lost}") } else { String::new() };
     let clients = if gateway.clients == 1 { "client" } else { "clients" };
     format!(
-        "regrow {}, running for {}; {} {clients}{audit}{closing}\n",
+        "regrow {}, running for {}; {} {clients}{audit}{closing}",
         escape(&gateway.version),
         length(gateway.uptime),
         gateway.clients,
@@ -142,6 +146,6 @@ git\\n\\u{1b}[2J  backoff           250.0 ms  -           0       0       -     
   | no token \\u{1b}[31m
 off             closed (stopped)    10 min  -           0       0       -      -         0       0
 ";
-        assert_eq!(text(&overview, false), expected);
+        assert_eq!(text(&overview, Screen::plain()), expected);
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::overseer::Overseer;
-use super::style;
+use super::{progress, style};
 use crate::DONE;
 use crate::arguments::{Serve, Users};
 use crate::running::{self, Announced, OperatorToken, Running};
@@ -106,7 +106,14 @@ pub(super) async fn serve(
     };
     let pages = operate::routes(Arc::new(gateway.clone()));
     let serving = tokio::spawn(bound.serve(admit, pages, stopped, gone));
-    overseer.oversee(&gateway).await;
+    {
+        let mut overseen = std::pin::pin!(overseer.oversee(&gateway));
+        tokio::select! {
+            biased;
+            () = &mut overseen => {}
+            () = progress::show(&gateway) => overseen.await,
+        }
+    }
 
     tracing::info!("shutting down: no new calls; those in flight have {:?} to finish", options.drain_timeout);
     gateway.close();

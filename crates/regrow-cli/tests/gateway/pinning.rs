@@ -164,7 +164,8 @@ fn security_09_the_change_is_noticed_by_a_later_gateway_too_and_a_person_at_a_te
     guest.failing_call("echo", json!({ "text": "x" }));
 
     let asked = |answer: &str| {
-        let (mut terminal, mut child) = Terminal::start(&mut place.command(&["approve", "git"]), true);
+        let (mut terminal, mut child) =
+            Terminal::start(place.command(&["approve", "git"]).env("NO_COLOR", "1"), true);
         terminal.read_until("Approve? [y/N] ");
         terminal.write(answer);
         let code = child.wait().unwrap().code();
