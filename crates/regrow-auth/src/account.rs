@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::login::SignedIn;
-use crate::records::{AuthorizationServer, Registration, Resource, Secret, Tokens};
+use crate::records::{AuthorizationServer, Registration, Resource, Secret, Tokens, canonical};
 
 /// What tells one account from another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,12 +24,13 @@ pub struct AccountKey {
 
 impl AccountKey {
     /// The account with this label at this server.
-    pub fn new(mut url: Url, label: &str) -> AccountKey {
-        // Neither can fail at an address that can be reached over HTTP.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        url.set_fragment(None);
-        AccountKey { url, no_resource: false, parameters: BTreeMap::new(), label: label.to_owned() }
+    pub fn new(url: Url, label: &str) -> AccountKey {
+        AccountKey {
+            url: canonical(url),
+            no_resource: false,
+            parameters: BTreeMap::new(),
+            label: label.to_owned(),
+        }
     }
 
     /// A hash, which names its files and contains nothing that may be secret in a URL.
@@ -99,6 +100,11 @@ impl Account {
             rejected: None,
             ..self.clone()
         }
+    }
+
+    /// Who Regrow is at the next sign-in. None to register again.
+    pub fn into_registration(self) -> Option<Registration> {
+        (self.rejected != Some(Rejection::Client)).then_some(self.registration)
     }
 
     /// What the MCP server accepts.

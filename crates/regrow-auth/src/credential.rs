@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::account::{Account, AccountKey};
+use crate::challenge;
 use crate::records::Secret;
 use crate::refresh::Need;
 use crate::renewal::{NoToken, Renewal};
@@ -45,7 +46,7 @@ struct Held {
     /// Why there was no other token when the server refused this one.
     problem: NoToken,
     /// Nobody has ever signed in there, and the server does not offer it: it wants another credential.
-    is_stranger: bool,
+    offers_no_sign_in: bool,
     mask: Mask,
 }
 
@@ -66,7 +67,7 @@ impl AccountCredential {
             looked: Instant::now(),
             is_busy: false,
             problem: NoToken::SignIn,
-            is_stranger: false,
+            offers_no_sign_in: false,
             mask: Mask::default(),
         };
         let renewal = Arc::new(Renewal::new(store, key, request));
@@ -97,16 +98,18 @@ impl Credential for AccountCredential {
                 Ok(account) => {
                     shared.hold(Some(account));
                     // If the server refuses this one, too, only a person can help.
-                    shared.held().problem = NoToken::SignIn;
+                    let mut held = shared.held();
+                    held.problem = NoToken::SignIn;
+                    held.offers_no_sign_in = false;
                 }
                 Err(problem) => {
                     tracing::debug!(%problem, "there is no other token");
-                    let is_stranger = sent.is_none() && !offers_sign_in(&rejected.challenges);
-                    if matches!(problem, NoToken::SignIn) && !is_stranger {
-                        shared.want_sign_in().await;
+                    let offers_no_sign_in = sent.is_none() && !offers_sign_in(&rejected.challenges);
+                    if matches!(problem, NoToken::SignIn) && !offers_no_sign_in {
+                        shared.set_pending().await;
                     }
                     let mut held = shared.held();
-                    held.is_stranger = is_stranger;
+                    held.offers_no_sign_in = offers_no_sign_in;
                     held.problem = problem;
                     drop(held);
                     shared.refused.send_replace(Some(sent.clone()));
@@ -124,7 +127,7 @@ impl Credential for AccountCredential {
         }
         let held = self.0.held();
         match &held.problem {
-            NoToken::SignIn if held.is_stranger => Fault::Unauthorized { code },
+            NoToken::SignIn if held.offers_no_sign_in => Fault::Unauthorized { code },
             NoToken::SignIn => Fault::SignInNeeded { command: login_command(&self.0.name) },
             NoToken::Failed(reason) => Fault::RefreshFailed { reason: reason.clone() },
             NoToken::Store(error) => match **error {
@@ -207,10 +210,10 @@ impl Shared {
     }
 
     /// So that `regrow login` knows what the name stands for. It is no reason to fail if it does not.
-    async fn want_sign_in(self: &Arc<Shared>) {
+    async fn set_pending(self: &Arc<Shared>) {
         let shared = self.clone();
-        let wanted = move || shared.renewal.store.want(&shared.renewal.key, &shared.name);
-        if let Ok(Err(error)) = tokio::task::spawn_blocking(wanted).await {
+        let write = move || shared.renewal.store.set_pending(&shared.renewal.key, &shared.name);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(write).await {
             tracing::debug!(%error, "the name of the server is not stored");
         }
     }
@@ -266,8 +269,7 @@ fn login_command(name: &str) -> String {
 }
 
 fn offers_sign_in(challenges: &[HeaderValue]) -> bool {
-    let texts = challenges.iter().filter_map(|challenge| challenge.to_str().ok());
-    texts.flat_map(|text| text.split([' ', ','])).any(|word| word.eq_ignore_ascii_case("bearer"))
+    challenge::challenges(challenges).iter().any(|challenge| challenge.scheme.eq_ignore_ascii_case("bearer"))
 }
 
 fn bearer(token: &Secret) -> Option<(HeaderName, HeaderValue)> {
@@ -317,6 +319,6 @@ mod tests {
             offers_sign_in(&challenges)
         };
         assert!(offers(&["Basic", "Bearer"]) && offers(&["Basic realm=x, bearer resource_metadata=\"y\""]));
-        assert!(!offers(&[]) && !offers(&["Basic realm=x"]) && !offers(&["Bearers"]));
+        assert!(!offers(&[]) && !offers(&["Basic realm=x"]) && !offers(&["Bearers", "Basic realm=bearer"]));
     }
 }

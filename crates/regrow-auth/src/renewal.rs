@@ -11,7 +11,7 @@ use crate::guarded::{Guarded, Network};
 use crate::records::Tokens;
 use crate::refresh::{Failures, Need, Outcome, Step, decide, settle};
 use crate::store::{HELD_AT_MOST, Locked, Store, StoreError};
-use crate::token::{self, TokenError, now};
+use crate::token::{self, Reason, TokenError, now};
 
 /// Requests new tokens from the authorization server of an account.
 pub type TokenRequest = Arc<dyn Fn(Account) -> BoxFuture<Result<Tokens, TokenError>> + Send + Sync>;
@@ -21,10 +21,11 @@ pub fn request_through(server: Url, network: Network) -> TokenRequest {
     Arc::new(move |account| {
         let http = Guarded::new(&server, &network);
         Box::pin(async move {
-            let http = http.map_err(|error| TokenError::Refused { reason: error.to_string() })?;
+            let http =
+                http.map_err(|error| TokenError::Refused { reason: Reason::own(error.to_string()) })?;
             let Account { resource, server, registration, tokens, .. } = &account;
             let Some(tokens) = tokens else {
-                return Err(TokenError::Rejected { reason: "there is no refresh token".into() });
+                return Err(TokenError::Rejected { reason: Reason::own("there is no refresh token") });
             };
             token::refresh(&http, server, registration, tokens, resource.resource.as_deref()).await
         })
@@ -154,7 +155,7 @@ impl Renewal {
             "refreshing the access token"
         );
         let response = timeout(REQUEST_TIMEOUT, (self.request)(used.clone())).await;
-        let late = || TokenError::Temporary { reason: "timed out".into(), retry_after: None };
+        let late = || TokenError::Temporary { reason: Reason::own("timed out"), retry_after: None };
         let response = response.unwrap_or_else(|_| Err(late()));
         let stored = match &response {
             Ok(_) => None,
@@ -180,8 +181,9 @@ impl Renewal {
             }
             Outcome::Removed => Err(NoToken::SignIn),
             Outcome::Failed { reason, retry_after } => {
-                tracing::warn!(issuer = used.server.issuer, reason, "the access token was not refreshed");
-                lock(&self.failures).add(reason, retry_after, now());
+                tracing::warn!(issuer = used.server.issuer, %reason, "the access token was not refreshed");
+                // The details may reach no model.
+                lock(&self.failures).add(reason.summary, retry_after, now());
                 Err(self.failed())
             }
         }

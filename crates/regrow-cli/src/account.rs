@@ -23,6 +23,7 @@ use reqwest::Url;
 
 use crate::folder_config::quoted;
 use stored::StoredAccount;
+use crate::table::printable;
 
 /// The account at this server, for the server of this name in messages. None where accounts cannot be stored, or for an address that is
 /// none.
@@ -91,15 +92,23 @@ fn find(store: &Store, server: &str, label: Option<&str>) -> Result<AccountKey, 
         return Ok(AccountKey::new(url, label.unwrap_or_default()));
     }
     let has_label = |key: &AccountKey| label.is_none_or(|label| key.label == label);
-    let wanted = store.wanted().into_iter().filter(|wanted| wanted.name == server && has_label(&wanted.key));
-    let keys: Vec<AccountKey> = wanted.map(|wanted| wanted.key).collect();
+    let pending = store.pending().into_iter().filter(|pending| pending.name == server);
+    let keys: Vec<AccountKey> = pending.map(|pending| pending.key).filter(has_label).collect();
     match &keys[..] {
         [key] => Ok(key.clone()),
         [] => Err(format!("no server named {server:?} has asked for sign-in; pass its URL")),
         keys => {
-            let urls: Vec<String> = keys.iter().map(shown).collect();
-            Err(format!("several servers are named {server:?}; pass the URL of one: {}", urls.join(", ")))
+            let choices: Vec<String> = keys.iter().map(choice).collect();
+            Err(format!("{server:?} is not unique; pass one of: {}", choices.join(", ")))
         }
+    }
+}
+
+/// What names this account on a command line.
+fn choice(key: &AccountKey) -> String {
+    match key.label.is_empty() {
+        true => shown(key),
+        false => format!("--account {} {}", printable(&key.label), shown(key)),
     }
 }
 

@@ -42,9 +42,9 @@ pub(crate) struct Login {
     #[arg(long, value_name = "PORT")]
     pub(crate) callback_port: Option<u16>,
 
-    /// How the browser's return names this computer
-    #[arg(long, value_enum, value_name = "HOST", default_value_t = CallbackHost::Ip)]
-    pub(crate) callback_host: CallbackHost,
+    /// How the browser's return names this computer [default: as before, or 127.0.0.1]
+    #[arg(long, value_enum, value_name = "HOST")]
+    pub(crate) callback_host: Option<CallbackHost>,
 
     /// Register with the authorization server again
     #[arg(long)]
