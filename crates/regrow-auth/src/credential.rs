@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::account::{Account, AccountKey};
 use crate::challenge;
+use crate::prompt::{Prompt, Request};
 use crate::records::Secret;
 use crate::refresh::Need;
 use crate::renewal::{NoToken, Renewal};
@@ -33,6 +34,8 @@ struct Shared {
     renewal: Arc<Renewal>,
     /// The server's name in messages.
     name: String,
+    /// None where no browser may be opened.
+    prompt: Option<Prompt>,
     held: Mutex<Held>,
     /// The token that the server refused, or that there was none, until there is another.
     refused: watch::Sender<Option<Option<Secret>>>,
@@ -52,10 +55,16 @@ struct Held {
 
 impl AccountCredential {
     /// The credential of this account, which need not exist yet, at the server of this name. To sign in, the user runs
-    /// `regrow login NAME`.
+    /// `regrow login NAME`. With a prompt, a browser opens for that while a client waits.
     ///
     /// An account that cannot be read is reported when a token is needed.
-    pub fn new(store: Store, key: AccountKey, request: TokenRequest, name: &str) -> AccountCredential {
+    pub fn new(
+        store: Store,
+        key: AccountKey,
+        request: TokenRequest,
+        name: &str,
+        prompt: Option<Prompt>,
+    ) -> AccountCredential {
         let stamp = store.stamp(&key);
         let account = store.read(&key).unwrap_or_else(|error| {
             tracing::warn!(%error, "the account cannot be used");
@@ -72,7 +81,7 @@ impl AccountCredential {
         };
         let renewal = Arc::new(Renewal::new(store, key, request));
         let (held, refused) = (Mutex::new(held), watch::Sender::new(None));
-        AccountCredential(Arc::new(Shared { renewal, name: name.to_owned(), held, refused }))
+        AccountCredential(Arc::new(Shared { renewal, name: name.to_owned(), prompt, held, refused }))
     }
 }
 
@@ -107,6 +116,9 @@ impl Credential for AccountCredential {
                     let offers_no_sign_in = sent.is_none() && !offers_sign_in(&rejected.challenges);
                     if matches!(problem, NoToken::SignIn) && !offers_no_sign_in {
                         shared.set_pending().await;
+                        if rejected.is_awaited && shared.ask_person(&sent, rejected.challenges).await {
+                            return true;
+                        }
                     }
                     let mut held = shared.held();
                     held.offers_no_sign_in = offers_no_sign_in;
@@ -216,6 +228,23 @@ impl Shared {
         if let Ok(Err(error)) = tokio::task::spawn_blocking(write).await {
             tracing::debug!(%error, "the name of the server is not stored");
         }
+    }
+
+    /// Has somebody sign in, if that may be done now. Returns whether there is another token then.
+    async fn ask_person(self: &Arc<Shared>, sent: &Option<Secret>, challenges: Vec<HeaderValue>) -> bool {
+        let Some(prompt) = &self.prompt else { return false };
+        let request = Request {
+            store: self.renewal.store.clone(),
+            key: self.renewal.key.clone(),
+            name: self.name.clone(),
+            sent: sent.clone(),
+            challenges,
+        };
+        if let Err(error) = prompt.ask(request).await {
+            tracing::warn!(%error, "no browser is opened to sign in");
+        }
+        self.look_elsewhere().await;
+        self.token() != *sent
     }
 
     fn refresh_early(self: &Arc<Shared>) {

@@ -2,8 +2,10 @@
 //!
 //! Everybody may read. To write, a process holds the account's lock ([`Store::lock`]).
 
+mod attempt;
 mod lock;
 
+pub use attempt::Attempt;
 pub use lock::HELD_AT_MOST;
 
 use std::cmp::Ordering;
@@ -278,6 +280,7 @@ impl Locked {
     pub fn remove(self) -> Result<(), StoreError> {
         // A name that stays is no reason to fail.
         let _ = self.folder.remove(self.name("pending"));
+        self.remove_attempt();
         let name = self.name("json");
         match self.folder.remove(&name).and_then(|()| self.folder.sync()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

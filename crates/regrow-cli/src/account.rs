@@ -17,6 +17,7 @@ use regrow::transport::http::{Credential, Http};
 use regrow_auth::account::{Account, AccountKey};
 use regrow_auth::credential::{AccountCredential, request_through};
 use regrow_auth::guarded::Network;
+use regrow_auth::prompt::Prompt;
 use regrow_auth::store::Store;
 use regrow_gateway::config::{Reach, ServerConfig};
 use reqwest::Url;
@@ -32,22 +33,23 @@ pub(crate) fn credential(
     name: &str,
     label: Option<&str>,
     ca_file: Option<PathBuf>,
+    prompt: Option<Prompt>,
 ) -> Option<Arc<dyn Credential>> {
     let url = Url::parse(url).ok().filter(|url| !has_user(url))?;
     let network = Network { ca_file, ..Network::default() };
     let request = request_through(url.clone(), network);
     let key = AccountKey::new(url, label.unwrap_or_default());
-    Some(Arc::new(AccountCredential::new(Store::of_user()?, key, request, name)))
+    Some(Arc::new(AccountCredential::new(Store::of_user()?, key, request, name, prompt)))
 }
 
-/// The same for a server of a configuration, unless that names another credential.
+/// The same for a server of a configuration, unless that names another credential. It never opens a browser: several clients may use it.
 pub(crate) fn of_server(server: &ServerConfig) -> Option<Arc<dyn Credential>> {
     let Reach::Remote(remote) = &server.reach else { return None };
     let options = &server.options;
     let is_other = options.header_file.is_some() || remote.headers.iter().any(|(name, _)| authorizes(name));
     match is_other {
         true => None,
-        false => credential(remote.url.reveal(), &server.name, None, options.ca_file.clone()),
+        false => credential(remote.url.reveal(), &server.name, None, options.ca_file.clone(), None),
     }
 }
 

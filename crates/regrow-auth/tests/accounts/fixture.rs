@@ -134,7 +134,7 @@ impl Issuer {
 }
 
 pub(crate) fn credential(store: &Store, request: TokenRequest) -> AccountCredential {
-    AccountCredential::new(store.clone(), key(), request, "acme")
+    AccountCredential::new(store.clone(), key(), request, "acme", None)
 }
 
 /// The token that a request would carry.

@@ -56,6 +56,14 @@ pub(crate) struct Login {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SignIn {
+    /// Where a browser can be opened
+    Auto,
+    /// Calls name the command to run instead
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CallbackHost {
     /// By its address
     #[value(name = "127.0.0.1")]

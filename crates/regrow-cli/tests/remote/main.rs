@@ -19,6 +19,7 @@ mod places;
 mod refusals;
 mod secrets;
 mod sign_in;
+mod sign_in_prompt;
 mod silence;
 mod site;
 mod smoke;

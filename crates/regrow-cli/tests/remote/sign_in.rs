@@ -17,8 +17,8 @@ use crate::evidence::wait_until;
 use crate::site::{Era, Peer, Site};
 
 /// An authorization server that signs everybody in. Its tokens have rising numbers.
-struct Issuer {
-    origin: String,
+pub(crate) struct Issuer {
+    pub(crate) origin: String,
     /// The forms that its token and revocation endpoints got.
     forms: Arc<Mutex<Vec<HashMap<String, String>>>>,
     /// With hostile words.
@@ -26,7 +26,7 @@ struct Issuer {
 }
 
 impl Issuer {
-    fn start() -> Issuer {
+    pub(crate) fn start() -> Issuer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let issuer = Issuer { origin: origin.clone(), forms: Arc::default(), refuse_refresh: Arc::default() };
@@ -40,7 +40,7 @@ impl Issuer {
         issuer
     }
 
-    fn grants(&self) -> Vec<String> {
+    pub(crate) fn grants(&self) -> Vec<String> {
         let forms = self.forms.lock().unwrap();
         forms.iter().filter_map(|form| form.get("grant_type").or(form.get("token")).cloned()).collect()
     }
@@ -122,7 +122,7 @@ fn answer(
     stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes())
 }
 
-fn regrow(state: &Path, words: &[&str]) -> Command {
+pub(crate) fn regrow(state: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_regrow"));
     command.args(words).env("XDG_STATE_HOME", state).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -148,7 +148,7 @@ fn sign_in(state: &Path, words: &[&str]) -> Output {
 }
 
 /// All that this address answers, over one connection.
-fn browse(url: &str) -> String {
+pub(crate) fn browse(url: &str) -> String {
     let url = reqwest::Url::parse(url).unwrap();
     let mut stream = TcpStream::connect((url.host_str().unwrap(), url.port().unwrap())).unwrap();
     let target = format!("{}?{}", url.path(), url.query().unwrap());
@@ -160,7 +160,7 @@ fn browse(url: &str) -> String {
     answer
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
