@@ -10,6 +10,7 @@ use regrow::Mask;
 use regrow::core::Fault;
 use regrow::transport::BoxFuture;
 use regrow::transport::http::{Credential, Rejected};
+use regrow_protocol::text::escape;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -98,9 +99,9 @@ impl Credential for AccountCredential {
         Box::pin(async move {
             let sent = token_of(&rejected.headers);
             if rejected.code != 401 {
-                // A refresh brings no more rights. A sign-in may have.
+                // A refresh brings no more rights. A sign-in may have, or may now.
                 shared.look_elsewhere().await;
-                return shared.token() != sent;
+                return shared.token() != sent || shared.step_up(&sent, rejected).await;
             }
             let renewed = shared.renewal.renew(Need::Refused(sent.clone())).await;
             match renewed {
@@ -116,7 +117,7 @@ impl Credential for AccountCredential {
                     let offers_no_sign_in = sent.is_none() && !offers_sign_in(&rejected.challenges);
                     if matches!(problem, NoToken::SignIn) && !offers_no_sign_in {
                         shared.set_pending().await;
-                        if rejected.is_awaited && shared.ask_person(&sent, rejected.challenges).await {
+                        if rejected.is_awaited && shared.ask_person(&sent, rejected.challenges, None).await {
                             return true;
                         }
                     }
@@ -231,7 +232,12 @@ impl Shared {
     }
 
     /// Has somebody sign in, if that may be done now. Returns whether there is another token then.
-    async fn ask_person(self: &Arc<Shared>, sent: &Option<Secret>, challenges: Vec<HeaderValue>) -> bool {
+    async fn ask_person(
+        self: &Arc<Shared>,
+        sent: &Option<Secret>,
+        challenges: Vec<HeaderValue>,
+        scopes: Option<Vec<String>>,
+    ) -> bool {
         let Some(prompt) = &self.prompt else { return false };
         let request = Request {
             store: self.renewal.store.clone(),
@@ -239,12 +245,30 @@ impl Shared {
             name: self.name.clone(),
             sent: sent.clone(),
             challenges,
+            scopes,
         };
         if let Err(error) = prompt.ask(request).await {
             tracing::warn!(%error, "no browser is opened to sign in");
         }
         self.look_elsewhere().await;
         self.token() != *sent
+    }
+
+    /// The token lacks scopes that the server names: has somebody grant them.
+    async fn step_up(self: &Arc<Shared>, sent: &Option<Secret>, rejected: Rejected) -> bool {
+        let challenge = challenge::bearer(&rejected.challenges);
+        let Some(scope) =
+            challenge.scope.filter(|_| challenge.error.as_deref() == Some("insufficient_scope"))
+        else {
+            return false;
+        };
+        let scopes = scope.split_ascii_whitespace().map(str::to_owned).collect();
+        if rejected.is_awaited && self.ask_person(sent, rejected.challenges, Some(scopes)).await {
+            return true;
+        }
+        let scope = escape(&scope);
+        tracing::warn!(server = %self.name, scope, "the server wants scopes that are not granted");
+        false
     }
 
     fn refresh_early(self: &Arc<Shared>) {

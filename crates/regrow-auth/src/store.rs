@@ -198,6 +198,23 @@ impl Store {
         Ok(account)
     }
 
+    /// Stores how it ended that these scopes were asked for, in addition to those of the account: with new tokens, or without.
+    pub async fn step_up(
+        &self,
+        key: &AccountKey,
+        signed_in: Option<SignedIn>,
+        asked: &[String],
+    ) -> Result<(), StoreError> {
+        let locked = self.lock(key).await?;
+        // Without an account there is nothing to add to: the user has signed out meanwhile.
+        let Some(before) = locked.read()? else { return Ok(()) };
+        let account = match signed_in {
+            Some(signed_in) => Account::signed_in(key.clone(), signed_in, Some(&before), now()),
+            None => before.clone(),
+        };
+        locked.write(&account.stepped_up(&before, asked))
+    }
+
     fn open(&self) -> Result<Folder, StoreError> {
         let folder = Folder::open(&self.folder).and_then(Folder::require_private);
         folder.map_err(|error| StoreError::new(self.folder.clone(), error))

@@ -48,7 +48,20 @@ impl Desktop {
         opened.lines().map(str::to_owned).collect()
     }
 
-    /// Signs in at the page that was opened as this one, from 0.
+    /// The scopes that the page asked for that was opened as this one, from 0.
+    fn asked_for(&self, number: usize) -> String {
+        query(&self.opened()[number], "scope")
+    }
+
+    /// Says no at the page that was opened as this one.
+    fn refuse(&self, number: usize) {
+        wait_until("a browser is opened", PATIENCE, || self.opened().len() > number);
+        let [back, state] = ["redirect_uri", "state"].map(|name| query(&self.opened()[number], name));
+        let page = browse(&format!("{back}?error=access_denied&state={state}"));
+        assert!(page.contains("Not signed in"), "{page}");
+    }
+
+    /// Signs in at the page that was opened as this one.
     fn sign_in(&self, number: usize) {
         wait_until("a browser is opened", PATIENCE, || self.opened().len() > number);
         let sent_back = browse(&self.opened()[number]);
@@ -56,6 +69,16 @@ impl Desktop {
         let page = browse(back);
         assert!(page.contains("Signed in"), "{page}");
     }
+}
+
+fn query(url: &str, name: &str) -> String {
+    let url = reqwest::Url::parse(url).unwrap();
+    let (_, value) = url.query_pairs().find(|(key, _)| key == name).unwrap();
+    value.into_owned()
+}
+
+fn ask_call(peer: &mut Peer) -> u64 {
+    peer.client.ask("tools/call", json!({ "name": "count", "arguments": { "key": "a" } }))
 }
 
 fn begin(setup: Setup, era: Era) -> Peer {
@@ -149,4 +172,52 @@ fn a_probe_opens_no_browser() {
     site.control("need-token=access-token-1");
     peer.client.wait_for_log(0, "parked: the server requires sign-in");
     assert!(desktop.opened().is_empty());
+}
+
+const SCOPES: &str = "need-token=access-token-1 also-token=access-token-2 call-token=access-token-2";
+
+#[test]
+fn a_call_that_needs_more_scopes_opens_a_browser_for_all_of_them_and_runs_once() {
+    let desktop = Desktop::new();
+    let site = desktop.site(Era::Legacy, SCOPES);
+    let mut peer = thread::scope(|scope| {
+        scope.spawn(|| desktop.sign_in(0));
+        Peer::greet(desktop.setup(&site), Era::Legacy)
+    });
+    let id = ask_call(&mut peer);
+    desktop.sign_in(1);
+    let answer = peer.client.answer_within(id, PATIENCE);
+    assert_eq!(answer["result"]["content"][0]["text"], "1", "{answer}");
+    assert_eq!([0, 1].map(|number| desktop.asked_for(number)), ["read", "write read"]);
+
+    // The server wants what was granted: another sign-in would not help.
+    site.control("call-token=another");
+    let id = ask_call(&mut peer);
+    let refused = peer.client.answer_within(id, PATIENCE).to_string();
+    assert!(refused.contains("403") && !refused.contains("write"), "{refused}");
+    assert_eq!(desktop.opened().len(), 2);
+}
+
+#[test]
+fn scopes_that_the_user_refused_are_not_asked_for_again() {
+    let desktop = Desktop::new();
+    let site = desktop.site(Era::Legacy, SCOPES);
+    let mut peer = thread::scope(|scope| {
+        scope.spawn(|| desktop.sign_in(0));
+        Peer::greet(desktop.setup(&site), Era::Legacy)
+    });
+    let id = ask_call(&mut peer);
+    desktop.refuse(1);
+    let refused = peer.client.answer_within(id, PATIENCE).to_string();
+    assert!(refused.contains("403"), "{refused}");
+
+    // Not because of the ten minutes.
+    let accounts = std::fs::read_dir(desktop.path("regrow/accounts")).unwrap();
+    let mut paths = accounts.map(|entry| entry.unwrap().path());
+    let attempt = paths.find(|path| path.extension().is_some_and(|kind| kind == "attempt")).unwrap();
+    std::fs::remove_file(attempt).unwrap();
+    let id = ask_call(&mut peer);
+    let refused = peer.client.answer_within(id, PATIENCE).to_string();
+    assert!(refused.contains("403"), "{refused}");
+    assert_eq!(desktop.opened().len(), 2);
 }

@@ -30,6 +30,7 @@ pub(super) fn resource_metadata(orders: &Orders, incoming: &Incoming, port: u16)
     let metadata = json!({
         "resource": format!("http://127.0.0.1:{port}/mcp"),
         "authorization_servers": [format!("http://127.0.0.1:{issuer}")],
+        "scopes_supported": ["read"],
     });
     is_asked.then(|| Plain::json(200, &metadata.to_string()))
 }

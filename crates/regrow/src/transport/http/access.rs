@@ -136,3 +136,43 @@ impl Drop for End {
 fn lock(renewal: &Mutex<Renewal>) -> MutexGuard<'_, Renewal> {
     renewal.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has another token only for a client.
+    #[derive(Default)]
+    struct ForClients {
+        asked: Mutex<Vec<bool>>,
+    }
+
+    impl Credential for ForClients {
+        fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+            let asked = self.asked.lock().unwrap().iter().filter(|is_awaited| **is_awaited).count();
+            vec![(http::header::AUTHORIZATION, HeaderValue::from(asked))]
+        }
+
+        fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
+            self.asked.lock().unwrap().push(rejected.is_awaited);
+            Box::pin(std::future::ready(rejected.is_awaited))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_waits_has_a_renewal_of_its_own_after_one_for_a_probe() {
+        let credential = Arc::new(ForClients::default());
+        let access = Access::new(credential.clone());
+        let shown = access.show();
+        let rejected = |is_awaited| {
+            let mut rejected = Rejected::new(vec![], 401, vec![]);
+            rejected.is_awaited = is_awaited;
+            rejected
+        };
+        // The probe's begins first, and brings nothing.
+        let (probe, client) =
+            tokio::join!(access.renew(&shown, rejected(false)), access.renew(&shown, rejected(true)));
+        assert!(client, "{probe}");
+        assert_eq!(*credential.asked.lock().unwrap(), [false, true]);
+    }
+}
