@@ -22,7 +22,7 @@ use crate::refresh::Need;
 use crate::renewal::{NoToken, Renewal};
 use crate::store::{Stamp, Store, StoreError};
 
-pub use crate::renewal::{TokenRequest, request_through};
+pub use crate::renewal::{TokenRequest, refreshes_finished, request_through};
 
 /// How often the disk is looked at, while there are requests or a user must sign in. Otherwise never.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

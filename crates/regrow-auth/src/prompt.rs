@@ -165,11 +165,14 @@ async fn run(prompt: Prompt, request: Request, account: Option<Account>, attempt
 
 /// Marks the end of this attempt, unless another one has begun since.
 fn end(locked: &Locked, stored: Option<Attempt>, own: Attempt, is_done: bool) -> Result<(), StoreError> {
-    match stored == Some(own) {
-        true if is_done => Ok(locked.remove_attempt()),
-        true => locked.write_attempt(Attempt { is_over: true, ..own }),
-        false => Ok(()),
+    if stored != Some(own) {
+        return Ok(());
     }
+    if !is_done {
+        return locked.write_attempt(Attempt { is_over: true, ..own });
+    }
+    locked.remove_attempt();
+    Ok(())
 }
 
 async fn keep(request: &Request, signed_in: SignedIn) -> Result<(), StoreError> {

@@ -1,8 +1,9 @@
 //! Gets other tokens for an account: one process at a time, and stored before they are used.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use regrow::transport::BoxFuture;
+use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 use url::Url;
 
@@ -30,6 +31,31 @@ pub fn request_through(server: Url, network: Network) -> TokenRequest {
             token::refresh(&http, server, registration, tokens, resource.resource.as_deref()).await
         })
     })
+}
+
+/// How many requests for tokens this process has in flight. Their responses are lost if it ends.
+static IN_FLIGHT: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// Resolves when no refresh of this process is in flight. A process waits for this before it ends, for a bounded time.
+pub async fn refreshes_finished() {
+    // The sender is never dropped, so this does not fail.
+    let _ = IN_FLIGHT.subscribe().wait_for(|count| *count == 0).await;
+}
+
+/// One refresh, until it is stored or given up.
+struct InFlight;
+
+impl InFlight {
+    fn begin() -> InFlight {
+        IN_FLIGHT.send_modify(|count| *count += 1);
+        InFlight
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        IN_FLIGHT.send_modify(|count| *count -= 1);
+    }
 }
 
 /// The rest of the time that the lock may be held is for the disk.
@@ -148,6 +174,7 @@ impl Renewal {
     }
 
     async fn request(self: &Arc<Renewal>, locked: Locked, used: Account) -> Result<Account, NoToken> {
+        let _in_flight = InFlight::begin();
         let draft = blocking(move || locked.reserve()).await?;
         tracing::debug!(
             issuer = used.server.issuer,

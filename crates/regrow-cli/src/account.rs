@@ -12,19 +12,24 @@ pub(crate) use logout::run as logout;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use regrow::transport::http::{Credential, Http};
 use regrow_auth::account::{Account, AccountKey};
-use regrow_auth::credential::{AccountCredential, request_through};
+use regrow_auth::credential::{AccountCredential, refreshes_finished, request_through};
 use regrow_auth::guarded::Network;
 use regrow_auth::prompt::Prompt;
 use regrow_auth::store::Store;
 use regrow_gateway::config::{Reach, ServerConfig};
 use reqwest::Url;
+use tokio::time::timeout;
 
 use crate::folder_config::quoted;
-use stored::StoredAccount;
 use crate::table::printable;
+use stored::StoredAccount;
+
+/// How long Regrow goes on for a refresh when it ends. Hosts wait a few seconds before they kill it.
+const LAST_REFRESH: Duration = Duration::from_secs(5);
 
 /// The account at this server, for the server of this name in messages. None where accounts cannot be stored, or for an address that is
 /// none.
@@ -71,6 +76,13 @@ pub(crate) fn sign_in_of(name: &str) -> Option<String> {
     let account = stored(&key).map(|account| format!("{}; ", StoredAccount::of(&account).in_words()));
     let command = format!("regrow login {}", quoted(Path::new(name)));
     Some(format!("{}sign in: {command}", account.unwrap_or_default()))
+}
+
+/// Before Regrow ends: a refresh in flight is stored, because the authorization server may have given up the old tokens for it.
+pub(crate) async fn finish_refreshes() {
+    if timeout(LAST_REFRESH, refreshes_finished()).await.is_err() {
+        tracing::warn!("ended during a refresh; the next one may need a sign-in");
+    }
 }
 
 /// Whether a header of this name is a credential.
