@@ -16,7 +16,7 @@ use crate::device::DeviceCode;
 use crate::guarded::{Guarded, Network};
 use crate::login::{LoginError, Options, Person, SignedIn, login};
 use crate::records::Secret;
-use crate::store::{Attempt, Locked, Store, StoreError};
+use crate::store::{Attempt, Store, StoreError};
 use crate::token::{TokenError, now};
 
 /// A client waits at most this long for a person.
@@ -110,6 +110,9 @@ fn decide(
     wait: Duration,
     now: u64,
 ) -> Decision {
+    if account.is_some_and(|account| account.access_token() != request.sent.as_ref()) {
+        return Decision::No; // Somebody has signed in meanwhile.
+    }
     // After a clock was set back, what it said before does not count.
     let age = |at: u64| now.checked_sub(at).filter(|age| *age < PAUSE);
     if let Some((attempt, age)) = attempt.and_then(|attempt| Some((attempt, age(attempt.at)?))) {
@@ -117,8 +120,6 @@ fn decide(
         return left.filter(|_| !attempt.is_over).map_or(Decision::No, Decision::Wait);
     }
     let can_help = match (account, &request.scopes) {
-        // Somebody has signed in meanwhile.
-        (Some(account), _) if account.access_token() != request.sent.as_ref() => false,
         (Some(account), Some(scopes)) => can_step_up(account, scopes),
         // If the server refuses new tokens, too, another sign-in would bring more of them.
         (Some(account), None) => account.tokens.is_none() || age(account.obtained_at).is_none(),
@@ -152,27 +153,24 @@ async fn run(prompt: Prompt, request: Request, account: Option<Account>, attempt
         }
         Err(error) => Err(error.to_string()),
     };
-    match &ended {
-        Ok(_) => tracing::info!(server = %name, "signed in"),
-        Err(reason) => tracing::warn!(server = %name, reason, "sign-in in the browser failed"),
-    }
-    let marked =
-        store.lock(key).await.and_then(|locked| end(&locked, store.attempt(key), attempt, ended.is_ok()));
-    if let Err(error) = marked {
-        tracing::debug!(%error, "the end of the sign-in is not stored");
+    match ended {
+        Ok(()) => tracing::info!(server = %name, "signed in"),
+        Err(reason) => {
+            tracing::warn!(server = %name, reason, "sign-in in the browser failed");
+            if let Err(error) = fail(&request, attempt).await {
+                tracing::debug!(%error, "the end of the sign-in is not stored");
+            }
+        }
     }
 }
 
-/// Marks the end of this attempt, unless another one has begun since.
-fn end(locked: &Locked, stored: Option<Attempt>, own: Attempt, is_done: bool) -> Result<(), StoreError> {
-    if stored != Some(own) {
-        return Ok(());
+/// Nobody need wait for this attempt any more, unless another one has begun since.
+async fn fail(request: &Request, attempt: Attempt) -> Result<(), StoreError> {
+    let locked = request.store.lock(&request.key).await?;
+    match request.store.attempt(&request.key) == Some(attempt) {
+        true => locked.write_attempt(Attempt { is_over: true, ..attempt }),
+        false => Ok(()),
     }
-    if !is_done {
-        return locked.write_attempt(Attempt { is_over: true, ..own });
-    }
-    locked.remove_attempt();
-    Ok(())
 }
 
 async fn keep(request: &Request, signed_in: SignedIn) -> Result<(), StoreError> {
@@ -289,6 +287,7 @@ mod tests {
     #[test]
     fn a_sign_in_that_cannot_help_is_not_begun() {
         assert_eq!(at(5000, None, "access-0"), Decision::No, "there are other tokens");
+        assert_eq!(at(5000, Some((5000, false)), "access-0"), Decision::No, "no wait for them either");
         assert_eq!(at(1599, None, SENT), Decision::No, "the server refuses new tokens");
         assert_eq!(at(1600, None, SENT), Decision::Open);
     }

@@ -195,6 +195,8 @@ impl Store {
         let before = locked.read()?;
         let account = Account::signed_in(key.clone(), signed_in, before.as_ref(), now());
         locked.write(&account)?;
+        // After the account: who waits for the attempt looks for tokens when it is gone.
+        self.remove_attempt(key);
         Ok(account)
     }
 
@@ -208,11 +210,16 @@ impl Store {
         let locked = self.lock(key).await?;
         // Without an account there is nothing to add to: the user has signed out meanwhile.
         let Some(before) = locked.read()? else { return Ok(()) };
+        let is_done = signed_in.is_some();
         let account = match signed_in {
             Some(signed_in) => Account::signed_in(key.clone(), signed_in, Some(&before), now()),
             None => before.clone(),
         };
-        locked.write(&account.stepped_up(&before, asked))
+        locked.write(&account.stepped_up(&before, asked))?;
+        if is_done {
+            self.remove_attempt(key);
+        }
+        Ok(())
     }
 
     fn open(&self) -> Result<Folder, StoreError> {
@@ -297,7 +304,7 @@ impl Locked {
     pub fn remove(self) -> Result<(), StoreError> {
         // A name that stays is no reason to fail.
         let _ = self.folder.remove(self.name("pending"));
-        self.remove_attempt();
+        self.store.remove_attempt(&self.key);
         let name = self.name("json");
         match self.folder.remove(&name).and_then(|()| self.folder.sync()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Locked, MAX_BYTES, Store, StoreError};
 use crate::account::AccountKey;
 
-/// A sign-in that Regrow began on its own. It is removed when it succeeds.
+/// A sign-in that Regrow began on its own. It is forgotten when somebody has signed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// When, in seconds since 1970.
@@ -24,6 +24,12 @@ impl Store {
         let (_, text) = folder.read(file_name(key), MAX_BYTES).ok()?;
         serde_json::from_slice(&text).ok()
     }
+
+    /// Forgets the attempt: somebody has signed in.
+    pub(super) fn remove_attempt(&self, key: &AccountKey) {
+        // One that stays ends with its time.
+        let _ = Folder::open(&self.folder).and_then(|folder| folder.remove(file_name(key)));
+    }
 }
 
 impl Locked {
@@ -34,12 +40,6 @@ impl Locked {
             .map_err(std::io::Error::from)
             .and_then(|text| self.folder.replace(&name, |file| file.write_all(&text)));
         written.map(drop).map_err(|error| StoreError::new(self.store.folder.join(name), error))
-    }
-
-    /// Forgets the attempt.
-    pub fn remove_attempt(&self) {
-        // One that stays ends with its time.
-        let _ = self.folder.remove(file_name(&self.key));
     }
 }
 
