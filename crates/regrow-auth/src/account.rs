@@ -1,13 +1,13 @@
 //! One account: the identity that Regrow has at an MCP server, as it is stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::login::SignedIn;
-use crate::records::{AuthorizationServer, Registration, Resource, Secret, Tokens};
+use crate::records::{AuthorizationServer, Registration, Resource, Secret, Tokens, canonical};
 
 /// What tells one account from another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,12 +24,13 @@ pub struct AccountKey {
 
 impl AccountKey {
     /// The account with this label at this server.
-    pub fn new(mut url: Url, label: &str) -> AccountKey {
-        // Neither can fail at an address that can be reached over HTTP.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        url.set_fragment(None);
-        AccountKey { url, no_resource: false, parameters: BTreeMap::new(), label: label.to_owned() }
+    pub fn new(url: Url, label: &str) -> AccountKey {
+        AccountKey {
+            url: canonical(url),
+            no_resource: false,
+            parameters: BTreeMap::new(),
+            label: label.to_owned(),
+        }
     }
 
     /// A hash, which names its files and contains nothing that may be secret in a URL.
@@ -60,6 +61,12 @@ pub struct Account {
     pub obtained_at: u64,
     /// What the authorization server rejected of this generation: only a sign-in helps.
     pub rejected: Option<Rejection>,
+    /// How often more scopes were asked for since the user last signed in.
+    #[serde(default)]
+    pub step_ups: u32,
+    /// The scopes that were asked for since then and not granted.
+    #[serde(default)]
+    pub refused_scopes: BTreeSet<String>,
 }
 
 /// What an authorization server no longer accepts.
@@ -86,8 +93,23 @@ impl Account {
             tokens: None,
             obtained_at: now,
             rejected: None,
+            step_ups: 0,
+            refused_scopes: BTreeSet::new(),
         };
         new.with_tokens(tokens, now)
+    }
+
+    /// The same account after these scopes were asked for in addition to what it had before.
+    pub fn stepped_up(self, before: &Account, asked: &[String]) -> Account {
+        let mut refused_scopes = before.refused_scopes.clone();
+        refused_scopes.extend(asked.iter().filter(|scope| !self.has_scope(scope)).cloned());
+        Account { step_ups: before.step_ups + 1, refused_scopes, ..self }
+    }
+
+    /// Whether the tokens are for this scope.
+    pub fn has_scope(&self, scope: &str) -> bool {
+        let granted = self.tokens.as_ref().and_then(|tokens| tokens.scope.as_deref());
+        granted.is_some_and(|granted| granted.split_ascii_whitespace().any(|one| one == scope))
     }
 
     /// The same account with new tokens, one generation later.
@@ -99,6 +121,11 @@ impl Account {
             rejected: None,
             ..self.clone()
         }
+    }
+
+    /// Who Regrow is at the next sign-in. None to register again.
+    pub fn into_registration(self) -> Option<Registration> {
+        (self.rejected != Some(Rejection::Client)).then_some(self.registration)
     }
 
     /// What the MCP server accepts.
@@ -165,6 +192,8 @@ pub(crate) mod tests {
             tokens: Some(tokens(1, Some(4600))),
             obtained_at: 1000,
             rejected: None,
+            step_ups: 0,
+            refused_scopes: BTreeSet::new(),
         }
     }
 

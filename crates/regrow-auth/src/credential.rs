@@ -10,16 +10,19 @@ use regrow::Mask;
 use regrow::core::Fault;
 use regrow::transport::BoxFuture;
 use regrow::transport::http::{Credential, Rejected};
+use regrow_protocol::text::escape;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::account::{Account, AccountKey};
+use crate::challenge;
+use crate::prompt::{Prompt, Request};
 use crate::records::Secret;
 use crate::refresh::Need;
 use crate::renewal::{NoToken, Renewal};
 use crate::store::{Stamp, Store, StoreError};
 
-pub use crate::renewal::{TokenRequest, request_through};
+pub use crate::renewal::{TokenRequest, refreshes_finished, request_through};
 
 /// How often the disk is looked at, while there are requests or a user must sign in. Otherwise never.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -32,6 +35,8 @@ struct Shared {
     renewal: Arc<Renewal>,
     /// The server's name in messages.
     name: String,
+    /// None where no browser may be opened.
+    prompt: Option<Prompt>,
     held: Mutex<Held>,
     /// The token that the server refused, or that there was none, until there is another.
     refused: watch::Sender<Option<Option<Secret>>>,
@@ -45,16 +50,22 @@ struct Held {
     /// Why there was no other token when the server refused this one.
     problem: NoToken,
     /// Nobody has ever signed in there, and the server does not offer it: it wants another credential.
-    is_stranger: bool,
+    offers_no_sign_in: bool,
     mask: Mask,
 }
 
 impl AccountCredential {
     /// The credential of this account, which need not exist yet, at the server of this name. To sign in, the user runs
-    /// `regrow login NAME`.
+    /// `regrow login NAME`. With a prompt, a browser opens for that while a client waits.
     ///
     /// An account that cannot be read is reported when a token is needed.
-    pub fn new(store: Store, key: AccountKey, request: TokenRequest, name: &str) -> AccountCredential {
+    pub fn new(
+        store: Store,
+        key: AccountKey,
+        request: TokenRequest,
+        name: &str,
+        prompt: Option<Prompt>,
+    ) -> AccountCredential {
         let stamp = store.stamp(&key);
         let account = store.read(&key).unwrap_or_else(|error| {
             tracing::warn!(%error, "the account cannot be used");
@@ -66,12 +77,12 @@ impl AccountCredential {
             looked: Instant::now(),
             is_busy: false,
             problem: NoToken::SignIn,
-            is_stranger: false,
+            offers_no_sign_in: false,
             mask: Mask::default(),
         };
         let renewal = Arc::new(Renewal::new(store, key, request));
         let (held, refused) = (Mutex::new(held), watch::Sender::new(None));
-        AccountCredential(Arc::new(Shared { renewal, name: name.to_owned(), held, refused }))
+        AccountCredential(Arc::new(Shared { renewal, name: name.to_owned(), prompt, held, refused }))
     }
 }
 
@@ -88,25 +99,30 @@ impl Credential for AccountCredential {
         Box::pin(async move {
             let sent = token_of(&rejected.headers);
             if rejected.code != 401 {
-                // A refresh brings no more rights. A sign-in may have.
+                // A refresh brings no more rights. A sign-in may have, or may now.
                 shared.look_elsewhere().await;
-                return shared.token() != sent;
+                return shared.token() != sent || shared.step_up(&sent, rejected).await;
             }
             let renewed = shared.renewal.renew(Need::Refused(sent.clone())).await;
             match renewed {
                 Ok(account) => {
                     shared.hold(Some(account));
                     // If the server refuses this one, too, only a person can help.
-                    shared.held().problem = NoToken::SignIn;
+                    let mut held = shared.held();
+                    held.problem = NoToken::SignIn;
+                    held.offers_no_sign_in = false;
                 }
                 Err(problem) => {
                     tracing::debug!(%problem, "there is no other token");
-                    let is_stranger = sent.is_none() && !offers_sign_in(&rejected.challenges);
-                    if matches!(problem, NoToken::SignIn) && !is_stranger {
-                        shared.want_sign_in().await;
+                    let offers_no_sign_in = sent.is_none() && !offers_sign_in(&rejected.challenges);
+                    if matches!(problem, NoToken::SignIn) && !offers_no_sign_in {
+                        shared.set_pending().await;
+                        if rejected.is_awaited && shared.ask_person(&sent, rejected.challenges, None).await {
+                            return true;
+                        }
                     }
                     let mut held = shared.held();
-                    held.is_stranger = is_stranger;
+                    held.offers_no_sign_in = offers_no_sign_in;
                     held.problem = problem;
                     drop(held);
                     shared.refused.send_replace(Some(sent.clone()));
@@ -124,7 +140,7 @@ impl Credential for AccountCredential {
         }
         let held = self.0.held();
         match &held.problem {
-            NoToken::SignIn if held.is_stranger => Fault::Unauthorized { code },
+            NoToken::SignIn if held.offers_no_sign_in => Fault::Unauthorized { code },
             NoToken::SignIn => Fault::SignInNeeded { command: login_command(&self.0.name) },
             NoToken::Failed(reason) => Fault::RefreshFailed { reason: reason.clone() },
             NoToken::Store(error) => match **error {
@@ -207,12 +223,52 @@ impl Shared {
     }
 
     /// So that `regrow login` knows what the name stands for. It is no reason to fail if it does not.
-    async fn want_sign_in(self: &Arc<Shared>) {
+    async fn set_pending(self: &Arc<Shared>) {
         let shared = self.clone();
-        let wanted = move || shared.renewal.store.want(&shared.renewal.key, &shared.name);
-        if let Ok(Err(error)) = tokio::task::spawn_blocking(wanted).await {
+        let write = move || shared.renewal.store.set_pending(&shared.renewal.key, &shared.name);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(write).await {
             tracing::debug!(%error, "the name of the server is not stored");
         }
+    }
+
+    /// Has somebody sign in, if that may be done now. Returns whether there is another token then.
+    async fn ask_person(
+        self: &Arc<Shared>,
+        sent: &Option<Secret>,
+        challenges: Vec<HeaderValue>,
+        scopes: Option<Vec<String>>,
+    ) -> bool {
+        let Some(prompt) = &self.prompt else { return false };
+        let request = Request {
+            store: self.renewal.store.clone(),
+            key: self.renewal.key.clone(),
+            name: self.name.clone(),
+            sent: sent.clone(),
+            challenges,
+            scopes,
+        };
+        if let Err(error) = prompt.ask(request).await {
+            tracing::warn!(%error, "no browser is opened to sign in");
+        }
+        self.look_elsewhere().await;
+        self.token() != *sent
+    }
+
+    /// The token lacks scopes that the server names: has somebody grant them.
+    async fn step_up(self: &Arc<Shared>, sent: &Option<Secret>, rejected: Rejected) -> bool {
+        let challenge = challenge::bearer(&rejected.challenges);
+        let Some(scope) =
+            challenge.scope.filter(|_| challenge.error.as_deref() == Some("insufficient_scope"))
+        else {
+            return false;
+        };
+        let scopes = scope.split_ascii_whitespace().map(str::to_owned).collect();
+        if rejected.is_awaited && self.ask_person(sent, rejected.challenges, Some(scopes)).await {
+            return true;
+        }
+        let scope = escape(&scope);
+        tracing::warn!(server = %self.name, scope, "the server wants scopes that are not granted");
+        false
     }
 
     fn refresh_early(self: &Arc<Shared>) {
@@ -266,8 +322,7 @@ fn login_command(name: &str) -> String {
 }
 
 fn offers_sign_in(challenges: &[HeaderValue]) -> bool {
-    let texts = challenges.iter().filter_map(|challenge| challenge.to_str().ok());
-    texts.flat_map(|text| text.split([' ', ','])).any(|word| word.eq_ignore_ascii_case("bearer"))
+    challenge::challenges(challenges).iter().any(|challenge| challenge.scheme.eq_ignore_ascii_case("bearer"))
 }
 
 fn bearer(token: &Secret) -> Option<(HeaderName, HeaderValue)> {
@@ -317,6 +372,6 @@ mod tests {
             offers_sign_in(&challenges)
         };
         assert!(offers(&["Basic", "Bearer"]) && offers(&["Basic realm=x, bearer resource_metadata=\"y\""]));
-        assert!(!offers(&[]) && !offers(&["Basic realm=x"]) && !offers(&["Bearers"]));
+        assert!(!offers(&[]) && !offers(&["Basic realm=x"]) && !offers(&["Bearers", "Basic realm=bearer"]));
     }
 }

@@ -8,15 +8,14 @@ use url::Url;
 use crate::authorize::browser_url;
 use crate::guarded::{Answer, Guarded};
 use crate::records::{AuthorizationServer, Registration, Secret, Tokens};
-use crate::token::{self, TokenError};
+use crate::token::{self, DEVICE_GRANT, Reason, TokenError};
 
-const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// The default of RFC 8628, and what `slow_down` adds.
 const INTERVAL: Duration = Duration::from_secs(5);
 const MAX_INTERVAL: Duration = Duration::from_secs(60);
 /// A code is valid at most this long, whatever the server says.
 const MAX_LIFE: Duration = Duration::from_secs(30 * 60);
-/// A code for people has few letters.
+/// People type user codes, so they are short.
 const MAX_USER_CODE: usize = 32;
 
 /// What the person must do.
@@ -60,9 +59,14 @@ pub async fn start(
     if user_code.chars().count() > MAX_USER_CODE
         || !user_code.chars().all(|c| c.is_alphanumeric() || "- ".contains(c))
     {
-        return Err(refused("its code for people is not one"));
+        return Err(refused("its user code is not valid"));
     }
-    let address = |text: &str| browser_url(text).map_err(|error| refused(&error.to_string()));
+    let address = |text: &str| {
+        browser_url(text).map_err(|error| {
+            let details = Some(error.to_string());
+            TokenError::Refused { reason: Reason { summary: "its address is not allowed".into(), details } }
+        })
+    };
     let seconds = |name: &str| body.get(name).and_then(token::seconds).map(Duration::from_secs);
     Ok(DeviceCode {
         user_code: user_code.to_owned(),
@@ -81,12 +85,12 @@ pub async fn finish(
     registration: &Registration,
     code: &DeviceCode,
 ) -> Result<Tokens, TokenError> {
-    let form = [("grant_type", GRANT), ("device_code", code.device_code.expose())];
+    let form = [("grant_type", DEVICE_GRANT), ("device_code", code.device_code.expose())];
     let mut interval = code.interval;
     loop {
         sleep(interval).await;
         if Instant::now() >= code.expires {
-            return Err(TokenError::Rejected { reason: "nobody entered the code in time".into() });
+            return Err(TokenError::Rejected { reason: Reason::own("nobody entered the code in time") });
         }
         let answer = token::post(http, server, &server.token_endpoint, registration, &form).await;
         match read(answer) {
@@ -128,7 +132,7 @@ fn read(answer: Result<Answer, TokenError>) -> Poll {
         Some("authorization_pending") => return Poll::Again(Wait::Pending),
         Some("slow_down") => return Poll::Again(Wait::SlowDown),
         Some("expired_token") => {
-            return Poll::Done(Err(TokenError::Rejected { reason: "the code has expired".into() }));
+            return Poll::Done(Err(TokenError::Rejected { reason: Reason::own("the code has expired") }));
         }
         _ => {}
     }
@@ -139,7 +143,7 @@ fn read(answer: Result<Answer, TokenError>) -> Poll {
 }
 
 fn refused(reason: &str) -> TokenError {
-    TokenError::Refused { reason: reason.to_owned() }
+    TokenError::Refused { reason: Reason::own(reason) }
 }
 
 #[cfg(test)]

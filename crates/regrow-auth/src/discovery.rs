@@ -11,7 +11,7 @@ use crate::metadata::{
     MetadataError, ProtectedResource, authorization_server, issuer_candidates, protected_resource,
     resource_candidates,
 };
-use crate::records::{AuthorizationServer, Resource};
+use crate::records::{AuthorizationServer, Resource, canonical};
 
 /// How many of the authorization servers that a resource names are tried.
 const MAX_ISSUERS: usize = 5;
@@ -99,23 +99,13 @@ pub async fn discover(
     ] {
         endpoint.map_or(Ok(()), |endpoint| http.check(endpoint))?;
     }
-    let canonical = canonical(server);
+    let canonical = canonical(server.clone());
     let (resource, scopes_supported) = match metadata {
         Some(metadata) => (metadata.resource, metadata.scopes_supported),
         None => (canonical.as_str().trim_end_matches('/').to_owned(), vec![]),
     };
     let resource = Resource { url: canonical, resource: (!overrides.no_resource).then_some(resource) };
     Ok(Discovered { resource, server: authorization_server, scopes_supported })
-}
-
-/// The address of an MCP server as its tokens name it: without userinfo and fragment.
-fn canonical(server: &Url) -> Url {
-    let mut url = server.clone();
-    url.set_fragment(None);
-    // These fail for URLs without a host, which have no userinfo.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url
 }
 
 /// The protected-resource metadata: where the server says, then where it belongs. None if the server has none.
@@ -125,7 +115,7 @@ async fn find_resource(
     challenges: &[HeaderValue],
 ) -> Result<Option<ProtectedResource>, DiscoveryError> {
     let advertised = bearer(challenges).resource_metadata.and_then(|text| server.join(&text).ok());
-    let server = canonical(server);
+    let server = canonical(server.clone());
     let mut candidates: Vec<Url> = advertised.into_iter().collect();
     candidates.extend(resource_candidates(&server));
     candidates.dedup();

@@ -4,14 +4,14 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue};
 use hyper_util::client::proxy::matcher::Matcher;
-use regrow::transport::http::{SetupError, client_tls};
+use regrow::transport::http::{Masked, SetupError, client_tls, find_cause, retry_after, root_cause};
 use regrow_protocol::text::escape;
 use reqwest::{Client, ClientBuilder, RequestBuilder};
 use url::form_urlencoded::{Serializer, byte_serialize};
@@ -303,7 +303,7 @@ fn builder(tls: &rustls::ClientConfig, request_timeout: Duration) -> ClientBuild
 }
 
 fn setup(error: reqwest::Error) -> SetupError {
-    SetupError::Tls { reason: cause(&error) }
+    SetupError::Tls { reason: root_cause(&error) }
 }
 
 enum Response {
@@ -318,7 +318,8 @@ async fn exchange(url: &Url, request: RequestBuilder) -> Result<Response, HttpEr
     if response.status().is_redirection() {
         return Ok(Response::Redirect(header(LOCATION).map(str::to_owned)));
     }
-    let retry_after = header(RETRY_AFTER).and_then(wait);
+    let asked = response.headers().get(RETRY_AFTER);
+    let retry_after = asked.and_then(|value| retry_after(value, SystemTime::now()));
     let (status, challenges) = (response.status().as_u16(), challenges(response.headers()));
     let mut body = vec![];
     while let Some(chunk) = response.chunk().await.map_err(|error| failed(url, &error))? {
@@ -334,37 +335,15 @@ fn challenges(headers: &HeaderMap) -> Vec<HeaderValue> {
     headers.get_all(WWW_AUTHENTICATE).iter().cloned().collect()
 }
 
-/// `Retry-After`: seconds or a date.
-fn wait(text: &str) -> Option<Duration> {
-    if let Ok(seconds) = text.trim().parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let until = httpdate::parse_http_date(text.trim()).ok()?;
-    Some(until.duration_since(std::time::SystemTime::now()).unwrap_or_default())
-}
-
 /// What became of a request without a response. A refusal of the resolver is told as one.
 fn failed(url: &Url, error: &reqwest::Error) -> HttpError {
     if error.is_timeout() {
         return network(url, "timed out");
     }
-    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = next {
-        if let Some(NameError::Refused(reason)) = error.downcast_ref() {
-            return refused(url, reason.clone());
-        }
-        next = error.source();
+    match find_cause(error) {
+        Some(NameError::Refused(reason)) => refused(url, reason.clone()),
+        _ => network(url, root_cause(error)),
     }
-    network(url, cause(error))
-}
-
-/// What the deepest cause says. reqwest's own errors quote the URL.
-fn cause(error: &reqwest::Error) -> String {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(error);
-    while let Some(next) = cause.and_then(|error| error.source()) {
-        cause = Some(next);
-    }
-    cause.map_or_else(|| "the request failed".to_owned(), |cause| escape(&cause.to_string()))
 }
 
 fn refused(url: &Url, reason: impl Into<String>) -> HttpError {
@@ -381,8 +360,7 @@ fn host(url: &Url) -> String {
 
 /// What may be shown of an address: scheme, host, port and path.
 pub(crate) fn shown(url: &Url) -> String {
-    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
-    escape(&format!("{}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path()))
+    Masked(url).to_string()
 }
 
 #[cfg(test)]
@@ -522,12 +500,5 @@ mod tests {
         assert!(matches!(result, Err(HttpError::Network { .. })), "{result:?}");
         assert_eq!(first, "CONNECT auth.example:443");
         assert!(!format!("{network:?}").contains("127.0.0.1"), "a proxy's address may hold a password");
-    }
-
-    #[test]
-    fn a_wait_is_seconds_or_a_date() {
-        assert_eq!(wait(" 7 "), Some(Duration::from_secs(7)));
-        assert_eq!(wait("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(wait("soon"), None);
     }
 }

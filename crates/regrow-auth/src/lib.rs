@@ -9,7 +9,7 @@
 //! 4. [`token`] gets the tokens, and later renews them. [`revoke`] ends them.
 //!
 //! [`account`] is what is known after that. [`store`] keeps it on disk for all processes of a user, and [`credential`] lets a connection use
-//! it: it refreshes tokens, and wakes when somebody has signed in.
+//! it: it refreshes tokens, and wakes when somebody has signed in. [`prompt`] opens a browser for that when a client waits.
 //!
 //! [`records`] are the values that an account consists of. All requests go through [`guarded`], which checks where they go.
 
@@ -28,6 +28,7 @@ pub mod guarded;
 pub mod listener;
 pub mod login;
 pub mod metadata;
+pub mod prompt;
 pub mod records;
 pub mod registration;
 pub mod revoke;

@@ -106,6 +106,14 @@ fn path(server: &Url) -> String {
     format!("/callback/{}", URL_SAFE_NO_PAD.encode(&hash.as_ref()[..12]))
 }
 
+/// How a redirect that was registered before names this computer.
+pub(crate) fn host_of(redirect_uri: &str) -> CallbackHost {
+    match Url::parse(redirect_uri).is_ok_and(|url| url.host_str() == Some("localhost")) {
+        true => CallbackHost::Localhost,
+        false => CallbackHost::Loopback,
+    }
+}
+
 /// The port in a redirect that was registered before.
 pub(crate) fn port_of(redirect_uri: &str) -> Option<u16> {
     Url::parse(redirect_uri).ok()?.port()

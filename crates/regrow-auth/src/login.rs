@@ -11,9 +11,9 @@ use crate::challenge::bearer;
 use crate::device::{self, DeviceCode};
 use crate::discovery::{Discovered, DiscoveryError, Overrides, ask_server, discover};
 use crate::guarded::{Guarded, HttpError};
-use crate::listener::{CallbackHost, ListenError, Listener, Return, port_of};
+use crate::listener::{CallbackHost, ListenError, Listener, Return, host_of, port_of};
 use crate::records::{AuthorizationServer, RegisteredBy, Registration, Resource, Secret, Tokens};
-use crate::registration::{self, ClientSettings, Plan, RegistrationError, Wishes};
+use crate::registration::{self, ClientMetadata, ClientSettings, Plan, RegistrationError};
 use crate::token::{self, TokenError};
 
 /// How long a person may take, unless an option says otherwise.
@@ -50,8 +50,8 @@ pub struct Options {
     pub granted: Option<String>,
     /// More parameters of the authorization request.
     pub authorize_params: Vec<(String, String)>,
-    /// How the redirect names this computer.
-    pub callback_host: CallbackHost,
+    /// How the redirect names this computer. None: as it did before.
+    pub callback_host: Option<CallbackHost>,
     /// The port that the operator set for the redirect.
     pub callback_port: Option<u16>,
     /// How to sign in.
@@ -72,11 +72,23 @@ impl Options {
             scope: None,
             granted: None,
             authorize_params: vec![],
-            callback_host: CallbackHost::default(),
+            callback_host: None,
             callback_port: None,
             flow: Flow::default(),
             patience: PATIENCE,
         }
+    }
+
+    /// Signs in as the client of an earlier sign-in. A client that the operator registered, and its issuer, are used again unless
+    /// these options name others.
+    pub fn known(mut self, known: Registration) -> Options {
+        let is_same_issuer = self.overrides.issuer.as_ref().is_none_or(|issuer| *issuer == known.issuer);
+        if known.how == RegisteredBy::Configured && self.client.client_id.is_none() && is_same_issuer {
+            self.client.client_id = Some(known.client_id.clone());
+            self.client.client_secret = known.client_secret.clone();
+            self.overrides.issuer = Some(known.issuer.clone());
+        }
+        Options { known: Some(known), ..self }
     }
 }
 
@@ -228,7 +240,9 @@ impl Attempt<'_> {
 
     /// Listens on the operator's port, else on the registered one, else on a free one.
     async fn listen(&self, plan: &Plan) -> Result<Listener, ListenError> {
-        let (server, host) = (&self.options.server, self.options.callback_host);
+        let known = self.options.known.as_ref().and_then(|known| known.redirect_uri.as_deref());
+        let host = self.options.callback_host.or(known.map(host_of)).unwrap_or_default();
+        let server = &self.options.server;
         if let Some(port) = self.options.callback_port {
             return Listener::bind(server, host, Some(port)).await;
         }
@@ -259,8 +273,9 @@ impl Attempt<'_> {
             Plan::Use(known) if known.redirect_uri == redirect_uri => Ok(known),
             Plan::Use(_) | Plan::Register => {
                 let device = self.options.flow == Flow::Device;
-                let wishes = Wishes { redirect_uri: redirect_uri.as_deref(), scope: self.scope, device };
-                registration::register(self.http, &self.found.server, &wishes).await
+                let metadata =
+                    ClientMetadata { redirect_uri: redirect_uri.as_deref(), scope: self.scope, device };
+                registration::register(self.http, &self.found.server, &metadata).await
             }
         }
     }

@@ -33,8 +33,17 @@ impl fmt::Debug for Secret {
 pub struct Resource {
     /// The address of the MCP server, without userinfo and fragment.
     pub url: Url,
-    /// The `resource` parameter of all requests (RFC 8707). None if the operator set `resource: none`.
+    /// The `resource` parameter of all requests (RFC 8707). None where the server wants no such parameter.
     pub resource: Option<String>,
+}
+
+/// The address of an MCP server as its accounts and tokens name it: without userinfo and fragment.
+pub(crate) fn canonical(mut server: Url) -> Url {
+    // These fail for URLs without a host, which have no userinfo.
+    let _ = server.set_username("");
+    let _ = server.set_password(None);
+    server.set_fragment(None);
+    server
 }
 
 /// How a client proves to the token endpoint who it is.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::account::{Account, Rejection};
 use crate::records::{Secret, Tokens};
-use crate::token::TokenError;
+use crate::token::{Reason, TokenError};
 
 /// Tokens are refreshed this long before they expire, or when half of a shorter life is over.
 const EARLY: u64 = 60;
@@ -13,7 +13,7 @@ const SIGN_IN_AFTER: u32 = 3;
 /// The longest pause between two requests to an authorization server that fails, unless it asks for a longer one.
 const LONGEST_PAUSE: u64 = 300;
 /// An authorization server that asks for more than this is asked again all the same.
-const LONGEST_WISH: u64 = 3600;
+const MAX_RETRY_AFTER: u64 = 3600;
 
 /// Why a token is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub(crate) enum Outcome {
     /// The account is gone.
     Removed,
     /// Nothing was said about the tokens: they are kept.
-    Failed { reason: String, retry_after: Option<Duration> },
+    Failed { reason: Reason, retry_after: Option<Duration> },
 }
 
 /// Decides what a response means. `used` is the account that the request was made for, and `stored` what is stored now.
@@ -109,15 +109,15 @@ impl Failures {
     /// One more. The pause doubles each time.
     pub(crate) fn add(&mut self, reason: String, retry_after: Option<Duration>, now: u64) {
         let usual = 1_u64.checked_shl(self.count).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
-        let wish = retry_after.map_or(0, |after| after.as_secs()).min(LONGEST_WISH);
+        let asked = retry_after.map_or(0, |after| after.as_secs()).min(MAX_RETRY_AFTER);
         self.count = self.count.saturating_add(1);
-        self.retry_at = now.saturating_add(usual.max(wish));
+        self.retry_at = now.saturating_add(usual.max(asked));
         self.reason = reason;
     }
 
     /// Whether no request may be made now. A clock that was set back does not prolong that.
     fn hold_at(&self, now: u64) -> bool {
-        (1..=LONGEST_WISH).contains(&self.retry_at.saturating_sub(now))
+        (1..=MAX_RETRY_AFTER).contains(&self.retry_at.saturating_sub(now))
     }
 
     /// Why there is no other token, as long as there is hope that a retry brings one.
@@ -193,7 +193,7 @@ mod tests {
     }
 
     fn rejected() -> Result<Tokens, TokenError> {
-        Err(TokenError::Rejected { reason: "invalid_grant".into() })
+        Err(TokenError::Rejected { reason: Reason::own("invalid_grant") })
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
         let marked = Account { rejected: Some(Rejection::RefreshToken), ..account() };
         let outcome = settle(&account(), Some(account()), rejected(), 2000);
         assert_eq!(outcome, Outcome::Rejected(marked));
-        let client = Err(TokenError::ClientRejected { reason: "invalid_client".into() });
+        let client = Err(TokenError::ClientRejected { reason: Reason::own("invalid_client") });
         let marked = Account { rejected: Some(Rejection::Client), ..account() };
         assert_eq!(settle(&account(), Some(account()), client, 2000), Outcome::Rejected(marked));
     }
@@ -217,9 +217,9 @@ mod tests {
     #[test]
     fn a_failure_keeps_the_tokens_and_the_third_offers_sign_in() {
         let after = Some(Duration::from_secs(7));
-        let failed = Err(TokenError::Temporary { reason: "HTTP 503".into(), retry_after: after });
+        let failed = Err(TokenError::Temporary { reason: Reason::own("HTTP 503"), retry_after: after });
         let outcome = settle(&account(), Some(account()), failed, 2000);
-        assert_eq!(outcome, Outcome::Failed { reason: "HTTP 503".into(), retry_after: after });
+        assert_eq!(outcome, Outcome::Failed { reason: Reason::own("HTTP 503"), retry_after: after });
 
         let mut failures = Failures::default();
         assert_eq!(failures.passing(), None);

@@ -8,7 +8,7 @@ use url::Url;
 use crate::guarded::{Guarded, HttpError};
 use crate::metadata::auth_method;
 use crate::records::{AuthMethod, AuthorizationServer, RegisteredBy, Registration, Secret};
-use crate::token::{described, seconds};
+use crate::token::{DEVICE_GRANT, described, seconds};
 
 /// What the operator says about the client.
 #[derive(Clone, Debug, Default)]
@@ -25,20 +25,18 @@ pub struct ClientSettings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistrationError {
     /// The server registers no clients, and the operator named none.
-    #[error("the authorization server registers no clients: register one with it, and set `clientId`")]
+    #[error(
+        "the authorization server registers no clients: register one with it, and pass its id with --client-id"
+    )]
     NeedsClientId,
     /// A configured secret without a configured issuer.
-    #[error(
-        "a client secret requires a configured issuer: set `issuer`, so that the secret goes nowhere else"
-    )]
+    #[error("a client secret requires an issuer: pass --issuer, so that the secret goes nowhere else")]
     SecretWithoutIssuer,
     /// A secret without its client.
-    #[error("a client secret requires a client id: set `clientId`")]
+    #[error("a client secret requires a client id: pass --client-id")]
     SecretWithoutClient,
     /// Client credentials without a secret.
-    #[error(
-        "sign-in without a person requires a client of your own: set `clientId`, its secret and `issuer`"
-    )]
+    #[error("sign-in without a person requires a client of your own: its id, its secret and the issuer")]
     NeedsSecret,
     /// The token endpoint accepts no method that Regrow knows.
     #[error("the token endpoint accepts no authentication method that Regrow supports")]
@@ -86,7 +84,9 @@ pub fn plan(
                 Some(_) => secret_method(server).ok_or(RegistrationError::NoMethod)?,
             };
             let configured = registration(id.clone(), secret.clone(), method, RegisteredBy::Configured);
-            return Ok(Plan::Use(configured));
+            let before = known.filter(|known| known.how == configured.how && known.client_id == *id);
+            let redirect_uri = before.and_then(|before| before.redirect_uri.clone());
+            return Ok(Plan::Use(Registration { redirect_uri, ..configured }));
         }
         (None, None) => {}
     }
@@ -123,9 +123,9 @@ fn method_to_register(server: &AuthorizationServer) -> Option<AuthMethod> {
     }
 }
 
-/// What the client is to be able to do.
+/// What Regrow registers about itself.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes<'a> {
+pub struct ClientMetadata<'a> {
     /// Where the browser returns to.
     pub redirect_uri: Option<&'a str>,
     /// The scopes that it will ask for, separated by spaces.
@@ -138,34 +138,34 @@ pub struct Wishes<'a> {
 pub async fn register(
     http: &Guarded,
     server: &AuthorizationServer,
-    wishes: &Wishes<'_>,
+    metadata: &ClientMetadata<'_>,
 ) -> Result<Registration, RegistrationError> {
     let endpoint = server.registration_endpoint.as_ref().ok_or(RegistrationError::NeedsClientId)?;
     let method = method_to_register(server).ok_or(RegistrationError::NoMethod)?;
-    let answer = http.post_json(endpoint, &request(wishes, method)).await?;
+    let answer = http.post_json(endpoint, &request(metadata, method)).await?;
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     if !(200..300).contains(&answer.status) {
         let said = body["error"].as_str().map(|error| described(error, body["error_description"].as_str()));
         let reason = said.map_or_else(String::new, |said| format!(": {said}"));
         return Err(RegistrationError::Refused(format!("HTTP {}{reason}", answer.status)));
     }
-    read(body, server, wishes, method)
+    read(body, server, metadata, method)
 }
 
-fn request(wishes: &Wishes<'_>, method: AuthMethod) -> Value {
+fn request(metadata: &ClientMetadata<'_>, method: AuthMethod) -> Value {
     let mut grants = vec!["refresh_token"];
-    grants.extend(wishes.redirect_uri.map(|_| "authorization_code"));
-    grants.extend(wishes.device.then_some("urn:ietf:params:oauth:grant-type:device_code"));
+    grants.extend(metadata.redirect_uri.map(|_| "authorization_code"));
+    grants.extend(metadata.device.then_some(DEVICE_GRANT));
     let mut request = json!({
         "client_name": "Regrow",
         "client_uri": "https://github.com/regrow-dev/regrow",
         "application_type": "native",
         "token_endpoint_auth_method": method,
         "grant_types": grants,
-        "response_types": if wishes.redirect_uri.is_some() { vec!["code"] } else { vec![] },
-        "redirect_uris": wishes.redirect_uri.into_iter().collect::<Vec<_>>(),
+        "response_types": if metadata.redirect_uri.is_some() { vec!["code"] } else { vec![] },
+        "redirect_uris": metadata.redirect_uri.into_iter().collect::<Vec<_>>(),
     });
-    if let Some(scope) = wishes.scope {
+    if let Some(scope) = metadata.scope {
         request["scope"] = scope.into();
     }
     request
@@ -182,7 +182,7 @@ struct Response {
 fn read(
     body: Value,
     server: &AuthorizationServer,
-    wishes: &Wishes<'_>,
+    metadata: &ClientMetadata<'_>,
     asked: AuthMethod,
 ) -> Result<Registration, RegistrationError> {
     let response: Response = serde_json::from_value(body).map_err(|error| {
@@ -204,7 +204,7 @@ fn read(
         secret_expires_at: expires.filter(|_| client_secret.is_some()),
         client_secret,
         auth_method,
-        redirect_uri: wishes.redirect_uri.map(str::to_owned),
+        redirect_uri: metadata.redirect_uri.map(str::to_owned),
         how: RegisteredBy::Dynamic,
     })
 }

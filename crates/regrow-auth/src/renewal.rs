@@ -1,8 +1,9 @@
 //! Gets other tokens for an account: one process at a time, and stored before they are used.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use regrow::transport::BoxFuture;
+use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 use url::Url;
 
@@ -11,7 +12,7 @@ use crate::guarded::{Guarded, Network};
 use crate::records::Tokens;
 use crate::refresh::{Failures, Need, Outcome, Step, decide, settle};
 use crate::store::{HELD_AT_MOST, Locked, Store, StoreError};
-use crate::token::{self, TokenError, now};
+use crate::token::{self, Reason, TokenError, now};
 
 /// Requests new tokens from the authorization server of an account.
 pub type TokenRequest = Arc<dyn Fn(Account) -> BoxFuture<Result<Tokens, TokenError>> + Send + Sync>;
@@ -21,14 +22,40 @@ pub fn request_through(server: Url, network: Network) -> TokenRequest {
     Arc::new(move |account| {
         let http = Guarded::new(&server, &network);
         Box::pin(async move {
-            let http = http.map_err(|error| TokenError::Refused { reason: error.to_string() })?;
+            let http =
+                http.map_err(|error| TokenError::Refused { reason: Reason::own(error.to_string()) })?;
             let Account { resource, server, registration, tokens, .. } = &account;
             let Some(tokens) = tokens else {
-                return Err(TokenError::Rejected { reason: "there is no refresh token".into() });
+                return Err(TokenError::Rejected { reason: Reason::own("there is no refresh token") });
             };
             token::refresh(&http, server, registration, tokens, resource.resource.as_deref()).await
         })
     })
+}
+
+/// How many requests for tokens this process has in flight. Their responses are lost if it ends.
+static IN_FLIGHT: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// Resolves when no refresh of this process is in flight. A process waits for this before it ends, for a bounded time.
+pub async fn refreshes_finished() {
+    // The sender is never dropped, so this does not fail.
+    let _ = IN_FLIGHT.subscribe().wait_for(|count| *count == 0).await;
+}
+
+/// One refresh, until it is stored or given up.
+struct InFlight;
+
+impl InFlight {
+    fn begin() -> InFlight {
+        IN_FLIGHT.send_modify(|count| *count += 1);
+        InFlight
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        IN_FLIGHT.send_modify(|count| *count -= 1);
+    }
 }
 
 /// The rest of the time that the lock may be held is for the disk.
@@ -147,6 +174,7 @@ impl Renewal {
     }
 
     async fn request(self: &Arc<Renewal>, locked: Locked, used: Account) -> Result<Account, NoToken> {
+        let _in_flight = InFlight::begin();
         let draft = blocking(move || locked.reserve()).await?;
         tracing::debug!(
             issuer = used.server.issuer,
@@ -154,7 +182,7 @@ impl Renewal {
             "refreshing the access token"
         );
         let response = timeout(REQUEST_TIMEOUT, (self.request)(used.clone())).await;
-        let late = || TokenError::Temporary { reason: "timed out".into(), retry_after: None };
+        let late = || TokenError::Temporary { reason: Reason::own("timed out"), retry_after: None };
         let response = response.unwrap_or_else(|_| Err(late()));
         let stored = match &response {
             Ok(_) => None,
@@ -180,8 +208,9 @@ impl Renewal {
             }
             Outcome::Removed => Err(NoToken::SignIn),
             Outcome::Failed { reason, retry_after } => {
-                tracing::warn!(issuer = used.server.issuer, reason, "the access token was not refreshed");
-                lock(&self.failures).add(reason, retry_after, now());
+                tracing::warn!(issuer = used.server.issuer, %reason, "the access token was not refreshed");
+                // The details may reach no model.
+                lock(&self.failures).add(reason.summary, retry_after, now());
                 Err(self.failed())
             }
         }

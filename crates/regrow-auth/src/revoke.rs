@@ -2,7 +2,7 @@
 
 use crate::guarded::Guarded;
 use crate::records::{AuthorizationServer, Registration, Tokens};
-use crate::token::{self, TokenError};
+use crate::token::{self, Reason, TokenError};
 
 /// What became of a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub async fn revoke(
         if !is_done && !is_unsupported {
             return Err(match token::object(&answer) {
                 Err(error) => error,
-                Ok(_) => TokenError::Refused { reason: format!("HTTP {}", answer.status) },
+                Ok(_) => TokenError::Refused { reason: Reason::own(format!("HTTP {}", answer.status)) },
             });
         }
     }

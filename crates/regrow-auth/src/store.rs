@@ -2,8 +2,10 @@
 //!
 //! Everybody may read. To write, a process holds the account's lock ([`Store::lock`]).
 
+mod attempt;
 mod lock;
 
+pub use attempt::Attempt;
 pub use lock::HELD_AT_MOST;
 
 use std::cmp::Ordering;
@@ -16,6 +18,8 @@ use regrow::folder::{Folder, state_folder};
 use serde::{Deserialize, Serialize};
 
 use crate::account::{Account, AccountKey};
+use crate::login::SignedIn;
+use crate::token::now;
 
 /// The format of the files. A larger number is a newer Regrow's.
 const FORMAT: u64 = 1;
@@ -30,7 +34,7 @@ const RESERVED: usize = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file is there, but it is not one of ours, or not a whole one.
-    #[error("the account file {path:?} is damaged: {reason}; to remove it, run: regrow logout")]
+    #[error("the account file {path:?} is damaged: {reason}; delete it, or run: regrow logout URL")]
     Damaged {
         /// Where.
         path: PathBuf,
@@ -105,9 +109,9 @@ struct Contents<A> {
     account: A,
 }
 
-/// A server that waits for a sign-in. Unlike an account it can be lost without harm.
+/// A server that waits for a sign-in, or did once. Unlike an account it can be lost without harm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct Pending {
     /// The server's name in messages.
     pub name: String,
     /// The account that is needed.
@@ -164,11 +168,11 @@ impl Store {
         Some((found.ino(), found.mtime(), found.mtime_nsec(), found.len()))
     }
 
-    /// Remembers that somebody should sign in at the server of this name, for [`Store::wanted`].
-    pub fn want(&self, key: &AccountKey, name: &str) -> Result<(), StoreError> {
-        let file = format!("{}.wanted", key.hash());
+    /// Remembers that somebody should sign in at the server of this name, for [`Store::pending`].
+    pub fn set_pending(&self, key: &AccountKey, name: &str) -> Result<(), StoreError> {
+        let file = format!("{}.pending", key.hash());
         let written = Folder::create(&self.folder).and_then(Folder::require_private).and_then(|folder| {
-            let text = serde_json::to_vec(&Wanted { name: name.to_owned(), key: key.clone() })?;
+            let text = serde_json::to_vec(&Pending { name: name.to_owned(), key: key.clone() })?;
             match folder.read(&file, MAX_BYTES).is_ok_and(|(_, old)| old == text) {
                 true => Ok(()),
                 false => folder.replace(&file, |file| file.write_all(&text)).map(drop),
@@ -178,11 +182,44 @@ impl Store {
     }
 
     /// The servers that wait for a sign-in, or did once, with the names that they have in messages.
-    pub fn wanted(&self) -> Vec<Wanted> {
+    pub fn pending(&self) -> Vec<Pending> {
         let Ok(folder) = self.open() else { return vec![] };
-        let names = folder.names(2 * MAX_ACCOUNTS).into_iter().filter(|name| name.ends_with(".wanted"));
+        let names = folder.names(2 * MAX_ACCOUNTS).into_iter().filter(|name| name.ends_with(".pending"));
         let read = names.filter_map(|name| folder.read(name, MAX_BYTES).ok());
         read.filter_map(|(_, text)| serde_json::from_slice(&text).ok()).collect()
+    }
+
+    /// Stores what a sign-in yields, in the place of what was there.
+    pub async fn sign_in(&self, key: &AccountKey, signed_in: SignedIn) -> Result<Account, StoreError> {
+        let locked = self.lock(key).await?;
+        let before = locked.read()?;
+        let account = Account::signed_in(key.clone(), signed_in, before.as_ref(), now());
+        locked.write(&account)?;
+        // After the account: who waits for the attempt looks for tokens when it is gone.
+        self.remove_attempt(key);
+        Ok(account)
+    }
+
+    /// Stores how it ended that these scopes were asked for, in addition to those of the account: with new tokens, or without.
+    pub async fn step_up(
+        &self,
+        key: &AccountKey,
+        signed_in: Option<SignedIn>,
+        asked: &[String],
+    ) -> Result<(), StoreError> {
+        let locked = self.lock(key).await?;
+        // Without an account there is nothing to add to: the user has signed out meanwhile.
+        let Some(before) = locked.read()? else { return Ok(()) };
+        let is_done = signed_in.is_some();
+        let account = match signed_in {
+            Some(signed_in) => Account::signed_in(key.clone(), signed_in, Some(&before), now()),
+            None => before.clone(),
+        };
+        locked.write(&account.stepped_up(&before, asked))?;
+        if is_done {
+            self.remove_attempt(key);
+        }
+        Ok(())
     }
 
     fn open(&self) -> Result<Folder, StoreError> {
@@ -265,8 +302,9 @@ impl Locked {
 
     /// Removes the account, also one that cannot be read. Its lock file stays: others may wait for it.
     pub fn remove(self) -> Result<(), StoreError> {
-        // What was wanted is no reason to fail.
-        let _ = self.folder.remove(self.name("wanted"));
+        // A name that stays is no reason to fail.
+        let _ = self.folder.remove(self.name("pending"));
+        self.store.remove_attempt(&self.key);
         let name = self.name("json");
         match self.folder.remove(&name).and_then(|()| self.folder.sync()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

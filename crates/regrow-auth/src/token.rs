@@ -1,5 +1,6 @@
 //! The token endpoint: what it is asked, and what its responses mean.
 
+use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use regrow_protocol::text::escape;
@@ -9,29 +10,85 @@ use url::Url;
 use crate::guarded::{Answer, Guarded, HttpError};
 use crate::records::{AuthorizationServer, Registration, Secret, Tokens};
 
+/// The grant type of RFC 8628.
+pub(crate) const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// How long a description from outside may be in an error.
 const MAX_DESCRIPTION: usize = 300;
 
-/// Why there are no tokens. Texts from outside are escaped; they are for people, not for a model.
+/// The error codes of OAuth that a model may read: a server can write anything else in their place.
+const KNOWN_CODES: [&str; 14] = [
+    "access_denied",
+    "authorization_pending",
+    "expired_token",
+    "invalid_client",
+    "invalid_grant",
+    "invalid_request",
+    "invalid_scope",
+    "invalid_target",
+    "server_error",
+    "slow_down",
+    "temporarily_unavailable",
+    "unauthorized_client",
+    "unsupported_grant_type",
+    "unsupported_token_type",
+];
+
+/// What went wrong. `Display` is for people and logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// Regrow's own words, or an error code of OAuth. A model may read it.
+    pub summary: String,
+    /// Words of others, escaped and cut. A model must never read them.
+    pub details: Option<String>,
+}
+
+impl Reason {
+    /// In Regrow's own words only.
+    pub fn own(summary: impl Into<String>) -> Reason {
+        Reason { summary: summary.into(), details: None }
+    }
+
+    /// What the authorization server reports.
+    fn reported(error: &str, description: Option<&str>) -> Reason {
+        match KNOWN_CODES.contains(&error) {
+            true => Reason { summary: error.to_owned(), details: description.map(cut) },
+            false => {
+                let details = Some(described(error, description));
+                Reason { summary: "an unknown error code".into(), details }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.details {
+            Some(details) => write!(f, "{} ({details})", self.summary),
+            None => f.write_str(&self.summary),
+        }
+    }
+}
+
+/// Why there are no tokens. Its texts are for people, not for a model, but for [`Reason::summary`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// `invalid_grant`: the code or refresh token is not valid, or not any more.
     #[error("the authorization server rejected the grant: {reason}")]
     Rejected {
         /// What the server said.
-        reason: String,
+        reason: Reason,
     },
     /// `invalid_client`: the server does not know the client, or not with this secret.
     #[error("the authorization server rejected the client: {reason}")]
     ClientRejected {
         /// What the server said.
-        reason: String,
+        reason: Reason,
     },
     /// A later attempt may succeed: nothing was said about the grant.
     #[error("the authorization server is not available: {reason}")]
     Temporary {
         /// What went wrong.
-        reason: String,
+        reason: Reason,
         /// How long the server asks to wait.
         retry_after: Option<Duration>,
     },
@@ -39,7 +96,7 @@ pub enum TokenError {
     #[error("the authorization server refused: {reason}")]
     Refused {
         /// What the server said, or which rule refused.
-        reason: String,
+        reason: Reason,
     },
 }
 
@@ -52,7 +109,7 @@ pub async fn refresh(
     resource: Option<&str>,
 ) -> Result<Tokens, TokenError> {
     let Some(refresh_token) = &tokens.refresh_token else {
-        return Err(TokenError::Rejected { reason: "there is no refresh token".into() });
+        return Err(TokenError::Rejected { reason: Reason::own("there is no refresh token") });
     };
     let mut form = vec![("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
     form.extend(resource.map(|resource| ("resource", resource)));
@@ -118,17 +175,23 @@ pub(crate) async fn post(
     form: &[(&str, &str)],
 ) -> Result<Answer, TokenError> {
     if registration.issuer != server.issuer {
-        return Err(TokenError::Refused { reason: "the client is registered with another issuer".into() });
+        return Err(TokenError::Refused {
+            reason: Reason::own("the client is registered with another issuer"),
+        });
     }
     http.post_form(endpoint, form, registration).await.map_err(unanswered)
 }
 
 /// The error for a request without a response.
 fn unanswered(error: HttpError) -> TokenError {
+    let reason = |summary: &str| Reason { summary: summary.into(), details: Some(error.to_string()) };
     match error {
-        HttpError::Refused { .. } => TokenError::Refused { reason: error.to_string() },
-        HttpError::Network { .. } | HttpError::TooLarge { .. } => {
-            TokenError::Temporary { reason: error.to_string(), retry_after: None }
+        HttpError::Refused { .. } => TokenError::Refused { reason: reason("its address is not allowed") },
+        HttpError::Network { .. } => {
+            TokenError::Temporary { reason: reason("no response"), retry_after: None }
+        }
+        HttpError::TooLarge { .. } => {
+            TokenError::Temporary { reason: reason("the response is too long"), retry_after: None }
         }
     }
 }
@@ -136,20 +199,21 @@ fn unanswered(error: HttpError) -> TokenError {
 /// What a response of the token endpoint means.
 pub(crate) fn read(answer: &Answer, now: u64) -> Result<Tokens, TokenError> {
     let body = object(answer)?;
-    tokens(&body, now).ok_or_else(|| temporary(answer, "the response contains no bearer token".into()))
+    tokens(&body, now).ok_or_else(|| temporary(answer, Reason::own("the response contains no bearer token")))
 }
 
 /// The JSON of a successful response, or what its error means.
 pub(crate) fn object(answer: &Answer) -> Result<Map<String, Value>, TokenError> {
     if matches!(answer.status, 408 | 425 | 429 | 500..) {
-        return Err(temporary(answer, format!("HTTP {}", answer.status)));
+        return Err(temporary(answer, Reason::own(format!("HTTP {}", answer.status))));
     }
     let Ok(Value::Object(body)) = serde_json::from_slice(&answer.body) else {
-        return Err(temporary(answer, format!("HTTP {} with a response that is not JSON", answer.status)));
+        let reason = format!("HTTP {} with a response that is not JSON", answer.status);
+        return Err(temporary(answer, Reason::own(reason)));
     };
     // Some servers report errors with status 200.
     if let Some(error) = text(&body, "error") {
-        let reason = described(error, text(&body, "error_description"));
+        let reason = Reason::reported(error, text(&body, "error_description"));
         return Err(match error {
             "invalid_grant" => TokenError::Rejected { reason },
             "invalid_client" => TokenError::ClientRejected { reason },
@@ -159,7 +223,7 @@ pub(crate) fn object(answer: &Answer) -> Result<Map<String, Value>, TokenError> 
     }
     match answer.status {
         200..300 => Ok(body),
-        status => Err(temporary(answer, format!("HTTP {status} without an OAuth error"))),
+        status => Err(temporary(answer, Reason::own(format!("HTTP {status} without an OAuth error")))),
     }
 }
 
@@ -169,18 +233,20 @@ pub(crate) fn error_code(answer: &Answer) -> Option<String> {
     text(&body, "error").map(str::to_owned)
 }
 
-fn temporary(answer: &Answer, reason: String) -> TokenError {
+fn temporary(answer: &Answer, reason: Reason) -> TokenError {
     TokenError::Temporary { reason, retry_after: answer.retry_after }
 }
 
 /// An OAuth error with its description, escaped and shortened.
 pub(crate) fn described(error: &str, description: Option<&str>) -> String {
-    let text = match description {
-        Some(description) => format!("{error} ({description})"),
-        None => error.to_owned(),
-    };
-    let short: String = text.chars().take(MAX_DESCRIPTION).collect();
-    escape(&short)
+    match description {
+        Some(description) => cut(&format!("{error} ({description})")),
+        None => cut(error),
+    }
+}
+
+fn cut(text: &str) -> String {
+    escape(&text.chars().take(MAX_DESCRIPTION).collect::<String>())
 }
 
 fn tokens(body: &Map<String, Value>, now: u64) -> Option<Tokens> {

@@ -71,6 +71,9 @@
 //! | `forget` (`=1`) | by control: every change of this number forgets all sessions |
 //! | `expiry` (`=404`) | how a session that is not known is refused: `404`, `404-text`, `404-empty`, `400` (JSON-RPC error with id null), `400-bare` (without an id), `400-text`, `200` (-32603 in a good response) |
 //! | `need-token=TOKEN` | 401 without `Authorization: Bearer TOKEN` |
+//! | `also-token=TOKEN` | this one is as good |
+//! | `call-token=TOKEN` | a tool call with another token gets 403 `insufficient_scope`, which asks for the scope `write` |
+//! | `issuer=PORT` | protected-resource metadata that names the authorization server at this port |
 //! | `answer=sse` | every answer is a stream of events, which begins before the tool runs |
 //! | `event-ids` | events have ids, and a stream can be resumed by `Last-Event-ID` (the last 256 events of the last 64 streams) |
 //! | `prime` | a stream begins with an empty event that has an id |

@@ -12,17 +12,24 @@ pub(crate) use logout::run as logout;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use regrow::transport::http::{Credential, Http};
 use regrow_auth::account::{Account, AccountKey};
-use regrow_auth::credential::{AccountCredential, request_through};
+use regrow_auth::credential::{AccountCredential, refreshes_finished, request_through};
 use regrow_auth::guarded::Network;
+use regrow_auth::prompt::Prompt;
 use regrow_auth::store::Store;
 use regrow_gateway::config::{Reach, ServerConfig};
 use reqwest::Url;
+use tokio::time::timeout;
 
 use crate::folder_config::quoted;
+use crate::table::printable;
 use stored::StoredAccount;
+
+/// How long Regrow goes on for a refresh when it ends. Hosts wait a few seconds before they kill it.
+const LAST_REFRESH: Duration = Duration::from_secs(5);
 
 /// The account at this server, for the server of this name in messages. None where accounts cannot be stored, or for an address that is
 /// none.
@@ -31,22 +38,23 @@ pub(crate) fn credential(
     name: &str,
     label: Option<&str>,
     ca_file: Option<PathBuf>,
+    prompt: Option<Prompt>,
 ) -> Option<Arc<dyn Credential>> {
     let url = Url::parse(url).ok().filter(|url| !has_user(url))?;
     let network = Network { ca_file, ..Network::default() };
     let request = request_through(url.clone(), network);
     let key = AccountKey::new(url, label.unwrap_or_default());
-    Some(Arc::new(AccountCredential::new(Store::of_user()?, key, request, name)))
+    Some(Arc::new(AccountCredential::new(Store::of_user()?, key, request, name, prompt)))
 }
 
-/// The same for a server of a configuration, unless that names another credential.
+/// The same for a server of a configuration, unless that names another credential. It never opens a browser: several clients may use it.
 pub(crate) fn of_server(server: &ServerConfig) -> Option<Arc<dyn Credential>> {
     let Reach::Remote(remote) = &server.reach else { return None };
     let options = &server.options;
     let is_other = options.header_file.is_some() || remote.headers.iter().any(|(name, _)| authorizes(name));
     match is_other {
         true => None,
-        false => credential(remote.url.reveal(), &server.name, None, options.ca_file.clone()),
+        false => credential(remote.url.reveal(), &server.name, None, options.ca_file.clone(), None),
     }
 }
 
@@ -70,6 +78,13 @@ pub(crate) fn sign_in_of(name: &str) -> Option<String> {
     Some(format!("{}sign in: {command}", account.unwrap_or_default()))
 }
 
+/// Before Regrow ends: a refresh in flight is stored, because the authorization server may have given up the old tokens for it.
+pub(crate) async fn finish_refreshes() {
+    if timeout(LAST_REFRESH, refreshes_finished()).await.is_err() {
+        tracing::warn!("ended during a refresh; the next one may need a sign-in");
+    }
+}
+
 /// Whether a header of this name is a credential.
 pub(crate) fn authorizes(header: &str) -> bool {
     header.trim().eq_ignore_ascii_case("authorization")
@@ -91,15 +106,23 @@ fn find(store: &Store, server: &str, label: Option<&str>) -> Result<AccountKey, 
         return Ok(AccountKey::new(url, label.unwrap_or_default()));
     }
     let has_label = |key: &AccountKey| label.is_none_or(|label| key.label == label);
-    let wanted = store.wanted().into_iter().filter(|wanted| wanted.name == server && has_label(&wanted.key));
-    let keys: Vec<AccountKey> = wanted.map(|wanted| wanted.key).collect();
+    let pending = store.pending().into_iter().filter(|pending| pending.name == server);
+    let keys: Vec<AccountKey> = pending.map(|pending| pending.key).filter(has_label).collect();
     match &keys[..] {
         [key] => Ok(key.clone()),
         [] => Err(format!("no server named {server:?} has asked for sign-in; pass its URL")),
         keys => {
-            let urls: Vec<String> = keys.iter().map(shown).collect();
-            Err(format!("several servers are named {server:?}; pass the URL of one: {}", urls.join(", ")))
+            let choices: Vec<String> = keys.iter().map(choice).collect();
+            Err(format!("{server:?} is not unique; pass one of: {}", choices.join(", ")))
         }
+    }
+}
+
+/// What names this account on a command line.
+fn choice(key: &AccountKey) -> String {
+    match key.label.is_empty() {
+        true => shown(key),
+        false => format!("--account {} {}", printable(&key.label), shown(key)),
     }
 }
 

@@ -16,7 +16,7 @@ use regrow_gateway::operate::DEFAULT_PORT;
 use regrow_gateway::units::{self, Limit};
 
 use audit::AuditLog;
-use sign_in::{Accounts, Login, Logout};
+use sign_in::{Accounts, Login, Logout, SignIn};
 pub(crate) use words::with_dashes;
 
 /// Keeps MCP connections alive: a server may die, the client's connection does not.
@@ -591,6 +591,10 @@ pub(crate) struct RemoteArguments {
     /// Use the account with this label (see `regrow login`), where you have several at this server
     #[arg(long, value_name = "LABEL", env = "REGROW_ACCOUNT")]
     pub(crate) account: Option<String>,
+
+    /// Whether to open a browser when a client's request needs sign-in: where one can be opened, or never
+    #[arg(long, value_enum, default_value_t = SignIn::Auto, env = "REGROW_SIGN_IN")]
+    pub(crate) sign_in: SignIn,
 
     /// The protocol era that the server speaks: handshake and sessions, or stateless (2026-07-28)
     #[arg(long, value_enum, default_value_t = Era::Auto, env = "REGROW_ERA")]

@@ -94,6 +94,7 @@ async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level:
             Err(message) => Ok(usage(&message)),
         },
     };
+    account::finish_refreshes().await;
     audit.close().await;
     #[cfg(feature = "otel")]
     traces.close().await;

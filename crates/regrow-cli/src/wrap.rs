@@ -14,6 +14,7 @@ use regrow::{Builder, Connection, ErrorStyle, Mask, Port, Upstream, relay};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use wildmatch::WildMatch;
 
+use crate::account;
 use crate::arguments::{self, Wrap};
 use crate::watch::Watch;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED, client, log};
@@ -117,6 +118,7 @@ async fn serve(options: Wrap, name: Arc<str>, server: Server, mut watch: Watch) 
         }
     }
     port.finish(LAST_WORDS).await;
+    account::finish_refreshes().await;
     let status = connection.status().borrow().clone();
     let served = status.sessions > 0 || status.last_fault.is_none();
     Ok(if served && port.has_answered_all() { DONE } else { SERVER_FAILED })

@@ -154,7 +154,7 @@ pub enum Fault {
     /// The access token has expired, and the authorization server gave no new one now; later it may.
     #[error("the access token could not be refreshed: {reason}")]
     RefreshFailed {
-        /// Which authorization server, and what happened.
+        /// What happened. A model reads it, so it has no words of the authorization server.
         reason: String,
     },
     /// The server sends us elsewhere.

@@ -145,6 +145,11 @@ pub trait ExchangeHandler: Send + Sync {
         self.take(Line::Whole(message.bytes().clone()))
     }
 
+    /// Whether a client waits for what this message brings: its response, or the session that it begins. A probe has nobody who waits.
+    fn is_awaited(&self) -> bool {
+        false
+    }
+
     /// Resolves when the server may be read on: the client takes what it sends. Ask after each message.
     fn room(&self) -> BoxFuture<()>;
 }

@@ -50,7 +50,7 @@ async fn a_file_that_is_damaged_or_newer_is_named_and_never_replaced() {
     let whole = std::fs::read_to_string(&path).unwrap();
     let other = whole.replace("https://mcp.example/mcp", "https://mcp.example/other");
     for (text, says) in [
-        (&whole[..whole.len() / 2], "is damaged: it is not an account; to remove it, run: regrow logout"),
+        (&whole[..whole.len() / 2], "is damaged: it is not an account; delete it, or run: regrow logout URL"),
         ("", "it is not an account"),
         (&*whole.replace("\"format\": 1", "\"format\": 0"), "its format is unknown"),
         (&*whole.replace("access_token", "token"), "a part of it is missing or wrong"),
@@ -73,13 +73,13 @@ async fn a_file_that_is_damaged_or_newer_is_named_and_never_replaced() {
 #[tokio::test]
 async fn what_waits_for_a_sign_in_is_found_by_its_name_until_a_sign_out() {
     let (_temporary, store) = store();
-    assert!(store.wanted().is_empty());
-    store.want(&key(), "acme").unwrap();
-    store.want(&key(), "acme").unwrap();
-    assert_eq!(store.wanted(), [Wanted { name: "acme".into(), key: key() }]);
+    assert!(store.pending().is_empty());
+    store.set_pending(&key(), "acme").unwrap();
+    store.set_pending(&key(), "acme").unwrap();
+    assert_eq!(store.pending(), [Pending { name: "acme".into(), key: key() }]);
     assert!(store.list().unwrap().is_empty());
     store.lock(&key()).await.unwrap().remove().unwrap();
-    assert!(store.wanted().is_empty());
+    assert!(store.pending().is_empty());
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use regrow_auth::account::{Account, AccountKey};
 use regrow_auth::credential::{AccountCredential, TokenRequest};
 use regrow_auth::records::{Secret, Tokens};
 use regrow_auth::store::Store;
-use regrow_auth::token::TokenError;
+use regrow_auth::token::{Reason, TokenError};
 use serde_json::json;
 use tempfile::TempDir;
 use url::Url;
@@ -134,7 +134,7 @@ impl Issuer {
 }
 
 pub(crate) fn credential(store: &Store, request: TokenRequest) -> AccountCredential {
-    AccountCredential::new(store.clone(), key(), request, "acme")
+    AccountCredential::new(store.clone(), key(), request, "acme", None)
 }
 
 /// The token that a request would carry.
@@ -152,9 +152,9 @@ pub(crate) async fn refuse(credential: &AccountCredential) -> bool {
 }
 
 pub(crate) fn temporary() -> TokenError {
-    TokenError::Temporary { reason: "HTTP 503".into(), retry_after: None }
+    TokenError::Temporary { reason: Reason::own("HTTP 503"), retry_after: None }
 }
 
 pub(crate) fn rejected() -> TokenError {
-    TokenError::Rejected { reason: "invalid_grant".into() }
+    TokenError::Rejected { reason: Reason::own("invalid_grant") }
 }

@@ -189,18 +189,30 @@ async fn a_configured_client_keeps_its_secret_for_its_issuer() {
     assert!(matches!(error, LoginError::Registration(RegistrationError::NeedsSecret)), "{error:?}");
 
     let overrides = Overrides { issuer: Some(provider.origin.clone()), ..Overrides::default() };
-    let options = Options { overrides, callback_host: CallbackHost::Localhost, ..options };
-    login(&provider.http(), &options, &browser).await.unwrap();
+    let callback_port = Url::parse(&on_quiet_port("http://localhost:1/")).unwrap().port();
+    let callback_host = Some(CallbackHost::Localhost);
+    let options = Options { overrides, callback_host, callback_port, ..options };
+    let first = login(&provider.http(), &options, &browser).await.unwrap();
     let request = &provider.heard("/token")[0];
     assert_eq!(basic(request).unwrap(), "configured:s%2Fe%3Ac+ret");
     assert!(!request.body.contains("secret"), "{}", request.body);
     assert!(request.form()["redirect_uri"].starts_with("http://localhost:"));
     assert_eq!(provider.heard("/register").len(), 0);
 
+    // The next sign-in needs no options: the same client, issuer and redirect.
+    let again = Options::new(provider.server()).known(first.registration.clone());
+    let second = login(&provider.http(), &again, &browser).await.unwrap();
+    assert_eq!(second.registration, first.registration);
+    assert_eq!(basic(&provider.heard("/token")[1]), basic(&provider.heard("/token")[0]));
+    let elsewhere = Overrides { issuer: Some("https://other.example".into()), ..Overrides::default() };
+    let elsewhere =
+        Options { overrides: elsewhere, ..Options::new(provider.server()) }.known(first.registration);
+    assert!(elsewhere.client.client_secret.is_none(), "another issuer does not get the secret");
+
     let options = Options { flow: Flow::ClientCredentials, ..options };
     let signed_in = login(&provider.http(), &options, &browser).await.unwrap();
     assert_eq!(signed_in.tokens.access_token.expose(), "access-1");
-    assert_eq!(browser.opened.lock().unwrap().len(), 1, "nobody was asked");
+    assert_eq!(browser.opened.lock().unwrap().len(), 2, "nobody was asked");
 }
 
 #[tokio::test]

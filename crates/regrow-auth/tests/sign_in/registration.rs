@@ -2,7 +2,7 @@
 
 use regrow_auth::discovery::{Overrides, discover};
 use regrow_auth::records::{AuthMethod, AuthorizationServer, RegisteredBy};
-use regrow_auth::registration::{ClientSettings, Plan, RegistrationError, Wishes, plan, register};
+use regrow_auth::registration::{ClientMetadata, ClientSettings, Plan, RegistrationError, plan, register};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -14,14 +14,14 @@ async fn server(provider: &Provider, changes: Value) -> AuthorizationServer {
     found.unwrap().server
 }
 
-const WISHES: Wishes<'static> =
-    Wishes { redirect_uri: Some("http://127.0.0.1:7/callback"), scope: Some("read"), device: false };
+const METADATA: ClientMetadata<'static> =
+    ClientMetadata { redirect_uri: Some("http://127.0.0.1:7/callback"), scope: Some("read"), device: false };
 
 #[tokio::test]
 async fn a_client_registers_as_a_native_application() {
     let provider = Provider::start().await;
     let server = server(&provider, json!({})).await;
-    let registration = register(&provider.http(), &server, &WISHES).await.unwrap();
+    let registration = register(&provider.http(), &server, &METADATA).await.unwrap();
     assert_eq!(registration.auth_method, AuthMethod::None);
     let sent: Value = serde_json::from_str(&provider.heard("/register")[0].body).unwrap();
     assert_eq!(sent["application_type"], "native");
@@ -36,7 +36,7 @@ async fn the_method_comes_from_the_metadata_and_then_from_the_response() {
     let methods =
         json!({ "token_endpoint_auth_methods_supported": ["private_key_jwt", "client_secret_post"] });
     let server = server(&provider, methods).await;
-    let registration = register(&provider.http(), &server, &WISHES).await.unwrap();
+    let registration = register(&provider.http(), &server, &METADATA).await.unwrap();
     assert_eq!(registration.auth_method, AuthMethod::Post);
     assert_eq!(registration.client_secret.unwrap().expose(), "s/e:c ret");
     assert_eq!(registration.secret_expires_at, None, "zero says never");
@@ -48,7 +48,7 @@ async fn the_method_comes_from_the_metadata_and_then_from_the_response() {
                     "token_endpoint_auth_method": "client_secret_basic" }),
         )
     });
-    let registration = register(&provider.http(), &server, &WISHES).await.unwrap();
+    let registration = register(&provider.http(), &server, &METADATA).await.unwrap();
     assert_eq!(registration.auth_method, AuthMethod::Basic);
     assert_eq!(registration.secret_expires_at, Some(77));
 }
@@ -67,7 +67,7 @@ async fn a_response_that_is_not_a_registration_is_refused() {
     ];
     for response in responses {
         provider.replace("/register", move |_| response.clone());
-        let error = register(&provider.http(), &server, &WISHES).await.unwrap_err();
+        let error = register(&provider.http(), &server, &METADATA).await.unwrap_err();
         assert!(matches!(error, RegistrationError::Refused(_)), "{error:?}");
         assert!(!error.to_string().contains('\u{202e}'), "{error}");
     }
@@ -77,7 +77,7 @@ async fn a_response_that_is_not_a_registration_is_refused() {
 async fn the_operators_client_comes_first_then_a_document_then_a_known_one() {
     let provider = Provider::start().await;
     let server = server(&provider, json!({ "client_id_metadata_document_supported": true })).await;
-    let known = register(&provider.http(), &server, &WISHES).await.unwrap();
+    let known = register(&provider.http(), &server, &METADATA).await.unwrap();
     let document = Some(Url::parse("https://regrow.example/client.json").unwrap());
     let id = |plan: Result<Plan, RegistrationError>| match plan.unwrap() {
         Plan::Use(registration) => format!("{:?} {}", registration.how, registration.client_id),

@@ -1,5 +1,6 @@
 //! The HTTP face: the same server behind Streamable HTTP at `/mcp`, and behind the older HTTP+SSE at `/sse`.
 
+mod access;
 mod exchange;
 mod faults;
 mod gzip;

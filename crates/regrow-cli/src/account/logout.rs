@@ -1,16 +1,21 @@
 //! `regrow logout`: ends the tokens of accounts and removes them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use regrow_auth::account::{Account, AccountKey};
 use regrow_auth::guarded::{Guarded, Network};
 use regrow_auth::revoke::{Revoked, revoke};
-use regrow_auth::store::{Store, StoreError};
+use regrow_auth::store::{HELD_AT_MOST, Store, StoreError};
+use tokio::time::timeout;
 
 use super::login::say;
 use super::{find, shown, store};
 use crate::arguments::sign_in::Logout;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
+
+/// The rest of the time that the lock may be held is for the disk.
+const REVOKED_WITHIN: Duration = HELD_AT_MOST.saturating_sub(Duration::from_secs(5));
 
 pub(crate) fn run(options: Logout) -> u8 {
     let store = match store() {
@@ -55,9 +60,15 @@ async fn sign_out(store: &Store, key: &AccountKey, ca_file: Option<PathBuf>) -> 
     let account = match locked.read() {
         Ok(Some(account)) => account,
         Ok(None) => return Ok(say(SERVER_FAILED, &format!("there is no account at {}", shown(key)))),
-        Err(error @ StoreError::Damaged { .. }) => {
+        Err(StoreError::Damaged { .. }) => {
             locked.remove()?;
-            return Ok(say(DONE, &format!("removed; its tokens are valid until they expire: {error}")));
+            return Ok(say(
+                DONE,
+                &format!(
+                    "removed the account at {}; its tokens are valid until they expire, since its file was damaged",
+                    shown(key)
+                ),
+            ));
         }
         Err(error) => return Err(error),
     };
@@ -84,6 +95,9 @@ async fn end_tokens(account: &Account, ca_file: Option<PathBuf>) -> Result<Revok
     let Some(tokens) = &account.tokens else { return Ok(Revoked::Done) };
     let network = Network { ca_file, ..Network::default() };
     let http = Guarded::new(&account.key.url, &network).map_err(|error| error.to_string())?;
-    let revoked = revoke(&http, &account.server, &account.registration, tokens).await;
-    revoked.map_err(|error| error.to_string())
+    let revoked = revoke(&http, &account.server, &account.registration, tokens);
+    match timeout(REVOKED_WITHIN, revoked).await {
+        Ok(revoked) => revoked.map_err(|error| error.to_string()),
+        Err(_) => Err("the authorization server timed out".into()),
+    }
 }

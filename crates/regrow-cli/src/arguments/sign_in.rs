@@ -42,9 +42,9 @@ pub(crate) struct Login {
     #[arg(long, value_name = "PORT")]
     pub(crate) callback_port: Option<u16>,
 
-    /// How the browser's return names this computer
-    #[arg(long, value_enum, value_name = "HOST", default_value_t = CallbackHost::Ip)]
-    pub(crate) callback_host: CallbackHost,
+    /// How the browser's return names this computer [default: as before, or 127.0.0.1]
+    #[arg(long, value_enum, value_name = "HOST")]
+    pub(crate) callback_host: Option<CallbackHost>,
 
     /// Register with the authorization server again
     #[arg(long)]
@@ -53,6 +53,14 @@ pub(crate) struct Login {
     /// Trust the certificates in this file (PEM), in addition to the system's
     #[arg(long, value_name = "FILE", env = "REGROW_CA_FILE")]
     pub(crate) ca_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SignIn {
+    /// Where a browser can be opened
+    Auto,
+    /// Calls name the command to run instead
+    Never,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,8 +5,13 @@ use std::sync::Arc;
 use regrow::transport::http::{BearerEnv, Credential, HeaderFile, Headers, Http, HttpClient, Limits};
 use regrow::{Bridge, EraFile, Port};
 
+use regrow_auth::browser::Browser;
+use regrow_auth::guarded::Network;
+use regrow_auth::prompt::{MAX_WAIT, Prompt};
+
 use super::Connected;
 use crate::account;
+use crate::arguments::sign_in::SignIn;
 use crate::arguments::{self, Wrap};
 
 /// A server's address, and how we reach it.
@@ -15,6 +20,18 @@ pub(super) struct Remote {
     name: String,
     /// What its era is remembered by.
     address: String,
+}
+
+/// What opens a browser to sign in. The standard input is the host's in any case, so only the display tells whether a person is there.
+fn prompt(options: &Wrap) -> Option<Prompt> {
+    if options.remote.sign_in == SignIn::Never {
+        return None;
+    }
+    let browser = Browser::find(|name| std::env::var(name).ok())?;
+    let network = Network { ca_file: options.remote.ca_file.clone(), ..Network::default() };
+    // The attempt to connect that waits for the person must not time out before.
+    let wait = MAX_WAIT.min(options.connect_timeout / 2);
+    Some(Prompt { browser, network, wait })
 }
 
 impl Remote {
@@ -51,7 +68,8 @@ impl Remote {
         let named = options.name.as_deref().unwrap_or(&host);
         let label = remote.account.as_deref();
         if !has_credential
-            && let Some(account) = account::credential(url, named, label, remote.ca_file.clone())
+            && let Some(account) =
+                account::credential(url, named, label, remote.ca_file.clone(), prompt(options))
         {
             http = http.credential(account);
         }

@@ -127,6 +127,9 @@ impl Setup {
         for proxy in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
             command.env_remove(proxy); // Nothing here is for the network.
         }
+        for screen in ["BROWSER", "DISPLAY", "WAYLAND_DISPLAY"] {
+            command.env_remove(screen); // Nobody is to sign in, unless a test says so.
+        }
         let marked = Marked::new();
         command
             .env(Marked::VARIABLE, marked.value())

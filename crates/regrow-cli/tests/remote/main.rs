@@ -19,6 +19,8 @@ mod places;
 mod refusals;
 mod secrets;
 mod sign_in;
+mod sign_in_prompt;
+mod sign_in_refresh;
 mod silence;
 mod site;
 mod smoke;

@@ -11,6 +11,11 @@ impl<R> Ledger<R> {
         self.waiting.values().filter(wakes).count()
     }
 
+    /// Whether this is a client's call. Streams are none.
+    pub fn is_of_client(&self, id: CallId) -> bool {
+        self.calls.get(&id).is_some_and(|call| !call.own && call.nature != Nature::Stream)
+    }
+
     /// How many calls of clients are in flight on this session. Streams are not counted.
     pub fn in_flight(&self, epoch: Epoch) -> usize {
         self.count(|call| matches!(call.place, Place::On(on, _) if on == epoch))

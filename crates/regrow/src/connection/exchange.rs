@@ -169,6 +169,11 @@ impl ExchangeHandler for SessionHandler {
         self.hear();
     }
 
+    fn is_awaited(&self) -> bool {
+        let ledger = &self.shared.lock().supervisor.ledger;
+        ledger.waiting() > 0 || self.call.is_some_and(|call| ledger.is_of_client(call))
+    }
+
     fn take(&self, message: Line) -> bool {
         self.hear();
         self.taken(self.messages.take_line(message))

@@ -14,7 +14,6 @@ use regrow_core::{Epoch, Fault};
 use url::Url;
 
 use self::access::Access;
-use self::address::Masked;
 use self::link::HttpLink;
 use super::{BoxFuture, Link, Transport};
 use crate::mask::Mask;
@@ -52,6 +51,8 @@ mod stream;
 mod trust;
 mod userinfo;
 
+#[doc(hidden)]
+pub use self::{address::Masked, causes::find as find_cause, causes::root_cause, refusal::retry_after};
 pub use client::{ClientBuilder, HttpClient};
 pub use credential::{BearerEnv, Credential, Headers, Rejected};
 pub use header_file::HeaderFile;

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use regrow_protocol::version::MODERN;
 
+use super::access::{refusal, resource_metadata};
 use super::faults::{Fate, expiry, fate};
 use super::response::{Plain, ResponseWriter};
 use super::sessions::Session;
@@ -79,12 +80,13 @@ impl Server {
         if let Some(credential) = incoming.head.header("authorization") {
             self.evidence.note(&format!("authorization {} {credential}", one_word(&name)));
         }
-        let token = orders.text("need-token").map(|token| format!("Bearer {token}"));
-        if token.is_some() && token.as_deref() != incoming.head.header("authorization") {
-            self.evidence.note(&format!("refused 401 {}", one_word(&name)));
-            let challenge = r#"Bearer error="invalid_token""#.to_owned();
-            let plain = Plain::text(401, "Unauthorized\n").with("WWW-Authenticate", challenge);
-            return ResponseWriter::new(socket.try_clone()?, &Orders::default()).plain(&plain).map(|()| true);
+        let writer = || Ok::<_, io::Error>(ResponseWriter::new(socket.try_clone()?, &Orders::default()));
+        if let Some(metadata) = resource_metadata(&orders, incoming, port) {
+            return writer()?.plain(&metadata).map(|()| true);
+        }
+        if let Some(refusal) = refusal(&orders, incoming, &name) {
+            self.evidence.note(&format!("refused {} {}", refusal.status, one_word(&name)));
+            return writer()?.plain(&refusal).map(|()| true);
         }
         let tool = match &message {
             Some(Message::Request(request)) if name == "tools/call" => request.params["name"].as_str(),

@@ -18,15 +18,28 @@ pub(super) struct Access {
 
 #[derive(Default)]
 struct Renewal {
-    /// How many have ended.
-    done: u64,
-    running: Option<watch::Receiver<bool>>,
+    done: Done,
+    running: Option<Running>,
+}
+
+/// How many renewals have ended.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Done {
+    all: u64,
+    /// Of those that a client waited for: only these may have asked a person.
+    awaited: u64,
+}
+
+#[derive(Clone)]
+struct Running {
+    is_awaited: bool,
+    ended: watch::Receiver<bool>,
 }
 
 /// What one request shows to the server.
 pub(super) struct Shown {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    done: u64,
+    done: Done,
 }
 
 impl Access {
@@ -47,38 +60,42 @@ impl Access {
     }
 
     /// The server refused this. Resolves when there is something else to show, or with false if there is not.
-    pub(super) async fn renew(&self, refused: &Shown, code: u16, challenges: Vec<HeaderValue>) -> bool {
-        if self.credential.headers() != refused.headers {
-            return true; // Somebody was faster, or it changed on its own.
-        }
-        let mut ended = {
-            let mut renewal = lock(&self.renewal);
-            if renewal.done != refused.done {
-                return false; // A renewal since then has brought nothing else.
+    pub(super) async fn renew(&self, refused: &Shown, rejected: Rejected) -> bool {
+        let is_awaited = rejected.is_awaited;
+        loop {
+            if self.credential.headers() != refused.headers {
+                return true; // Somebody was faster, or it changed on its own.
             }
-            match &renewal.running {
-                Some(running) => running.clone(),
-                None => {
-                    let rejected = Rejected::new(refused.headers.clone(), code, challenges);
-                    renewal.running.insert(self.start(rejected)).clone()
+            let mut running = {
+                let mut renewal = lock(&self.renewal);
+                let has_ended = match is_awaited {
+                    true => renewal.done.awaited != refused.done.awaited,
+                    false => renewal.done.all != refused.done.all,
+                };
+                if has_ended {
+                    return false; // A renewal since then has brought nothing else.
                 }
+                let started = || self.start(rejected.clone());
+                renewal.running.get_or_insert_with(started).clone()
+            };
+            // It ends by saying true, or without a word if it panicked.
+            let has_ended = running.ended.wait_for(|ended| *ended).await.is_ok();
+            if running.is_awaited || !is_awaited {
+                return has_ended && self.credential.headers() != refused.headers;
             }
-        };
-        // It ends by saying true, or without a word if it panicked.
-        let ended = ended.wait_for(|ended| *ended).await.is_ok();
-        ended && self.credential.headers() != refused.headers
+        }
     }
 
     /// In a task of its own: the one that began it may leave, and the others wait for it.
-    fn start(&self, rejected: Rejected) -> watch::Receiver<bool> {
-        let (ended, running) = watch::channel(false);
-        let credential = self.credential.clone();
-        let done = Done { renewal: self.renewal.clone(), ended };
+    fn start(&self, rejected: Rejected) -> Running {
+        let (tell, ended) = watch::channel(false);
+        let (credential, is_awaited) = (self.credential.clone(), rejected.is_awaited);
+        let end = End { renewal: self.renewal.clone(), is_awaited, tell };
         tokio::spawn(async move {
-            let _done = done;
+            let _end = end;
             credential.refresh(rejected).await
         });
-        running
+        Running { is_awaited, ended }
     }
 
     /// What to report when it stays refused.
@@ -100,20 +117,62 @@ impl Access {
 }
 
 /// Marks the end of a renewal, whichever way it ended.
-struct Done {
+struct End {
     renewal: Arc<Mutex<Renewal>>,
-    ended: watch::Sender<bool>,
+    is_awaited: bool,
+    tell: watch::Sender<bool>,
 }
 
-impl Drop for Done {
+impl Drop for End {
     fn drop(&mut self) {
         let mut renewal = lock(&self.renewal);
-        renewal.done += 1;
+        renewal.done.all += 1;
+        renewal.done.awaited += u64::from(self.is_awaited);
         renewal.running = None;
-        self.ended.send_replace(true);
+        self.tell.send_replace(true);
     }
 }
 
 fn lock(renewal: &Mutex<Renewal>) -> MutexGuard<'_, Renewal> {
     renewal.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has another token only for a client.
+    #[derive(Default)]
+    struct ForClients {
+        asked: Mutex<Vec<bool>>,
+    }
+
+    impl Credential for ForClients {
+        fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+            let asked = self.asked.lock().unwrap().iter().filter(|is_awaited| **is_awaited).count();
+            vec![(http::header::AUTHORIZATION, HeaderValue::from(asked))]
+        }
+
+        fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
+            self.asked.lock().unwrap().push(rejected.is_awaited);
+            Box::pin(std::future::ready(rejected.is_awaited))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_waits_has_a_renewal_of_its_own_after_one_for_a_probe() {
+        let credential = Arc::new(ForClients::default());
+        let access = Access::new(credential.clone());
+        let shown = access.show();
+        let rejected = |is_awaited| {
+            let mut rejected = Rejected::new(vec![], 401, vec![]);
+            rejected.is_awaited = is_awaited;
+            rejected
+        };
+        // The probe's begins first, and brings nothing.
+        let (probe, client) =
+            tokio::join!(access.renew(&shown, rejected(false)), access.renew(&shown, rejected(true)));
+        assert!(client, "{probe}");
+        assert_eq!(*credential.asked.lock().unwrap(), [false, true]);
+    }
 }

@@ -6,7 +6,7 @@ use regrow_protocol::text::Escaped;
 use url::Url;
 
 /// Scheme, host, port and path.
-pub(super) struct Masked<'a>(pub(super) &'a Url);
+pub struct Masked<'a>(pub &'a Url);
 
 impl fmt::Display for Masked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,14 +6,15 @@ use std::io;
 use regrow_protocol::text::escape;
 
 /// What the deepest cause says, escaped. reqwest's own errors quote the URL.
-pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
+pub fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut causes = causes(error);
     let root =
         causes.pop().map_or_else(|| "the request could not be made".to_owned(), |cause| cause.to_string());
     escape(&root)
 }
 
-pub(super) fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+/// The first of this type among an error and its causes.
+pub fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     causes(error).into_iter().find_map(|cause| cause.downcast_ref())
 }
 

@@ -56,12 +56,14 @@ pub struct Rejected {
     pub code: u16,
     /// What the server wants instead, where it says so: each `WWW-Authenticate`, in its order.
     pub challenges: Vec<HeaderValue>,
+    /// Whether a client waits for the refused request. Nobody waits for a probe, so no person should be disturbed for it.
+    pub is_awaited: bool,
 }
 
 impl Rejected {
-    /// For the tests of a credential.
+    /// For the tests of a credential. No client waits for the request.
     pub fn new(headers: Vec<(HeaderName, HeaderValue)>, code: u16, challenges: Vec<HeaderValue>) -> Rejected {
-        Rejected { headers, code, challenges }
+        Rejected { headers, code, challenges, is_awaited: false }
     }
 }
 

@@ -59,18 +59,14 @@ impl Exchanges for HttpLink {
     fn check_reachable(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
         Box::pin(async move {
             let outgoing = Outgoing::bare(Method::OPTIONS, self.url());
-            let answered = self.during_life(pin!(self.send(outgoing))).await.unwrap_or(Err(Fault::Closed));
-            match answered {
-                // Whatever it says, it lives.
-                Ok(HttpReply::Good(response)) => {
+            let shown = self.http.access.show();
+            // Sent once: the credential may be waiting for a person, and whatever the server says, it lives.
+            let sending = pin!(self.send_once(&outgoing, &shown.headers));
+            match self.during_life(sending).await.unwrap_or(Err(Fault::Closed)) {
+                Ok(response) => {
                     response.rest().await;
                     Ok(())
                 }
-                Ok(HttpReply::Refused(_))
-                | Err(
-                    Fault::Unauthorized { .. } | Fault::SignInNeeded { .. } | Fault::RefreshFailed { .. },
-                )
-                | Err(Fault::Redirected { .. } | Fault::Status { .. }) => Ok(()),
                 Err(fault) => Err(self.told(fault)),
             }
         })

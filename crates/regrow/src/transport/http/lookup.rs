@@ -83,6 +83,10 @@ impl ExchangeHandler for LookupHandler {
         self.handler.heard();
     }
 
+    fn is_awaited(&self) -> bool {
+        self.handler.is_awaited()
+    }
+
     fn take(&self, message: Line) -> bool {
         let Line::Whole(bytes) = message else { return true }; // Too long to learn from.
         let Some(frame) = Frame::parse(bytes).ok().filter(|frame| frame.id() == self.id) else {

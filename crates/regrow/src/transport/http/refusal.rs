@@ -143,8 +143,8 @@ impl Refusal {
     }
 }
 
-/// Seconds, or a date.
-fn retry_after(value: &HeaderValue, now: SystemTime) -> Option<Duration> {
+/// `Retry-After`: seconds, or a date.
+pub fn retry_after(value: &HeaderValue, now: SystemTime) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::address::{Masked, same_origin};
+use super::credential::Rejected;
 use super::departure::Departure;
 use super::diagnose;
 use super::link::HttpLink;
@@ -123,8 +124,10 @@ impl HttpLink {
                 return Ok(HttpReply::Refused(refusal));
             }
             let (count, most) = if code == 401 { (&mut renewals, 1) } else { (&mut step_ups, MAX_STEP_UPS) };
-            let renew = || Box::pin(self.http.access.renew(&shown, code, refusal.challenges()));
-            if *count == most || !renew().await {
+            let is_awaited = outgoing.message.as_ref().is_some_and(|(_, handler)| handler.is_awaited());
+            let mut rejected = Rejected::new(shown.headers.clone(), code, refusal.challenges());
+            rejected.is_awaited = is_awaited;
+            if *count == most || !Box::pin(self.http.access.renew(&shown, rejected)).await {
                 let answered = code == 403 && refusal.answers();
                 return if answered {
                     Ok(HttpReply::Refused(refusal))
@@ -136,7 +139,7 @@ impl HttpLink {
         }
     }
 
-    async fn send_once(
+    pub(super) async fn send_once(
         &self,
         outgoing: &Outgoing,
         credentials: &[(HeaderName, HeaderValue)],
