@@ -8,9 +8,9 @@ use crate::error_code;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The sender's fault: these bytes are not JSON, or not UTF-8.
-    #[error("not JSON, from byte {at} on")]
+    #[error("not JSON, from byte {} on", at + 1)]
     NotJson {
-        /// The first byte that cannot be right, near enough to look for it.
+        /// How many bytes stand before the first that cannot be right.
         at: usize,
     },
     /// The sender's fault: JSON, but no message of JSON-RPC.
