@@ -28,6 +28,7 @@ ROOT = HERE.parent
 DESCRIPTION = "Keeps MCP connections alive: put `regrow wrap --` in front of a server's command."
 LICENSES = ["LICENSE-APACHE", "LICENSE-MIT"]
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # No earlier date fits into a zip file.
+COMPRESSION = 6  # The highest takes four times as long and saves one percent.
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Release:
                 with source.open("rb") as content:
                     tar.addfile(entry, content)
         made = self.out / f"{name}.tar.gz"
-        made.write_bytes(gzip.compress(packed.getvalue(), mtime=0))
+        made.write_bytes(gzip.compress(packed.getvalue(), COMPRESSION, mtime=0))
         return made
 
     def npm(self) -> list[Path]:
@@ -187,7 +188,7 @@ class Release:
         record = "".join(f"{path},sha256={wheel_hash(content)},{len(content)}\n" for path, content, _ in files)
         files += [(f"{info}/RECORD", f"{record}{info}/RECORD,,\n".encode(), 0o644)]
         made = self.out / f"{name}-{tag}.whl"
-        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION) as wheel:
             for path, content, mode in files:
                 entry = zipfile.ZipInfo(path, EARLIEST)
                 entry.create_system = 3  # Unix: else the mode means nothing.

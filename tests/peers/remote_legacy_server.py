@@ -1,4 +1,4 @@
-"""The same server as `remote_server.py` on the Python SDK 1.x, which knows the legacy era only: remote_legacy_server.py FOLDER PORT [--json] [--stateless]."""
+"""The same server as `remote_server.py` on the Python SDK 1.x, which knows the legacy era only: remote_legacy_server.py FOLDER PORT [--json] [--stateless] [--stdio]."""
 
 import sys
 from pathlib import Path
@@ -83,4 +83,4 @@ def note(name: str) -> None:
         lines.write("ran\n")
 
 
-server.run("streamable-http")
+server.run("stdio" if "--stdio" in sys.argv else "streamable-http")

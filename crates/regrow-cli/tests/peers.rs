@@ -1,5 +1,6 @@
 //! Real clients from PyPI and npm against real servers, through `regrow wrap`, with the servers killed between and
 //! during calls; in front of commands, and of URLs. And through `regrow serve`, across twenty servers at a time.
+//! And the same servers through the npm packages and the wheel.
 //! Needs `tests/peers/install` once; says so where that has not been done, and fails in CI.
 
 use std::io::Write;
@@ -23,6 +24,12 @@ fn real_clients_keep_their_sessions_while_remote_servers_restart() {
 #[test]
 fn real_clients_call_across_twenty_servers_while_one_each_second_dies() {
     run("serve");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn real_servers_give_the_same_answers_through_npx_and_pip_installed_binaries() {
+    run("packages");
 }
 
 fn run(part: &str) {
