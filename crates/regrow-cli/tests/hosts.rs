@@ -57,6 +57,7 @@ fixtures! {
     codex: "Codex", 0, "codex.toml", ["a", "the second", "far"];
     goose: "Goose", 0, "goose.yaml", ["a", "far"];
     continue_dev: "Continue", 0, "continue.yaml", ["a", "Überwacht"];
+    continue_folder: "Continue", 3, "continue-folder.yaml", ["A server of its own"];
     librechat: "LibreChat", 0, "librechat.yaml", ["a", "far"];
     hermes: "Hermes", 0, "hermes.yaml", ["a", "far"];
 }
@@ -91,10 +92,37 @@ fn comes_back(host: &str, file: usize, text: &str) {
     assert_eq!(adopt::undo(&path, &adopted.text, "/opt/regrow", &[]).unwrap().text, text);
 }
 
+/// Without a file named: `adopt` finds files of any name, and those in folders that variables name.
+#[test]
+fn adopt_finds_the_folder_of_continue_and_the_home_of_codex() {
+    let desk =
+        Desk::new(Host::named("Continue").unwrap(), 1, include_str!("hosts/fixtures/continue-folder.yaml"));
+    let codex = desk.home.path().join("elsewhere");
+    fs::create_dir(&codex).unwrap();
+    let config = codex.join("config.toml");
+    fs::write(&config, include_str!("hosts/fixtures/codex.toml")).unwrap();
+    let text = || (desk.text(), fs::read_to_string(&config).unwrap());
+    let all = |options: &[&str]| {
+        let mut command = desk.regrow(&["adopt", "--all", "--yes"]);
+        let output = command.args(options).env("CODEX_HOME", &codex).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    };
+    let original = text();
+    all(&[]);
+    let (of_continue, of_codex) = text();
+    assert!(of_continue.contains("\"wrap\""), "{of_continue}");
+    assert_eq!(of_codex.matches("\"wrap\"").count(), 4, "{of_codex}");
+    all(&["--undo"]);
+    assert_eq!(text(), original);
+}
+
 /// Where a file of a host is in this folder.
 fn place(host: &Host, file: usize, folder: &Path) -> PathBuf {
     let file = host.files[file];
-    file.of_user(folder, None).or_else(|| file.of_project(folder)).unwrap()
+    let path = file.of_user(folder, |_| None).or_else(|| file.of_project(folder)).unwrap();
+    // A host takes every file of that folder, whatever its name.
+    let name = path.file_name().unwrap().to_str().unwrap().replace('*', "mine");
+    path.with_file_name(name)
 }
 
 struct Desk {
@@ -129,6 +157,7 @@ impl Desk {
         let mut command = Command::new(REGROW);
         command.args(arguments).current_dir(&self.home).env("HOME", self.home.path());
         command.env("XDG_CACHE_HOME", self.home.path().join("cache")).env_remove("XDG_CONFIG_HOME");
+        command.env_remove("CODEX_HOME").env_remove("CLAUDE_CONFIG_DIR");
         command.stdin(Stdio::null());
         command
     }
@@ -200,8 +229,10 @@ fn section(host: &Host) -> String {
     for file in host.files {
         let windows = file.windows.replace('~', "%USERPROFILE%").replace('/', "\\");
         match file {
-            file if !file.linux.starts_with('~') => {
-                text.push_str(&format!("| in a project | `{}` |\n", file.linux))
+            file if file.is_of_project() => text.push_str(&format!("| in a project | `{}` |\n", file.linux)),
+            file if file.linux.starts_with('$') => {
+                let (variable, _) = file.linux[1..].split_once('/').unwrap();
+                text.push_str(&format!("| if `{variable}` is set | `{}` |\n", file.linux));
             }
             file if file.linux == file.macos => {
                 text.push_str(&format!("| Linux, macOS | `{}` |\n| Windows | `{windows}` |\n", file.linux));

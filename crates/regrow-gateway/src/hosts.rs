@@ -6,6 +6,7 @@ mod format;
 mod members;
 mod table;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 pub use format::Format;
@@ -31,7 +32,8 @@ pub struct Host {
     pub reload: &'static str,
 }
 
-/// A file of a host on each system. `~` is the home folder; a path that does not begin at a root is in the folder of a project.
+/// A file of a host on each system. `~` is the home folder, and `$NAME` the folder that this variable names, if it is set; a path that begins with
+/// neither is in the folder of a project. A file name such as `*.yaml` stands for all such files of the folder.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // They are the names of systems.
 pub struct File {
@@ -82,12 +84,12 @@ impl Host {
 
     /// The project that a file belongs to: where the path of a project's file begins.
     pub fn project_of(path: &Path) -> Option<&Path> {
-        let ends_like =
-            |file: &&File| file.alike(path) == file.here().split('/').filter(|part| *part != "~").count();
+        let ends_like = |file: &&File| {
+            file.alike(path) == file.here().split('/').filter(|part| !part.starts_with(['~', '$'])).count()
+        };
         let files: Vec<&File> = HOSTS.iter().flat_map(|host| host.files).filter(ends_like).collect();
         let longest = files.iter().max_by_key(|file| file.alike(path))?;
-        let is_of_project = !longest.here().starts_with('~');
-        is_of_project.then(|| path.ancestors().nth(longest.alike(path))).flatten()
+        longest.is_of_project().then(|| path.ancestors().nth(longest.alike(path))).flatten()
     }
 }
 
@@ -97,18 +99,27 @@ impl File {
         File { linux: path, macos: path, windows: path }
     }
 
-    /// Where it is on this system, if it is no file of a project. `settings` is the user's folder for settings, where that is not the usual one.
-    pub fn of_user(&self, home: &Path, settings: Option<&Path>) -> Option<PathBuf> {
+    /// Where it is on this system, if it is no file of a project. `folder` is what a variable holds if that is an absolute path.
+    pub fn of_user(&self, home: &Path, folder: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+        if let Some((variable, rest)) = self.here().strip_prefix('$').and_then(|path| path.split_once('/')) {
+            return Some(folder(variable)?.join(rest));
+        }
         let path = self.here().strip_prefix("~/")?;
-        match (path.strip_prefix(".config/"), settings) {
-            (Some(rest), Some(settings)) if cfg!(not(target_os = "macos")) => Some(settings.join(rest)),
-            _ => Some(home.join(path)),
+        let settings = path.strip_prefix(".config/").filter(|_| cfg!(not(target_os = "macos")));
+        match settings.and_then(|rest| Some(folder("XDG_CONFIG_HOME")?.join(rest))) {
+            Some(path) => Some(path),
+            None => Some(home.join(path)),
         }
     }
 
     /// Where it is in this project, if it is a file of a project.
     pub fn of_project(&self, project: &Path) -> Option<PathBuf> {
-        (!self.here().starts_with('~')).then(|| project.join(self.here()))
+        self.is_of_project().then(|| project.join(self.here()))
+    }
+
+    /// Whether it is a file of a project, rather than the user's own.
+    pub fn is_of_project(&self) -> bool {
+        !self.here().starts_with(['~', '$'])
     }
 
     fn here(&self) -> &'static str {
@@ -118,7 +129,20 @@ impl File {
     /// How many parts at the end of both paths are the same.
     fn alike(&self, path: &Path) -> usize {
         let parts = |ours: &'static str| ours.rsplit('/').zip(path.components().rev());
-        let same = |ours| parts(ours).take_while(|(ours, other)| other.as_os_str() == *ours).count();
+        let same = |ours| match parts(ours).take_while(|(ours, other)| fits(ours, other.as_os_str())).count()
+        {
+            // Any file is called like that; only its folder tells whose it is.
+            1 if ours.contains('*') => 0,
+            count => count,
+        };
         same(self.linux).max(same(self.macos))
+    }
+}
+
+/// Whether a file or folder of this name is meant by a part of a path in the table, such as `*.yaml`.
+pub(crate) fn fits(part: &str, name: &OsStr) -> bool {
+    match part.strip_prefix('*') {
+        Some(end) => name.to_str().is_some_and(|name| name.ends_with(end)),
+        None => name == part,
     }
 }

@@ -7,7 +7,11 @@ use super::{File, Host, Variables};
 pub static HOSTS: &[Host] = &[
     Host {
         name: "Claude Code",
-        files: &[File::everywhere("~/.claude.json"), File::everywhere(".mcp.json")],
+        files: &[
+            File::everywhere("~/.claude.json"),
+            File::everywhere("$CLAUDE_CONFIG_DIR/.claude.json"),
+            File::everywhere(".mcp.json"),
+        ],
         sections: &["mcpServers", "projects/*/mcpServers"],
         members: &COMMON,
         variables: Variables::Dollar,
@@ -148,7 +152,11 @@ pub static HOSTS: &[Host] = &[
     },
     Host {
         name: "Codex",
-        files: &[File::everywhere("~/.codex/config.toml"), File::everywhere(".codex/config.toml")],
+        files: &[
+            File::everywhere("~/.codex/config.toml"),
+            File::everywhere("$CODEX_HOME/config.toml"),
+            File::everywhere(".codex/config.toml"),
+        ],
         sections: &["mcp_servers"],
         members: &CODEX,
         variables: Variables::None,
@@ -170,7 +178,13 @@ pub static HOSTS: &[Host] = &[
     },
     Host {
         name: "Continue",
-        files: &[File::everywhere("~/.continue/config.yaml")],
+        files: &[
+            File::everywhere("~/.continue/config.yaml"),
+            File::everywhere("~/.continue/mcpServers/*.yaml"),
+            File::everywhere("~/.continue/mcpServers/*.yml"),
+            File::everywhere(".continue/mcpServers/*.yaml"),
+            File::everywhere(".continue/mcpServers/*.yml"),
+        ],
         sections: &["mcpServers"],
         members: &CONTINUE,
         variables: Variables::Secrets,
