@@ -1,5 +1,6 @@
 //! The whole sign-in.
 
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use regrow_auth::authorize::CallbackError;
@@ -29,11 +30,14 @@ fn known(provider: &Provider, redirect_uri: &str) -> Registration {
 }
 
 /// The same redirect on a free port that the system gives to nobody who asks for any port.
+///
+/// Tests run side by side in one process, so each call gets ports of its own.
 fn on_quiet_port(redirect_uri: &str) -> String {
+    static CALLS: AtomicU16 = AtomicU16::new(0);
     let mut url = Url::parse(redirect_uri).unwrap();
     let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let first = 20_000 + (std::process::id() % 5_000) as u16;
-    url.set_port((first..first + 1_000).find(is_free)).unwrap();
+    let first = 20_000 + (std::process::id() % 5_000) as u16 + 100 * CALLS.fetch_add(1, Ordering::Relaxed);
+    url.set_port((first..first + 100).find(is_free)).unwrap();
     url.into()
 }
 
