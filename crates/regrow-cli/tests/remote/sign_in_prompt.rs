@@ -174,16 +174,21 @@ fn a_probe_opens_no_browser() {
     assert!(desktop.opened().is_empty());
 }
 
+/// A client whose first request made the user sign in.
+fn signed_in(desktop: &Desktop, site: &Site) -> Peer {
+    thread::scope(|scope| {
+        scope.spawn(|| desktop.sign_in(0));
+        Peer::greet(desktop.setup(site), Era::Legacy)
+    })
+}
+
 const SCOPES: &str = "need-token=access-token-1 also-token=access-token-2 call-token=access-token-2";
 
 #[test]
 fn a_call_that_needs_more_scopes_opens_a_browser_for_all_of_them_and_runs_once() {
     let desktop = Desktop::new();
     let site = desktop.site(Era::Legacy, SCOPES);
-    let mut peer = thread::scope(|scope| {
-        scope.spawn(|| desktop.sign_in(0));
-        Peer::greet(desktop.setup(&site), Era::Legacy)
-    });
+    let mut peer = signed_in(&desktop, &site);
     let id = ask_call(&mut peer);
     desktop.sign_in(1);
     let answer = peer.client.answer_within(id, PATIENCE);
@@ -202,10 +207,7 @@ fn a_call_that_needs_more_scopes_opens_a_browser_for_all_of_them_and_runs_once()
 fn scopes_that_the_user_refused_are_not_asked_for_again() {
     let desktop = Desktop::new();
     let site = desktop.site(Era::Legacy, SCOPES);
-    let mut peer = thread::scope(|scope| {
-        scope.spawn(|| desktop.sign_in(0));
-        Peer::greet(desktop.setup(&site), Era::Legacy)
-    });
+    let mut peer = signed_in(&desktop, &site);
     let id = ask_call(&mut peer);
     desktop.refuse(1);
     let refused = peer.client.answer_within(id, PATIENCE).to_string();
