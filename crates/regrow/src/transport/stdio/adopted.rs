@@ -81,7 +81,6 @@ pub(super) fn starting(serial: u64, name: &str) -> u64 {
     let mut registry = registry();
     let since = now();
     if let Some(registry) = &mut *registry {
-        registry.first.get_or_insert(since);
         registry.servers.insert(serial, Life { name: name.to_owned(), since, leader: None });
     }
     since
@@ -94,6 +93,10 @@ pub(super) fn started(serial: u64, leader: Pid) {
     let Some(life) = registry.servers.get_mut(&serial) else { return };
     life.leader = Some(leader);
     let since = life.since;
+    // From the same source as the start times that it is compared with: in some containers /proc/uptime runs on another clock.
+    if let Some(stat) = procfs::stat(leader) {
+        registry.first.get_or_insert(stat.started_at);
+    }
     registry.check_clock(since, leader);
 }
 
@@ -201,7 +204,7 @@ fn reap_all() {
 
 /// On the clock of [`Stat::started_at`].
 fn now() -> u64 {
-    procfs::uptime().unwrap_or_default() // Where it cannot be read, no orphan is found either.
+    procfs::uptime().unwrap_or_default() // Without it every child counts as started later.
 }
 
 fn registry() -> MutexGuard<'static, Option<Registry>> {
