@@ -313,7 +313,7 @@ impl Shared {
 }
 
 /// What a user runs to sign in at the server of this name.
-fn login_command(name: &str) -> String {
+pub fn login_command(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:/@".contains(letter);
     match !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain) {
         true => format!("regrow login {name}"),

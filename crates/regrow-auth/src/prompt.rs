@@ -69,8 +69,9 @@ impl Prompt {
     pub(crate) async fn ask(&self, request: Request) -> Result<(), StoreError> {
         let before = request.store.stamp(&request.key);
         let (store, key) = (request.store.clone(), request.key.clone());
+        let deadline = Instant::now() + self.wait; // Waiting for the lock counts.
         let Some(wait) = self.begin(request).await? else { return Ok(()) };
-        let until = Instant::now() + wait;
+        let until = deadline.min(Instant::now() + wait);
         while Instant::now() < until {
             sleep(LOOK_EVERY).await;
             let (store, key) = (store.clone(), key.clone());
@@ -164,7 +165,7 @@ async fn run(prompt: Prompt, request: Request, account: Option<Account>, attempt
     }
 }
 
-/// Nobody need wait for this attempt any more, unless another one has begun since.
+/// Marks this attempt as failed, so that nobody waits for it, unless another one has started since.
 async fn fail(request: &Request, attempt: Attempt) -> Result<(), StoreError> {
     let locked = request.store.lock(&request.key).await?;
     match request.store.attempt(&request.key) == Some(attempt) {
@@ -181,7 +182,7 @@ async fn keep(request: &Request, signed_in: SignedIn) -> Result<(), StoreError> 
     }
 }
 
-/// Whether somebody said no.
+/// Whether the attempt ended with an error instead of tokens. Any such error counts as a refusal of these scopes.
 fn is_refusal(error: &LoginError) -> bool {
     matches!(
         error,
@@ -223,7 +224,7 @@ async fn sign_in(
     }
 }
 
-/// A person of whom only the browser is known.
+/// The user, whom Regrow can reach only through a browser.
 struct Opener<'a> {
     browser: &'a Browser,
     failed: Notify,
@@ -237,7 +238,7 @@ impl Person for Opener<'_> {
         }
     }
 
-    /// Prompts use no devices.
+    /// A prompt never uses the device flow.
     fn enter(&self, _: &DeviceCode) {}
 
     async fn pasted(&self, _: Option<&CallbackError>) -> String {
@@ -291,6 +292,7 @@ mod tests {
         assert_eq!(at(1599, None, SENT), Decision::No, "the server refuses new tokens");
         assert_eq!(at(1600, None, SENT), Decision::Open);
     }
+
     #[test]
     fn more_scopes_are_asked_for_three_times_and_none_that_was_refused() {
         let with = |scope: &str| {

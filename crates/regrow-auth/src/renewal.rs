@@ -209,7 +209,7 @@ impl Renewal {
             Outcome::Removed => Err(NoToken::SignIn),
             Outcome::Failed { reason, retry_after } => {
                 tracing::warn!(issuer = used.server.issuer, %reason, "the access token was not refreshed");
-                // The details may reach no model.
+                // The details must not reach a model.
                 lock(&self.failures).add(reason.summary, retry_after, now());
                 Err(self.failed())
             }
