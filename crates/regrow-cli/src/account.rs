@@ -10,13 +10,13 @@ pub(crate) use list::run as list;
 pub(crate) use login::run as login;
 pub(crate) use logout::run as logout;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::transport::http::{Credential, Http};
 use regrow_auth::account::{Account, AccountKey};
-use regrow_auth::credential::{AccountCredential, refreshes_finished, request_through};
+use regrow_auth::credential::{AccountCredential, login_command, refreshes_finished, request_through};
 use regrow_auth::guarded::Network;
 use regrow_auth::prompt::Prompt;
 use regrow_auth::store::Store;
@@ -24,7 +24,6 @@ use regrow_gateway::config::{Reach, ServerConfig};
 use reqwest::Url;
 use tokio::time::timeout;
 
-use crate::folder_config::quoted;
 use crate::table::printable;
 use stored::StoredAccount;
 
@@ -73,9 +72,8 @@ pub(crate) fn stored_of(server: &ServerConfig) -> Option<StoredAccount> {
 /// How to sign in at the server of this name that waits for it: its account, and the command. None if no such server is known here.
 pub(crate) fn sign_in_of(name: &str) -> Option<String> {
     let key = find(&store().ok()?, name, None).ok()?;
-    let account = stored(&key).map(|account| format!("{}; ", StoredAccount::of(&account).in_words()));
-    let command = format!("regrow login {}", quoted(Path::new(name)));
-    Some(format!("{}sign in: {command}", account.unwrap_or_default()))
+    let account = stored(&key).map(|account| format!(" {}", StoredAccount::of(&account).in_words()));
+    Some(format!("{}; sign in: {}", account.unwrap_or_default(), login_command(name)))
 }
 
 /// Before Regrow ends: a refresh in flight is stored, because the authorization server may have given up the old tokens for it.

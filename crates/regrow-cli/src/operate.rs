@@ -163,7 +163,7 @@ fn show(options: &Status, gateway: &Gateway, value: Value) -> Result<(String, bo
 fn add_sign_in(server: &mut operate::ServerReport) {
     let fault = server.last_fault.as_mut().filter(|fault| fault.kind == SIGN_IN_NEEDED);
     if let Some((fault, sign_in)) = fault.zip(account::sign_in_of(&server.name)) {
-        fault.text.push_str(&format!("; {sign_in}"));
+        fault.text.push_str(&sign_in);
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) enum Shape {
 pub(super) struct Params {
     pub(super) meta: Span,
     pub(super) in_meta: Meta,
-    /// Remembered only because it may stand there once, as in every call.
+    /// Not used. Remembered so that a second one is refused.
     pub(super) arguments: Span,
     pub(super) name: Span,
     pub(super) uri: Span,

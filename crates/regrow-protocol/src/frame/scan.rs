@@ -1,6 +1,6 @@
-//! Reads over JSON without building anything from it: where each value stands, and whether it is one.
+//! Scans JSON without building values: where each value is, and whether it is valid.
 //!
-//! It takes what serde_json takes (a test and a fuzz target compare the two), and depth costs it no stack. serde_json can skip values as
+//! It takes what serde_json takes (a test and a fuzz target compare the two), and does not recurse, so deep nesting uses no stack. serde_json can skip values as
 //! well, but says where they stand only at three times the cost, and every message of every connection is read here.
 
 use std::borrow::Cow;

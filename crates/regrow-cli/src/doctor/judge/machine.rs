@@ -28,7 +28,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
             "folder-unusable",
             of_file(&folder.path),
             format!("Regrow cannot use the folder for {}: {}", folder.holds, folder.problem),
-            "make it a folder of your own that only you can access (chmod 700), or remove it: Regrow creates it again",
+            "make it a folder of your own that only you can access (chmod 700), or remove it if you can do without what is in it: accounts need sign-in again, and approvals and trusted files are forgotten",
         ));
     }
     findings.extend(machine.damaged.iter().map(damaged));
@@ -67,7 +67,7 @@ fn installed(machine: &Machine) -> Vec<Finding> {
             "several-regrows",
             Subject::default(),
             format!(
-                "there are several different regrow, and PATH decides which one runs: {}",
+                "there is more than one regrow on this machine, and PATH decides which one runs: {}",
                 list.join(", ")
             ),
             "remove those that you do not need, so that every host runs the same version",
@@ -134,7 +134,8 @@ fn listen(listen: &Listen) -> Option<Finding> {
     } else {
         Finding::hint
     };
-    Some(finding("port-in-use", Subject::default(), what, next))
+    let kind = if matches!(listen.state, ListenState::Unclear(_)) { "serve-options" } else { "port-in-use" };
+    Some(finding(kind, Subject::default(), what, next))
 }
 
 /// Accounts that no longer work, of servers that are in no configuration here: of others it is said there.

@@ -219,7 +219,7 @@ fn unreachable(file: &ConfigFile, server: &Server, fault: Option<&str>) -> Strin
         }
         Some("unknown-host") => "check the host name in its URL, and your network",
         Some("not-mcp" | "status" | "redirected") => {
-            "check the path of its URL: many servers want /mcp or /sse at the end"
+            "check the path of its URL: it often ends in /mcp or /sse"
         }
         _ => {
             "check its URL, your network, and HTTPS_PROXY and NO_PROXY; start it if it should run on this machine"
@@ -273,7 +273,7 @@ fn refused(file: &ConfigFile, server: &Server, remote: &Remote, here: Subject) -
         None => Finding::hint(
             "sign-in-needed",
             here,
-            "the server requires sign-in, which Regrow does not see from here",
+            "the server requires sign-in; Regrow cannot see whether your host is signed in",
             format!("sign in with {}; or `regrow adopt {}`, then {login}", name(file.host), file.quoted),
         ),
     }
