@@ -157,10 +157,9 @@ pub(super) fn find(server: &str, since: u64) -> Vec<Helper> {
 impl Registry {
     /// Children of ours that we have not started.
     fn orphans(&self, tree: &Tree) -> Vec<(Pid, Stat)> {
-        let is_own = |pid: Pid| {
-            self.guards.contains(&pid) || self.servers.values().any(|life| life.leader == Some(pid))
-        };
-        tree.children_of(getpid()).filter(|(pid, _)| !is_own(*pid)).collect()
+        let leaders: HashSet<Pid> = self.servers.values().filter_map(|life| life.leader).collect();
+        let is_own = |pid: &Pid| self.guards.contains(pid) || leaders.contains(pid);
+        tree.children_of(getpid()).filter(|(pid, _)| !is_own(pid)).collect()
     }
 
     /// A server that is being started is a child, too. It waits for itself here, since it was started after its life began.
