@@ -13,14 +13,16 @@ use regrow::transport::http::{Credential, Rejected};
 use regrow_protocol::text::escape;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use url::Url;
 
-use crate::account::{Account, AccountKey};
+use crate::account::Account;
 use crate::challenge;
 use crate::prompt::{Prompt, Request};
 use crate::records::Secret;
 use crate::refresh::Need;
 use crate::renewal::{NoToken, Renewal};
-use crate::store::{Stamp, Store, StoreError};
+use crate::settings::Settings;
+use crate::store::{Pending, Stamp, Store, StoreError};
 
 pub use crate::renewal::{TokenRequest, refreshes_finished, request_through};
 
@@ -35,6 +37,8 @@ struct Shared {
     renewal: Arc<Renewal>,
     /// The server's name in messages.
     name: String,
+    /// How to sign in there, for `regrow login`.
+    settings: Settings,
     /// None where no browser may be opened.
     prompt: Option<Prompt>,
     held: Mutex<Held>,
@@ -55,17 +59,19 @@ struct Held {
 }
 
 impl AccountCredential {
-    /// The credential of this account, which need not exist yet, at the server of this name. To sign in, the user runs
+    /// The credential of the account at this server that the settings are about; it need not exist yet. To sign in, the user runs
     /// `regrow login NAME`. With a prompt, a browser opens for that while a client waits.
     ///
     /// An account that cannot be read is reported when a token is needed.
     pub fn new(
         store: Store,
-        key: AccountKey,
+        server: Url,
+        settings: Settings,
         request: TokenRequest,
         name: &str,
         prompt: Option<Prompt>,
     ) -> AccountCredential {
+        let key = settings.key(server);
         let stamp = store.stamp(&key);
         let account = store.read(&key).unwrap_or_else(|error| {
             tracing::warn!(%error, "the account cannot be used");
@@ -82,7 +88,8 @@ impl AccountCredential {
         };
         let renewal = Arc::new(Renewal::new(store, key, request));
         let (held, refused) = (Mutex::new(held), watch::Sender::new(None));
-        AccountCredential(Arc::new(Shared { renewal, name: name.to_owned(), prompt, held, refused }))
+        let name = name.to_owned();
+        AccountCredential(Arc::new(Shared { renewal, name, settings, prompt, held, refused }))
     }
 }
 
@@ -225,7 +232,11 @@ impl Shared {
     /// So that `regrow login` knows what the name stands for. It is no reason to fail if it does not.
     async fn set_pending(self: &Arc<Shared>) {
         let shared = self.clone();
-        let write = move || shared.renewal.store.set_pending(&shared.renewal.key, &shared.name);
+        let write = move || {
+            let (name, key) = (shared.name.clone(), shared.renewal.key.clone());
+            let pending = Pending { name, key, settings: shared.settings.clone() };
+            shared.renewal.store.set_pending(&pending)
+        };
         if let Ok(Err(error)) = tokio::task::spawn_blocking(write).await {
             tracing::debug!(%error, "the name of the server is not stored");
         }

@@ -11,6 +11,7 @@
 //! [`account`] is what is known after that. [`store`] keeps it on disk for all processes of a user, and [`credential`] lets a connection use
 //! it: it refreshes tokens, and wakes when somebody has signed in. [`prompt`] opens a browser for that when a client waits.
 //!
+//! [`settings`] are what the operator sets about a sign-in.
 //! [`records`] are the values that an account consists of. All requests go through [`guarded`], which checks where they go.
 
 mod place;
@@ -32,5 +33,6 @@ pub mod prompt;
 pub mod records;
 pub mod registration;
 pub mod revoke;
+pub mod settings;
 pub mod store;
 pub mod token;

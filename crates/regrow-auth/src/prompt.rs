@@ -34,6 +34,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub struct Prompt {
     /// What opens the page.
     pub browser: Browser,
+    /// What the sign-in is to be like.
+    pub options: Options,
     /// How the authorization server is reached.
     pub network: Network,
     /// How long a client waits for the person.
@@ -211,7 +213,9 @@ async fn sign_in(
     let options = Options {
         challenges: request.challenges.clone(),
         granted: granted.filter(|_| request.scopes.is_some()),
-        ..Options::new(request.key.url.clone())
+        // More scopes are those that the server names, whatever the operator asked for at first.
+        scope: prompt.options.scope.clone().filter(|_| request.scopes.is_none()),
+        ..prompt.options.clone()
     };
     let options = match account.and_then(Account::into_registration) {
         Some(known) => options.known(known),

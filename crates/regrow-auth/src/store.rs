@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::{Account, AccountKey};
 use crate::login::SignedIn;
+use crate::settings::Settings;
 use crate::token::now;
 
 /// The format of the files. A larger number is a newer Regrow's.
@@ -116,6 +117,9 @@ pub struct Pending {
     pub name: String,
     /// The account that is needed.
     pub key: AccountKey,
+    /// How to sign in there.
+    #[serde(default)]
+    pub settings: Settings,
 }
 
 /// What all formats have in common.
@@ -168,11 +172,11 @@ impl Store {
         Some((found.ino(), found.mtime(), found.mtime_nsec(), found.len()))
     }
 
-    /// Remembers that somebody should sign in at the server of this name, for [`Store::pending`].
-    pub fn set_pending(&self, key: &AccountKey, name: &str) -> Result<(), StoreError> {
-        let file = format!("{}.pending", key.hash());
+    /// Remembers that somebody should sign in at a server, for [`Store::pending`].
+    pub fn set_pending(&self, pending: &Pending) -> Result<(), StoreError> {
+        let file = format!("{}.pending", pending.key.hash());
         let written = Folder::create(&self.folder).and_then(Folder::require_private).and_then(|folder| {
-            let text = serde_json::to_vec(&Pending { name: name.to_owned(), key: key.clone() })?;
+            let text = serde_json::to_vec(pending)?;
             match folder.read(&file, MAX_BYTES).is_ok_and(|(_, old)| old == text) {
                 true => Ok(()),
                 false => folder.replace(&file, |file| file.write_all(&text)).map(drop),

@@ -10,15 +10,14 @@ pub(crate) use list::run as list;
 pub(crate) use login::run as login;
 pub(crate) use logout::run as logout;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use regrow::transport::http::{Credential, Http};
 use regrow_auth::account::{Account, AccountKey};
 use regrow_auth::credential::{AccountCredential, login_command, refreshes_finished, request_through};
-use regrow_auth::guarded::Network;
 use regrow_auth::prompt::Prompt;
+use regrow_auth::settings::Settings;
 use regrow_auth::store::Store;
 use regrow_gateway::config::{Reach, ServerConfig};
 use reqwest::Url;
@@ -30,20 +29,19 @@ use stored::StoredAccount;
 /// How long Regrow goes on for a refresh when it ends. Hosts wait a few seconds before they kill it.
 const LAST_REFRESH: Duration = Duration::from_secs(5);
 
-/// The account at this server, for the server of this name in messages. None where accounts cannot be stored, or for an address that is
-/// none.
+/// The account at this server, for the server of this name in messages. None where accounts cannot be stored, or for a URL that contains
+/// a user.
 pub(crate) fn credential(
-    url: &str,
+    url: Url,
     name: &str,
-    label: Option<&str>,
-    ca_file: Option<PathBuf>,
+    settings: Settings,
     prompt: Option<Prompt>,
 ) -> Option<Arc<dyn Credential>> {
-    let url = Url::parse(url).ok().filter(|url| !has_user(url))?;
-    let network = Network { ca_file, ..Network::default() };
-    let request = request_through(url.clone(), network);
-    let key = AccountKey::new(url, label.unwrap_or_default());
-    Some(Arc::new(AccountCredential::new(Store::of_user()?, key, request, name, prompt)))
+    if has_user(&url) {
+        return None;
+    }
+    let request = request_through(url.clone(), settings.network());
+    Some(Arc::new(AccountCredential::new(Store::of_user()?, url, settings, request, name, prompt)))
 }
 
 /// The same for a server of a configuration, unless that names another credential. It never opens a browser: several clients may use it.
@@ -53,7 +51,10 @@ pub(crate) fn of_server(server: &ServerConfig) -> Option<Arc<dyn Credential>> {
     let is_other = options.header_file.is_some() || remote.headers.iter().any(|(name, _)| authorizes(name));
     match is_other {
         true => None,
-        false => credential(remote.url.reveal(), &server.name, None, options.ca_file.clone(), None),
+        false => {
+            let settings = Settings { ca_file: options.ca_file.clone(), ..Settings::default() };
+            credential(Url::parse(remote.url.reveal()).ok()?, &server.name, settings, None)
+        }
     }
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn stored_of(server: &ServerConfig) -> Option<StoredAccount> {
 
 /// How to sign in at the server of this name that waits for it: its account, and the command. None if no such server is known here.
 pub(crate) fn sign_in_of(name: &str) -> Option<String> {
-    let key = find(&store().ok()?, name, None).ok()?;
+    let (key, _) = find(&store().ok()?, name, None).ok()?;
     let account = stored(&key).map(|account| format!(" {}", StoredAccount::of(&account).in_words()));
     Some(format!("{}; sign in: {}", account.unwrap_or_default(), login_command(name)))
 }
@@ -93,24 +94,26 @@ pub(crate) fn has_user(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
-/// The account that `regrow login NAME|URL --account LABEL` is about. The error says what to do.
-fn find(store: &Store, server: &str, label: Option<&str>) -> Result<AccountKey, String> {
+/// The account that `regrow login NAME|URL --account LABEL` is about, and how to sign in there as far as that is known. The error says what
+/// to do.
+fn find(store: &Store, server: &str, label: Option<&str>) -> Result<(AccountKey, Settings), String> {
     if server.contains("://") {
         Http::new(server).map_err(|error| error.to_string())?;
         let url = Url::parse(server).map_err(|error| error.to_string())?;
         if has_user(&url) {
             return Err("the URL contains a user: Regrow sends that instead of an account".into());
         }
-        return Ok(AccountKey::new(url, label.unwrap_or_default()));
+        let settings = Settings { account: label.unwrap_or_default().to_owned(), ..Settings::default() };
+        return Ok((settings.key(url), settings));
     }
     let has_label = |key: &AccountKey| label.is_none_or(|label| key.label == label);
-    let pending = store.pending().into_iter().filter(|pending| pending.name == server);
-    let keys: Vec<AccountKey> = pending.map(|pending| pending.key).filter(has_label).collect();
-    match &keys[..] {
-        [key] => Ok(key.clone()),
+    let mut pending = store.pending();
+    pending.retain(|pending| pending.name == server && has_label(&pending.key));
+    match &pending[..] {
+        [pending] => Ok((pending.key.clone(), pending.settings.clone())),
         [] => Err(format!("no server named {server:?} has asked for sign-in; pass its URL")),
-        keys => {
-            let choices: Vec<String> = keys.iter().map(choice).collect();
+        several => {
+            let choices: Vec<String> = several.iter().map(|pending| choice(&pending.key)).collect();
             Err(format!("{server:?} is not unique; pass one of: {}", choices.join(", ")))
         }
     }

@@ -16,7 +16,7 @@ use regrow_gateway::operate::DEFAULT_PORT;
 use regrow_gateway::units::{self, Limit};
 
 use audit::AuditLog;
-use sign_in::{Accounts, Login, Logout, SignIn};
+use sign_in::{Accounts, Login, Logout, OAuthClient, SignIn};
 pub(crate) use words::with_dashes;
 
 /// Keeps MCP connections alive: a server may die, the client's connection does not.
@@ -591,6 +591,9 @@ pub(crate) struct RemoteArguments {
     /// Use the account with this label (see `regrow login`), where you have several at this server
     #[arg(long, value_name = "LABEL", env = "REGROW_ACCOUNT")]
     pub(crate) account: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) client: OAuthClient,
 
     /// Whether to open a browser when a client's request needs sign-in: where one can be opened, or never
     #[arg(long, value_enum, default_value_t = SignIn::Auto, env = "REGROW_SIGN_IN")]

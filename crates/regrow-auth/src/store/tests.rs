@@ -74,9 +74,11 @@ async fn a_file_that_is_damaged_or_newer_is_named_and_never_replaced() {
 async fn what_waits_for_a_sign_in_is_found_by_its_name_until_a_sign_out() {
     let (_temporary, store) = store();
     assert!(store.pending().is_empty());
-    store.set_pending(&key(), "acme").unwrap();
-    store.set_pending(&key(), "acme").unwrap();
-    assert_eq!(store.pending(), [Pending { name: "acme".into(), key: key() }]);
+    let settings = Settings { client_id: Some("ours".into()), ..Settings::default() };
+    let pending = Pending { name: "acme".into(), key: key(), settings };
+    store.set_pending(&pending).unwrap();
+    store.set_pending(&pending).unwrap();
+    assert_eq!(store.pending(), [pending]);
     assert!(store.list().unwrap().is_empty());
     store.lock(&key()).await.unwrap().remove().unwrap();
     assert!(store.pending().is_empty());

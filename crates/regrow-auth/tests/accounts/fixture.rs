@@ -9,6 +9,7 @@ use regrow::transport::http::{Credential, Rejected};
 use regrow_auth::account::{Account, AccountKey};
 use regrow_auth::credential::{AccountCredential, TokenRequest};
 use regrow_auth::records::{Secret, Tokens};
+use regrow_auth::settings::Settings;
 use regrow_auth::store::Store;
 use regrow_auth::token::{Reason, TokenError};
 use serde_json::json;
@@ -134,7 +135,7 @@ impl Issuer {
 }
 
 pub(crate) fn credential(store: &Store, request: TokenRequest) -> AccountCredential {
-    AccountCredential::new(store.clone(), key(), request, "acme", None)
+    AccountCredential::new(store.clone(), key().url, Settings::default(), request, "acme", None)
 }
 
 /// The token that a request would carry.

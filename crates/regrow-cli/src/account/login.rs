@@ -1,16 +1,14 @@
 //! `regrow login`: signs in at a remote server and stores the account.
 
 use regrow_auth::account::{Account, AccountKey};
-use regrow_auth::discovery::Overrides;
-use regrow_auth::guarded::{Guarded, Network};
+use regrow_auth::guarded::Guarded;
 use regrow_auth::listener::CallbackHost;
 use regrow_auth::login::{Flow, Options, login};
-use regrow_auth::records::Secret;
-use regrow_auth::registration::ClientSettings;
+use regrow_auth::settings::Settings;
 
 use super::person::Terminal;
 use super::{find, shown, store};
-use crate::arguments::sign_in::{self, Login};
+use crate::arguments::sign_in::{self as arguments, Login};
 use crate::table::print;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
 
@@ -19,8 +17,8 @@ pub(crate) fn run(options: Login) -> u8 {
         Ok(store) => store,
         Err(message) => return say(WE_FAILED, &message),
     };
-    let key = match find(&store, &options.server, options.account.as_deref()) {
-        Ok(key) => key,
+    let (key, known) = match find(&store, &options.server, options.account.as_deref()) {
+        Ok(found) => found,
         Err(message) => return say(USAGE, &message),
     };
     // An account that cannot be read would not be replaced either: better to hear that before signing in.
@@ -28,12 +26,12 @@ pub(crate) fn run(options: Login) -> u8 {
         Ok(before) => before,
         Err(error) => return say(WE_FAILED, &error.to_string()),
     };
-    let network = Network { ca_file: options.ca_file.clone(), ..Network::default() };
-    let prepared = settings(&key, before, &options).and_then(|settings| {
-        let http = Guarded::new(&key.url, &network).map_err(|error| error.to_string())?;
-        Ok((settings, http))
+    let settings = settings(known, &options);
+    let prepared = sign_in(&key, &settings, before, &options).and_then(|sign_in| {
+        let http = Guarded::new(&key.url, &settings.network()).map_err(|error| error.to_string())?;
+        Ok((sign_in, http))
     });
-    let (settings, http) = match prepared {
+    let (sign_in, http) = match prepared {
         Ok(prepared) => prepared,
         Err(message) => return say(USAGE, &message),
     };
@@ -43,7 +41,7 @@ pub(crate) fn run(options: Login) -> u8 {
     };
     let code = runtime.block_on(async {
         let person = Terminal::new(!options.no_browser);
-        match login(&http, &settings, &person).await {
+        match login(&http, &sign_in, &person).await {
             Ok(signed_in) => match store.sign_in(&key, signed_in).await {
                 Ok(account) => report(&account),
                 Err(error) => {
@@ -58,33 +56,41 @@ pub(crate) fn run(options: Login) -> u8 {
     code
 }
 
-fn settings(key: &AccountKey, before: Option<Account>, options: &Login) -> Result<Options, String> {
-    let client_secret = match &options.client_secret_env {
-        Some(name) => {
-            Some(std::env::var(name).map_err(|_| format!("--client-secret-env: {name} is not set"))?)
-        }
-        None => None,
-    };
-    let settings = Options {
-        overrides: Overrides { issuer: options.issuer.clone(), ..Overrides::default() },
-        client: ClientSettings {
-            client_id: options.client_id.clone(),
-            client_secret: client_secret.map(Secret::new),
-            metadata_document: None,
-        },
-        scope: options.scope.clone(),
+/// What is known of the server, and over it what this command says.
+fn settings(known: Settings, options: &Login) -> Settings {
+    let said = options.client.settings(known.account.clone(), options.ca_file.clone());
+    // Another client has another secret.
+    let secret = known.client_secret_env.filter(|_| said.client_id.is_none());
+    Settings {
+        issuer: said.issuer.or(known.issuer),
+        client_id: said.client_id.or(known.client_id),
+        client_secret_env: said.client_secret_env.or(secret),
+        scope: said.scope.or(known.scope),
+        callback_port: said.callback_port.or(known.callback_port),
+        ca_file: said.ca_file.or(known.ca_file),
+        ..known
+    }
+}
+
+fn sign_in(
+    key: &AccountKey,
+    settings: &Settings,
+    before: Option<Account>,
+    options: &Login,
+) -> Result<Options, String> {
+    let sign_in = settings.options(key.url.clone()).map_err(|error| error.to_string())?;
+    let sign_in = Options {
         callback_host: options.callback_host.map(|host| match host {
-            sign_in::CallbackHost::Ip => CallbackHost::Loopback,
-            sign_in::CallbackHost::Localhost => CallbackHost::Localhost,
+            arguments::CallbackHost::Ip => CallbackHost::Loopback,
+            arguments::CallbackHost::Localhost => CallbackHost::Localhost,
         }),
-        callback_port: options.callback_port,
         flow: if options.device { Flow::Device } else { Flow::Browser },
-        ..Options::new(key.url.clone())
+        ..sign_in
     };
     let known = before.and_then(Account::into_registration).filter(|_| !options.fresh);
     Ok(match known {
-        Some(known) => settings.known(known),
-        None => settings,
+        Some(known) => sign_in.known(known),
+        None => sign_in,
     })
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn run(options: Logout) -> u8 {
     let mut code = DONE;
     let keys = match &options.server {
         Some(server) => match find(&store, server, options.account.as_deref()) {
-            Ok(key) => vec![key],
+            Ok((key, _)) => vec![key],
             Err(message) => return say(USAGE, &message),
         },
         None => match store.list() {

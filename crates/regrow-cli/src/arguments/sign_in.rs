@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use regrow_auth::settings::Settings;
 
 #[derive(Args, Debug)]
 pub(crate) struct Login {
@@ -22,7 +23,26 @@ pub(crate) struct Login {
     #[arg(long)]
     pub(crate) device: bool,
 
-    /// Ask for these scopes, separated by spaces [default: those that the server names]
+    #[command(flatten)]
+    pub(crate) client: OAuthClient,
+
+    /// How the browser's return names this computer [default: as before, or 127.0.0.1]
+    #[arg(long, value_enum, value_name = "HOST")]
+    pub(crate) callback_host: Option<CallbackHost>,
+
+    /// Register with the authorization server again
+    #[arg(long)]
+    pub(crate) fresh: bool,
+
+    /// Trust the certificates in this file (PEM), in addition to the system's
+    #[arg(long, value_name = "FILE", env = "REGROW_CA_FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+// Who Regrow is to the authorization server, and what it asks for.
+#[derive(Args, Debug)]
+pub(crate) struct OAuthClient {
+    /// Sign in for these scopes, separated by spaces [default: those that the server names]
     #[arg(long, value_name = "SCOPES")]
     pub(crate) scope: Option<String>,
 
@@ -41,18 +61,21 @@ pub(crate) struct Login {
     /// Let the browser return to this port [default: the registered one, or a free one]
     #[arg(long, value_name = "PORT")]
     pub(crate) callback_port: Option<u16>,
+}
 
-    /// How the browser's return names this computer [default: as before, or 127.0.0.1]
-    #[arg(long, value_enum, value_name = "HOST")]
-    pub(crate) callback_host: Option<CallbackHost>,
-
-    /// Register with the authorization server again
-    #[arg(long)]
-    pub(crate) fresh: bool,
-
-    /// Trust the certificates in this file (PEM), in addition to the system's
-    #[arg(long, value_name = "FILE", env = "REGROW_CA_FILE")]
-    pub(crate) ca_file: Option<PathBuf>,
+impl OAuthClient {
+    pub(crate) fn settings(&self, account: String, ca_file: Option<PathBuf>) -> Settings {
+        Settings {
+            account,
+            issuer: self.issuer.clone(),
+            client_id: self.client_id.clone(),
+            client_secret_env: self.client_secret_env.clone(),
+            scope: self.scope.clone(),
+            callback_port: self.callback_port,
+            ca_file,
+            ..Settings::default()
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,7 +7,9 @@ use regrow::{Bridge, EraFile, Port};
 
 use regrow_auth::browser::Browser;
 use regrow_auth::guarded::Network;
+use regrow_auth::login::Options;
 use regrow_auth::prompt::{MAX_WAIT, Prompt};
+use reqwest::Url;
 
 use super::Connected;
 use crate::account;
@@ -23,15 +25,14 @@ pub(super) struct Remote {
 }
 
 /// What opens a browser to sign in. The standard input is the host's in any case, so only the display tells whether a person is there.
-fn prompt(options: &Wrap) -> Option<Prompt> {
-    if options.remote.sign_in == SignIn::Never {
+fn prompt(wrap: &Wrap, network: Network, options: Options) -> Option<Prompt> {
+    if wrap.remote.sign_in == SignIn::Never {
         return None;
     }
     let browser = Browser::find(|name| std::env::var(name).ok())?;
-    let network = Network { ca_file: options.remote.ca_file.clone(), ..Network::default() };
     // The attempt to connect that waits for the person must not time out before.
-    let wait = MAX_WAIT.min(options.connect_timeout / 2);
-    Some(Prompt { browser, network, wait })
+    let wait = MAX_WAIT.min(wrap.connect_timeout / 2);
+    Some(Prompt { browser, options, network, wait })
 }
 
 impl Remote {
@@ -66,12 +67,13 @@ impl Remote {
             || headers.headers().iter().any(|(name, _)| account::authorizes(name.as_str()));
         let host = http.host();
         let named = options.name.as_deref().unwrap_or(&host);
-        let label = remote.account.as_deref();
-        if !has_credential
-            && let Some(account) =
-                account::credential(url, named, label, remote.ca_file.clone(), prompt(options))
-        {
-            http = http.credential(account);
+        let account = remote.account.clone().unwrap_or_default();
+        let settings = remote.client.settings(account, remote.ca_file.clone());
+        if !has_credential && let Ok(url) = Url::parse(url) {
+            let sign_in = settings.options(url.clone()).map_err(|error| error.to_string())?;
+            let prompt = prompt(options, settings.network(), sign_in);
+            let account = account::credential(url, named, settings, prompt);
+            http = account.into_iter().fold(http, Http::credential);
         }
         let mut limits = Limits::default();
         limits.connect = remote.reach_timeout;

@@ -16,6 +16,9 @@ use crate::client::{PATIENCE, fault};
 use crate::evidence::wait_until;
 use crate::site::{Era, Peer, Site};
 
+/// The variable with the secret of a client.
+pub(crate) const SECRET: &str = "ACME_CLIENT_SECRET";
+
 /// An authorization server that signs everybody in. Its tokens have rising numbers.
 #[derive(Clone)]
 pub(crate) struct Issuer {
@@ -52,6 +55,11 @@ impl Issuer {
         forms.iter().filter_map(|form| form.get("grant_type").or(form.get("token")).cloned()).collect()
     }
 
+    /// What the first form for a token says.
+    pub(crate) fn first_form(&self, name: &str) -> Option<String> {
+        self.forms.lock().unwrap().first()?.get(name).cloned()
+    }
+
     fn answer(&self, mut stream: TcpStream) -> std::io::Result<()> {
         let origin = &self.origin;
         let mut reader = BufReader::new(stream.try_clone()?);
@@ -80,7 +88,7 @@ impl Issuer {
                     "registration_endpoint": at("/register"),
                     "revocation_endpoint": at("/revoke"),
                     "code_challenge_methods_supported": ["S256"],
-                    "token_endpoint_auth_methods_supported": ["none"],
+                    "token_endpoint_auth_methods_supported": ["none", "client_secret_post"],
                 });
                 (200, String::new(), metadata)
             }
@@ -132,7 +140,7 @@ impl Issuer {
 
 pub(crate) fn regrow(state: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_regrow"));
-    command.args(words).env("XDG_STATE_HOME", state).stdin(Stdio::null());
+    command.args(words).env("XDG_STATE_HOME", state).env(SECRET, "s3cr3t").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -260,6 +268,33 @@ fn security_27_a_server_that_requires_sign_in_has_a_line_and_so_has_the_sign_in(
     assert!(!lines().contains("access-token"), "{}", lines());
     drop(client);
     assert!(gateway.wait().unwrap().success());
+}
+
+#[test]
+fn a_login_by_name_uses_the_client_that_wrap_was_given() {
+    let (folder, issuer) = (TempDir::new().unwrap(), Issuer::start());
+    let site = Site::new(Era::Legacy, "need-token=access-token-1");
+    let setup = site.setup().name("acme").variable("XDG_STATE_HOME", folder.path().to_str().unwrap());
+    let client = ["--client-id", "ours", "--client-secret-env", SECRET, "--issuer", &issuer.origin];
+    let setup = setup.variable(SECRET, "s3cr3t").options(&client).options(&["--scope", "read"]);
+    let mut peer = Peer { client: setup.start(), era: Era::Legacy };
+    let id = peer.ask_greeting();
+    assert_eq!(fault(&peer.client.answer_within(id, PATIENCE))["cause"], "sign-in-needed");
+    let from = peer.client.log().len();
+    let output = sign_in(folder.path(), &["login", "acme", "--no-browser"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let sent = ["client_id", "client_secret"].map(|name| issuer.first_form(name).unwrap());
+    assert_eq!(sent, ["ours", "s3cr3t"]);
+    let listed = said(&regrow(folder.path(), &["accounts", "--json"]).output().unwrap());
+    assert!(listed.contains("\"scope\": \"read\"") && !listed.contains("s3cr3t"), "{listed}");
+    peer.client.wait_for_log(from, "connecting");
+    let id = peer.ask_greeting();
+    assert!(peer.client.answer_within(id, PATIENCE)["result"].is_object());
+    assert!(!peer.log().contains("s3cr3t"), "{}", peer.log());
+
+    let output = regrow(folder.path(), &["login", "acme"]).env_remove(SECRET).output().unwrap();
+    assert_eq!(output.status.code(), Some(64), "{}", said(&output));
+    assert!(said(&output).contains(&format!("the variable {SECRET} is not set")), "{}", said(&output));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::client::{PATIENCE, Setup, fault};
 use crate::evidence::wait_until;
-use crate::sign_in::{Issuer, browse};
+use crate::sign_in::{Issuer, SECRET, browse};
 use crate::site::{Era, Peer, Site, in_both_eras};
 
 /// A user at a desktop, whose browser notes what it is to open.
@@ -108,6 +108,22 @@ fn the_first_request_opens_a_browser_and_goes_on_when_the_person_has_signed_in()
         assert_eq!((desktop.opened().len(), desktop.issuer.grants().len()), (1, 1));
         assert!(!peer.log().contains("://") && !peer.log().contains("access-token"), "{}", peer.log());
     });
+}
+
+#[test]
+fn the_browser_signs_in_as_the_client_that_the_user_registered() {
+    let desktop = Desktop::new();
+    let site = desktop.site(Era::Legacy, "need-token=access-token-1");
+    let client = ["--client-id", "ours", "--client-secret-env", SECRET, "--issuer", &desktop.issuer.origin];
+    let setup = desktop.setup(&site).variable(SECRET, "s3cr3t").options(&client);
+    let mut peer = thread::scope(|scope| {
+        scope.spawn(|| desktop.sign_in(0));
+        Peer::greet(setup.options(&["--scope", "one two"]), Era::Legacy)
+    });
+    assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
+    assert_eq!(query(&desktop.opened()[0], "client_id"), "ours");
+    assert_eq!(desktop.asked_for(0), "one two");
+    assert_eq!(desktop.issuer.first_form("client_secret").as_deref(), Some("s3cr3t"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! It does what any curious client does: it lists what the server has, and uses all of it once, with arguments that fit the
 //! schemas. Whatever the server asks on the way is accepted with the defaults of the question. That is all the suite's
 //! scenarios want, whichever they are. A server that asks for a token gets one, by OAuth. With `--wrap` it reaches the server
-//! through `regrow wrap URL` instead, which may be told the server's era; tokens are then what the operator gives, so there are none.
+//! through `regrow wrap URL` instead, which may be told the server's era, and the client that the suite has registered.
 
 mod consent;
 mod oauth;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use regrow::transport::http::Http;
-use regrow::transport::stdio::Stdio;
+use regrow::transport::stdio::{Stdio, environment};
 use regrow::{CallError, ClientParams, Connection, Era, IncomingMessages};
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -23,6 +23,8 @@ use crate::oauth::{OAuth, Registered};
 
 /// How often a server may answer a request with a question.
 const MAX_ROUNDS: usize = 8;
+/// The variable that tells `regrow wrap` the secret of our client.
+const SECRET: &str = "CONFORMANCE_CLIENT_SECRET";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -54,8 +56,18 @@ async fn run() -> Result<(), Box<dyn Error>> {
                 builder = Some(Connection::builder("conformance", server));
             }
             (url, Some(regrow)) => {
-                let arguments = ["wrap", "--no-cache", "--era", &server_era, url];
-                let server = Stdio::new("conformance", regrow).args(arguments);
+                let mut arguments = vec!["wrap", "--no-cache", "--era", &server_era];
+                let mut variables = environment::inherited();
+                let client = registered();
+                if let Some(Registered { issuer, client_id, client_secret }) = &client {
+                    arguments.extend(["--issuer", issuer, "--client-id", client_id]);
+                    if let Some(secret) = client_secret {
+                        arguments.extend(["--client-secret-env", SECRET]);
+                        variables.insert(SECRET.into(), secret.into());
+                    }
+                }
+                arguments.push(url);
+                let server = Stdio::new("conformance", regrow).args(arguments).environment(variables);
                 builder = Some(Connection::builder("conformance", server));
             }
         }
