@@ -46,16 +46,31 @@ pub(crate) fn credential(
 
 /// The same for a server of a configuration, unless that names another credential. It never opens a browser: several clients may use it.
 pub(crate) fn of_server(server: &ServerConfig) -> Option<Arc<dyn Credential>> {
-    let Reach::Remote(remote) = &server.reach else { return None };
-    let options = &server.options;
-    let is_other = options.header_file.is_some() || remote.headers.iter().any(|(name, _)| authorizes(name));
-    match is_other {
+    let (url, settings) = configured(server)?;
+    match server.has_credential() {
         true => None,
-        false => {
-            let settings = Settings { ca_file: options.ca_file.clone(), ..Settings::default() };
-            credential(Url::parse(remote.url.reveal()).ok()?, &server.name, settings, None)
-        }
+        false => credential(url, &server.name, settings, None),
     }
+}
+
+/// How to sign in to a server of a configuration, if it is remote.
+pub(crate) fn configured(server: &ServerConfig) -> Option<(Url, Settings)> {
+    let Reach::Remote(remote) = &server.reach else { return None };
+    let sign_in = server.options.sign_in.clone();
+    let settings = Settings {
+        account: sign_in.account,
+        issuer: sign_in.issuer,
+        auth_server_metadata_url: sign_in.auth_server_metadata_url.and_then(|url| Url::parse(&url).ok()),
+        authorize_params: sign_in.authorize_params,
+        no_resource: sign_in.no_resource,
+        private_hosts: sign_in.private_hosts,
+        client_id: sign_in.client_id,
+        client_secret_env: sign_in.client_secret_env,
+        scope: sign_in.scopes,
+        callback_port: sign_in.callback_port,
+        ca_file: server.options.ca_file.clone(),
+    };
+    Some((Url::parse(remote.url.reveal()).ok()?, settings))
 }
 
 /// What is stored of the account at this server. One that cannot be read is none.
@@ -65,9 +80,8 @@ pub(crate) fn stored(key: &AccountKey) -> Option<Account> {
 
 /// The same for people, for a server of a configuration.
 pub(crate) fn stored_of(server: &ServerConfig) -> Option<StoredAccount> {
-    let Reach::Remote(remote) = &server.reach else { return None };
-    let key = AccountKey::new(Url::parse(remote.url.reveal()).ok()?, "");
-    stored(&key).as_ref().map(StoredAccount::of)
+    let (url, settings) = configured(server)?;
+    stored(&settings.key(url)).as_ref().map(StoredAccount::of)
 }
 
 /// How to sign in at the server of this name that waits for it: its account, and the command. None if no such server is known here.

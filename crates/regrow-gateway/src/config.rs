@@ -19,12 +19,14 @@ mod reading;
 mod sandbox;
 mod secret;
 pub(crate) mod sections;
+mod sign_in;
 mod strays;
 mod surroundings;
 pub(crate) mod syntax;
 mod tools;
 pub(crate) mod written;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use discovery::{Discovery, FoundFile, discover, files_of_user, files_with_servers};
@@ -33,6 +35,7 @@ pub use names::nearest;
 pub use options::{Described, Kind, OPTIONS, Options, Sessions, Start};
 pub use reach::{Dialect, Inherit, Process, Reach, Remote};
 pub use secret::Secret;
+pub use sign_in::SignIn;
 pub use surroundings::Surroundings;
 
 use content::Content;
@@ -40,6 +43,7 @@ use document::Document;
 use message::printable;
 use reading::Reading;
 use regrow::transport::stdio::Sandbox;
+use url::Url;
 
 use crate::hosts::Host;
 
@@ -77,7 +81,25 @@ pub struct ServerConfig {
     pub options: Options,
 }
 
+/// What tells one account from another: the server's URL, whether there is a `resource`, the parameters, the label.
+pub(crate) type AccountIdentity = (String, bool, BTreeMap<String, String>, String);
+
 impl ServerConfig {
+    /// Whether its entry names a credential, so that no account is used.
+    pub fn has_credential(&self) -> bool {
+        let Reach::Remote(remote) = &self.reach else { return false };
+        let authorizes = |name: &str| name.trim().eq_ignore_ascii_case("authorization");
+        self.options.header_file.is_some() || remote.headers.iter().any(|(name, _)| authorizes(name))
+    }
+
+    /// The account that it uses; none if it is not remote or has another credential.
+    pub(crate) fn account(&self) -> Option<AccountIdentity> {
+        let Reach::Remote(remote) = &self.reach else { return None };
+        let url = Url::parse(remote.url.reveal()).ok().filter(|_| !self.has_credential())?;
+        let SignIn { no_resource, authorize_params, account, .. } = &self.options.sign_in;
+        Some((url.into(), *no_resource, authorize_params.clone(), account.clone()))
+    }
+
     /// The sandbox that it runs in, if we start it and it has one.
     pub fn sandbox(&self) -> Option<&Sandbox> {
         self.options.sandbox.as_ref().filter(|_| matches!(self.reach, Reach::Process(_)))
@@ -108,6 +130,7 @@ impl Config {
             }
         }
         config.content = content.hash();
+        config.refuse_shared_accounts();
         if let Some(server) = config.servers.get(MAX_SERVERS) {
             let text = format!("there are more than {MAX_SERVERS} servers; remove some");
             problems.push(Message::at(server.place.clone(), text));
@@ -122,6 +145,27 @@ impl Config {
     /// The servers whose entry has problems, and these.
     pub fn broken(&self) -> impl Iterator<Item = (&ServerConfig, &Problems)> {
         self.servers.iter().filter_map(|server| Some((server, server.problems()?)))
+    }
+
+    /// Two servers that would use the same account, though one of them says how to sign in: only its user knows whether that is wanted. The
+    /// later one is broken.
+    fn refuse_shared_accounts(&mut self) {
+        let mut seen: Vec<(AccountIdentity, bool, String)> = vec![];
+        for server in &mut self.servers {
+            let Some(identity) = server.account() else { continue };
+            let has_settings = server.options.sign_in != SignIn::default();
+            let other = seen.iter().find(|(other, has, _)| *other == identity && (has_settings || *has));
+            if let Some((_, _, other)) = other {
+                let text = format!(
+                    "it would use the same account as the server {}; set another \"account\" in \"regrow\": {{ \"signIn\": ... }} of one of them",
+                    printable(other)
+                );
+                let message = Message::at(server.place.clone(), text).of_server(&server.name);
+                server.reach = Reach::Broken(Problems(vec![message]));
+                continue;
+            }
+            seen.push((identity, has_settings, server.name.clone()));
+        }
     }
 
     fn add(

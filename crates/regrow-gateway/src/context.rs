@@ -97,10 +97,40 @@ pub(crate) fn store_key(server: &ServerConfig) -> StoreKey {
         }
         Reach::Remote(remote) => {
             let headers: Vec<_> = remote.headers.iter().map(|(name, value)| (name, value.reveal())).collect();
-            format!("{:?}", (&server.name, remote.url.reveal(), headers))
+            format!("{:?}", (&server.name, remote.url.reveal(), headers, server.account()))
         }
         // It is never reached, so nothing is ever kept of it.
         Reach::Broken(_) => format!("{:?}", (&server.name, "broken")),
     };
     StoreKey::of(identity.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Surroundings};
+
+    #[test]
+    fn two_accounts_at_a_server_never_share_a_cached_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".mcp.json");
+        let key = |sign_in: &str| {
+            let entry = format!(r#"{{ "url": "https://h/mcp"{sign_in} }}"#);
+            std::fs::write(&path, format!(r#"{{ "mcpServers": {{ "a": {entry} }} }}"#)).unwrap();
+            store_key(&Config::read(&[&path], &Surroundings::default()).unwrap().servers[0])
+        };
+        let with = |member: &str| key(&format!(r#", "regrow": {{ "signIn": {{ {member} }} }}"#));
+        let keys = [
+            key(""),
+            with(r#""account": "work""#),
+            with(r#""account": "home""#),
+            with(r#""resource": "none""#),
+            with(r#""authorizeParams": { "tenant": "t" }"#),
+        ];
+        for (number, one) in keys.iter().enumerate() {
+            assert!(!keys[number + 1..].contains(one), "{number}");
+        }
+        assert_eq!(with(r#""account": "work""#), keys[1], "the same every time");
+        assert_eq!(with(r#""clientId": "x""#), keys[0], "a client is no other account");
+    }
 }

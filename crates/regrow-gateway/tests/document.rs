@@ -29,6 +29,7 @@ fn table() -> String {
             Kind::List => "a list of names, `*` in them".to_owned(),
             Kind::Path => "a path".to_owned(),
             Kind::Tools => "[an object](#tools)".to_owned(),
+            Kind::SignIn => "[an object](#sign-in)".to_owned(),
             Kind::Sandbox => "[an object](#sandbox), or `\"none\"`".to_owned(),
         };
         let default = option.default.map_or("none".to_owned(), |default| format!("`{default}`"));

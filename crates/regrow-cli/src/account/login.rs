@@ -7,8 +7,9 @@ use regrow_auth::login::{Flow, Options, login};
 use regrow_auth::settings::Settings;
 
 use super::person::Terminal;
-use super::{find, shown, store};
+use super::{configured, find, shown, store};
 use crate::arguments::sign_in::{self as arguments, Login};
+use crate::files::Files;
 use crate::table::print;
 use crate::{DONE, SERVER_FAILED, USAGE, WE_FAILED};
 
@@ -17,7 +18,9 @@ pub(crate) fn run(options: Login) -> u8 {
         Ok(store) => store,
         Err(message) => return say(WE_FAILED, &message),
     };
-    let (key, known) = match find(&store, &options.server, options.account.as_deref()) {
+    let found = find(&store, &options.server, options.account.as_deref());
+    let found = found.or_else(|message| find_configured(&options)?.ok_or(message));
+    let (key, known) = match found {
         Ok(found) => found,
         Err(message) => return say(USAGE, &message),
     };
@@ -54,6 +57,20 @@ pub(crate) fn run(options: Login) -> u8 {
     // A thread may still wait for the terminal.
     runtime.shutdown_background();
     code
+}
+
+/// The server of this name in the configuration that `regrow check` would read: nobody has to wait until it asks for sign-in. One that came
+/// with a folder is used only if it is trusted, because it decides where secrets go.
+fn find_configured(options: &Login) -> Result<Option<(AccountKey, Settings)>, String> {
+    if options.server.contains("://") {
+        return Ok(None);
+    }
+    let Some(files) = Files::find([]) else { return Ok(None) };
+    let config = files.read_or_ask(true).map_err(|unusable| unusable.problems().brief())?;
+    let server = config.servers.iter().find(|server| server.name == options.server);
+    let Some((url, mut settings)) = server.and_then(configured) else { return Ok(None) };
+    settings.account = options.account.clone().unwrap_or(settings.account);
+    Ok(Some((settings.key(url), settings)))
 }
 
 /// What is known of the server, and over it what this command says.

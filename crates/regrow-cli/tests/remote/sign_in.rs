@@ -147,7 +147,11 @@ pub(crate) fn regrow(state: &Path, words: &[&str]) -> Command {
 
 /// Signs in, as a person with a browser would.
 pub(crate) fn sign_in(state: &Path, words: &[&str]) -> Output {
-    let mut login = regrow(state, words).spawn().unwrap();
+    sign_in_with(&mut regrow(state, words))
+}
+
+fn sign_in_with(login: &mut Command) -> Output {
+    let mut login = login.spawn().unwrap();
     let mut said = BufReader::new(login.stderr.take().unwrap());
     let url = loop {
         let mut line = String::new();
@@ -295,6 +299,51 @@ fn a_login_by_name_uses_the_client_that_wrap_was_given() {
     let output = regrow(folder.path(), &["login", "acme"]).env_remove(SECRET).output().unwrap();
     assert_eq!(output.status.code(), Some(64), "{}", said(&output));
     assert!(said(&output).contains(&format!("the variable {SECRET} is not set")), "{}", said(&output));
+}
+
+#[test]
+fn a_configured_server_signs_in_as_its_entry_says() {
+    let (folder, issuer) = (TempDir::new().unwrap(), Issuer::start());
+    let site = Site::new(Era::Legacy, "need-token=access-token-1");
+    let path = folder.path().join("regrow/mcp.json");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let sign_in_as = json!({
+        "account": "work", "issuer": issuer.origin, "clientId": "ours", "clientSecretEnv": SECRET,
+        "authorizeParams": { "tenant": "t" }, "resource": "none",
+    });
+    let entry =
+        json!({ "url": site.url(), "oauth": { "scopes": ["read"] }, "regrow": { "signIn": sign_in_as } });
+    std::fs::write(&path, json!({ "mcpServers": { "acme": entry } }).to_string()).unwrap();
+    let check = || regrow(folder.path(), &["check", path.to_str().unwrap()]).output().unwrap();
+    let before = said(&check());
+    assert!(before.contains("regrow login acme"), "{before}");
+    let output = sign_in(folder.path(), &["login", "acme", "--no-browser"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let sent = ["client_id", "client_secret", "resource"].map(|name| issuer.first_form(name));
+    assert_eq!(sent, [Some("ours".into()), Some("s3cr3t".into()), None]);
+    let output = check();
+    assert!(output.status.success(), "{}", said(&output));
+    let listed = regrow(folder.path(), &["accounts", "--json"]).output().unwrap();
+    let accounts: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!((&accounts[0]["account"], &accounts[0]["scope"]), (&json!("work"), &json!("read")));
+}
+
+#[test]
+fn a_login_by_name_finds_a_server_that_has_not_asked_yet_in_the_configuration_of_the_user() {
+    let (folder, issuer) = (TempDir::new().unwrap(), Issuer::start());
+    let site = Site::new(Era::Legacy, "need-token=access-token-1");
+    let path = folder.path().join("regrow/mcp.json");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let entry =
+        json!({ "url": site.url(), "regrow": { "signIn": { "issuer": issuer.origin, "clientId": "ours" } } });
+    std::fs::write(&path, json!({ "mcpServers": { "acme": entry } }).to_string()).unwrap();
+    let output = sign_in_with(
+        regrow(folder.path(), &["login", "acme", "--no-browser"])
+            .envs([("XDG_CONFIG_HOME", folder.path()), ("HOME", folder.path())])
+            .current_dir(folder.path()),
+    );
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(issuer.first_form("client_id").as_deref(), Some("ours"));
 }
 
 #[test]

@@ -175,6 +175,9 @@ fn described(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options) 
         true => None,
         false => reach::read(reading, entry),
     };
+    if matches!(reach, Some(Reach::Remote(_))) {
+        options.sign_in = options.sign_in.over_host(reading, entry);
+    }
     let own = ours.and_then(|ours| members::all(ours.value.as_object()?).find(|it| it.name == "sandbox"));
     if let (Some(Reach::Remote(_)), Some(own)) = (&reach, own.filter(|_| options.sandbox.is_some())) {
         let text = "a remote server does not run here, so it cannot be in a sandbox; remove it";

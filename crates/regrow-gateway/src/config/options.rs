@@ -16,6 +16,7 @@ use super::members::{self, KEY, Member};
 use super::message::printable;
 use super::names::nearest;
 use super::reading::Reading;
+use super::sign_in::{self, SignIn};
 use super::{sandbox, tools};
 
 mod setting;
@@ -49,6 +50,7 @@ pub struct Options {
     pub reach_timeout: Duration,
     pub header_timeout: Option<Duration>,
     pub stream_timeout: Option<Duration>,
+    pub sign_in: SignIn,
     pub start: Start,
     pub idle_stop: Option<Duration>,
     pub sessions: Sessions,
@@ -107,6 +109,7 @@ impl Default for Options {
             reach_timeout: limits.connect,
             header_timeout: limits.header,
             stream_timeout: limits.idle,
+            sign_in: SignIn::default(),
             start: Start::Eager,
             idle_stop: None,
             sessions: Sessions::Auto,
@@ -157,6 +160,10 @@ pub(super) fn read(reading: &mut Reading<'_>, member: Option<Member<'_>>, option
                 Some(tools) => Setting::Tools(tools),
                 None => continue,
             },
+            Kind::SignIn => match sign_in::read(reading, option.value, &field) {
+                Some(sign_in) => Setting::SignIn(sign_in),
+                None => continue,
+            },
             _ => Setting::Value(option.value),
         };
         if let Err(problem) = (described.set)(options, &setting) {
@@ -193,6 +200,7 @@ pub(super) fn accepts(option: &Described, value: &Value<'_>) -> bool {
     match (option.kind, value) {
         (Kind::Sandbox, Value::Object(object)) => sandbox::is_ours(object),
         (Kind::Tools, Value::Object(object)) => tools::is_ours(object),
+        (Kind::SignIn, Value::Object(object)) => sign_in::is_ours(object),
         _ => (option.set)(&mut Options::default(), &Setting::Value(value)).is_ok(),
     }
 }

@@ -9,7 +9,7 @@ use super::members::{self, KEY, Member, SECTIONS};
 use super::names::{is_same, nearest};
 use super::options::{self, Described, Kind, OPTIONS};
 use super::reading::Reading;
-use super::{sandbox, tools};
+use super::{sandbox, sign_in, tools};
 
 /// Other words for members, as some hosts and people have them.
 const OTHER_WORDS: [(&str, &str); 10] = [
@@ -86,7 +86,8 @@ pub(super) fn among_servers(reading: &mut Reading<'_>, member: &Member<'_>) -> b
 /// What is to be said where a member is an option of ours, or holds them.
 fn misplaced(member: &Member<'_>) -> Option<String> {
     if let Some(option) = OPTIONS.iter().find(|option| is_same(option.name, member.name)) {
-        let is_other = matches!(option.kind, Kind::Sandbox | Kind::Tools) && !may_be(option, member.value);
+        let is_other = matches!(option.kind, Kind::Sandbox | Kind::Tools | Kind::SignIn)
+            && !may_be(option, member.value);
         return (!is_other).then(|| moved(option));
     }
     if is_slip_of_key(member) {
@@ -115,6 +116,7 @@ fn may_be(option: &Described, value: &Value<'_>) -> bool {
         Kind::List => matches!(value, Value::Array(_)),
         Kind::Sandbox => value.as_object().is_some_and(sandbox::is_ours),
         Kind::Tools => value.as_object().is_some_and(tools::is_ours),
+        Kind::SignIn => value.as_object().is_some_and(sign_in::is_ours),
         Kind::Number => matches!(value, Value::NumberLit(_)),
         Kind::NumberOrNone => matches!(value, Value::NumberLit(_) | Value::StringLit(_)),
         _ => matches!(value, Value::StringLit(_)),

@@ -335,6 +335,7 @@ fn an_option_of_ours_that_is_elsewhere_never_silently_does_not_hold() {
         let value = match option.kind {
             Kind::Sandbox => r#"{ "read": [] }"#,
             Kind::Tools => r#"{ "deny": [] }"#,
+            Kind::SignIn => r#"{ "account": "work" }"#,
             _ => r#""x""#,
         };
         let told = of_server(&format!("\"{}\": {value}", option.name));
@@ -606,5 +607,90 @@ fn yaml_hosts_write_servers_in_their_own_way() {
     for (name, text, said) in wrong {
         let problems = Config::read(&[folder.write(name, text)], &folder.surroundings).unwrap_err();
         assert!(problems.to_string().contains(said), "{problems}");
+    }
+}
+
+#[test]
+fn how_to_sign_in_is_ours_over_what_the_host_says() {
+    let folder = Folder::new();
+    let read = |entry: &str| {
+        let config =
+            folder.read(&format!(r#"{{ "mcpServers": {{ "a": {{ "url": "https://h/mcp", {entry} }} }} }}"#));
+        let config = config.unwrap();
+        assert_eq!(config.broken().count(), 0, "{config:?}");
+        (config.servers[0].options.sign_in.clone(), config.remarks.len())
+    };
+    let of_host =
+        r#""oauth": { "clientId": "theirs", "callbackPort": 8080, "scopes": ["a", "b"], "enabled": true }"#;
+    let (host, _) = read(of_host);
+    assert_eq!(host.client_id.as_deref(), Some("theirs"));
+    assert_eq!((host.callback_port, host.scopes.as_deref()), (Some(8080), Some("a b")));
+    let (both, _) = read(&format!(
+        r#"{of_host}, "regrow": {{ "signIn": {{ "clientId": "ours", "account": "work", "resource": "none" }} }}"#
+    ));
+    assert_eq!((both.client_id.as_deref(), &*both.account), (Some("ours"), "work"));
+    assert_eq!((both.callback_port, both.no_resource), (Some(8080), true));
+    let (secret, remarks) = read(r#""oauth": { "clientId": "x", "clientSecret": "s3cr3t" }"#);
+    assert_eq!((secret.client_secret_env, remarks), (None, 1));
+    let (none, remarks) = read(r#""oauth": false"#);
+    assert_eq!((none, remarks), (SignIn::default(), 0));
+}
+
+#[test]
+fn a_sign_in_that_is_wrong_is_told_with_its_place_and_what_to_do() {
+    let folder = Folder::new();
+    let problems = |sign_in: &str| {
+        let text = format!(
+            r#"{{ "mcpServers": {{ "a": {{ "url": "https://h", "regrow": {{ "signIn": {sign_in} }} }} }} }}"#
+        );
+        folder.problems(&text).join("\n")
+    };
+    for (sign_in, told) in [
+        (
+            r#"{ "clientID": "x" }"#,
+            r#"field "regrow.signIn.clientID": there is no such member; did you mean "clientId"?"#,
+        ),
+        (
+            r#"{ "clientId": "x", "clientSecretEnv": "S" }"#,
+            r#"field "regrow.signIn.clientSecretEnv": a client secret requires"#,
+        ),
+        (r#"{ "issuer": "i" }"#, "write it as https://host/path"),
+        (r#"{ "callbackPort": "80" }"#, "write a port from 1 to 65535"),
+        (r#"{ "resource": true }"#, "write \"none\""),
+    ] {
+        let problems = problems(sign_in);
+        assert!(problems.contains(told), "{sign_in}: {problems}");
+    }
+}
+
+#[test]
+fn two_servers_with_one_account_are_told_to_set_another() {
+    let folder = Folder::new();
+    let broken = |one: &str, other: &str| {
+        let entry = |more: &str| format!(r#"{{ "url": "https://h/mcp"{more} }}"#);
+        let config = folder.read(&format!(
+            r#"{{ "mcpServers": {{ "one": {}, "other": {} }} }}"#,
+            entry(one),
+            entry(other)
+        ));
+        let config = config.unwrap();
+        let broken: Vec<String> = config
+            .broken()
+            .map(|(server, problems)| format!("{}: {}", server.name, problems.brief()))
+            .collect();
+        broken.join("\n")
+    };
+    let client = r#", "regrow": { "signIn": { "clientId": "c" } }"#;
+    let work = r#", "regrow": { "signIn": { "account": "work" } }"#;
+    let tenant = r#", "regrow": { "signIn": { "authorizeParams": { "tenant": "t" } } }"#;
+    let header = r#", "headers": { "Authorization": "x" }"#;
+    let told = broken("", client);
+    assert!(
+        told.starts_with("other: ") && told.contains("as the server one; set another \"account\""),
+        "{told}"
+    );
+    assert!(broken(work, work).starts_with("other: "));
+    for (one, other) in [("", ""), ("", work), (work, tenant), (client, tenant), (header, client)] {
+        assert_eq!(broken(one, other), "", "{one} {other}");
     }
 }

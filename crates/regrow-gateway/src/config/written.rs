@@ -3,7 +3,7 @@
 use jsonc_parser::ast::{Object, Value};
 use regrow_protocol::text::escape;
 
-use super::members;
+use super::members::{self, KEY};
 use crate::hosts::Host;
 
 /// A line for each member that says this, as it is written: references such as `${TOKEN}` are not replaced. Safe to print on a terminal.
@@ -11,7 +11,13 @@ pub(super) fn lines(host: &Host, entry: &Object<'_>) -> Vec<String> {
     // The members that decide what runs, or which address is contacted.
     let names = host.members.of_reach().into_iter().chain(["envFile", "cwd"]);
     let members = names.flat_map(|name| members::all(entry).filter(move |member| member.name == name));
-    members.map(|member| escape(&format!("{}: {}", member.name, json(member.value)))).collect()
+    let members = members.map(|member| escape(&format!("{}: {}", member.name, json(member.value))));
+    // What decides where secrets and tokens go.
+    let ours = members::all(entry).filter(|member| member.name == KEY);
+    let ours = ours.filter_map(|member| member.value.as_object()).flat_map(members::all);
+    let sign_in = ours.filter(|member| member.name == "signIn");
+    let sign_in = sign_in.chain(members::all(entry).filter(|member| member.name == "oauth"));
+    members.chain(sign_in.map(|member| escape(&format!("{}: {}", member.name, json(member.value))))).collect()
 }
 
 pub(crate) fn json(value: &Value<'_>) -> String {

@@ -41,6 +41,21 @@ fn schema_of(kind: Kind) -> Value {
                 "type": "object", "properties": members, "additionalProperties": false, "minProperties": 1
             })
         }
+        Kind::SignIn => {
+            let text = json!({ "type": "string", "minLength": 1 });
+            let texts = json!({ "type": "array", "items": { "type": "string" } });
+            let members = json!({
+                "account": text, "issuer": text, "authServerMetadataUrl": text,
+                "authorizeParams": { "type": "object", "additionalProperties": { "type": "string" } },
+                "resource": { "const": "none" }, "privateHosts": texts,
+                "clientId": text, "clientSecretEnv": text, "scopes": { "anyOf": [text, texts] },
+                "callbackPort": { "type": "integer", "minimum": 1, "maximum": 65535 },
+            });
+            json!({
+                "type": "object", "properties": members, "additionalProperties": false, "minProperties": 1,
+                "dependencies": { "clientSecretEnv": ["clientId", "issuer"] }
+            })
+        }
         Kind::Sandbox => {
             let paths = json!({ "type": "array", "items": { "type": "string", "minLength": 1 } });
             let flag = json!({ "type": "boolean" });
@@ -107,6 +122,12 @@ fn what_is_right_is_right_for_both() {
         one(json!({ "url": "https://h", "headers": { "X-A": "1" }, "type": "http" })),
         one(json!({ "serverUrl": "https://h", "transport": "sse" })),
         one(json!({ "httpUrl": "https://h", "type": "streamableHttp" })),
+        one(json!({ "url": "https://h", "oauth": { "clientId": "a", "callbackPort": 1, "other": true } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": {
+            "account": "a", "issuer": "https://i", "authServerMetadataUrl": "https://i/m", "authorizeParams": { "t": "1" },
+            "resource": "none", "privateHosts": ["h"], "clientId": "c", "clientSecretEnv": "S", "scopes": "a b",
+            "callbackPort": 8080 } } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "scopes": ["a", "b"] } } })),
         one(json!({ "disabled": true })),
         one(json!({ "enabled": false, "note": "later" })),
         one(json!({ "command": "x", "regrow": { "sandbox": { "read": ["/a", "~/b", "c"], "net": true } } })),
@@ -124,6 +145,7 @@ fn what_is_right_is_right_for_both() {
             (Some(default), _) => serde_json::from_str(default).unwrap(),
             (None, Kind::Word(words)) => json!(words[0]),
             (None, Kind::Tools) => json!({ "allow": ["*"] }),
+            (None, Kind::SignIn) => json!({ "account": "work" }),
             (None, _) => json!("/x"),
         };
         let mut options = json!({ option.name: default });
@@ -183,6 +205,21 @@ fn what_is_wrong_is_wrong_for_both() {
         one(json!({ "command": "x", "regrow": { "tools": { "rename": { "a": "b c" } } } })),
         one(json!({ "command": "x", "regrow": { "tools": { "prefix": "a." } } })),
         json!({ "mcpServers": {}, "regrow": { "tools": { "allow": ["a"] } } }),
+        json!({ "mcpServers": {}, "regrow": { "signIn": { "account": "a" } } }),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "acount": "a" } } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "account": "" } } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "clientId": 1 } } })),
+        one(
+            json!({ "url": "https://h", "regrow": { "signIn": { "clientId": "a", "clientSecretEnv": "S" } } }),
+        ),
+        one(
+            json!({ "url": "https://h", "regrow": { "signIn": { "issuer": "https://i", "clientSecretEnv": "S" } } }),
+        ),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "resource": "https://h" } } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "scopes": 1 } } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "callbackPort": 65536 } } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "authorizeParams": ["a"] } } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "privateHosts": "h" } } })),
         one(json!({ "url": "https://h", "headers": { "A": [] } })),
         one(json!({ "command": "x", "regrow": { "callTimeout": "none", "call_timeout": "5s" } })),
     ];

@@ -32,6 +32,12 @@ fn check_at(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
             "minProperties" => value.as_object().is_none_or(|it| it.len() as u64 >= rule.as_u64().unwrap()),
             "minLength" => value.as_str().is_none_or(|text| text.len() as u64 >= rule.as_u64().unwrap()),
             "minimum" => value.as_f64().is_none_or(|number| number >= rule.as_f64().unwrap()),
+            "maximum" => value.as_f64().is_none_or(|number| number <= rule.as_f64().unwrap()),
+            "dependencies" => value.as_object().is_none_or(|object| {
+                let rules = rule.as_object().unwrap().iter().filter(|(name, _)| object.contains_key(*name));
+                let mut needed = rules.flat_map(|(_, names)| names.as_array().unwrap());
+                needed.all(|name| object.contains_key(name.as_str().unwrap()))
+            }),
             "items" => {
                 value.as_array().into_iter().flatten().try_for_each(|item| check_at(root, rule, item))?;
                 true

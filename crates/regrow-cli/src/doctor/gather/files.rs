@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use regrow_auth::account::AccountKey;
 use regrow_gateway::adopt::{self, Outcome};
 use regrow_gateway::config::{
     Config, FoundFile, Inherit, Process, Reach, Secret, ServerConfig, Surroundings, files_with_servers,
@@ -18,7 +17,7 @@ use super::super::target::{self, Behind, Target};
 use super::own_files::shown;
 use super::programs::{self, Paths};
 use crate::account::stored::{AccountState, StoredAccount};
-use crate::account::{self, authorizes, has_user};
+use crate::account::{self, has_user};
 use crate::adopt::program::is_in_cache;
 use crate::folder_config::{FolderConfig, quoted};
 use crate::running;
@@ -192,12 +191,14 @@ fn passes_little(host: &Host) -> bool {
 
 /// What is known of a remote server. One with a valid token is tried with it, and nothing is refreshed or stored.
 fn remote(server: &mut ServerConfig, label: &str) -> Option<Remote> {
+    let (url, mut settings) = account::configured(server)?;
+    let has_credential = has_user(&url) || server.has_credential();
+    if !label.is_empty() {
+        settings.account = label.to_owned();
+    }
+    let key = settings.key(url);
+    let label = &*key.label;
     let Reach::Remote(remote) = &mut server.reach else { return None };
-    let url = Url::parse(remote.url.reveal()).ok()?;
-    let has_credential = server.options.header_file.is_some()
-        || has_user(&url)
-        || remote.headers.iter().any(|(name, _)| authorizes(name));
-    let key = AccountKey::new(url, label);
     let address = account::shown(&key);
     let address = if address == key.url.as_str() { address } else { "URL".to_owned() };
     let login = if label.is_empty() { address } else { format!("{address} --account {}", escape(label)) };

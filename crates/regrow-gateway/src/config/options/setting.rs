@@ -6,6 +6,7 @@ use std::time::Duration;
 use jsonc_parser::ast::Value;
 use regrow::transport::stdio::Sandbox;
 
+use super::super::sign_in::SignIn;
 use crate::tool_filter::ToolFilter;
 use crate::units;
 
@@ -19,6 +20,8 @@ pub(super) enum Setting<'a> {
     Sandbox(Option<Sandbox>),
     /// Which tools clients get.
     Tools(ToolFilter),
+    /// How to sign in.
+    SignIn(SignIn),
 }
 
 /// What was written, or what should have been.
@@ -118,6 +121,13 @@ impl Setting<'_> {
     pub(super) fn tools(&self) -> Meaning<ToolFilter> {
         match self {
             Setting::Tools(tools) => Ok(tools.clone()),
+            _ => Err("write an object".into()),
+        }
+    }
+
+    pub(super) fn sign_in(&self) -> Meaning<SignIn> {
+        match self {
+            Setting::SignIn(sign_in) => Ok(sign_in.clone()),
             _ => Err("write an object".into()),
         }
     }

@@ -50,6 +50,8 @@ pub enum Kind {
     Sandbox,
     /// Which tools clients get, and what they are called.
     Tools,
+    /// How to sign in to a remote server.
+    SignIn,
 }
 
 /// All options, in the order in which people are told of them.
@@ -206,6 +208,13 @@ pub const OPTIONS: &[Described] = &[
         default: Some("\"none\""),
         meaning: "Remote servers: how long a response may pause.",
         set: |options, it| it.limit().map(|it| options.stream_timeout = it),
+    },
+    Described {
+        name: "signIn",
+        kind: Kind::SignIn,
+        default: None,
+        meaning: "Remote servers: how to sign in with OAuth, and with which account. Only for one server, not at the top level.",
+        set: |options, it| it.sign_in().map(|it| options.sign_in = it),
     },
     Described {
         name: "start",

@@ -15,6 +15,9 @@ fn set(options: &mut Options, described: &Described, json: &str) -> Result<(), S
         (Kind::Tools, None) if json.contains("prefix") => {
             Setting::Tools(ToolFilter { prefix: Some(String::new()), ..ToolFilter::default() })
         }
+        (Kind::SignIn, None) if json.contains("account") => {
+            Setting::SignIn(SignIn { account: "work".into(), ..SignIn::default() })
+        }
         _ => Setting::Value(value),
     };
     (described.set)(options, &setting)
@@ -46,6 +49,7 @@ fn every_option_changes_something_of_its_own() {
             Kind::List => "[\"get_*\"]",
             Kind::Path => "\"/x\"",
             Kind::Tools => "{\"prefix\": \"\"}",
+            Kind::SignIn => "{\"account\": \"work\"}",
             Kind::Sandbox => "{\"read\": []}",
         };
         let mut options = Options::default();

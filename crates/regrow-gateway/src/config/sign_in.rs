@@ -1,0 +1,194 @@
+//! Reads how to sign in to a remote server: the option `signIn`, and the member `oauth` that hosts have for the same.
+
+use std::collections::BTreeMap;
+
+use jsonc_parser::ast::{Object, Value};
+use jsonc_parser::common::Ranged;
+use regrow::transport::http::Http;
+
+use super::members::{self, Member};
+use super::reading::Reading;
+
+/// What is set about the sign-in at a server. It contains no secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SignIn {
+    /// The label of the account, where there are several at the server. Empty for the only one.
+    pub account: String,
+    /// The authorization server, whatever the server says.
+    pub issuer: Option<String>,
+    /// Where the metadata of the authorization server is.
+    pub auth_server_metadata_url: Option<String>,
+    /// More parameters of the authorization request.
+    pub authorize_params: BTreeMap<String, String>,
+    /// Send no `resource` parameter.
+    pub no_resource: bool,
+    /// Hosts that OAuth traffic may reach although they are in a private network.
+    pub private_hosts: Vec<String>,
+    /// The client that the operator registered.
+    pub client_id: Option<String>,
+    /// The variable that contains its secret.
+    pub client_secret_env: Option<String>,
+    /// The scopes to sign in for, separated by spaces.
+    pub scopes: Option<String>,
+    /// The port that the browser returns to.
+    pub callback_port: Option<u16>,
+}
+
+/// Its members.
+const MEMBERS: [&str; 10] = [
+    "account",
+    "issuer",
+    "authServerMetadataUrl",
+    "authorizeParams",
+    "resource",
+    "privateHosts",
+    "clientId",
+    "clientSecretEnv",
+    "scopes",
+    "callbackPort",
+];
+/// How to write it.
+const FORM: &str = "write an object such as { \"account\": \"work\", \"clientId\": \"...\" }; docs/configuration.md lists its members";
+
+/// None if it cannot be read; then a problem was noted.
+pub(super) fn read(reading: &mut Reading<'_>, value: &Value<'_>, field: &str) -> Option<SignIn> {
+    let object = match value {
+        Value::Object(object) if !object.properties.is_empty() => object,
+        _ => {
+            reading.problem(value.range(), field, FORM);
+            return None;
+        }
+    };
+    if !reading.is_in_server() {
+        let text = "it is about the account at one server; move it into \"regrow\" of that server";
+        reading.problem(value.range(), field, text);
+        return None;
+    }
+    members::refuse_others(reading, object, field, MEMBERS, FORM);
+    let [account, issuer, metadata, params, resource, hosts, client, secret, scopes, port] =
+        members::known(reading, object, MEMBERS);
+    let sign_in = SignIn {
+        account: account.and_then(|it| text(reading, it, field)).unwrap_or_default(),
+        issuer: issuer.and_then(|it| address(reading, it, field)),
+        auth_server_metadata_url: metadata.and_then(|it| address(reading, it, field)),
+        authorize_params: params.map(|it| parameters(reading, it, field)).unwrap_or_default(),
+        no_resource: resource.is_some_and(|it| is_none(reading, it, field)),
+        private_hosts: hosts.and_then(|it| texts(reading, it, field)).unwrap_or_default(),
+        client_id: client.and_then(|it| text(reading, it, field)),
+        client_secret_env: secret.and_then(|it| text(reading, it, field)),
+        scopes: scopes.and_then(|it| scopes_of(reading, it, field)),
+        callback_port: port.and_then(|it| port_of(reading, it, field)),
+    };
+    if let Some(secret) = secret
+        && (issuer.is_none() || client.is_none())
+    {
+        let text = "a client secret requires \"clientId\" and \"issuer\", so that the secret goes nowhere else; add them";
+        reading.problem(secret.at, &format!("{field}.{}", secret.name), text);
+    }
+    Some(sign_in)
+}
+
+/// Whether an object was meant as this option, as far as its members tell.
+pub(super) fn is_ours(object: &Object<'_>) -> bool {
+    members::all(object).any(|member| MEMBERS.contains(&member.name))
+}
+
+impl SignIn {
+    /// With what the host's own `oauth` says where nothing is set. What Regrow does not know there is the host's affair.
+    pub(super) fn over_host(mut self, reading: &mut Reading<'_>, entry: &Object<'_>) -> SignIn {
+        let [oauth] = members::known(reading, entry, ["oauth"]);
+        let Some(oauth) = oauth.and_then(|oauth| oauth.value.as_object()) else { return self };
+        let names = ["clientId", "clientSecret", "callbackPort", "authServerMetadataUrl", "scopes", "scope"];
+        let [client, secret, port, metadata, scopes, scope] = members::known(reading, oauth, names);
+        if self.client_id.is_none() && client.is_some() {
+            self.client_id = client.and_then(|it| text(reading, it, "oauth"));
+            if let Some(secret) = secret {
+                let text = "Regrow does not read it; put the secret into a variable, and set \"clientId\", \"clientSecretEnv\" and \"issuer\" in \"regrow\": { \"signIn\": ... }";
+                reading.remark(secret.at, "oauth.clientSecret", text);
+            }
+        }
+        if self.callback_port.is_none() {
+            self.callback_port = port.and_then(|it| port_of(reading, it, "oauth"));
+        }
+        if self.auth_server_metadata_url.is_none() && self.issuer.is_none() {
+            self.auth_server_metadata_url = metadata.and_then(|it| address(reading, it, "oauth"));
+        }
+        if self.scopes.is_none() {
+            self.scopes = scopes.or(scope).and_then(|it| scopes_of(reading, it, "oauth"));
+        }
+        self
+    }
+}
+
+fn text(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> Option<String> {
+    let field = format!("{field}.{}", member.name);
+    let text = reading.text(member.value, &field)?;
+    if text.trim().is_empty() {
+        reading.problem(member.value.range(), &field, "it is empty; write something, or remove it");
+        return None;
+    }
+    Some(text)
+}
+
+fn address(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> Option<String> {
+    let text = text(reading, member, field)?;
+    if let Err(error) = Http::new(&text) {
+        let problem = format!("{error}; write it as https://host/path");
+        reading.problem(member.value.range(), &format!("{field}.{}", member.name), problem);
+    }
+    Some(text)
+}
+
+fn parameters(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> BTreeMap<String, String> {
+    let field = format!("{field}.{}", member.name);
+    let Value::Object(object) = member.value else {
+        reading.problem(member.value.range(), &field, "write { \"name\": \"value\" }");
+        return BTreeMap::new();
+    };
+    let mut parameters = BTreeMap::new();
+    for parameter in members::all(object) {
+        let field = format!("{field}.{}", parameter.name);
+        let Some(value) = reading.text(parameter.value, &field) else { continue };
+        if parameters.insert(parameter.name.to_owned(), value).is_some() {
+            reading.problem(parameter.at, &field, "it is written twice; keep one of them");
+        }
+    }
+    parameters
+}
+
+fn is_none(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> bool {
+    let is_none = member.value.as_string_lit().is_some_and(|word| word.value == "none");
+    if !is_none {
+        let text = "write \"none\" for a server that accepts no such parameter, or remove it";
+        reading.problem(member.value.range(), &format!("{field}.{}", member.name), text);
+    }
+    is_none
+}
+
+fn texts(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> Option<Vec<String>> {
+    let text = |value: &Value<'_>| Some(value.as_string_lit()?.value.to_string());
+    let list = member.value.as_array().and_then(|list| list.elements.iter().map(text).collect());
+    if list.is_none() {
+        let field = format!("{field}.{}", member.name);
+        reading.problem(member.value.range(), &field, "write a list of strings, such as [\"one\", \"two\"]");
+    }
+    list
+}
+
+/// Hosts write a list, or one text with spaces.
+fn scopes_of(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> Option<String> {
+    match member.value {
+        Value::StringLit(_) => text(reading, member, field),
+        _ => texts(reading, member, field).map(|scopes| scopes.join(" ")).filter(|scopes| !scopes.is_empty()),
+    }
+}
+
+fn port_of(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> Option<u16> {
+    let port = member.value.as_number_lit().and_then(|number| number.value.parse().ok());
+    let port = port.filter(|port| *port != 0);
+    if port.is_none() {
+        let text = "write a port from 1 to 65535, without quotes";
+        reading.problem(member.value.range(), &format!("{field}.{}", member.name), text);
+    }
+    port
+}
