@@ -118,7 +118,10 @@ fn find(store: &Store, server: &str, label: Option<&str>) -> Result<(AccountKey,
             return Err("the URL contains a user: Regrow sends that instead of an account".into());
         }
         let settings = Settings { account: label.unwrap_or_default().to_owned(), ..Settings::default() };
-        return Ok((settings.key(url), settings));
+        let key = settings.key(url);
+        // It may have asked for sign-in with settings of its own.
+        let asked = store.pending().into_iter().find(|pending| pending.key == key);
+        return Ok((key, asked.map_or(settings, |pending| pending.settings)));
     }
     let has_label = |key: &AccountKey| label.is_none_or(|label| key.label == label);
     let mut pending = store.pending();

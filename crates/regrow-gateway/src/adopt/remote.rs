@@ -1,14 +1,21 @@
 //! A remote server: its URL becomes `regrow wrap URL`. A header, or a URL that may hold a secret, moves into the
 //! environment, never into arguments, which every user of a machine can see.
 
+use std::path::Path;
+
 use jsonc_parser::ast::{Object, ObjectProp, StringLit, Value};
 use jsonc_parser::common::{Range, Ranged};
+
+use crate::config::syntax;
+use crate::hosts::Format;
 
 use super::entry::{ADOPTED, Entry, may_be_secret};
 use super::source::{Edit, quoted};
 
 /// Holds the URL where that may be secret.
 const URL: &str = "REGROW_ADOPTED_URL";
+/// Holds the host's own settings for sign-in, as they were written.
+const OAUTH_TEXT: &str = "REGROW_ADOPTED_OAUTH";
 /// What `regrow wrap` takes a header from.
 const HEADER: &str = "REGROW_HEADER";
 
@@ -19,11 +26,12 @@ const PLAIN: &str = "-plain";
 /// That there was the name of a bearer token's variable; that there was an empty object of variables.
 const BEARER: &str = "bearer";
 const OWN_ENV: &str = "env";
+/// The member with the settings for sign-in, and the word that says that there was one.
+const OAUTH: &str = "oauth";
 
 const TYPES: [&str; 6] = ["http", "streamable-http", "streamableHttp", "streamable_http", "sse", "remote"];
 /// How hosts say that they sign in to a server themselves.
-const SIGN_IN: [&str; 9] = [
-    "oauth",
+const SIGN_IN: [&str; 8] = [
     "oauth_resource",
     "scopes",
     "auth",
@@ -36,6 +44,7 @@ const SIGN_IN: [&str; 9] = [
 /// How hosts say how they connect, which would be lost.
 const CONNECTION: [&str; 4] = ["ssl_verify", "client_cert", "client_key", "proxy"];
 
+const OWN_SIGN_IN: &str = "its host signs in to it (OAuth) with settings of its own; to use regrow, run `regrow login URL` and have the host start `regrow wrap URL`";
 const HEADER_FILE: &str = "it has several headers, or headers that its host puts together, which other users could read in the arguments; \
                            write them to a file, one per line, and use `regrow wrap --header-file FILE URL`";
 /// What the user of an adopted remote server should know.
@@ -64,6 +73,14 @@ pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, Strin
         None => None,
     };
     let own_env = entry.get(names.env).and_then(|env| env.value.as_object());
+    let oauth = match entry.get(OAUTH) {
+        Some(member) => {
+            let is_alone = headers.is_none() && own_env.is_none() && source.format == Format::Json;
+            let settings = member.value.as_object().filter(|_| is_alone).and_then(sign_in_arguments);
+            Some((member, settings.ok_or(OWN_SIGN_IN)?))
+        }
+        None => None,
+    };
 
     let mut what = vec![url.name.as_str().to_owned()];
     what.extend(kind.map(|kind| kind.value.to_string()));
@@ -71,7 +88,7 @@ pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, Strin
     match (own_env, &headers) {
         (Some(_), _) => what.push(OWN_ENV.to_owned()),
         (None, Some((headers, _))) => what.push(headers.word(entry)),
-        (None, None) => {}
+        (None, None) => what.extend(oauth.as_ref().map(|_| OAUTH.to_owned())),
     }
     let mut variables = vec![source.member(ADOPTED, &quoted(&what.join(" ")))];
     let mut arguments = vec![quoted("wrap")];
@@ -85,6 +102,10 @@ pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, Strin
             source.name(names.passed_variables.unwrap_or_default()),
         ));
         edits.push(Edit::replace(variable.range, format!("[{raw}]")));
+    }
+    if let Some((member, settings)) = &oauth {
+        variables.push(source.member(OAUTH_TEXT, &quoted(source.raw(member.value.range()))));
+        arguments.extend(settings.iter().map(|argument| quoted(argument)));
     }
     if may_be_secret(&address.value) {
         variables.push(source.member(URL, source.raw(address.range)));
@@ -110,7 +131,16 @@ pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, Strin
             }
             edits.push(Edit::insert(env.start() + 1, variables.join(", ")));
         }
-        (None, None) => new.push(member(names.env, &format!("{{ {} }}", variables.join(", ")))),
+        (None, None) => {
+            let variables = format!("{{ {} }}", variables.join(", "));
+            match oauth {
+                Some((oauth, _)) => edits.extend([
+                    Edit::replace(oauth.name.range(), source.name(names.env)),
+                    Edit::replace(oauth.value.range(), variables),
+                ]),
+                None => new.push(member(names.env, &variables)),
+            }
+        }
         (None, Some((headers, member))) => {
             edits.push(Edit::replace(member.name.range(), source.name(names.env)));
             edits.extend(headers.into_variables(entry, variables));
@@ -121,13 +151,35 @@ pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, Strin
     Ok(edits)
 }
 
+/// The options of `regrow wrap` for a host's own settings for sign-in. None if one of them has no option, or may be secret.
+fn sign_in_arguments(oauth: &Object<'_>) -> Option<Vec<String>> {
+    let mut arguments: Vec<(&str, String)> = vec![];
+    for member in &oauth.properties {
+        let (option, value) = match (member.name.as_str(), &member.value) {
+            ("clientId", Value::StringLit(id)) => ("--client-id", id.value.to_string()),
+            ("callbackPort", Value::NumberLit(port)) => ("--callback-port", port.value.to_owned()),
+            ("scope" | "scopes", Value::StringLit(scopes)) => ("--scope", scopes.value.to_string()),
+            ("scopes", Value::Array(scopes)) => {
+                let scope = |scope: &Value<'_>| Some(scope.as_string_lit()?.value.to_string());
+                let scopes: Vec<String> = scopes.elements.iter().map(scope).collect::<Option<_>>()?;
+                ("--scope", scopes.join(" "))
+            }
+            ("enabled", Value::BooleanLit(is_enabled)) if is_enabled.value => continue,
+            _ => return None,
+        };
+        if arguments.iter().any(|(other, _)| *other == option) {
+            return None;
+        }
+        arguments.push((option, value));
+    }
+    Some(arguments.into_iter().map(|(option, value)| format!("{option}={value}")).collect())
+}
+
 /// Whether all that its host does to reach it can be left to us.
 fn may_be_moved(entry: &Entry<'_>) -> Result<(), &'static str> {
     let names = entry.names;
     if entry.any(&SIGN_IN).is_some() {
-        return Err(
-            "its host signs in to it (OAuth) with settings of its own; to use regrow, run `regrow login URL` and have the host start `regrow wrap URL`",
-        );
+        return Err(OWN_SIGN_IN);
     }
     if entry.any(&CONNECTION).is_some() {
         return Err(
@@ -231,21 +283,33 @@ fn take_out(entry: &Entry<'_>) -> Option<Vec<Edit>> {
     let what = &*variables.get(ADOPTED)?.value.as_string_lit()?.value;
     let mut what: Vec<&str> = what.split(' ').collect();
     let headers = what.pop_if(|word| word.starts_with(HEADERS));
+    let oauth = match what.pop_if(|word| *word == OAUTH) {
+        Some(_) => Some(&*variables.get(OAUTH_TEXT)?.value.as_string_lit()?.value),
+        None => None,
+    };
+    let settings = match oauth {
+        Some(text) => sign_in_arguments(&syntax::parse(Path::new("oauth.json"), text).ok()?)?,
+        None => vec![],
+    };
     let had_env = what.pop_if(|word| *word == OWN_ENV).is_some();
     let had_bearer = what.pop_if(|word| *word == BEARER).is_some();
     let (&key, kind) = what.split_first()?;
     let hidden = variables.get(URL);
     let address = match hidden {
         Some(property) => property.value.as_string_lit()?,
-        None => args.texts.last().filter(|_| args.texts.len() == 2 + 2 * usize::from(had_bearer))?,
+        None => {
+            let count = 2 + 2 * usize::from(had_bearer) + settings.len();
+            args.texts.last().filter(|_| args.texts.len() == count)?
+        }
     };
-    let ours = 1 + usize::from(hidden.is_some());
-    let is_apart = headers.is_some() || had_env;
+    let ours = 1 + usize::from(hidden.is_some()) + usize::from(oauth.is_some());
+    let may_have_header = headers.is_some() || had_env;
+    let is_apart = may_have_header || oauth.is_some();
     let is_whole = names.urls.contains(&key)
         && (names.args.is_none() || source.follows(entry.object, command, args.member))
         && (is_apart || source.follows(entry.object, args.member, env));
     let all = &variables.properties;
-    if !is_whole || all.len() > ours + usize::from(is_apart) {
+    if !is_whole || all.len() > ours + usize::from(may_have_header) {
         return None;
     }
     let mut edits = vec![];
@@ -261,6 +325,10 @@ fn take_out(entry: &Entry<'_>) -> Option<Vec<Edit>> {
     }
     if had_env {
         edits.push(Edit::remove(variables.start() + 1, variables.end() - 1));
+    }
+    if let Some(text) = oauth {
+        edits.push(Edit::replace(env.name.range(), source.name(OAUTH)));
+        edits.push(Edit::replace(env.value.range(), text));
     }
     if let Some(word) = headers {
         edits.push(Edit::replace(env.name.range(), source.name(names.headers)));

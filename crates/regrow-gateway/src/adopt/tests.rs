@@ -157,11 +157,39 @@ fn remote_servers_in_every_form() {
 }
 
 #[test]
+fn the_settings_of_a_host_for_sign_in_become_options_and_come_back() {
+    let text = r#"{ "mcpServers": { "a": { "type": "http", "url": "https://h/mcp", "oauth": { "clientId": "x", "callbackPort": 8080 } } } }"#;
+    let adopted = there_and_back(text);
+    let args = r#""args": ["wrap", "--client-id=x", "--callback-port=8080", "https://h/mcp"]"#;
+    assert!(adopted.contains(args) && !adopted.contains("\"oauth\""), "{adopted}");
+    for entry in [
+        "{\n  \"oauth\": {\n    // mine\n    \"scopes\": [\"a\", \"b\"],\n    \"enabled\": true\n  },\n  \"url\": \"https://h/mcp?key=s3cr3t\"\n}",
+        r#"{"url":"https://h/mcp","oauth":{}}"#,
+        r#"{ "httpUrl": "https://h/mcp", "oauth" : { "clientId": "\u0061\"b", "scope": "a b" }, }"#,
+    ] {
+        there_and_back(&format!("{{ \"mcpServers\": {{ \"a\": {entry} }} }}"));
+    }
+    let more = adopted.replace("\"wrap\",", "\"wrap\", \"--no-cache\",");
+    let plan = undo(file(), &more, PROGRAM, &[]).unwrap();
+    assert!(plan.is_empty(), "an option that the user added would be lost: {:?}", plan.steps);
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_with_what_to_do() {
     let several = r#"{ "url": "https://h", "headers": { "A": "s3cr3t", "B": "s3cr3t" } }"#;
     assert!(refusal(several).contains("--header-file FILE"));
     assert!(!refusal(several).contains("s3cr3t"));
-    assert!(refusal(r#"{ "url": "https://h", "oauth": {} }"#).contains("signs in"));
+    for own in [
+        r#""oauth": { "clientId": "a", "clientSecret": "s3cr3t" }"#,
+        r#""oauth": { "tokenUrl": "https://i" }"#,
+        r#""oauth": { "clientId": "a" }, "headers": { "A": "b" }"#,
+        r#""oauth": { "scope": "a", "scopes": ["a"] }"#,
+        r#""oauth": false"#,
+        r#""auth": {}"#,
+    ] {
+        let refusal = refusal(&format!(r#"{{ "url": "https://h", {own} }}"#));
+        assert!(refusal.contains("signs in") && !refusal.contains("s3cr3t"), "{own}: {refusal}");
+    }
     assert!(refusal(r#"{ "url": "https://h", "type": "ws" }"#).contains("its type"));
     assert!(refusal(r#"{ "url": "https://h", "command": "x" }"#).contains("keep one of them"));
     assert!(refusal(r#"{ "url": "https://h", "env": {} }"#).contains("correct it"));
