@@ -33,6 +33,11 @@ impl AccountKey {
         }
     }
 
+    /// Whether it is a client's own, so that no person has to sign in.
+    pub fn is_of_client(&self) -> bool {
+        self.parameters.get("grant_type").is_some_and(|grant| grant == "client_credentials")
+    }
+
     /// A hash, which names its files and contains nothing that may be secret in a URL.
     pub fn hash(&self) -> String {
         let whole = (self.url.as_str(), self.no_resource, &self.parameters, &self.label);

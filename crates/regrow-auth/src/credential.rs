@@ -20,7 +20,7 @@ use crate::challenge;
 use crate::prompt::{Prompt, Request};
 use crate::records::Secret;
 use crate::refresh::Need;
-use crate::renewal::{NoToken, Renewal};
+use crate::renewal::{NoToken, Renewal, sign_in_through};
 use crate::settings::Settings;
 use crate::store::{Pending, Stamp, Store, StoreError};
 
@@ -71,7 +71,8 @@ impl AccountCredential {
         name: &str,
         prompt: Option<Prompt>,
     ) -> AccountCredential {
-        let key = settings.key(server);
+        let key = settings.key(server.clone());
+        let sign_in = settings.client_credentials.then(|| sign_in_through(server, settings.clone()));
         let stamp = store.stamp(&key);
         let account = store.read(&key).unwrap_or_else(|error| {
             tracing::warn!(%error, "the account cannot be used");
@@ -86,7 +87,7 @@ impl AccountCredential {
             offers_no_sign_in: false,
             mask: Mask::default(),
         };
-        let renewal = Arc::new(Renewal::new(store, key, request));
+        let renewal = Arc::new(Renewal::new(store, key, request, sign_in));
         let (held, refused) = (Mutex::new(held), watch::Sender::new(None));
         let name = name.to_owned();
         AccountCredential(Arc::new(Shared { renewal, name, settings, prompt, held, refused }))

@@ -116,7 +116,7 @@ impl Failures {
     }
 
     /// Whether no request may be made now. A clock that was set back does not prolong that.
-    fn hold_at(&self, now: u64) -> bool {
+    pub(crate) fn hold_at(&self, now: u64) -> bool {
         (1..=MAX_RETRY_AFTER).contains(&self.retry_at.saturating_sub(now))
     }
 

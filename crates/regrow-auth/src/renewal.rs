@@ -1,5 +1,6 @@
 //! Gets other tokens for an account: one process at a time, and stored before they are used.
 
+use std::future::pending;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use regrow::transport::BoxFuture;
@@ -8,9 +9,13 @@ use tokio::time::{Duration, timeout};
 use url::Url;
 
 use crate::account::{Account, AccountKey};
+use crate::authorize::CallbackError;
+use crate::device::DeviceCode;
 use crate::guarded::{Guarded, Network};
+use crate::login::{LoginError, Person, SignedIn, login};
 use crate::records::Tokens;
 use crate::refresh::{Failures, Need, Outcome, Step, decide, settle};
+use crate::settings::Settings;
 use crate::store::{HELD_AT_MOST, Locked, Store, StoreError};
 use crate::token::{self, Reason, TokenError, now};
 
@@ -31,6 +36,42 @@ pub fn request_through(server: Url, network: Network) -> TokenRequest {
             token::refresh(&http, server, registration, tokens, resource.resource.as_deref()).await
         })
     })
+}
+
+/// Signs in without a person, with the secret of a client.
+pub(crate) type ClientSignIn = Arc<dyn Fn() -> BoxFuture<Result<SignedIn, TokenError>> + Send + Sync>;
+
+/// The usual one, as the settings say.
+pub(crate) fn sign_in_through(server: Url, settings: Settings) -> ClientSignIn {
+    Arc::new(move || {
+        let (server, settings) = (server.clone(), settings.clone());
+        Box::pin(async move {
+            let failed = |details: String| TokenError::Refused {
+                reason: Reason { summary: "no token for the client".into(), details: Some(details) },
+            };
+            let options = settings.options(server.clone()).map_err(|error| failed(error.to_string()))?;
+            let http =
+                Guarded::new(&server, &settings.network()).map_err(|error| failed(error.to_string()))?;
+            match login(&http, &options, &Nobody).await {
+                Ok(signed_in) => Ok(signed_in),
+                Err(LoginError::Token(error)) => Err(error),
+                Err(error) => Err(failed(error.to_string())),
+            }
+        })
+    })
+}
+
+/// A client signs in without a person.
+struct Nobody;
+
+impl Person for Nobody {
+    fn open(&self, _: &Url) {}
+
+    fn enter(&self, _: &DeviceCode) {}
+
+    async fn pasted(&self, _: Option<&CallbackError>) -> String {
+        pending().await
+    }
 }
 
 /// How many requests for tokens this process has in flight. Their responses are lost if it ends.
@@ -66,6 +107,8 @@ pub(crate) struct Renewal {
     pub(crate) store: Store,
     pub(crate) key: AccountKey,
     request: TokenRequest,
+    /// Where a client signs in, and no person.
+    sign_in: Option<ClientSignIn>,
     failures: Mutex<Failures>,
     /// Tokens that could not be stored. They exist nowhere else.
     unsaved: Mutex<Option<Account>>,
@@ -92,8 +135,13 @@ impl From<StoreError> for NoToken {
 }
 
 impl Renewal {
-    pub(crate) fn new(store: Store, key: AccountKey, request: TokenRequest) -> Renewal {
-        Renewal { store, key, request, failures: Mutex::default(), unsaved: Mutex::default() }
+    pub(crate) fn new(
+        store: Store,
+        key: AccountKey,
+        request: TokenRequest,
+        sign_in: Option<ClientSignIn>,
+    ) -> Renewal {
+        Renewal { store, key, request, sign_in, failures: Mutex::default(), unsaved: Mutex::default() }
     }
 
     /// The account with tokens to use instead. Goes on if the caller leaves: what the authorization server sends must be stored.
@@ -105,7 +153,16 @@ impl Renewal {
 
     /// Whether a request would be made now.
     pub(crate) fn is_due(&self, account: Option<&Account>, need: &Need) -> bool {
-        decide(account, need, &lock(&self.failures), now()) == Step::Request
+        self.step(account, need) == Step::Request
+    }
+
+    fn step(&self, account: Option<&Account>, need: &Need) -> Step {
+        let (failures, now) = (lock(&self.failures), now());
+        match decide(account, need, &failures, now) {
+            Step::SignIn if self.sign_in.is_some() && failures.hold_at(now) => Step::Wait,
+            Step::SignIn if self.sign_in.is_some() => Step::Request,
+            step => step,
+        }
     }
 
     /// Whether the authorization server failed when it was last asked.
@@ -146,16 +203,16 @@ impl Renewal {
             Ok((locked, current))
         })
         .await?;
-        match self.found(current.clone(), &need)? {
-            Some(found) => Ok(found),
-            None => self.request(locked, current.ok_or(NoToken::SignIn)?).await,
+        match (self.found(current.clone(), &need)?, &self.sign_in) {
+            (Some(found), _) => Ok(found),
+            (None, Some(sign_in)) => self.sign_in(sign_in, locked, current).await,
+            (None, None) => self.request(locked, current.ok_or(NoToken::SignIn)?).await,
         }
     }
 
     /// Tokens that can be used without a request; none if there must be one.
     fn found(&self, account: Option<Account>, need: &Need) -> Result<Option<Account>, NoToken> {
-        let step = decide(account.as_ref(), need, &lock(&self.failures), now());
-        match step {
+        match self.step(account.as_ref(), need) {
             Step::Use => {
                 *lock(&self.failures) = Failures::default();
                 Ok(account)
@@ -214,6 +271,37 @@ impl Renewal {
                 Err(self.failed())
             }
         }
+    }
+
+    /// Asks for tokens again: a client needs no refresh token.
+    async fn sign_in(
+        &self,
+        sign_in: &ClientSignIn,
+        locked: Locked,
+        before: Option<Account>,
+    ) -> Result<Account, NoToken> {
+        let _in_flight = InFlight::begin();
+        let draft = blocking(move || locked.reserve()).await?;
+        let late = || TokenError::Temporary { reason: Reason::own("timed out"), retry_after: None };
+        let (reason, retry_after) =
+            match timeout(REQUEST_TIMEOUT, sign_in()).await.unwrap_or_else(|_| Err(late())) {
+                Ok(signed_in) => {
+                    *lock(&self.failures) = Failures::default();
+                    let account = Account::signed_in(self.key.clone(), signed_in, before.as_ref(), now());
+                    let stored = account.clone();
+                    blocking(move || draft.commit(&stored)).await?;
+                    return Ok(account);
+                }
+                Err(TokenError::Temporary { reason, retry_after }) => (reason, retry_after),
+                Err(
+                    TokenError::Rejected { reason }
+                    | TokenError::ClientRejected { reason }
+                    | TokenError::Refused { reason },
+                ) => (reason, None),
+            };
+        tracing::warn!(%reason, "the client got no token");
+        lock(&self.failures).add(reason.summary, retry_after, now());
+        Err(self.failed())
     }
 
     /// Stores tokens that could not be stored before.

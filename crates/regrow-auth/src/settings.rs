@@ -9,7 +9,7 @@ use url::Url;
 use crate::account::AccountKey;
 use crate::discovery::Overrides;
 use crate::guarded::Network;
-use crate::login::Options;
+use crate::login::{Flow, Options};
 use crate::records::Secret;
 use crate::registration::ClientSettings;
 
@@ -37,6 +37,8 @@ pub struct Settings {
     pub scope: Option<String>,
     /// The port that the browser returns to.
     pub callback_port: Option<u16>,
+    /// Sign in with the client's own secret, without a person.
+    pub client_credentials: bool,
     /// A PEM file of certificates to trust besides those of the system.
     pub ca_file: Option<PathBuf>,
 }
@@ -49,11 +51,13 @@ pub struct NoSecret(String);
 impl Settings {
     /// The account that they are about.
     pub fn key(&self, server: Url) -> AccountKey {
-        AccountKey {
-            no_resource: self.no_resource,
-            parameters: self.authorize_params.clone(),
-            ..AccountKey::new(server, &self.account)
+        let mut parameters = self.authorize_params.clone();
+        if self.client_credentials {
+            // The client is the account.
+            parameters.insert("grant_type".into(), "client_credentials".into());
+            parameters.insert("client_id".into(), self.client_id.clone().unwrap_or_default());
         }
+        AccountKey { no_resource: self.no_resource, parameters, ..AccountKey::new(server, &self.account) }
     }
 
     /// A sign-in with them, with the secret from the environment.
@@ -76,6 +80,7 @@ impl Settings {
             scope: self.scope.clone(),
             authorize_params: self.authorize_params.clone().into_iter().collect(),
             callback_port: self.callback_port,
+            flow: if self.client_credentials { Flow::ClientCredentials } else { Flow::Browser },
             ..Options::new(server)
         })
     }

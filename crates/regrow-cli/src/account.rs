@@ -68,6 +68,7 @@ pub(crate) fn configured(server: &ServerConfig) -> Option<(Url, Settings)> {
         client_secret_env: sign_in.client_secret_env,
         scope: sign_in.scopes,
         callback_port: sign_in.callback_port,
+        client_credentials: sign_in.client_credentials,
         ca_file: server.options.ca_file.clone(),
     };
     Some((Url::parse(remote.url.reveal()).ok()?, settings))

@@ -96,8 +96,13 @@ impl ServerConfig {
     pub(crate) fn account(&self) -> Option<AccountIdentity> {
         let Reach::Remote(remote) = &self.reach else { return None };
         let url = Url::parse(remote.url.reveal()).ok().filter(|_| !self.has_credential())?;
-        let SignIn { no_resource, authorize_params, account, .. } = &self.options.sign_in;
-        Some((url.into(), *no_resource, authorize_params.clone(), account.clone()))
+        let SignIn { no_resource, authorize_params, account, client_id, client_credentials, .. } =
+            self.options.sign_in.clone();
+        let mut parameters = authorize_params;
+        if client_credentials {
+            parameters.insert("client_id".into(), client_id.unwrap_or_default());
+        }
+        Some((url.into(), no_resource, parameters, account))
     }
 
     /// The sandbox that it runs in, if we start it and it has one.

@@ -101,7 +101,7 @@ fn sign_in(
             arguments::CallbackHost::Ip => CallbackHost::Loopback,
             arguments::CallbackHost::Localhost => CallbackHost::Localhost,
         }),
-        flow: if options.device { Flow::Device } else { Flow::Browser },
+        flow: if options.device { Flow::Device } else { sign_in.flow },
         ..sign_in
     };
     let known = before.and_then(Account::into_registration).filter(|_| !options.fresh);

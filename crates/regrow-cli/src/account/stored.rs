@@ -87,9 +87,9 @@ fn state(account: &Account) -> AccountState {
         return AccountState::SignInNeeded;
     };
     let has_expired = tokens.expires_at.is_some_and(|expires_at| expires_at <= now());
-    match (has_expired, &tokens.refresh_token) {
-        (true, None) => AccountState::SignInNeeded,
-        (true, Some(_)) => AccountState::RefreshedOnNextUse,
+    match (has_expired, tokens.refresh_token.is_some() || account.key.is_of_client()) {
+        (true, false) => AccountState::SignInNeeded,
+        (true, true) => AccountState::RefreshedOnNextUse,
         (false, _) => AccountState::SignedIn,
     }
 }

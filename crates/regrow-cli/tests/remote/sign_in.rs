@@ -347,6 +347,37 @@ fn a_login_by_name_finds_a_server_that_has_not_asked_yet_in_the_configuration_of
 }
 
 #[test]
+fn a_client_of_the_configuration_signs_in_without_a_person_and_again_when_its_token_is_refused() {
+    let (folder, issuer) = (TempDir::new().unwrap(), Issuer::start());
+    let site = Site::new(Era::Legacy, "need-token=access-token-1");
+    let path = folder.path().join("mcp.json");
+    let client = json!({
+        "issuer": issuer.origin, "clientId": "ours", "clientSecretEnv": SECRET, "grant": "client_credentials",
+    });
+    let entry = json!({ "url": site.url(), "regrow": { "signIn": client } });
+    std::fs::write(&path, json!({ "mcpServers": { "acme": entry } }).to_string()).unwrap();
+    let check = || regrow(folder.path(), &["check", path.to_str().unwrap()]).output().unwrap();
+    for number in 1..=2 {
+        site.control(&format!("need-token=access-token-{number}"));
+        for _ in 0..2 {
+            let output = check();
+            assert!(output.status.success(), "{}", said(&output));
+        }
+        assert_eq!(issuer.grants(), vec!["client_credentials"; number], "stored for the next process");
+    }
+    assert_eq!(issuer.first_form("client_secret").as_deref(), Some("s3cr3t"));
+
+    // Without its secret, what is stored is used until the server refuses it; then the error names the command that tells why.
+    site.control("need-token=another");
+    let mut check = regrow(folder.path(), &["check", path.to_str().unwrap()]);
+    let output = check.env_remove(SECRET).output().unwrap();
+    assert!(!output.status.success() && !said(&output).contains("access-token"), "{}", said(&output));
+    assert_eq!(issuer.grants().len(), 2);
+    let output = regrow(folder.path(), &["login", "acme"]).env_remove(SECRET).output().unwrap();
+    assert!(!output.status.success(), "{}", said(&output));
+}
+
+#[test]
 fn what_cannot_be_signed_in_to_is_named() {
     let folder = TempDir::new().unwrap();
     for (words, code, says) in [

@@ -32,10 +32,12 @@ pub struct SignIn {
     pub scopes: Option<String>,
     /// The port that the browser returns to.
     pub callback_port: Option<u16>,
+    /// Sign in with the client's own secret, without a person.
+    pub client_credentials: bool,
 }
 
 /// Its members.
-const MEMBERS: [&str; 10] = [
+const MEMBERS: [&str; 11] = [
     "account",
     "issuer",
     "authServerMetadataUrl",
@@ -46,6 +48,7 @@ const MEMBERS: [&str; 10] = [
     "clientSecretEnv",
     "scopes",
     "callbackPort",
+    "grant",
 ];
 /// How to write it.
 const FORM: &str = "write an object such as { \"account\": \"work\", \"clientId\": \"...\" }; docs/configuration.md lists its members";
@@ -65,7 +68,7 @@ pub(super) fn read(reading: &mut Reading<'_>, value: &Value<'_>, field: &str) ->
         return None;
     }
     members::refuse_others(reading, object, field, MEMBERS, FORM);
-    let [account, issuer, metadata, params, resource, hosts, client, secret, scopes, port] =
+    let [account, issuer, metadata, params, resource, hosts, client, secret, scopes, port, grant] =
         members::known(reading, object, MEMBERS);
     let sign_in = SignIn {
         account: account.and_then(|it| text(reading, it, field)).unwrap_or_default(),
@@ -78,7 +81,12 @@ pub(super) fn read(reading: &mut Reading<'_>, value: &Value<'_>, field: &str) ->
         client_secret_env: secret.and_then(|it| text(reading, it, field)),
         scopes: scopes.and_then(|it| scopes_of(reading, it, field)),
         callback_port: port.and_then(|it| port_of(reading, it, field)),
+        client_credentials: grant.is_some_and(|it| is_client_grant(reading, it, field)),
     };
+    if let Some(grant) = grant.filter(|_| secret.is_none()) {
+        let text = "a client that signs in without a person requires \"clientSecretEnv\"; add it";
+        reading.problem(grant.at, &format!("{field}.{}", grant.name), text);
+    }
     if let Some(secret) = secret
         && (issuer.is_none() || client.is_none())
     {
@@ -163,6 +171,15 @@ fn is_none(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> bool {
         reading.problem(member.value.range(), &format!("{field}.{}", member.name), text);
     }
     is_none
+}
+
+fn is_client_grant(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> bool {
+    let is_known = member.value.as_string_lit().is_some_and(|word| word.value == "client_credentials");
+    if !is_known {
+        let text = "write \"client_credentials\" to sign in without a person, or remove it";
+        reading.problem(member.value.range(), &format!("{field}.{}", member.name), text);
+    }
+    is_known
 }
 
 fn texts(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> Option<Vec<String>> {

@@ -50,10 +50,11 @@ fn schema_of(kind: Kind) -> Value {
                 "resource": { "const": "none" }, "privateHosts": texts,
                 "clientId": text, "clientSecretEnv": text, "scopes": { "anyOf": [text, texts] },
                 "callbackPort": { "type": "integer", "minimum": 1, "maximum": 65535 },
+                "grant": { "const": "client_credentials" },
             });
             json!({
                 "type": "object", "properties": members, "additionalProperties": false, "minProperties": 1,
-                "dependencies": { "clientSecretEnv": ["clientId", "issuer"] }
+                "dependencies": { "clientSecretEnv": ["clientId", "issuer"], "grant": ["clientSecretEnv"] }
             })
         }
         Kind::Sandbox => {
@@ -126,7 +127,7 @@ fn what_is_right_is_right_for_both() {
         one(json!({ "url": "https://h", "regrow": { "signIn": {
             "account": "a", "issuer": "https://i", "authServerMetadataUrl": "https://i/m", "authorizeParams": { "t": "1" },
             "resource": "none", "privateHosts": ["h"], "clientId": "c", "clientSecretEnv": "S", "scopes": "a b",
-            "callbackPort": 8080 } } })),
+            "callbackPort": 8080, "grant": "client_credentials" } } })),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "scopes": ["a", "b"] } } })),
         one(json!({ "disabled": true })),
         one(json!({ "enabled": false, "note": "later" })),
@@ -217,6 +218,9 @@ fn what_is_wrong_is_wrong_for_both() {
         ),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "resource": "https://h" } } })),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "scopes": 1 } } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "grant": "client_credentials" } } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": {
+            "grant": "password", "clientId": "c", "clientSecretEnv": "S", "issuer": "https://i" } } })),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "callbackPort": 65536 } } })),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "authorizeParams": ["a"] } } })),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "privateHosts": "h" } } })),
