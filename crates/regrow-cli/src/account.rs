@@ -3,6 +3,7 @@
 mod list;
 mod login;
 mod logout;
+pub(crate) mod onlooker;
 mod person;
 pub(crate) mod stored;
 
@@ -13,13 +14,14 @@ pub(crate) use logout::run as logout;
 use std::sync::Arc;
 use std::time::Duration;
 
+use regrow::core::Fault;
 use regrow::transport::http::{Credential, Http};
 use regrow_auth::account::{Account, AccountKey};
 use regrow_auth::credential::{AccountCredential, login_command, refreshes_finished, request_through};
 use regrow_auth::prompt::Prompt;
 use regrow_auth::settings::Settings;
 use regrow_auth::store::Store;
-use regrow_gateway::config::{Reach, ServerConfig};
+use regrow_gateway::config::{Reach, ServerConfig, same_account};
 use reqwest::Url;
 use tokio::time::timeout;
 
@@ -47,10 +49,18 @@ pub(crate) fn credential(
 /// The same for a server of a configuration, unless that names another credential. It never opens a browser: several clients may use it.
 pub(crate) fn of_server(server: &ServerConfig) -> Option<Arc<dyn Credential>> {
     let (url, settings) = configured(server)?;
-    match server.has_credential() {
-        true => None,
-        false => credential(url, &server.name, settings, None),
+    if server.has_credential() {
+        return None;
     }
+    match &server.account_is_of {
+        Some(other) => Some(onlooker::new(Fault::Misconfigured { reason: sign_in_conflict(other) })),
+        None => credential(url, &server.name, settings, None),
+    }
+}
+
+/// What to do about a server that requires sign-in, and whose account this other one uses.
+pub(crate) fn sign_in_conflict(other: &str) -> String {
+    format!("the server requires sign-in; {}", same_account(other))
 }
 
 /// How to sign in to a server of a configuration, if it is remote.

@@ -79,10 +79,20 @@ pub struct ServerConfig {
     pub reach: Reach,
     /// Our options for it.
     pub options: Options,
+    /// An earlier server that has the same account, though neither says how to sign in. Only that one may use the account.
+    pub account_is_of: Option<String>,
 }
 
 /// What tells one account from another: the server's URL, whether there is a `resource`, the parameters, the label.
 pub(crate) type AccountIdentity = (String, bool, BTreeMap<String, String>, String);
+
+/// What is wrong with a server that would use the same account as this one, and what to do.
+pub fn same_account(other: &str) -> String {
+    format!(
+        "it would use the same account as the server {}; set another \"account\" in \"regrow\": {{ \"signIn\": ... }} of one of them",
+        printable(other)
+    )
+}
 
 impl ServerConfig {
     /// Whether its entry names a credential, so that no account is used.
@@ -152,19 +162,20 @@ impl Config {
         self.servers.iter().filter_map(|server| Some((server, server.problems()?)))
     }
 
-    /// Two servers that would use the same account, though one of them says how to sign in: only its user knows whether that is wanted. The
-    /// later one is broken.
+    /// Two servers that would use the same account: only their user knows whether that is wanted. The later one is broken if one of them says
+    /// how to sign in. Otherwise nobody knows whether the server requires it, and the later one only gets no account.
     fn refuse_shared_accounts(&mut self) {
         let mut seen: Vec<(AccountIdentity, bool, String)> = vec![];
         for server in &mut self.servers {
             let Some(identity) = server.account() else { continue };
             let has_settings = server.options.sign_in != SignIn::default();
-            let other = seen.iter().find(|(other, has, _)| *other == identity && (has_settings || *has));
-            if let Some((_, _, other)) = other {
-                let text = format!(
-                    "it would use the same account as the server {}; set another \"account\" in \"regrow\": {{ \"signIn\": ... }} of one of them",
-                    printable(other)
-                );
+            let other = seen.iter().find(|(other, ..)| *other == identity);
+            if let Some((_, other_has_settings, other)) = other {
+                if !has_settings && !other_has_settings {
+                    server.account_is_of = Some(other.clone());
+                    continue;
+                }
+                let text = same_account(other);
                 let message = Message::at(server.place.clone(), text).of_server(&server.name);
                 server.reach = Reach::Broken(Problems(vec![message]));
                 continue;

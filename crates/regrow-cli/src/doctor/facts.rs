@@ -144,4 +144,6 @@ pub(super) struct Remote {
     /// Whether its entry has a credential.
     pub(super) has_credential: bool,
     pub(super) account: Option<StoredAccount>,
+    /// What to do if it requires sign-in, where another server uses its account.
+    pub(super) conflict: Option<String>,
 }

@@ -2,16 +2,17 @@
 
 mod files;
 mod machine;
-mod onlooker;
 mod own_files;
 mod programs;
 
 use std::io;
 use std::time::Duration;
 
+use regrow::core::Fault;
 use regrow_gateway::config::{ServerConfig, Surroundings};
 
 use super::facts::Facts;
+use crate::account::onlooker;
 use crate::check::visit_all;
 use programs::Paths;
 
@@ -35,7 +36,9 @@ pub(super) async fn gather(timeout: Duration) -> io::Result<Result<Facts, u8>> {
         files.push(file);
     }
     // An account of its own would be refreshed and stored.
-    let visits = match visit_all(tried, |_| Some(onlooker::new()), timeout).await? {
+    let account_of: fn(&ServerConfig) -> _ =
+        |_| Some(onlooker::new(Fault::SignInNeeded { command: "regrow login".into() }));
+    let visits = match visit_all(tried, account_of, timeout).await? {
         Ok(visits) => visits,
         Err(signal) => return Ok(Err(signal)),
     };

@@ -145,6 +145,7 @@ mod tests {
             place: Place { file: "x.json".into(), line: 1, column: 1 },
             reach: Reach::Process(process),
             options: Options::default(),
+            account_is_of: None,
         };
         of(&server, &Surroundings::default())
     }

@@ -26,6 +26,7 @@ pub(super) fn config() -> Config {
         place: Place { file: "the demo".into(), line: 0, column: 0 },
         reach: Reach::Process(process),
         options: Options::default(),
+        account_is_of: None,
     };
     Config { servers: vec![server], ..Config::default() }
 }

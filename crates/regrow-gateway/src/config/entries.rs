@@ -152,7 +152,14 @@ fn entry(reading: &mut Reading<'_>, member: Member<'_>, defaults: &Options, befo
         }
     };
     let file = reading.document.path.clone();
-    let server = ServerConfig { name: name.clone(), file, place: place.clone(), reach, options: *options };
+    let server = ServerConfig {
+        name: name.clone(),
+        file,
+        place: place.clone(),
+        reach,
+        options: *options,
+        account_is_of: None,
+    };
     Entry { name, place, server: Some(server), written, is_of_project: false }
 }
 

@@ -694,3 +694,17 @@ fn two_servers_with_one_account_are_told_to_set_another() {
         assert_eq!(broken(one, other), "", "{one} {other}");
     }
 }
+
+#[test]
+fn of_two_plain_entries_with_one_url_only_the_first_has_the_account() {
+    let folder = Folder::new();
+    let config = folder.read(
+        r#"{ "mcpServers": {
+            "one": { "url": "https://h/mcp" }, "two": { "url": "https://h/mcp" }, "three": { "url": "https://h/mcp" },
+            "other": { "url": "https://h/other" }, "local": { "command": "x" }
+        } }"#,
+    );
+    let servers = config.unwrap().servers;
+    let owners: Vec<Option<&str>> = servers.iter().map(|server| server.account_is_of.as_deref()).collect();
+    assert_eq!(owners, [None, Some("one"), Some("one"), None, None]);
+}

@@ -93,6 +93,7 @@ pub fn described(fake: &Fake, set: impl Fn(&mut Options)) -> ServerConfig {
         place: Place { file: "test".into(), line: 1, column: 1 },
         reach: Reach::Process(process),
         options,
+        account_is_of: None,
     }
 }
 

@@ -86,6 +86,7 @@ fn described(name: &str) -> config::ServerConfig {
         place: Place { file: "fuzz".into(), line: 1, column: 1 },
         reach: Reach::Process(process),
         options: Options { era: Era::Legacy, ..Options::default() },
+        account_is_of: None,
     }
 }
 

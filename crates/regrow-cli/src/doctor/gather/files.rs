@@ -17,7 +17,7 @@ use super::super::target::{self, Behind, Target};
 use super::own_files::shown;
 use super::programs::{self, Paths};
 use crate::account::stored::{AccountState, StoredAccount};
-use crate::account::{self, has_user};
+use crate::account::{self, has_user, sign_in_conflict};
 use crate::adopt::program::is_in_cache;
 use crate::folder_config::{FolderConfig, quoted};
 use crate::running;
@@ -123,7 +123,9 @@ fn describe(
         process.inherit = Inherit::All;
     }
     let is_gateway = is_gateway(server, &scene.gateways);
-    let remote = remote(&mut reached, &label);
+    // A host signs in to each on its own.
+    let other = server.account_is_of.as_deref().filter(|_| host.is_none());
+    let remote = remote(&mut reached, &label, other.map(sign_in_conflict));
     let described = Server {
         name: escape(&server.name),
         place: server.place.clone(),
@@ -190,7 +192,7 @@ fn passes_little(host: &Host) -> bool {
 }
 
 /// What is known of a remote server. One with a valid token is tried with it, and nothing is refreshed or stored.
-fn remote(server: &mut ServerConfig, label: &str) -> Option<Remote> {
+fn remote(server: &mut ServerConfig, label: &str, conflict: Option<String>) -> Option<Remote> {
     let (url, mut settings) = account::configured(server)?;
     let has_credential = has_user(&url) || server.has_credential();
     if !label.is_empty() {
@@ -203,7 +205,7 @@ fn remote(server: &mut ServerConfig, label: &str) -> Option<Remote> {
     let address = if address == key.url.as_str() { address } else { "URL".to_owned() };
     let login = if label.is_empty() { address } else { format!("{address} --account {}", escape(label)) };
     // An account that cannot be read is reported as such.
-    let stored = account::stored(&key).filter(|_| !has_credential);
+    let stored = account::stored(&key).filter(|_| !has_credential && conflict.is_none());
     let account = stored.as_ref().map(StoredAccount::of);
     if let (Some(tokens), Some(AccountState::SignedIn)) =
         (stored.and_then(|stored| stored.tokens), account.as_ref().map(|account| account.state))
@@ -211,5 +213,5 @@ fn remote(server: &mut ServerConfig, label: &str) -> Option<Remote> {
         let value = format!("Bearer {}", tokens.access_token.expose());
         remote.headers.push(("Authorization".into(), Secret::new(value)));
     }
-    Some(Remote { login, has_credential, account })
+    Some(Remote { login, has_credential, account, conflict })
 }

@@ -238,6 +238,10 @@ fn token_refused(file: &ConfigFile, text: String, here: Subject) -> Finding {
 fn refused(file: &ConfigFile, server: &Server, remote: &Remote, here: Subject) -> Finding {
     let login = format!("`regrow login {}`", remote.login);
     let account = remote.account.as_ref();
+    if let Some(conflict) = &remote.conflict {
+        let next = format!("correct the entry{}", reload(file));
+        return Finding::broken("config-entry", here, conflict.clone(), next);
+    }
     let of_account = account.map(|account| format!(" {}", account.in_words())).unwrap_or_default();
     match account.map(|account| account.state) {
         _ if remote.has_credential => {

@@ -70,7 +70,8 @@ fn remote(fault: &'static str, account: Option<AccountState>) -> Server {
     });
     let problem = Problem { text: "it failed".into(), fault: Some(fault), stderr: vec![], entry: vec![] };
     let visit = Visit { state: State::Broken, problem: Some(problem), ..Visit::disabled("x".into()) };
-    let remote = Remote { login: "https://a.example/mcp".into(), has_credential: false, account };
+    let remote =
+        Remote { login: "https://a.example/mcp".into(), has_credential: false, conflict: None, account };
     Server { remote: Some(remote), visit: Some(visit), ..server() }
 }
 
@@ -120,6 +121,10 @@ fn who_must_sign_in_depends_on_the_account_and_on_the_host() {
     }
     let said = of_server("Cursor", remote("unauthorized", None));
     assert!(said.starts_with("Broken credential-refused: it failed -> write a valid token"), "{said}");
+    let mut second = remote("sign-in-needed", None);
+    second.remote.as_mut().unwrap().conflict = Some("set another account".into());
+    let said = of_server("Cursor", second);
+    assert!(said.starts_with("Broken config-entry: set another account -> correct the entry"), "{said}");
     // Hosts sign in on their own, too.
     let direct = Server { is_behind_regrow: false, ..remote("sign-in-needed", None) };
     let said = of_server("Cursor", direct);

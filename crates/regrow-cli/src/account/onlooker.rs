@@ -1,4 +1,4 @@
-//! The credential of a visit that must change nothing: it has no token, and only hears what the server wants instead.
+//! The credential of a connection that must use no account: it has no token, and only hears whether the server requires sign-in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,14 @@ use regrow::transport::http::{Credential, Rejected};
 use regrow_auth::challenge::challenges;
 use reqwest::header::{HeaderName, HeaderValue};
 
-/// Whether the server offers sign-in.
-#[derive(Default)]
-struct Onlooker(AtomicBool);
+struct Onlooker {
+    offers_sign_in: AtomicBool,
+    fault: Fault,
+}
 
-pub(super) fn new() -> Arc<dyn Credential> {
-    Arc::new(Onlooker::default())
+/// With the fault of a server that requires sign-in.
+pub(crate) fn new(fault: Fault) -> Arc<dyn Credential> {
+    Arc::new(Onlooker { offers_sign_in: AtomicBool::new(false), fault })
 }
 
 impl Credential for Onlooker {
@@ -25,13 +27,13 @@ impl Credential for Onlooker {
     fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
         let all = challenges(&rejected.challenges);
         let offers_sign_in = all.iter().any(|challenge| challenge.scheme.eq_ignore_ascii_case("bearer"));
-        self.0.fetch_or(offers_sign_in, Ordering::Relaxed);
+        self.offers_sign_in.fetch_or(offers_sign_in, Ordering::Relaxed);
         Box::pin(std::future::ready(false))
     }
 
     fn fault(&self, code: u16) -> Fault {
-        match code == 401 && self.0.load(Ordering::Relaxed) {
-            true => Fault::SignInNeeded { command: "regrow login".into() },
+        match code == 401 && self.offers_sign_in.load(Ordering::Relaxed) {
+            true => self.fault.clone(),
             false => Fault::Unauthorized { code },
         }
     }
