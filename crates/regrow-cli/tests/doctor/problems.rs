@@ -320,6 +320,24 @@ fn of_accounts() -> Vec<Problem> {
             ..CLAUDE
         },
         Problem {
+            name: "an expired account that an entry for serve names",
+            plant: |machine| {
+                let far = far::start_with_sign_in();
+                machine.set("FAR", &far);
+                let entry = json!({ "url": far, "regrow": { "signIn": { "account": "work" } } });
+                let text = json!({ "mcpServers": { "planted": entry } }).to_string();
+                machine.write(".config/regrow/mcp.json", &text);
+                account(machine, &far, "work");
+            },
+            kind: "sign-in-needed",
+            host: "regrow serve",
+            file: "{home}/.config/regrow/mcp.json",
+            server: "planted",
+            what: "needs sign-in again (account work, issuer issuer.example, expiry 1970-01-01T00:00:07Z)",
+            next: "`regrow login {far} --account work`",
+            ..NONE
+        },
+        Problem {
             name: "an expired account that nothing uses",
             plant: |machine| account(machine, "https://mcp.example/mcp", ""),
             level: "hint",

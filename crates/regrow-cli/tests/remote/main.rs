@@ -12,6 +12,12 @@ mod evidence;
 mod expiry;
 #[path = "../harness/far.rs"]
 mod far;
+#[path = "../gateway/guest.rs"]
+#[allow(dead_code)] // Only what the sign-in of its servers needs.
+mod guest;
+#[path = "../gateway/house.rs"]
+#[allow(dead_code)] // As above.
+mod house;
 mod lasting;
 mod older;
 mod outages;
@@ -21,8 +27,12 @@ mod secrets;
 mod sign_in;
 mod sign_in_prompt;
 mod sign_in_refresh;
+mod sign_in_serve;
 mod silence;
 mod site;
 mod smoke;
 mod storm;
 mod streams;
+#[path = "../gateway/wire.rs"]
+#[allow(dead_code)] // As above.
+mod wire;

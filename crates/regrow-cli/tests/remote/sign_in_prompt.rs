@@ -13,13 +13,13 @@ use crate::sign_in::{Issuer, SECRET, browse};
 use crate::site::{Era, Peer, Site, in_both_eras};
 
 /// A user at a desktop, whose browser notes what it is to open.
-struct Desktop {
+pub(crate) struct Desktop {
     folder: TempDir,
-    issuer: Issuer,
+    pub(crate) issuer: Issuer,
 }
 
 impl Desktop {
-    fn new() -> Desktop {
+    pub(crate) fn new() -> Desktop {
         let desktop = Desktop { folder: TempDir::new().unwrap(), issuer: Issuer::start() };
         let script = format!("#!/bin/sh\necho \"$1\" >> '{}'\n", desktop.path("opened").display());
         std::fs::write(desktop.path("browser"), script).unwrap();
@@ -27,12 +27,12 @@ impl Desktop {
         desktop
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// A server that names its authorization server.
-    fn site(&self, era: Era, more: &str) -> Site {
+    pub(crate) fn site(&self, era: Era, more: &str) -> Site {
         let (_, port) = self.issuer.origin.rsplit_once(':').unwrap();
         Site::new(era, &format!("issuer={port} {more}"))
     }
@@ -43,7 +43,7 @@ impl Desktop {
     }
 
     /// What the browser was to open.
-    fn opened(&self) -> Vec<String> {
+    pub(crate) fn opened(&self) -> Vec<String> {
         let opened = std::fs::read_to_string(self.path("opened")).unwrap_or_default();
         opened.lines().map(str::to_owned).collect()
     }
@@ -62,7 +62,7 @@ impl Desktop {
     }
 
     /// Signs in at the page that was opened as this one.
-    fn sign_in(&self, number: usize) {
+    pub(crate) fn sign_in(&self, number: usize) {
         wait_until("a browser is opened", PATIENCE, || self.opened().len() > number);
         let sent_back = browse(&self.opened()[number]);
         let back = sent_back.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
