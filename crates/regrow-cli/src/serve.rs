@@ -6,10 +6,10 @@ mod memory;
 mod overseer;
 mod progress;
 mod stdio;
+mod threads;
 
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::SystemTime;
 
 use regrow::{EraFile, ErrorStyle, cache_folder};
@@ -19,7 +19,7 @@ use regrow_gateway::config::{Config, Problems, Reach, Secret, ServerConfig};
 use regrow_gateway::operate::traces::Traces;
 use regrow_gateway::shares::Shares;
 use regrow_gateway::{Clients, Gateway, Settings, connect, operate};
-use tokio::runtime::{self, Runtime};
+use tokio::runtime;
 
 use crate::account;
 use crate::arguments::{self, Errors, HttpFace, LogLevel, Serve, Transport, Users};
@@ -27,9 +27,7 @@ use crate::files::{Files, Unusable, shown};
 use crate::log::SetLevel;
 use crate::{USAGE, WE_FAILED, guard, log};
 use overseer::Overseer;
-
-/// More threads by themselves would take memory that most gateways have no use for.
-const MOST_THREADS: usize = 4;
+use threads::Threads;
 
 pub(crate) fn run(options: Serve) -> u8 {
     let set_level = log::start(options.log_level, options.log_format);
@@ -44,7 +42,7 @@ pub(crate) fn run(options: Serve) -> u8 {
         Ok(config) => config,
         Err(problems) => return refused(&problems),
     };
-    let runtime = match runtime(&options) {
+    let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
@@ -54,21 +52,9 @@ pub(crate) fn run(options: Serve) -> u8 {
     served.unwrap_or_else(|error| failed(&error))
 }
 
-/// One client on standard input has no use for several threads.
-fn runtime(options: &Serve) -> io::Result<Runtime> {
-    let processors = || thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-    let threads = match options.transport {
-        Transport::Stdio => 1,
-        Transport::Http => options.http.threads.map_or_else(processors, usize::from),
-    };
-    let mut builder = match threads {
-        1 => runtime::Builder::new_current_thread(),
-        _ => runtime::Builder::new_multi_thread(),
-    };
-    builder.worker_threads(threads).thread_name("regrow").enable_all().build()
-}
-
 async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level: SetLevel) -> io::Result<u8> {
+    // To the end: a refresh of tokens may still run on one of them.
+    let threads = Threads::start(options)?;
     if config.servers.is_empty() {
         tracing::warn!(
             "there are no servers in the configuration; add one: Regrow reloads the file when it changes"
@@ -88,7 +74,8 @@ async fn serve(options: &Serve, files: Option<Files>, config: Config, set_level:
     let served = match options.transport {
         Transport::Stdio => stdio::serve(options, Gateway::new(config, settings), overseer).await,
         Transport::Http => match http::bind(options, audit.clone(), shares).await {
-            Ok(bound) => {
+            Ok((bound, operator_token)) => {
+                let bound = (bound.with_threads(threads.runtimes()), operator_token);
                 http::serve(options, bound, Gateway::new(config, settings), overseer, config_files).await
             }
             Err(message) => Ok(usage(&message)),

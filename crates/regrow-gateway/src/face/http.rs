@@ -32,6 +32,7 @@ mod route;
 mod session;
 mod sessions;
 mod shield;
+mod threads;
 mod tls;
 mod token;
 mod unread_limit;

@@ -11,5 +11,6 @@ mod resuming;
 mod rounds;
 mod secure;
 mod shutdown;
+mod threads;
 mod wire;
 mod world;

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::routing::get;
 use regrow_gateway::face::http::{FaceStats, Options, Parting, bind};
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -29,11 +30,16 @@ impl World {
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut Options)) -> World {
+        World::on(vec![], change).await
+    }
+
+    /// Served by the threads of these runtimes, too.
+    pub(crate) async fn on(runtimes: Vec<Handle>, change: impl FnOnce(&mut Options)) -> World {
         let mut options =
             Options { addresses: vec!["127.0.0.1:0".parse().expect("an address")], ..Options::default() };
         options.limits.modern_hold = options.limits.hold; // Most tests want to see a stream soon.
         change(&mut options);
-        let bound = bind(options).await.expect("loopback is free");
+        let bound = bind(options).await.expect("loopback is free").with_threads(runtimes);
         let (address, face_stats) = (bound.addresses()[0], bound.face_stats());
         let house = House::new();
         let (shutdown, ends) = oneshot::channel();
@@ -41,7 +47,8 @@ impl World {
         let more = Router::new()
             .route("/livez", get(|| async { "alive" }))
             .route("/readyz", get(|| async { "ready" }))
-            .route("/status", get(|| async { "fine" }));
+            .route("/status", get(|| async { "fine" }))
+            .route("/thread", get(|| async { format!("{:?}", std::thread::current().id()) }));
         let admit = house.clone();
         let served = tokio::spawn(async move {
             let ends = async move {

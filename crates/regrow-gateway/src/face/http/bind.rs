@@ -97,7 +97,20 @@ pub async fn bind(options: Options) -> Result<Bound, BindError> {
     let peers = if tokens.is_empty() { peers(&ours, any_user) } else { Peers::NotNeeded };
     let access = Access { clients: Tokens::new(tokens), operators: Tokens::new(operator_tokens), any_user };
     let guard = Guard { hosts, origins, access, audit, face_stats: face_stats.clone() };
-    Ok(Bound { listeners, addresses: ours, acceptor, peers, guard, sse, style, limits, shares, face_stats })
+    let threads = vec![];
+    Ok(Bound {
+        listeners,
+        addresses: ours,
+        acceptor,
+        peers,
+        guard,
+        sse,
+        style,
+        limits,
+        shares,
+        face_stats,
+        threads,
+    })
 }
 
 /// How the users of clients are told apart. Where they cannot be, the operator is told who gets in.

@@ -11,6 +11,7 @@ use axum::Router;
 use hyper_util::server::graceful::GracefulShutdown;
 use regrow::ErrorStyle;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -20,6 +21,7 @@ use super::guard::Guard;
 use super::options::ClientLimits;
 use super::peer::Peers;
 use super::route::Pages;
+use super::threads::Threads;
 use super::{Face, connection};
 use crate::admit::Admit;
 use crate::shares::Shares;
@@ -43,6 +45,7 @@ pub struct Bound {
     pub(super) limits: ClientLimits,
     pub(super) shares: Arc<Shares>,
     pub(super) face_stats: Arc<FaceStats>,
+    pub(super) threads: Vec<Handle>,
 }
 
 /// How the face ended.
@@ -63,6 +66,12 @@ impl Bound {
         self.face_stats.clone()
     }
 
+    /// Serves connections on these runtimes, too, and not only on the one that accepts them. Each of them is to run on a thread of its own.
+    pub fn with_threads(mut self, runtimes: Vec<Handle>) -> Bound {
+        self.threads = runtimes;
+        self
+    }
+
     /// Serves until `shutdown` resolves, and then as long as answers need, within their limit. Nobody is left without an answer
     /// before `gone` resolves, which is polled when the answers are there: until then new requests are refused.
     ///
@@ -75,7 +84,9 @@ impl Bound {
         shutdown: impl Future<Output = ()>,
         gone: impl Future<Output = ()>,
     ) -> Parting {
-        let Bound { listeners, acceptor, peers, guard, sse, style, limits, shares, face_stats, .. } = self;
+        let Bound {
+            listeners, acceptor, peers, guard, sse, style, limits, shares, face_stats, threads, ..
+        } = self;
         let face = Face::new(admit, guard.audit.clone(), style, limits, shares, face_stats);
         let pages = Arc::new(Pages::new(face.clone(), guard, more, sse));
         let mut door = Door {
@@ -84,6 +95,7 @@ impl Bound {
             acceptor,
             peers,
             pages,
+            threads: Threads::new(threads),
             connections: JoinSet::new(),
             short: false,
         };
@@ -117,6 +129,7 @@ struct Door {
     acceptor: Option<TlsAcceptor>,
     peers: Peers,
     pages: Arc<Pages>,
+    threads: Threads,
     connections: JoinSet<()>,
     /// The last connection could not be taken.
     short: bool,
@@ -167,9 +180,23 @@ impl Door {
         // Now, while the client's socket is most likely still there.
         let peer = self.peers.peer(&socket);
         let (acceptor, pages, watcher) = (self.acceptor.clone(), self.pages.clone(), graceful.watcher());
-        self.connections.spawn(async move {
+        let (other, counted) = self.threads.next();
+        let serve = async move |socket| {
+            let _counted = counted;
             connection::serve(socket, peer, slot, acceptor, pages, &limits, watcher).await;
-        });
+        };
+        match other {
+            None => drop(self.connections.spawn(serve(socket))),
+            Some(other) => {
+                let Ok(socket) = socket.into_std() else { return };
+                let serving = async move {
+                    if let Ok(socket) = TcpStream::from_std(socket) {
+                        serve(socket).await;
+                    }
+                };
+                self.connections.spawn_on(serving, other);
+            }
+        }
     }
 
     /// Takes nobody any more. What is not said soon is not said.

@@ -1,12 +1,13 @@
 //! Connections over plain HTTP that wait for their next request.
 //!
+//! Each belongs to the runtime that it was opened on, which sees when there is something to read: another would have to be woken for it.
 //! There are as many as requests were under way at once. They are closed when they have been idle for a while, so a burst leaves nothing
 //! behind.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::runtime::{self, Handle};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -19,7 +20,7 @@ pub(super) const IDLE: Duration = Duration::from_secs(4);
 pub(super) const MAX_IDLE: usize = 4096;
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// The idle connections of a client, by the origin that they lead to.
+/// The idle connections of a client.
 #[derive(Default)]
 pub(super) struct PlainPool {
     state: Mutex<PoolState>,
@@ -27,9 +28,17 @@ pub(super) struct PlainPool {
 
 #[derive(Default)]
 struct PoolState {
-    idle: HashMap<Arc<str>, Vec<Idle>>,
+    /// Few: a server has one origin, or two if it redirects.
+    shelves: Vec<Shelf>,
     /// Closes those that are idle for too long. It ends with the last of them, or with its runtime.
     sweeper: Option<JoinHandle<()>>,
+}
+
+/// The connections from one runtime to one origin.
+struct Shelf {
+    runtime: runtime::Id,
+    origin: Arc<str>,
+    idle: Vec<Idle>,
 }
 
 struct Idle {
@@ -41,40 +50,42 @@ struct Idle {
 pub(super) struct Home {
     pool: Arc<PlainPool>,
     origin: Arc<str>,
+    runtime: runtime::Id,
 }
 
 impl Home {
     pub(super) fn new(pool: &Arc<PlainPool>, origin: &Arc<str>) -> Home {
-        Home { pool: pool.clone(), origin: origin.clone() }
+        Home { pool: pool.clone(), origin: origin.clone(), runtime: Handle::current().id() }
     }
 
     /// Keeps the connection for the next request, if the server keeps it open.
     pub(super) fn take_back(self, connection: PlainConnection) {
-        self.pool.put(&self.origin, connection);
+        self.pool.put(self.runtime, &self.origin, connection);
     }
 }
 
 impl PlainPool {
-    /// A connection to this origin that the server has not closed, as far as we know. The last that was used: the others get old.
+    /// A connection from this runtime to this origin that the server has not closed, as far as we know. The last that was used: the others get old.
     pub(super) fn take(&self, origin: &str) -> Option<PlainConnection> {
+        let runtime = Handle::current().id();
         loop {
-            let mut idle = self.state().idle.get_mut(origin)?.pop()?;
+            let mut idle = self.state().shelf(runtime, origin)?.idle.pop()?;
             if idle.since.elapsed() < IDLE && idle.connection.is_usable() {
                 return Some(idle.connection);
             }
         }
     }
 
-    fn put(self: &Arc<PlainPool>, origin: &Arc<str>, mut connection: PlainConnection) {
+    fn put(self: &Arc<PlainPool>, runtime: runtime::Id, origin: &Arc<str>, mut connection: PlainConnection) {
         if !connection.is_usable() {
             return;
         }
         let idle = Idle { connection, since: Instant::now() };
         let mut state = self.state();
-        match state.idle.get_mut(origin) {
-            Some(others) if others.len() >= MAX_IDLE => return,
-            Some(others) => others.push(idle),
-            None => drop(state.idle.insert(origin.clone(), vec![idle])),
+        match state.shelf(runtime, origin) {
+            Some(shelf) if shelf.idle.len() >= MAX_IDLE => return,
+            Some(shelf) => shelf.idle.push(idle),
+            None => state.shelves.push(Shelf { runtime, origin: origin.clone(), idle: vec![idle] }),
         }
         if state.sweeper.as_ref().is_none_or(JoinHandle::is_finished) {
             state.sweeper = Some(tokio::spawn(sweep(Arc::downgrade(self))));
@@ -85,19 +96,25 @@ impl PlainPool {
     fn sweep(&self) -> bool {
         let mut state = self.state();
         let now = Instant::now();
-        state.idle.retain(|_, idle| {
+        state.shelves.retain_mut(|Shelf { idle, .. }| {
             idle.retain_mut(|idle| now - idle.since < IDLE && idle.connection.is_usable());
             idle.shrink_to_fit();
             !idle.is_empty()
         });
-        if state.idle.is_empty() {
+        if state.shelves.is_empty() {
             state.sweeper = None; // Under the lock, so that the next connection starts another.
         }
-        !state.idle.is_empty()
+        !state.shelves.is_empty()
     }
 
     fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PoolState {
+    fn shelf(&mut self, runtime: runtime::Id, origin: &str) -> Option<&mut Shelf> {
+        self.shelves.iter_mut().find(|shelf| shelf.runtime == runtime && *shelf.origin == *origin)
     }
 }
 
