@@ -97,8 +97,9 @@ pub(crate) fn stored_of(server: &ServerConfig) -> Option<StoredAccount> {
 
 /// How to sign in at the server of this name that waits for it: its account, and the command. None if no such server is known here.
 pub(crate) fn sign_in_of(name: &str) -> Option<String> {
-    let (key, _) = find(&store().ok()?, name, None).ok()?;
-    let account = stored(&key).map(|account| format!(" {}", StoredAccount::of(&account).in_words()));
+    let (url, settings) = find(&store().ok()?, name, None, &Settings::default()).ok()?;
+    let account =
+        stored(&settings.key(url)).map(|account| format!(" {}", StoredAccount::of(&account).in_words()));
     Some(format!("{}; sign in: {}", account.unwrap_or_default(), login_command(name)))
 }
 
@@ -119,26 +120,31 @@ pub(crate) fn has_user(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
-/// The account that `regrow login NAME|URL --account LABEL` is about, and how to sign in there as far as that is known. The error says what
-/// to do.
-fn find(store: &Store, server: &str, label: Option<&str>) -> Result<(AccountKey, Settings), String> {
+/// The server that `regrow login NAME|URL --account LABEL` is about, and how to sign in there as far as that is known. What the command says
+/// tells which account it is at a URL. The error says what to do.
+fn find(
+    store: &Store,
+    server: &str,
+    label: Option<&str>,
+    said: &Settings,
+) -> Result<(Url, Settings), String> {
     if server.contains("://") {
         Http::new(server).map_err(|error| error.to_string())?;
         let url = Url::parse(server).map_err(|error| error.to_string())?;
         if has_user(&url) {
             return Err("the URL contains a user: Regrow sends that instead of an account".into());
         }
-        let settings = Settings { account: label.unwrap_or_default().to_owned(), ..Settings::default() };
-        let key = settings.key(url);
+        let key = said.key(url.clone());
         // It may have asked for sign-in with settings of its own.
         let asked = store.pending().into_iter().find(|pending| pending.key == key);
-        return Ok((key, asked.map_or(settings, |pending| pending.settings)));
+        let plain = Settings { account: said.account.clone(), ..Settings::default() };
+        return Ok((url, asked.map_or(plain, |pending| pending.settings)));
     }
     let has_label = |key: &AccountKey| label.is_none_or(|label| key.label == label);
     let mut pending = store.pending();
     pending.retain(|pending| pending.name == server && has_label(&pending.key));
     match &pending[..] {
-        [pending] => Ok((pending.key.clone(), pending.settings.clone())),
+        [pending] => Ok((pending.key.url.clone(), pending.settings.clone())),
         [] => Err(format!("no server named {server:?} has asked for sign-in; pass its URL")),
         several => {
             let choices: Vec<String> = several.iter().map(|pending| choice(&pending.key)).collect();

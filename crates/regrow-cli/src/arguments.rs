@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use regrow_auth::settings::Settings;
 use regrow_gateway::operate::DEFAULT_PORT;
 use regrow_gateway::units::{self, Limit};
 
@@ -630,6 +631,13 @@ pub(crate) struct RemoteArguments {
     /// How long a response may pause
     #[arg(long, value_name = "TIME", default_value = "none", value_parser = units::limit, env = "REGROW_STREAM_TIMEOUT")]
     pub(crate) stream_timeout: Limit,
+}
+
+impl RemoteArguments {
+    /// How to sign in to the server.
+    pub(crate) fn sign_in_settings(&self) -> Settings {
+        self.client.settings(self.account.clone().unwrap_or_default(), self.ca_file.clone())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

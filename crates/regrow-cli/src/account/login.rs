@@ -5,6 +5,7 @@ use regrow_auth::guarded::Guarded;
 use regrow_auth::listener::CallbackHost;
 use regrow_auth::login::{Flow, Options, login};
 use regrow_auth::settings::Settings;
+use reqwest::Url;
 
 use super::person::Terminal;
 use super::{configured, find, shown, store};
@@ -18,18 +19,19 @@ pub(crate) fn run(options: Login) -> u8 {
         Ok(store) => store,
         Err(message) => return say(WE_FAILED, &message),
     };
-    let found = find(&store, &options.server, options.account.as_deref());
+    let said = options.client.settings(options.account.clone().unwrap_or_default(), options.ca_file.clone());
+    let found = find(&store, &options.server, options.account.as_deref(), &said);
     let found = found.or_else(|message| find_configured(&options)?.ok_or(message));
-    let (key, known) = match found {
-        Ok(found) => found,
+    let (url, settings) = match found {
+        Ok((url, known)) => (url, merged(known, said)),
         Err(message) => return say(USAGE, &message),
     };
+    let key = settings.key(url);
     // An account that cannot be read would not be replaced either: better to hear that before signing in.
     let before = match store.read(&key) {
         Ok(before) => before,
         Err(error) => return say(WE_FAILED, &error.to_string()),
     };
-    let settings = settings(known, &options);
     let prepared = sign_in(&key, &settings, before, &options).and_then(|sign_in| {
         let http = Guarded::new(&key.url, &settings.network()).map_err(|error| error.to_string())?;
         Ok((sign_in, http))
@@ -61,7 +63,7 @@ pub(crate) fn run(options: Login) -> u8 {
 
 /// The server of this name in the configuration that `regrow check` would read: nobody has to wait until it asks for sign-in. One that came
 /// with a folder is used only if it is trusted, because it decides where secrets go.
-fn find_configured(options: &Login) -> Result<Option<(AccountKey, Settings)>, String> {
+fn find_configured(options: &Login) -> Result<Option<(Url, Settings)>, String> {
     if options.server.contains("://") {
         return Ok(None);
     }
@@ -70,22 +72,28 @@ fn find_configured(options: &Login) -> Result<Option<(AccountKey, Settings)>, St
     let server = config.servers.iter().find(|server| server.name == options.server);
     let Some((url, mut settings)) = server.and_then(configured) else { return Ok(None) };
     settings.account = options.account.clone().unwrap_or(settings.account);
-    Ok(Some((settings.key(url), settings)))
+    Ok(Some((url, settings)))
 }
 
 /// What is known of the server, and over it what this command says.
-fn settings(known: Settings, options: &Login) -> Settings {
-    let said = options.client.settings(known.account.clone(), options.ca_file.clone());
+fn merged(known: Settings, said: Settings) -> Settings {
     // Another client has another secret.
     let secret = known.client_secret_env.filter(|_| said.client_id.is_none());
+    let mut authorize_params = known.authorize_params;
+    authorize_params.extend(said.authorize_params);
     Settings {
+        account: known.account,
         issuer: said.issuer.or(known.issuer),
+        auth_server_metadata_url: said.auth_server_metadata_url.or(known.auth_server_metadata_url),
+        authorize_params,
+        no_resource: said.no_resource || known.no_resource,
+        private_hosts: [known.private_hosts, said.private_hosts].concat(),
         client_id: said.client_id.or(known.client_id),
         client_secret_env: said.client_secret_env.or(secret),
         scope: said.scope.or(known.scope),
         callback_port: said.callback_port.or(known.callback_port),
+        client_credentials: said.client_credentials || known.client_credentials,
         ca_file: said.ca_file.or(known.ca_file),
-        ..known
     }
 }
 

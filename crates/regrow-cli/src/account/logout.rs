@@ -6,6 +6,7 @@ use std::time::Duration;
 use regrow_auth::account::{Account, AccountKey};
 use regrow_auth::guarded::{Guarded, Network};
 use regrow_auth::revoke::{Revoked, revoke};
+use regrow_auth::settings::Settings;
 use regrow_auth::store::{HELD_AT_MOST, Store, StoreError};
 use tokio::time::timeout;
 
@@ -24,10 +25,15 @@ pub(crate) fn run(options: Logout) -> u8 {
     };
     let mut code = DONE;
     let keys = match &options.server {
-        Some(server) => match find(&store, server, options.account.as_deref()) {
-            Ok((key, _)) => vec![key],
-            Err(message) => return say(USAGE, &message),
-        },
+        Some(server) => {
+            let label = options.account.as_deref();
+            let said = Settings { account: label.unwrap_or_default().to_owned(), ..Settings::default() };
+            match find(&store, server, label, &said) {
+                Ok((url, settings)) if server.contains("://") => all_at(&store, settings.key(url)),
+                Ok((url, settings)) => vec![settings.key(url)],
+                Err(message) => return say(USAGE, &message),
+            }
+        }
         None => match store.list() {
             Ok(accounts) => {
                 let mut keys = vec![];
@@ -53,6 +59,15 @@ pub(crate) fn run(options: Logout) -> u8 {
         }
     }
     code
+}
+
+/// The accounts with this label at this server, whatever the parameters are that they have in addition.
+fn all_at(store: &Store, key: AccountKey) -> Vec<AccountKey> {
+    let listed = store.list().unwrap_or_default(); // What cannot be read is reported when this account is.
+    let keys = listed.into_iter().flatten().map(|account| account.key);
+    let found: Vec<AccountKey> =
+        keys.filter(|other| other.url == key.url && other.label == key.label).collect();
+    if found.is_empty() { vec![key] } else { found }
 }
 
 async fn sign_out(store: &Store, key: &AccountKey, ca_file: Option<PathBuf>) -> Result<u8, StoreError> {

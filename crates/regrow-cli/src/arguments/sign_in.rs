@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use regrow_auth::settings::Settings;
+use reqwest::Url;
 
 #[derive(Args, Debug)]
 pub(crate) struct Login {
@@ -43,23 +44,49 @@ pub(crate) struct Login {
 #[derive(Args, Debug)]
 pub(crate) struct OAuthClient {
     /// Sign in for these scopes, separated by spaces [default: those that the server names]
-    #[arg(long, value_name = "SCOPES")]
+    #[arg(long, value_name = "SCOPES", env = "REGROW_SCOPE")]
     pub(crate) scope: Option<String>,
 
     /// The id of a client that you registered with the authorization server
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", env = "REGROW_CLIENT_ID")]
     pub(crate) client_id: Option<String>,
 
     /// The variable that contains the client's secret; requires --issuer, so that the secret goes nowhere else
-    #[arg(long, value_name = "NAME", requires = "client_id", requires = "issuer")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "client_id",
+        requires = "issuer",
+        env = "REGROW_CLIENT_SECRET_ENV"
+    )]
     pub(crate) client_secret_env: Option<String>,
 
+    /// Sign in with the client's own secret, without a person and a browser
+    #[arg(long, value_enum, value_name = "GRANT", requires = "client_secret_env", env = "REGROW_GRANT")]
+    pub(crate) grant: Option<Grant>,
+
     /// The authorization server, whatever the server says
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = "REGROW_ISSUER")]
     pub(crate) issuer: Option<String>,
 
+    /// Where the metadata of the authorization server is, for servers that do not say it
+    #[arg(long, value_name = "URL", env = "REGROW_AUTH_SERVER_METADATA_URL")]
+    pub(crate) auth_server_metadata_url: Option<Url>,
+
+    /// One more parameter of the authorization request, such as audience=https://api.example.com (repeatable)
+    #[arg(long = "authorize-param", value_name = "NAME=VALUE", value_parser = parameter, env = "REGROW_AUTHORIZE_PARAM")]
+    pub(crate) authorize_params: Vec<(String, String)>,
+
+    /// Send no `resource` parameter, for authorization servers that refuse it
+    #[arg(long, env = "REGROW_NO_RESOURCE")]
+    pub(crate) no_resource: bool,
+
+    /// Let sign-in reach this host although it is in a private network (repeatable)
+    #[arg(long = "private-host", value_name = "HOST", env = "REGROW_PRIVATE_HOST")]
+    pub(crate) private_hosts: Vec<String>,
+
     /// Let the browser return to this port [default: the registered one, or a free one]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", env = "REGROW_CALLBACK_PORT")]
     pub(crate) callback_port: Option<u16>,
 }
 
@@ -72,10 +99,61 @@ impl OAuthClient {
             client_secret_env: self.client_secret_env.clone(),
             scope: self.scope.clone(),
             callback_port: self.callback_port,
+            auth_server_metadata_url: self.auth_server_metadata_url.clone(),
+            authorize_params: self.authorize_params.iter().cloned().collect(),
+            no_resource: self.no_resource,
+            private_hosts: self.private_hosts.clone(),
+            client_credentials: self.grant == Some(Grant::ClientCredentials),
             ca_file,
-            ..Settings::default()
         }
     }
+}
+
+/// The options of `regrow login` that say the same as these settings.
+pub(crate) fn login_options(settings: &Settings) -> Vec<String> {
+    let Settings { account, issuer, client_id, client_secret_env, scope, .. } = settings;
+    let mut words: Vec<String> = vec![];
+    let mut say = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
+    if !account.is_empty() {
+        say("--account", account);
+    }
+    let texts = [
+        ("--client-id", client_id),
+        ("--client-secret-env", client_secret_env),
+        ("--issuer", issuer),
+        ("--scope", scope),
+    ];
+    for (option, value) in texts {
+        value.iter().for_each(|value| say(option, value));
+    }
+    settings.auth_server_metadata_url.iter().for_each(|url| say("--auth-server-metadata-url", url.as_str()));
+    for (name, value) in &settings.authorize_params {
+        say("--authorize-param", &format!("{name}={value}"));
+    }
+    settings.private_hosts.iter().for_each(|host| say("--private-host", host));
+    settings.callback_port.iter().for_each(|port| say("--callback-port", &port.to_string()));
+    settings.ca_file.iter().for_each(|file| say("--ca-file", &file.to_string_lossy()));
+    if settings.client_credentials {
+        say("--grant", "client_credentials");
+    }
+    if settings.no_resource {
+        words.push("--no-resource".into());
+    }
+    words
+}
+
+fn parameter(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE"),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Grant {
+    /// With the secret of a client
+    #[value(name = "client_credentials", alias = "client-credentials")]
+    ClientCredentials,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -120,4 +198,42 @@ pub(crate) struct Accounts {
     /// Print everything as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+
+    #[test]
+    fn settings_and_options_say_the_same() {
+        let all = Settings {
+            account: "at work".into(),
+            issuer: Some("https://issuer.example".into()),
+            auth_server_metadata_url: Some("https://issuer.example/metadata".parse().unwrap()),
+            authorize_params: BTreeMap::from([("a".into(), "b=c".into()), ("d".into(), String::new())]),
+            no_resource: true,
+            private_hosts: vec!["one".into(), "two".into()],
+            client_id: Some("ours".into()),
+            client_secret_env: Some("SECRET".into()),
+            scope: Some("read write".into()),
+            callback_port: Some(8080),
+            client_credentials: true,
+            ca_file: Some("/ca.pem".into()),
+        };
+        for settings in [Settings::default(), all] {
+            let words = ["regrow", "login", "https://acme.example/mcp"].map(str::to_owned);
+            let parsed = Arguments::try_parse_from([&words[..], &login_options(&settings)].concat()).unwrap();
+            let Command::Login(login) = parsed.command else { panic!("{words:?}") };
+            let said =
+                login.client.settings(login.account.clone().unwrap_or_default(), login.ca_file.clone());
+            assert_eq!(said, settings);
+        }
+        let wrong = ["regrow", "login", "--authorize-param", "=x", "https://acme.example/mcp"];
+        assert!(Arguments::try_parse_from(wrong).unwrap_err().to_string().contains("write NAME=VALUE"));
+    }
 }

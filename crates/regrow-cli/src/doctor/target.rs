@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::Parser;
+use regrow_auth::settings::Settings;
 use regrow_gateway::config::{Options, Process, Reach, Remote, Secret, ServerConfig, Surroundings};
 
 use crate::arguments::{self, Arguments, Command, Wrap, with_dashes};
@@ -15,8 +16,8 @@ pub(super) struct Target {
     /// The server itself.
     pub(super) server: ServerConfig,
     pub(super) behind: Behind,
-    /// The label of its account.
-    pub(super) label: String,
+    /// How its `regrow wrap` signs in to it.
+    pub(super) sign_in: Option<Settings>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub(super) fn is_regrow(program: &str) -> bool {
 }
 
 pub(super) fn of(server: &ServerConfig, surroundings: &Surroundings) -> Target {
-    let target = |server, behind| Target { server, behind, label: String::new() };
+    let target = |server, behind| Target { server, behind, sign_in: None };
     let Reach::Process(process) = &server.reach else { return target(server.clone(), Behind::Nothing) };
     let arguments: Vec<OsString> = process.args.iter().map(|word| word.reveal().into()).collect();
     let words: Vec<OsString> = [vec![OsString::from(&process.program)], arguments].concat();
@@ -54,12 +55,12 @@ pub(super) fn of(server: &ServerConfig, surroundings: &Surroundings) -> Target {
     let parsed = Arguments::try_parse_from(with_dashes(words)).map_err(|error| error.kind().to_string());
     let wrapped = match parsed.map(|arguments| arguments.command) {
         Ok(Command::Wrap(wrap)) => wrapped(&wrap, process, server, surroundings)
-            .map(|server| (server, wrap.remote.account.unwrap_or_default())),
+            .map(|server| (server, wrap.remote.sign_in_settings())),
         Ok(_) => Err("it is another command".to_owned()),
         Err(kind) => Err(kind),
     };
     match wrapped {
-        Ok((server, label)) => Target { server, behind: Behind::Wrap, label },
+        Ok((server, sign_in)) => Target { server, behind: Behind::Wrap, sign_in: Some(sign_in) },
         Err(problem) => target(server.clone(), Behind::Failing(problem)),
     }
 }
@@ -166,7 +167,8 @@ mod tests {
         let remote =
             target_of("regrow wrap -H X-Key:1 --bearer-env OWN --account work https://acme.example/mcp");
         let Reach::Remote(Remote { url, headers, .. }) = &remote.server.reach else { panic!() };
-        assert_eq!((url.reveal(), headers.len(), &*remote.label), ("https://acme.example/mcp", 2, "work"));
+        assert_eq!((url.reveal(), headers.len()), ("https://acme.example/mcp", 2));
+        assert_eq!(remote.sign_in.unwrap().account, "work");
     }
 
     #[test]

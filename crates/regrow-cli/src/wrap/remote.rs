@@ -7,7 +7,7 @@ use regrow::{Bridge, EraFile, Port};
 
 use regrow_auth::browser::Browser;
 use regrow_auth::guarded::Network;
-use regrow_auth::login::Options;
+use regrow_auth::login::{Flow, Options};
 use regrow_auth::prompt::{MAX_WAIT, Prompt};
 use reqwest::Url;
 
@@ -26,7 +26,7 @@ pub(super) struct Remote {
 
 /// What opens a browser to sign in. The standard input is the host's in any case, so only the display tells whether a person is there.
 fn prompt(wrap: &Wrap, network: Network, options: Options) -> Option<Prompt> {
-    if wrap.remote.sign_in == SignIn::Never {
+    if wrap.remote.sign_in == SignIn::Never || options.flow == Flow::ClientCredentials {
         return None;
     }
     let browser = Browser::find(|name| std::env::var(name).ok())?;
@@ -67,8 +67,7 @@ impl Remote {
             || headers.headers().iter().any(|(name, _)| account::authorizes(name.as_str()));
         let host = http.host();
         let named = options.name.as_deref().unwrap_or(&host);
-        let account = remote.account.clone().unwrap_or_default();
-        let settings = remote.client.settings(account, remote.ca_file.clone());
+        let settings = remote.sign_in_settings();
         if !has_credential && let Ok(url) = Url::parse(url) {
             let sign_in = settings.options(url.clone()).map_err(|error| error.to_string())?;
             let prompt = prompt(options, settings.network(), sign_in);

@@ -324,7 +324,8 @@ fn of_accounts() -> Vec<Problem> {
             plant: |machine| {
                 let far = far::start_with_sign_in();
                 machine.set("FAR", &far);
-                let entry = json!({ "url": far, "regrow": { "signIn": { "account": "work" } } });
+                let entry =
+                    json!({ "url": far, "regrow": { "signIn": { "account": "work", "clientId": "ours" } } });
                 let text = json!({ "mcpServers": { "planted": entry } }).to_string();
                 machine.write(".config/regrow/mcp.json", &text);
                 account(machine, &far, "work");
@@ -334,7 +335,7 @@ fn of_accounts() -> Vec<Problem> {
             file: "{home}/.config/regrow/mcp.json",
             server: "planted",
             what: "needs sign-in again (account work, issuer issuer.example, expiry 1970-01-01T00:00:07Z)",
-            next: "`regrow login {far} --account work`",
+            next: "`regrow login {far} --account work --client-id ours`",
             ..NONE
         },
         Problem {

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::client::{PATIENCE, Setup, fault};
 use crate::evidence::wait_until;
-use crate::sign_in::{Issuer, SECRET, browse};
+use crate::sign_in::{Issuer, SECRET, browse, regrow, said};
 use crate::site::{Era, Peer, Site, in_both_eras};
 
 /// A user at a desktop, whose browser notes what it is to open.
@@ -124,6 +124,59 @@ fn the_browser_signs_in_as_the_client_that_the_user_registered() {
     assert_eq!(query(&desktop.opened()[0], "client_id"), "ours");
     assert_eq!(desktop.asked_for(0), "one two");
     assert_eq!(desktop.issuer.first_form("client_secret").as_deref(), Some("s3cr3t"));
+}
+
+#[test]
+fn the_browser_and_a_login_sign_in_with_the_parameters_that_wrap_was_given() {
+    let desktop = Desktop::new();
+    let site = Site::new(Era::Legacy, "need-token=access-token-1");
+    let metadata = format!("{}/.well-known/oauth-authorization-server", desktop.issuer.origin);
+    let given = ["--auth-server-metadata-url", &metadata, "--authorize-param", "tenant=a=b", "--no-resource"];
+    let mut peer = thread::scope(|scope| {
+        scope.spawn(|| desktop.sign_in(0));
+        Peer::greet(desktop.setup(&site).options(&given), Era::Legacy)
+    });
+    assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
+    let opened = desktop.opened().remove(0);
+    assert_eq!(query(&opened, "tenant"), "a=b");
+    assert!(!opened.contains("resource="), "{opened}");
+    assert_eq!(desktop.issuer.first_form("resource"), None);
+
+    // The URL with the same options is the same account, and without them it is another one.
+    let url = site.url();
+    let run = |words: &[&str]| {
+        let mut command = regrow(desktop.folder.path(), words);
+        command.env("BROWSER", desktop.path("browser")).spawn().unwrap()
+    };
+    let login = run(&[&["login", &url], &given[..]].concat());
+    desktop.sign_in(1);
+    assert!(login.wait_with_output().unwrap().status.success());
+    let accounts = || said(&regrow(desktop.folder.path(), &["accounts", "--json"]).output().unwrap());
+    assert_eq!(accounts().matches(&url).count(), 1, "{}", accounts());
+    let login = run(&["login", &url, "--issuer", &desktop.issuer.origin]);
+    desktop.sign_in(2);
+    assert!(login.wait_with_output().unwrap().status.success());
+    assert_eq!(accounts().matches(&url).count(), 2, "{}", accounts());
+    assert!(run(&["logout", &url]).wait_with_output().unwrap().status.success());
+    assert_eq!(accounts().trim(), "[]");
+}
+
+#[test]
+fn wrap_signs_in_as_a_client_without_a_person() {
+    let desktop = Desktop::new();
+    let site = desktop.site(Era::Legacy, "need-token=access-token-1");
+    let client = ["--client-id", "ours", "--client-secret-env", SECRET, "--issuer", &desktop.issuer.origin];
+    let setup = desktop.setup(&site).variable(SECRET, "s3cr3t").options(&client);
+    let mut peer = Peer::greet(setup.options(&["--grant", "client_credentials"]), Era::Legacy);
+    site.control("need-token=access-token-2");
+    assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
+    assert_eq!(desktop.issuer.grants(), ["client_credentials"; 2]);
+    // If the server accepts none of its tokens, no person can help with a browser.
+    site.control("need-token=none");
+    let id = ask_call(&mut peer);
+    let refused = peer.client.answer_within(id, PATIENCE);
+    assert_eq!(fault(&refused)["cause"], "sign-in-needed", "{refused}");
+    assert!(desktop.opened().is_empty());
 }
 
 #[test]

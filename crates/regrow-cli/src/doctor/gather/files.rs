@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use regrow_auth::settings::Settings;
 use regrow_gateway::adopt::{self, Outcome};
 use regrow_gateway::config::{
     Config, FoundFile, Inherit, Process, Reach, Secret, ServerConfig, Surroundings, files_with_servers,
@@ -19,6 +20,7 @@ use super::programs::{self, Paths};
 use crate::account::stored::{AccountState, StoredAccount};
 use crate::account::{self, has_user, sign_in_conflict};
 use crate::adopt::program::is_in_cache;
+use crate::arguments::sign_in::login_options;
 use crate::folder_config::{FolderConfig, quoted};
 use crate::running;
 
@@ -115,7 +117,7 @@ fn describe(
         _ => None,
     };
     let programs = started.into_iter().chain(inner).map(|process| program(process, scene)).collect();
-    let Target { behind, server: mut reached, label } = target;
+    let Target { behind, server: mut reached, sign_in } = target;
     // A host that is started from a shell passes on what it has.
     if let (Reach::Process(process), Some(host)) = (&mut reached.reach, host)
         && !passes_little(host)
@@ -125,7 +127,7 @@ fn describe(
     let is_gateway = is_gateway(server, &scene.gateways);
     // A host signs in to each on its own.
     let other = server.account_is_of.as_deref().filter(|_| host.is_none());
-    let remote = remote(&mut reached, &label, other.map(sign_in_conflict));
+    let remote = remote(&mut reached, sign_in, other.map(sign_in_conflict));
     let described = Server {
         name: escape(&server.name),
         place: server.place.clone(),
@@ -192,18 +194,16 @@ fn passes_little(host: &Host) -> bool {
 }
 
 /// What is known of a remote server. One with a valid token is tried with it, and nothing is refreshed or stored.
-fn remote(server: &mut ServerConfig, label: &str, conflict: Option<String>) -> Option<Remote> {
-    let (url, mut settings) = account::configured(server)?;
+fn remote(server: &mut ServerConfig, sign_in: Option<Settings>, conflict: Option<String>) -> Option<Remote> {
+    let (url, configured) = account::configured(server)?;
     let has_credential = has_user(&url) || server.has_credential();
-    if !label.is_empty() {
-        settings.account = label.to_owned();
-    }
+    let settings = sign_in.unwrap_or(configured);
     let key = settings.key(url);
-    let label = &*key.label;
     let Reach::Remote(remote) = &mut server.reach else { return None };
     let address = account::shown(&key);
     let address = if address == key.url.as_str() { address } else { "URL".to_owned() };
-    let login = if label.is_empty() { address } else { format!("{address} --account {}", escape(label)) };
+    let options = login_options(&settings).into_iter().map(|word| quoted(Path::new(&word)));
+    let login = [address].into_iter().chain(options).collect::<Vec<_>>().join(" ");
     // An account that cannot be read is reported as such.
     let stored = account::stored(&key).filter(|_| !has_credential && conflict.is_none());
     let account = stored.as_ref().map(StoredAccount::of);
