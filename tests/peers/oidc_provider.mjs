@@ -1,12 +1,15 @@
-// A real authorization server (oidc-provider), with an MCP server's face in front that accepts only its tokens.
-// node oidc_provider.mjs PEERS: prints its origin, and runs until its input ends.
+// A real authorization server (oidc-provider), and an MCP server (the official SDK) that accepts only its tokens.
+// node oidc_provider.mjs PEERS: prints its origin, and runs until its input ends. GET /mcp tells the scope of a token.
 
 import { createRequire } from 'node:module'
 import { createServer } from 'node:http'
 import { pathToFileURL } from 'node:url'
 
 const require = createRequire(`${process.argv[2]}/node/x.js`)
-const { Provider } = await import(pathToFileURL(require.resolve('oidc-provider')))
+const load = name => import(pathToFileURL(require.resolve(name)))
+const { Provider } = await load('oidc-provider')
+const { McpServer } = await load('@modelcontextprotocol/sdk/server/mcp.js')
+const { StreamableHTTPServerTransport } = await load('@modelcontextprotocol/sdk/server/streamableHttp.js')
 
 const server = createServer()
 await new Promise(done => server.listen(0, '127.0.0.1', done))
@@ -38,6 +41,14 @@ const json = (response, status, body, headers = {}) => {
   response.writeHead(status, { 'content-type': 'application/json', ...headers })
   response.end(JSON.stringify(body))
 }
+// Answers one request of MCP, without a session.
+const answer = async (request, response, token) => {
+  const mcp = new McpServer({ name: 'protected', version: '1' })
+  mcp.registerTool('whoami', {}, () => ({ content: [{ type: 'text', text: `${token.accountId}: ${token.scope}` }] }))
+  const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined, enableJsonResponse: true })
+  await mcp.connect(transport)
+  await transport.handleRequest(request, response)
+}
 const handle = provider.callback()
 server.on('request', async (request, response) => {
   const { pathname } = new URL(request.url, origin)
@@ -46,7 +57,8 @@ server.on('request', async (request, response) => {
   } else if (pathname === '/mcp') {
     const value = request.headers.authorization?.replace(/^Bearer /, '')
     const token = value && await provider.AccessToken.find(value)
-    if (token?.aud === resource) json(response, 200, { scope: token.scope })
+    if (token?.aud === resource && request.method === 'GET') json(response, 200, { scope: token.scope })
+    else if (token?.aud === resource) await answer(request, response, token)
     else json(response, 401, {}, { 'www-authenticate': `Bearer resource_metadata="${metadata}", scope="read"` })
   } else {
     handle(request, response)

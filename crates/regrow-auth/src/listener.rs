@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::digest::{SHA256, digest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,6 +25,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// At most this many connections are open at once. Browsers open some in advance.
 const MAX_CONNECTIONS: usize = 32;
+
+/// Runs in each page, so that the tab keeps the code neither in its address bar nor in its history.
+const FORGET_QUERY: &str = "history.replaceState(null,'',location.pathname)";
 
 /// How the redirect names this computer. Some authorization servers accept only one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +122,17 @@ pub(crate) fn port_of(redirect_uri: &str) -> Option<u16> {
     Url::parse(redirect_uri).ok()?.port()
 }
 
+/// What the person sees in the browser.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    /// The heading.
+    pub title: &'a str,
+    /// What happened.
+    pub text: &'a str,
+    /// What to do now.
+    pub next: &'a str,
+}
+
 /// A browser that has returned, and waits for its page.
 #[derive(Debug)]
 pub struct Return {
@@ -128,9 +142,9 @@ pub struct Return {
 }
 
 impl Return {
-    /// Shows a page with this title and this text.
-    pub async fn show(mut self, title: &str, text: &str) {
-        respond(&mut self.stream, "200 OK", title, text).await;
+    /// Shows this page.
+    pub async fn show(mut self, page: &Page<'_>) {
+        respond(&mut self.stream, "200 OK", page).await;
     }
 }
 
@@ -144,8 +158,12 @@ async fn serve(mut stream: TcpStream, path: &str, state: &Secret) -> Option<Retu
     if method == "GET" && found_path == path && callback.has_state(state) {
         return Some(Return { callback, stream });
     }
-    let text = "This address belongs to no sign-in that is under way. Start the sign-in again.";
-    respond(&mut stream, "400 Bad Request", "Not the expected address", text).await;
+    let page = Page {
+        title: "Not the expected address",
+        text: "This address belongs to no sign-in that is under way.",
+        next: "Start the sign-in again.",
+    };
+    respond(&mut stream, "400 Bad Request", &page).await;
     None
 }
 
@@ -161,16 +179,12 @@ async fn head(stream: &mut TcpStream) -> Option<String> {
 }
 
 /// Writes a page. A browser that does not read it misses it; the sign-in does not depend on it.
-async fn respond(stream: &mut TcpStream, status: &str, title: &str, text: &str) {
-    let (title, text) = (escape_html(title), escape_html(text));
-    let page = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{title}</title><style>body{{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:15vh auto;\
-         padding:0 1rem}}</style><h1>{title}</h1><p>{text}</p></html>"
-    );
+async fn respond(stream: &mut TcpStream, status: &str, page: &Page<'_>) {
+    let (page, script) = (page.html(), STANDARD.encode(digest(&SHA256, FORGET_QUERY.as_bytes())));
     let response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
-         Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'\r\n\
+         Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'; \
+         frame-ancestors 'none'\r\n\
          Referrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{page}",
         page.len()
     );
@@ -179,6 +193,18 @@ async fn respond(stream: &mut TcpStream, status: &str, title: &str, text: &str) 
         stream.shutdown().await
     };
     let _ = tokio::time::timeout(WRITE_TIMEOUT, written).await;
+}
+
+impl Page<'_> {
+    fn html(&self) -> String {
+        let [title, text, next] = [self.title, self.text, self.next].map(escape_html);
+        format!(
+            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+             <title>{title} - Regrow</title><style>:root{{color-scheme:light dark}}body{{font:16px/1.5 system-ui,sans-serif;\
+             max-width:36rem;margin:15vh auto;padding:0 1rem;overflow-wrap:anywhere}}</style>\
+             <h1>{title}</h1><p>{text}</p><p>{next}</p><script>{FORGET_QUERY}</script></html>"
+        )
+    }
 }
 
 fn escape_html(text: &str) -> String {

@@ -11,7 +11,7 @@ use crate::challenge::bearer;
 use crate::device::{self, DeviceCode};
 use crate::discovery::{Discovered, DiscoveryError, Overrides, ask_server, discover};
 use crate::guarded::{Guarded, HttpError};
-use crate::listener::{CallbackHost, ListenError, Listener, Return, host_of, port_of};
+use crate::listener::{CallbackHost, ListenError, Listener, Page, Return, host_of, port_of};
 use crate::records::{AuthorizationServer, RegisteredBy, Registration, Resource, Secret, Tokens};
 use crate::registration::{self, ClientMetadata, ClientSettings, Plan, RegistrationError};
 use crate::token::{self, TokenError};
@@ -362,13 +362,20 @@ impl Attempt<'_> {
         let host = self.options.server.host_str().unwrap_or_default();
         match result {
             Ok(_) => {
-                let text =
-                    format!("You are signed in to {host}. Close this page and continue where you came from.");
-                browser.show("Signed in", &text).await;
+                let page = Page {
+                    title: "Signed in",
+                    text: &format!("You are signed in to {host}."),
+                    next: "Close this page and continue where you came from.",
+                };
+                browser.show(&page).await;
             }
             Err(error) => {
-                let text = format!("{host}: {error}. Run `regrow login` again.");
-                browser.show("Not signed in", &text).await;
+                let page = Page {
+                    title: "Not signed in",
+                    text: &format!("{host}: {error}."),
+                    next: "To try again, run: regrow login",
+                };
+                browser.show(&page).await;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The browser's return.
 
-use regrow_auth::listener::{CallbackHost, Listener};
+use regrow_auth::listener::{CallbackHost, Listener, Page};
 use regrow_auth::records::Secret;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -46,12 +46,12 @@ async fn a_wrong_path_state_or_method_gets_400_and_the_listener_goes_on() {
         let returned = listener.callback(&state).await.unwrap();
         assert!(returned.callback.has_state(&state));
         assert!(!format!("{returned:?}").contains("code"), "{returned:?}");
-        returned.show("<Done>", "It's \"done\" & over").await;
+        returned.show(&Page { title: "<Done>", text: "It's \"done\"", next: "& over" }).await;
     };
     let (page, ()) = tokio::join!(strangers, person);
     assert_eq!(page.status, 200);
     assert!(
-        page.text.contains("<h1>&lt;Done&gt;</h1><p>It&#39;s &quot;done&quot; &amp; over</p>"),
+        page.text.contains("<h1>&lt;Done&gt;</h1><p>It&#39;s &quot;done&quot;</p><p>&amp; over</p>"),
         "{page:?}"
     );
     assert!(page.text.contains("Content-Security-Policy: default-src 'none'"), "{page:?}");

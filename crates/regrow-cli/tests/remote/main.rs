@@ -22,6 +22,8 @@ mod lasting;
 mod older;
 mod outages;
 mod places;
+mod real_browser;
+mod real_server;
 mod refusals;
 mod secrets;
 mod sign_in;
