@@ -244,11 +244,12 @@ impl fmt::Debug for Guarded {
     }
 }
 
-/// The body of a form with the client's id and secret, or the value of an `Authorization` header for them.
+/// The body of a form with the client's id, and its secret there or in the value of an `Authorization` header.
 fn authenticated(form: &[(&str, &str)], registration: &Registration) -> (String, Option<String>) {
     let mut body = Serializer::new(String::new());
-    body.extend_pairs(form);
     let id = registration.client_id.as_str();
+    // Beside a header as well: servers of the official Python SDK look for it in the form.
+    body.extend_pairs(form).append_pair("client_id", id);
     let authorization = match (registration.auth_method, &registration.client_secret) {
         (AuthMethod::Basic, Some(secret)) => {
             let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
@@ -256,13 +257,10 @@ fn authenticated(form: &[(&str, &str)], registration: &Registration) -> (String,
             Some(format!("Basic {}", STANDARD.encode(pair)))
         }
         (AuthMethod::Post, Some(secret)) => {
-            body.append_pair("client_id", id).append_pair("client_secret", secret.expose());
+            body.append_pair("client_secret", secret.expose());
             None
         }
-        (AuthMethod::None, _) | (_, None) => {
-            body.append_pair("client_id", id);
-            None
-        }
+        (AuthMethod::None, _) | (_, None) => None,
     };
     (body.finish(), authorization)
 }

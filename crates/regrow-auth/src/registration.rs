@@ -110,17 +110,19 @@ pub fn plan(
     }
 }
 
+/// The method of a client that the operator registered.
 fn secret_method(server: &AuthorizationServer) -> Option<AuthMethod> {
-    let accepts = |method: &AuthMethod| server.token_auth_methods.contains(method);
-    [AuthMethod::Basic, AuthMethod::Post].into_iter().find(accepts)
+    first(server, [AuthMethod::Basic, AuthMethod::Post])
 }
 
-/// The method to register with: a public client where the server has those.
+/// The method to register with: a public client where the server has those, else the secret in the form. Servers differ on how they
+/// decode a header, and those of the official Python SDK revoke tokens only with the secret in the form.
 fn method_to_register(server: &AuthorizationServer) -> Option<AuthMethod> {
-    match server.token_auth_methods.contains(&AuthMethod::None) {
-        true => Some(AuthMethod::None),
-        false => secret_method(server),
-    }
+    first(server, [AuthMethod::None, AuthMethod::Post, AuthMethod::Basic])
+}
+
+fn first<const N: usize>(server: &AuthorizationServer, methods: [AuthMethod; N]) -> Option<AuthMethod> {
+    methods.into_iter().find(|method| server.token_auth_methods.contains(method))
 }
 
 /// What Regrow registers about itself.

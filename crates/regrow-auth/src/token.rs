@@ -78,7 +78,7 @@ pub enum TokenError {
         /// What the server said.
         reason: Reason,
     },
-    /// `invalid_client`: the server does not know the client, or not with this secret.
+    /// `invalid_client`, or another word for it: the server does not know the client, or not with this secret.
     #[error("the authorization server rejected the client: {reason}")]
     ClientRejected {
         /// What the server said.
@@ -217,6 +217,8 @@ pub(crate) fn object(answer: &Answer) -> Result<Map<String, Value>, TokenError> 
         return Err(match error {
             "invalid_grant" => TokenError::Rejected { reason },
             "invalid_client" => TokenError::ClientRejected { reason },
+            // So say servers of the official Python SDK 1.x of a client that they do not know.
+            "unauthorized_client" if answer.status == 401 => TokenError::ClientRejected { reason },
             "temporarily_unavailable" | "server_error" => temporary(answer, reason),
             _ => TokenError::Refused { reason },
         });

@@ -224,6 +224,10 @@ impl Provider {
 
     fn token(&self, request: &Request) -> Response {
         let form = request.form();
+        // The official Python SDK wants it in the form, whatever the header says.
+        if !form.contains_key("client_id") {
+            return Response::json(401, json!({ "error": "invalid_client" }));
+        }
         let mut state = self.state.lock().unwrap();
         let tokens = |n: usize| {
             json!({ "access_token": format!("access-{n}"), "token_type": "Bearer", "expires_in": 3600,

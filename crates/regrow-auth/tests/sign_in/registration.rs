@@ -33,8 +33,8 @@ async fn a_client_registers_as_a_native_application() {
 #[tokio::test]
 async fn the_method_comes_from_the_metadata_and_then_from_the_response() {
     let provider = Provider::start().await;
-    let methods =
-        json!({ "token_endpoint_auth_methods_supported": ["private_key_jwt", "client_secret_post"] });
+    let methods = ["private_key_jwt", "client_secret_basic", "client_secret_post"];
+    let methods = json!({ "token_endpoint_auth_methods_supported": methods });
     let server = server(&provider, methods).await;
     let registration = register(&provider.http(), &server, &METADATA).await.unwrap();
     assert_eq!(registration.auth_method, AuthMethod::Post);

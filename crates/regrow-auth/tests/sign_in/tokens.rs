@@ -82,6 +82,8 @@ async fn only_invalid_grant_ends_a_refresh_token() {
         let client = answer(Response::json(status, error("invalid_client"))).await.unwrap_err();
         assert!(matches!(client, TokenError::ClientRejected { .. }), "{client:?}");
     }
+    let unknown = answer(Response::json(401, error("unauthorized_client"))).await.unwrap_err();
+    assert!(matches!(unknown, TokenError::ClientRejected { .. }), "{unknown:?}");
     for name in ["invalid_scope", "invalid_target", "unauthorized_client", "unknown"] {
         let refused = answer(Response::json(400, error(name))).await.unwrap_err();
         assert!(matches!(refused, TokenError::Refused { .. }), "{refused:?}");

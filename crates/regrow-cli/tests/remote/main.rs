@@ -23,6 +23,7 @@ mod older;
 mod outages;
 mod places;
 mod real_browser;
+mod real_python;
 mod real_server;
 mod refusals;
 mod secrets;

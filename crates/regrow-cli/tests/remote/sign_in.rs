@@ -160,11 +160,16 @@ fn sign_in_with(login: &mut Command) -> Output {
             break line.trim().to_owned();
         }
     };
-    let sent_back = browse(&url);
-    let back = sent_back.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
-    let page = browse(back);
+    let page = browse(&sent_back(&browse(&url)));
     assert!(page.contains("Signed in"), "{page}");
     login.wait_with_output().unwrap()
+}
+
+/// Where a response sends the browser.
+pub(crate) fn sent_back(response: &str) -> String {
+    let headers = response.lines().filter_map(|line| line.split_once(": "));
+    let mut locations = headers.filter(|(name, _)| name.eq_ignore_ascii_case("location"));
+    locations.next().unwrap_or_else(|| panic!("no redirect: {response}")).1.to_owned()
 }
 
 /// All that this address answers, over one connection.

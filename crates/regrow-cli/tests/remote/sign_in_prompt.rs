@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::client::{PATIENCE, Setup, fault};
 use crate::evidence::wait_until;
-use crate::sign_in::{Issuer, SECRET, browse, regrow, said};
+use crate::sign_in::{Issuer, SECRET, browse, regrow, said, sent_back};
 use crate::site::{Era, Peer, Site, in_both_eras};
 
 /// A user at a desktop, whose browser notes what it is to open.
@@ -64,9 +64,7 @@ impl Desktop {
     /// Signs in at the page that was opened as this one.
     pub(crate) fn sign_in(&self, number: usize) {
         wait_until("a browser is opened", PATIENCE, || self.opened().len() > number);
-        let sent_back = browse(&self.opened()[number]);
-        let back = sent_back.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
-        let page = browse(back);
+        let page = browse(&sent_back(&browse(&self.opened()[number])));
         assert!(page.contains("Signed in"), "{page}");
     }
 }
