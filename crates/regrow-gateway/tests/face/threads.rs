@@ -12,7 +12,7 @@ use crate::world::{World, call, value};
 
 /// A runtime on a thread of its own, for as long as the other end is held.
 fn start() -> (Handle, oneshot::Sender<()>) {
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (handle, (held, released)) = (runtime.handle().clone(), oneshot::channel::<()>());
     thread::spawn(move || runtime.block_on(released));
     (handle, held)
