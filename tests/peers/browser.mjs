@@ -53,6 +53,12 @@ class Tab {
     await this.send('Network.enable')
   }
 
+  /** Ends the browser. */
+  close () {
+    this.#session = undefined
+    this.send('Browser.close').catch(() => {}) // It may have ended.
+  }
+
   /** Does what leads to another page, and waits for that. */
   async leave (act) {
     const loaded = new Promise(resolve => { this.#loaded = resolve })
@@ -129,17 +135,30 @@ async function seen () {
   ], { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] })
   const ended = once(chromium, 'exit')
   const tooLate = new Promise(resolve => setTimeout(resolve, PATIENCE))
+  const tab = new Tab(chromium.stdio[3], chromium.stdio[4])
   try {
-    const tab = new Tab(chromium.stdio[3], chromium.stdio[4])
     return await Promise.race([
       browse(tab),
       ended.then(() => { throw new Error('Chromium ended') }),
       tooLate.then(() => { throw new Error('the pages do not end') })
     ])
   } finally {
+    tab.close()
+    await Promise.race([ended, tooLate])
     chromium.kill('SIGKILL')
-    await ended
-    rmSync(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+    await remove(profile)
+  }
+}
+
+// Processes of Chromium may write there for a moment after its end.
+async function remove (profile) {
+  for (let attempts = 100; ; attempts--) {
+    try {
+      return rmSync(profile, { recursive: true, force: true })
+    } catch (error) {
+      if (attempts === 0) throw error
+      await new Promise(resolve => setTimeout(resolve, 100))
+    }
   }
 }
 
