@@ -1,5 +1,6 @@
 // A real authorization server (oidc-provider), and an MCP server (the official SDK) that accepts only its tokens.
-// node oidc_provider.mjs PEERS: prints its origin, and runs until its input ends. GET /mcp tells the scope of a token.
+// node oidc_provider.mjs PEERS: prints its origin, and runs until its input ends. GET /mcp tells the scope of a token, /expire?token= ends
+// the life of one.
 
 import { createRequire } from 'node:module'
 import { createServer } from 'node:http'
@@ -51,7 +52,7 @@ const answer = async (request, response, token) => {
 }
 const handle = provider.callback()
 server.on('request', async (request, response) => {
-  const { pathname } = new URL(request.url, origin)
+  const { pathname, searchParams } = new URL(request.url, origin)
   if (pathname === '/.well-known/oauth-protected-resource/mcp') {
     json(response, 200, { resource, authorization_servers: [origin], scopes_supported: ['read', 'write'] })
   } else if (pathname === '/mcp') {
@@ -60,6 +61,10 @@ server.on('request', async (request, response) => {
     if (token?.aud === resource && request.method === 'GET') json(response, 200, { scope: token.scope })
     else if (token?.aud === resource) await answer(request, response, token)
     else json(response, 401, {}, { 'www-authenticate': `Bearer resource_metadata="${metadata}", scope="read"` })
+  } else if (pathname === '/expire') {
+    const token = await provider.AccessToken.find(searchParams.get('token'))
+    await token.destroy()
+    json(response, 200, {})
   } else {
     handle(request, response)
   }

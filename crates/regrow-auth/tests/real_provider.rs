@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use regrow_auth::authorize::CallbackError;
 use regrow_auth::device::DeviceCode;
 use regrow_auth::guarded::{Guarded, Network, Proxy};
-use regrow_auth::login::{Flow, Options, Person, SignedIn, login};
+use regrow_auth::login::{Flow, LoginError, Options, Person, SignedIn, login};
 use regrow_auth::revoke::{Revoked, revoke};
 use regrow_auth::token::{TokenError, refresh};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -52,6 +52,7 @@ async fn a_person_signs_in_at_a_real_provider() {
     let again = login(&http, &options, &Scripted::default()).await.unwrap();
     provider.accepts(&again).await;
     assert_eq!(revoke(&http, server, &again.registration, &again.tokens).await, Ok(Revoked::Done));
+    assert_eq!(provider.show(&again).await.status, 401);
     let revoked = refresh(&http, server, &again.registration, &again.tokens, resource).await.unwrap_err();
     assert!(matches!(revoked, TokenError::Rejected { .. }), "{revoked:?}");
 }
@@ -60,9 +61,14 @@ async fn a_person_signs_in_at_a_real_provider() {
 async fn a_person_signs_in_on_another_device_at_a_real_provider() {
     let Some(provider) = Provider::start() else { return };
     let options = Options { flow: Flow::Device, ..Options::new(provider.server()) };
-    let person = Scripted::default();
-    let signed_in = login(&provider.http(), &options, &person).await.unwrap();
-    provider.accepts(&signed_in).await;
+    let (http, accepts) = (provider.http(), Scripted::default());
+    let refuses = Scripted { refuses: true, ..Scripted::default() };
+    let (signed_in, refused) =
+        tokio::join!(login(&http, &options, &accepts), login(&http, &options, &refuses));
+    provider.accepts(&signed_in.unwrap()).await;
+    let error = refused.unwrap_err();
+    assert!(matches!(error, LoginError::Token(TokenError::Refused { .. })), "{error:?}");
+    assert!(error.to_string().contains("access_denied"), "{error}");
 }
 
 /// The provider as a process. It ends when its input closes.
@@ -105,10 +111,15 @@ impl Provider {
         Guarded::new(&self.server(), &Network { proxy: Proxy::Off, ..Network::default() }).unwrap()
     }
 
+    /// Shows the token to the MCP server.
+    async fn show(&self, signed_in: &SignedIn) -> Response {
+        let token = format!("Bearer {}", signed_in.tokens.access_token.expose());
+        send(&self.server(), "GET", &[("Authorization", &token)], "").await
+    }
+
     /// Checks that the MCP server takes the token.
     async fn accepts(&self, signed_in: &SignedIn) {
-        let token = format!("Bearer {}", signed_in.tokens.access_token.expose());
-        let response = send(&self.server(), "GET", &[("Authorization", &token)], "").await;
+        let response = self.show(signed_in).await;
         assert_eq!(response.status, 200, "{response:?}");
         assert_eq!(response.body, r#"{"scope":"read"}"#);
     }
@@ -124,6 +135,8 @@ impl Drop for Provider {
 /// A person with a browser that fills in each form and submits it.
 #[derive(Default)]
 struct Scripted {
+    /// Where a device is to be confirmed.
+    refuses: bool,
     browsing: Mutex<Option<JoinHandle<String>>>,
 }
 
@@ -137,12 +150,12 @@ impl Scripted {
 
 impl Person for Scripted {
     fn open(&self, url: &Url) {
-        *self.browsing.lock().unwrap() = Some(tokio::spawn(browse(url.clone(), String::new())));
+        *self.browsing.lock().unwrap() = Some(tokio::spawn(browse(url.clone(), String::new(), false)));
     }
 
     fn enter(&self, code: &DeviceCode) {
         let (url, code) = (code.verification_url.clone(), code.user_code.clone());
-        *self.browsing.lock().unwrap() = Some(tokio::spawn(browse(url, code)));
+        *self.browsing.lock().unwrap() = Some(tokio::spawn(browse(url, code, self.refuses)));
     }
 
     async fn pasted(&self, _: Option<&CallbackError>) -> String {
@@ -151,9 +164,10 @@ impl Person for Scripted {
 }
 
 /// Opens an address, follows redirects, keeps cookies, and submits the first form of each page until there is none.
-async fn browse(mut url: Url, user_code: String) -> String {
+async fn browse(mut url: Url, user_code: String, refuses: bool) -> String {
     let mut cookies = BTreeMap::new();
     let (mut method, mut body) = ("GET", String::new());
+    let mut is_over = false;
     for _ in 0..30 {
         let jar =
             cookies.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ");
@@ -168,10 +182,14 @@ async fn browse(mut url: Url, user_code: String) -> String {
         (method, body) = ("GET", String::new());
         if let Some((_, location)) = location {
             url = url.join(location).unwrap();
-        } else if let Some(form) = Form::find(&response.body) {
+        } else if let Some(form) = Form::find(&response.body).filter(|_| !is_over) {
             url = url.join(&form.action).unwrap();
             method = "POST";
             body = form.filled_in(&user_code);
+            if refuses && form.fields.iter().any(|(name, _)| name == "confirm") {
+                body += "&abort=yes";
+                is_over = true; // It shows its first form again.
+            }
         } else {
             return response.body;
         }

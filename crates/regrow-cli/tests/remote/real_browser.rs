@@ -1,6 +1,8 @@
 //! Sign-in in Chromium at a real authorization server (npm oidc-provider), through `regrow login` and `regrow wrap`.
 //! Needs Chromium and `tests/peers/install`; says so where they are missing, and fails in CI.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -12,7 +14,7 @@ use tempfile::TempDir;
 use crate::client::{PATIENCE, Setup, fault, is_failure};
 use crate::evidence::wait_until;
 use crate::real_server::{RealServer, peers, skipped};
-use crate::sign_in::{regrow, said};
+use crate::sign_in::{browse, regrow, said};
 use crate::site::{Era, Peer};
 
 /// A person with Chromium, and the server to sign in to.
@@ -48,6 +50,59 @@ impl Desktop {
     fn login(&self) -> Output {
         let mut login = regrow(self.folder.path(), &["login", &self.server.url()]);
         login.env("BROWSER", self.path("browser")).output().unwrap()
+    }
+
+    /// A client whose first request made the person sign in.
+    fn connect(&self) -> Peer {
+        let setup = Setup::remote(&self.server.url(), &Journal::new(self.folder.path()));
+        let setup = setup.variable("BROWSER", self.path("browser").to_str().unwrap());
+        let setup = setup.variable("XDG_STATE_HOME", self.folder.path().to_str().unwrap());
+        let mut peer = Peer { client: setup.start(), era: Era::Legacy };
+        let mut greeting = peer.ask_greeting();
+        // Where Chromium takes longer than the request waits, the client has to ask again.
+        while let answer = peer.client.answer(greeting)
+            && is_failure(&answer)
+        {
+            assert_eq!(fault(&answer)["cause"], "sign-in-needed", "{answer}");
+            self.seen();
+            greeting = peer.ask_greeting();
+        }
+        peer.client.notify("notifications/initialized", json!({}));
+        peer
+    }
+
+    /// What is stored of the only account.
+    fn account(&self) -> Value {
+        let files = std::fs::read_dir(self.path("regrow/accounts")).unwrap();
+        let mut paths = files.map(|entry| entry.unwrap().path());
+        let path = paths.find(|path| path.extension().is_some_and(|kind| kind == "json")).unwrap();
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    }
+
+    /// Ends the life of an account's access token.
+    fn expire(&self, account: &Value) {
+        let token = account["tokens"]["access_token"].as_str().unwrap();
+        let answer = browse(&format!("{}/expire?token={token}", self.server.origin));
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
+    /// Uses the refresh token of an account, as a thief would: the status, and the next refresh token or the error.
+    fn refresh(&self, account: &Value) -> (u16, String) {
+        let client = account["registration"]["client_id"].as_str().unwrap();
+        let token = account["tokens"]["refresh_token"].as_str().unwrap();
+        let form = format!("grant_type=refresh_token&refresh_token={token}&client_id={client}");
+        let address = self.server.origin.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!("POST /token HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n", form.len());
+        let kind = "Content-Type: application/x-www-form-urlencoded";
+        stream.write_all(format!("{head}{kind}\r\n\r\n{form}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let body: Value = serde_json::from_str(body).unwrap();
+        let word = body["refresh_token"].as_str().or(body["error"].as_str());
+        let word = word.unwrap_or_else(|| panic!("{answer}")).to_owned();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), word)
     }
 
     /// What the person saw.
@@ -106,21 +161,35 @@ fn a_person_who_refuses_sees_that_nobody_is_signed_in() {
 #[test]
 fn wrap_opens_chromium_for_a_request_which_goes_on_after_the_sign_in() {
     let Some(desktop) = Desktop::new("accept") else { return };
-    let setup = Setup::remote(&desktop.server.url(), &Journal::new(desktop.folder.path()));
-    let setup = setup.variable("BROWSER", desktop.path("browser").to_str().unwrap());
-    let setup = setup.variable("XDG_STATE_HOME", desktop.folder.path().to_str().unwrap());
-    let mut peer = Peer { client: setup.start(), era: Era::Legacy };
-    let mut greeting = peer.ask_greeting();
-    // Where Chromium takes longer than the request waits, the client has to ask again.
-    while let answer = peer.client.answer(greeting)
-        && is_failure(&answer)
-    {
-        assert_eq!(fault(&answer)["cause"], "sign-in-needed", "{answer}");
-        desktop.seen();
-        greeting = peer.ask_greeting();
-    }
-    peer.client.notify("notifications/initialized", json!({}));
+    let mut peer = desktop.connect();
     assert_eq!(peer.call("whoami", json!({})), "ann: read");
     assert_eq!(desktop.seen()["last"]["title"], "Signed in - Regrow");
+
+    let used = desktop.account();
+    let output = regrow(desktop.folder.path(), &["logout", &desktop.server.url()]).output().unwrap();
+    assert!(output.status.success() && said(&output).contains("signed out of"), "{}", said(&output));
+    assert_eq!(desktop.refresh(&used), (400, "invalid_grant".into()));
+    peer.leave();
+}
+
+#[test]
+fn a_stolen_refresh_token_ends_with_the_account() {
+    let Some(desktop) = Desktop::new("accept") else { return };
+    let mut peer = desktop.connect();
+    let first = desktop.account();
+    desktop.expire(&first);
+    assert_eq!(peer.call("whoami", json!({})), "ann: read");
+    let second = desktop.account();
+    assert_ne!(second["tokens"]["refresh_token"], first["tokens"]["refresh_token"], "it rotates");
+
+    // A thief is faster. The provider takes the second use for a theft and ends all tokens, which only a person can repair.
+    let (status, stolen) = desktop.refresh(&second);
+    assert_eq!(status, 200);
+    desktop.expire(&second);
+    let (text, told) = peer.failing_call("whoami", json!({}));
+    assert_eq!((&told["cause"], &told["delivery"]), (&json!("sign-in-needed"), &json!("not-sent")), "{text}");
+    let mut thief = second;
+    thief["tokens"]["refresh_token"] = stolen.into();
+    assert_eq!(desktop.refresh(&thief), (400, "invalid_grant".into()));
     peer.leave();
 }
