@@ -7,6 +7,7 @@ mod difference;
 mod entry;
 mod process;
 mod remote;
+mod sign_in;
 mod source;
 
 use std::path::{Path, PathBuf};

@@ -1,15 +1,11 @@
 //! A remote server: its URL becomes `regrow wrap URL`. A header, or a URL that may hold a secret, moves into the
 //! environment, never into arguments, which every user of a machine can see.
 
-use std::path::Path;
-
 use jsonc_parser::ast::{Object, ObjectProp, StringLit, Value};
 use jsonc_parser::common::{Range, Ranged};
 
-use crate::config::syntax;
-use crate::hosts::Format;
-
 use super::entry::{ADOPTED, Entry, may_be_secret};
+use super::sign_in;
 use super::source::{Edit, quoted};
 
 /// Holds the URL where that may be secret.
@@ -26,15 +22,11 @@ const PLAIN: &str = "-plain";
 /// That there was the name of a bearer token's variable; that there was an empty object of variables.
 const BEARER: &str = "bearer";
 const OWN_ENV: &str = "env";
-/// The member with the settings for sign-in, and the word that says that there was one.
-const OAUTH: &str = "oauth";
 
 const TYPES: [&str; 6] = ["http", "streamable-http", "streamableHttp", "streamable_http", "sse", "remote"];
 /// How hosts say that they sign in to a server themselves.
-const SIGN_IN: [&str; 8] = [
+const SIGN_IN: [&str; 6] = [
     "oauth_resource",
-    "scopes",
-    "auth",
     "authorization",
     "authorization_token",
     "requiresOAuth",
@@ -44,7 +36,6 @@ const SIGN_IN: [&str; 8] = [
 /// How hosts say how they connect, which would be lost.
 const CONNECTION: [&str; 4] = ["ssl_verify", "client_cert", "client_key", "proxy"];
 
-const OWN_SIGN_IN: &str = "its host signs in to it (OAuth) with settings of its own; to use regrow, run `regrow login URL` and have the host start `regrow wrap URL`";
 const HEADER_FILE: &str = "it has several headers, or headers that its host puts together, which other users could read in the arguments; \
                            write them to a file, one per line, and use `regrow wrap --header-file FILE URL`";
 /// What the user of an adopted remote server should know.
@@ -73,14 +64,10 @@ pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, Strin
         None => None,
     };
     let own_env = entry.get(names.env).and_then(|env| env.value.as_object());
-    let oauth = match entry.get(OAUTH) {
-        Some(member) => {
-            let is_alone = headers.is_none() && own_env.is_none() && source.format == Format::Json;
-            let settings = member.value.as_object().filter(|_| is_alone).and_then(sign_in_arguments);
-            Some((member, settings.ok_or(OWN_SIGN_IN)?))
-        }
-        None => None,
-    };
+    let oauth = sign_in::read(entry)?;
+    if oauth.is_some() && (headers.is_some() || own_env.is_some() || bearer.is_some()) {
+        return Err(sign_in::OWN.into());
+    }
 
     let mut what = vec![url.name.as_str().to_owned()];
     what.extend(kind.map(|kind| kind.value.to_string()));
@@ -88,7 +75,7 @@ pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, Strin
     match (own_env, &headers) {
         (Some(_), _) => what.push(OWN_ENV.to_owned()),
         (None, Some((headers, _))) => what.push(headers.word(entry)),
-        (None, None) => what.extend(oauth.as_ref().map(|_| OAUTH.to_owned())),
+        (None, None) => what.extend(oauth.as_ref().map(|(member, _)| member.name.as_str().to_owned())),
     }
     let mut variables = vec![source.member(ADOPTED, &quoted(&what.join(" ")))];
     let mut arguments = vec![quoted("wrap")];
@@ -151,35 +138,11 @@ pub(super) fn adopt(entry: &Entry<'_>, program: &str) -> Result<Vec<Edit>, Strin
     Ok(edits)
 }
 
-/// The options of `regrow wrap` for a host's own settings for sign-in. None if one of them has no option, or may be secret.
-fn sign_in_arguments(oauth: &Object<'_>) -> Option<Vec<String>> {
-    let mut arguments: Vec<(&str, String)> = vec![];
-    for member in &oauth.properties {
-        let (option, value) = match (member.name.as_str(), &member.value) {
-            ("clientId", Value::StringLit(id)) => ("--client-id", id.value.to_string()),
-            ("callbackPort", Value::NumberLit(port)) => ("--callback-port", port.value.to_owned()),
-            ("scope" | "scopes", Value::StringLit(scopes)) => ("--scope", scopes.value.to_string()),
-            ("scopes", Value::Array(scopes)) => {
-                let scope = |scope: &Value<'_>| Some(scope.as_string_lit()?.value.to_string());
-                let scopes: Vec<String> = scopes.elements.iter().map(scope).collect::<Option<_>>()?;
-                ("--scope", scopes.join(" "))
-            }
-            ("enabled", Value::BooleanLit(is_enabled)) if is_enabled.value => continue,
-            _ => return None,
-        };
-        if arguments.iter().any(|(other, _)| *other == option) {
-            return None;
-        }
-        arguments.push((option, value));
-    }
-    Some(arguments.into_iter().map(|(option, value)| format!("{option}={value}")).collect())
-}
-
 /// Whether all that its host does to reach it can be left to us.
 fn may_be_moved(entry: &Entry<'_>) -> Result<(), &'static str> {
     let names = entry.names;
     if entry.any(&SIGN_IN).is_some() {
-        return Err(OWN_SIGN_IN);
+        return Err(sign_in::OWN);
     }
     if entry.any(&CONNECTION).is_some() {
         return Err(
@@ -283,12 +246,12 @@ fn take_out(entry: &Entry<'_>) -> Option<Vec<Edit>> {
     let what = &*variables.get(ADOPTED)?.value.as_string_lit()?.value;
     let mut what: Vec<&str> = what.split(' ').collect();
     let headers = what.pop_if(|word| word.starts_with(HEADERS));
-    let oauth = match what.pop_if(|word| *word == OAUTH) {
-        Some(_) => Some(&*variables.get(OAUTH_TEXT)?.value.as_string_lit()?.value),
+    let oauth = match what.pop_if(|word| sign_in::is_member(word)) {
+        Some(name) => Some((name, &*variables.get(OAUTH_TEXT)?.value.as_string_lit()?.value)),
         None => None,
     };
     let settings = match oauth {
-        Some(text) => sign_in_arguments(&syntax::parse(Path::new("oauth.json"), text).ok()?)?,
+        Some((name, text)) => sign_in::arguments_of(source.format, name, text)?,
         None => vec![],
     };
     let had_env = what.pop_if(|word| *word == OWN_ENV).is_some();
@@ -326,8 +289,8 @@ fn take_out(entry: &Entry<'_>) -> Option<Vec<Edit>> {
     if had_env {
         edits.push(Edit::remove(variables.start() + 1, variables.end() - 1));
     }
-    if let Some(text) = oauth {
-        edits.push(Edit::replace(env.name.range(), source.name(OAUTH)));
+    if let Some((name, text)) = oauth {
+        edits.push(Edit::replace(env.name.range(), source.name(name)));
         edits.push(Edit::replace(env.value.range(), text));
     }
     if let Some(word) = headers {

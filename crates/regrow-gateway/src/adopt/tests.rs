@@ -172,6 +172,25 @@ fn the_settings_of_a_host_for_sign_in_become_options_and_come_back() {
     let more = adopted.replace("\"wrap\",", "\"wrap\", \"--no-cache\",");
     let plan = undo(file(), &more, PROGRAM, &[]).unwrap();
     assert!(plan.is_empty(), "an option that the user added would be lost: {:?}", plan.steps);
+    for (settings, options) in [
+        (
+            r#""oauth": { "authServerMetadataUrl": "https://i/metadata", "scopes": "a b" }"#,
+            r#""--auth-server-metadata-url=https://i/metadata", "--scope=a b""#,
+        ),
+        (r#""oauth": false"#, r#""--sign-in=never""#),
+        // Cursor.
+        (r#""auth": { "CLIENT_ID": "x", "scopes": ["a", "b"] }"#, r#""--client-id=x", "--scope=a b""#),
+    ] {
+        let adopted = there_and_back(&format!(
+            r#"{{ "mcpServers": {{ "a": {{ "url": "https://h", {settings} }} }} }}"#
+        ));
+        assert!(adopted.contains(&format!(r#"["wrap", {options}, "https://h"]"#)), "{adopted}");
+    }
+    let text = "[mcp_servers.a]\nscopes = [\n  'a', # one\n  \"b\",\n]\nurl = \"https://h\"\n";
+    let adopted = codex(text);
+    assert!(adopted.contains(r#"args = ["wrap", "--scope=a b", "https://h"]"#), "{adopted}");
+    let adopted = codex("[mcp_servers.a]\nurl = \"https://h\"\noauth = { client_id = \"x\" }\n");
+    assert!(adopted.contains(r#"args = ["wrap", "--client-id=x", "https://h"]"#), "{adopted}");
 }
 
 #[test]
@@ -184,11 +203,15 @@ fn what_cannot_be_done_is_refused_with_what_to_do() {
         r#""oauth": { "tokenUrl": "https://i" }"#,
         r#""oauth": { "clientId": "a" }, "headers": { "A": "b" }"#,
         r#""oauth": { "scope": "a", "scopes": ["a"] }"#,
-        r#""oauth": false"#,
-        r#""auth": {}"#,
+        r#""oauth": true"#,
+        r#""oauth": { "clientId": "a" }, "auth": {}"#,
+        r#""auth": "oauth""#,
+        r#""auth": { "CLIENT_ID": "a", "CLIENT_SECRET": "s3cr3t" }"#,
+        r#""scopes": "a""#,
     ] {
         let refusal = refusal(&format!(r#"{{ "url": "https://h", {own} }}"#));
         assert!(refusal.contains("signs in") && !refusal.contains("s3cr3t"), "{own}: {refusal}");
+        assert_eq!(refusal.contains("--client-secret-env NAME"), own.contains("s3cr3t"), "{own}: {refusal}");
     }
     assert!(refusal(r#"{ "url": "https://h", "type": "ws" }"#).contains("its type"));
     assert!(refusal(r#"{ "url": "https://h", "command": "x" }"#).contains("keep one of them"));
@@ -469,7 +492,10 @@ fn a_toml_file_that_cannot_be_changed_exactly_stays() {
     assert!(refused("[mcp_servers.a]\nurl = \"https://h\"\nhttp_headers.K = \"v\"").contains("by hand"));
     let variables = "[mcp_servers.a]\nurl = \"https://h\"\nenv_http_headers = { K = \"V\" }";
     assert!(refused(variables).contains("--header-file FILE URL"));
-    assert!(refused("[mcp_servers.a]\nurl = \"https://h\"\nscopes = [\"x\"]").contains("signs in"));
+    assert!(refused("[mcp_servers.a]\nurl = \"https://h\"\noauth_resource = \"x\"").contains("signs in"));
+    let table = "[mcp_servers.a]\nurl = \"https://h\"\n[mcp_servers.a.oauth]\nclient_id = \"x\"\n";
+    assert!(refused(table).contains("signs in"));
+    assert!(refused("[mcp_servers.a]\nurl = \"https://h\"\noauth.client_id = \"x\"").contains("signs in"));
     assert!(refused("[[mcp_servers.a]]\ncommand = \"x\"").contains("not an object"));
     let broken =
         adopt(Path::new("config.toml"), "[mcp_servers.a]\ncommand = npx\n", PROGRAM, &[]).unwrap_err();

@@ -1,4 +1,4 @@
-//! Reads how to sign in to a remote server: the option `signIn`, and the member `oauth` that hosts have for the same.
+//! Reads how to sign in to a remote server: the option `signIn`, and the members that hosts have for the same.
 
 use std::collections::BTreeMap;
 
@@ -102,27 +102,43 @@ pub(super) fn is_ours(object: &Object<'_>) -> bool {
 }
 
 impl SignIn {
-    /// With what the host's own `oauth` says where nothing is set. What Regrow does not know there is the host's affair.
+    /// With what the host itself says where nothing is set: in `oauth`; Cursor in `auth`; Codex in `scopes`, too. What Regrow does not know there
+    /// is the host's affair.
     pub(super) fn over_host(mut self, reading: &mut Reading<'_>, entry: &Object<'_>) -> SignIn {
-        let [oauth] = members::known(reading, entry, ["oauth"]);
-        let Some(oauth) = oauth.and_then(|oauth| oauth.value.as_object()) else { return self };
-        let names = ["clientId", "clientSecret", "callbackPort", "authServerMetadataUrl", "scopes", "scope"];
-        let [client, secret, port, metadata, scopes, scope] = members::known(reading, oauth, names);
-        if self.client_id.is_none() && client.is_some() {
-            self.client_id = client.and_then(|it| text(reading, it, "oauth"));
-            if let Some(secret) = secret {
-                let text = "Regrow does not read it; put the secret into a variable, and set \"clientId\", \"clientSecretEnv\" and \"issuer\" in \"regrow\": { \"signIn\": ... }";
-                reading.remark(secret.at, "oauth.clientSecret", text);
+        let [oauth, auth, own_scopes] = members::known(reading, entry, ["oauth", "auth", "scopes"]);
+        let is_of_cursor =
+            |auth: &Member<'_>| auth.value.as_object().is_some_and(|it| it.get("CLIENT_ID").is_some());
+        if let Some((field, settings)) =
+            oauth.or(auth.filter(is_of_cursor)).and_then(|it| Some((it.name, it.value.as_object()?)))
+        {
+            let [client, codex_client, cursor_client] =
+                members::known(reading, settings, ["clientId", "client_id", "CLIENT_ID"]);
+            let [secret, cursor_secret] =
+                members::known(reading, settings, ["clientSecret", "CLIENT_SECRET"]);
+            let names = ["callbackPort", "authServerMetadataUrl", "scopes", "scope"];
+            let [port, metadata, scopes, scope] = members::known(reading, settings, names);
+            let client = client.or(codex_client).or(cursor_client);
+            if self.client_id.is_none() && client.is_some() {
+                self.client_id = client.and_then(|it| text(reading, it, field));
+                if let Some(secret) = secret.or(cursor_secret) {
+                    let text = "Regrow does not read it; put the secret into a variable, and set \"clientId\", \"clientSecretEnv\" and \"issuer\" in \"regrow\": { \"signIn\": ... }";
+                    reading.remark(secret.at, &format!("{field}.{}", secret.name), text);
+                }
+            }
+            if self.callback_port.is_none() {
+                self.callback_port = port.and_then(|it| port_of(reading, it, field));
+            }
+            if self.auth_server_metadata_url.is_none() && self.issuer.is_none() {
+                self.auth_server_metadata_url = metadata.and_then(|it| address(reading, it, field));
+            }
+            if self.scopes.is_none() {
+                self.scopes = scopes.or(scope).and_then(|it| scopes_of(reading, it, field));
             }
         }
-        if self.callback_port.is_none() {
-            self.callback_port = port.and_then(|it| port_of(reading, it, "oauth"));
-        }
-        if self.auth_server_metadata_url.is_none() && self.issuer.is_none() {
-            self.auth_server_metadata_url = metadata.and_then(|it| address(reading, it, "oauth"));
-        }
         if self.scopes.is_none() {
-            self.scopes = scopes.or(scope).and_then(|it| scopes_of(reading, it, "oauth"));
+            self.scopes = own_scopes
+                .filter(|it| it.value.as_array().is_some())
+                .and_then(|it| scopes_of(reading, it, "entry"));
         }
         self
     }

@@ -632,8 +632,14 @@ fn how_to_sign_in_is_ours_over_what_the_host_says() {
     assert_eq!((both.callback_port, both.no_resource), (Some(8080), true));
     let (secret, remarks) = read(r#""oauth": { "clientId": "x", "clientSecret": "s3cr3t" }"#);
     assert_eq!((secret.client_secret_env, remarks), (None, 1));
-    let (none, remarks) = read(r#""oauth": false"#);
-    assert_eq!((none, remarks), (SignIn::default(), 0));
+    let cursor = r#""auth": { "CLIENT_ID": "x", "CLIENT_SECRET": "s3cr3t", "scopes": ["a"] }"#;
+    let (cursor, remarks) = read(cursor);
+    assert_eq!((cursor.client_id.as_deref(), cursor.scopes.as_deref(), remarks), (Some("x"), Some("a"), 1));
+    let (codex, _) = read(r#""scopes": ["a", "b"], "oauth": { "client_id": "x" }"#);
+    assert_eq!((codex.client_id.as_deref(), codex.scopes.as_deref()), (Some("x"), Some("a b")));
+    for other in [r#""oauth": false"#, r#""auth": { "scopes": 7 }"#, r#""scopes": "user""#] {
+        assert_eq!(read(other), (SignIn::default(), 0), "{other}");
+    }
 }
 
 #[test]

@@ -16,7 +16,8 @@ pub(super) fn lines(host: &Host, entry: &Object<'_>) -> Vec<String> {
     let ours = members::all(entry).filter(|member| member.name == KEY);
     let ours = ours.filter_map(|member| member.value.as_object()).flat_map(members::all);
     let sign_in = ours.filter(|member| member.name == "signIn");
-    let sign_in = sign_in.chain(members::all(entry).filter(|member| member.name == "oauth"));
+    let sign_in = sign_in
+        .chain(members::all(entry).filter(|member| ["oauth", "auth", "scopes"].contains(&member.name)));
     members.chain(sign_in.map(|member| escape(&format!("{}: {}", member.name, json(member.value))))).collect()
 }
 
