@@ -8,10 +8,10 @@ use crate::terminal::{Screen, Style, fit};
 pub(crate) struct Starts {
     began: Instant,
     screen: Screen,
-    servers: Vec<(String, Stand)>,
+    servers: Vec<(String, StartState)>,
 }
 
-pub(crate) enum Stand {
+pub(crate) enum StartState {
     Waiting,
     Starting(Instant),
     Ready {
@@ -25,64 +25,64 @@ pub(crate) enum Stand {
 impl Starts {
     /// Of the servers of these names, shown here.
     pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>, screen: Screen) -> Starts {
-        let servers = names.map(|name| (printable(name), Stand::Waiting)).collect();
+        let servers = names.map(|name| (printable(name), StartState::Waiting)).collect();
         Starts { began: Instant::now(), screen, servers }
     }
 
     /// A server that is done does not start again here.
-    pub(crate) fn set(&mut self, number: usize, stand: Stand) {
+    pub(crate) fn set(&mut self, number: usize, state: StartState) {
         let old = &mut self.servers[number].1;
-        if stand.is_done() || !old.is_done() {
-            *old = stand;
+        if state.is_done() || !old.is_done() {
+            *old = state;
         }
     }
 
     pub(crate) fn are_done(&self) -> bool {
-        self.servers.iter().all(|(_, stand)| stand.is_done())
+        self.servers.iter().all(|(_, state)| state.is_done())
     }
 
     /// A line for each server; where there are too many for the terminal, those that need attention, and how many are done.
     pub(crate) fn lines(&self, now: Instant, rows: usize) -> Vec<String> {
         let width = self.screen.width().unwrap_or(usize::MAX);
         let longest = self.servers.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
-        let line = |(name, stand): &(String, Stand)| {
-            let (style, text) = stand.shown(now);
+        let line = |(name, state): &(String, StartState)| {
+            let (style, text) = state.shown(now);
             self.screen.paint(style, &fit(&format!("{name:longest$}  {text}"), width))
         };
         if self.servers.len() <= rows {
             return self.servers.iter().map(line).collect();
         }
-        let done = self.servers.iter().filter(|(_, stand)| stand.is_done()).count();
+        let done = self.servers.iter().filter(|(_, state)| state.is_done()).count();
         let passed = now.saturating_duration_since(self.began);
         let count = format!("{done} of {} servers done ({})", self.servers.len(), seconds(passed));
         let mut left: Vec<_> =
-            self.servers.iter().filter(|(_, stand)| !matches!(stand, Stand::Ready { .. })).collect();
-        left.sort_by_key(|(_, stand)| stand.urgency());
+            self.servers.iter().filter(|(_, state)| !matches!(state, StartState::Ready { .. })).collect();
+        left.sort_by_key(|(_, state)| state.urgency());
         [fit(&count, width)].into_iter().chain(left.into_iter().map(line)).collect()
     }
 }
 
-impl Stand {
+impl StartState {
     fn is_done(&self) -> bool {
-        matches!(self, Stand::Ready { .. } | Stand::Failed(_))
+        matches!(self, StartState::Ready { .. } | StartState::Failed(_))
     }
 
     fn urgency(&self) -> u8 {
         match self {
-            Stand::Failed(_) => 0,
-            Stand::Starting(_) => 1,
-            Stand::Waiting => 2,
-            Stand::Ready { .. } => 3,
+            StartState::Failed(_) => 0,
+            StartState::Starting(_) => 1,
+            StartState::Waiting => 2,
+            StartState::Ready { .. } => 3,
         }
     }
 
     fn shown(&self, now: Instant) -> (Style, String) {
         match self {
-            Stand::Waiting => (Style::Faint, "waiting".into()),
-            Stand::Starting(since) => {
+            StartState::Waiting => (Style::Faint, "waiting".into()),
+            StartState::Starting(since) => {
                 (Style::Warning, format!("starting ({})", seconds(now.saturating_duration_since(*since))))
             }
-            Stand::Ready { start, tools } => {
+            StartState::Ready { start, tools } => {
                 let tools = match tools {
                     None => String::new(),
                     Some(1) => ", 1 tool".to_owned(),
@@ -90,7 +90,7 @@ impl Stand {
                 };
                 (Style::Good, format!("ready in {} ms{tools}", start.as_millis()))
             }
-            Stand::Failed(text) => {
+            StartState::Failed(text) => {
                 (Style::Bad, format!("failed: {}", text.lines().next().unwrap_or_default()))
             }
         }
@@ -110,20 +110,20 @@ mod tests {
         Starts::new(names.iter().map(String::as_str), Screen::plain())
     }
 
-    fn ready() -> Stand {
-        Stand::Ready { start: Duration::from_millis(412), tools: Some(1) }
+    fn ready() -> StartState {
+        StartState::Ready { start: Duration::from_millis(412), tools: Some(1) }
     }
 
-    fn failed() -> Stand {
-        Stand::Failed("the server process exited with code 1\nand more".into())
+    fn failed() -> StartState {
+        StartState::Failed("the server process exited with code 1\nand more".into())
     }
 
     #[test]
     fn each_server_has_a_line() {
         let mut starts = starts(4);
         starts.set(0, ready());
-        starts.set(0, Stand::Starting(Instant::now()));
-        starts.set(1, Stand::Starting(Instant::now()));
+        starts.set(0, StartState::Starting(Instant::now()));
+        starts.set(1, StartState::Starting(Instant::now()));
         starts.set(2, failed());
         let expected = [
             "server-0  ready in 412 ms, 1 tool",
@@ -139,7 +139,7 @@ mod tests {
     fn where_there_are_too_many_those_that_work_are_counted_only() {
         let mut starts = starts(30);
         (0..20).for_each(|number| starts.set(number, ready()));
-        starts.set(25, Stand::Starting(Instant::now()));
+        starts.set(25, StartState::Starting(Instant::now()));
         starts.set(29, failed());
         let lines = starts.lines(Instant::now(), 23);
         assert_eq!(lines[0], "21 of 30 servers done (0 s)");

@@ -33,6 +33,21 @@ impl EraFile {
         cache_folder().map(|folder| EraFile::at(folder.join("eras.json")))
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is wrong with the file, if something is. There is nothing wrong with one that does not exist yet.
+    pub fn problem(&self) -> Option<String> {
+        match self.text() {
+            Ok(text) if parse(&text).is_some() => None,
+            Ok(_) => Some("it is not what Regrow wrote".into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
     /// The era that this server spoke.
     pub(crate) fn recall(&self, server: &str) -> Option<Era> {
         match cached(&self.path, self.read())?.get(&fingerprint(server))?.as_str() {
@@ -68,8 +83,12 @@ impl EraFile {
     }
 
     fn read(&self) -> io::Result<BTreeMap<String, String>> {
+        Ok(parse(&self.text()?).unwrap_or_default()) // A broken file is replaced.
+    }
+
+    fn text(&self) -> io::Result<Vec<u8>> {
         let (_, text) = Folder::open(self.folder())?.read(self.name(), MAX_BYTES)?;
-        Ok(serde_json::from_slice(&text).unwrap_or_default()) // A broken file is replaced.
+        Ok(text)
     }
 
     fn write(&self, eras: &BTreeMap<String, String>) -> io::Result<()> {
@@ -84,6 +103,10 @@ impl EraFile {
     fn name(&self) -> &OsStr {
         self.path.file_name().unwrap_or_default()
     }
+}
+
+fn parse(text: &[u8]) -> Option<BTreeMap<String, String>> {
+    serde_json::from_slice(text).ok()
 }
 
 /// The same on every machine and in every version (FNV-1a).
@@ -119,7 +142,10 @@ mod tests {
         std::fs::write(&path, "not json").unwrap();
         let file = EraFile::at(&path);
         assert_eq!(file.recall("http://host/"), None);
+        assert_eq!(file.problem().as_deref(), Some("it is not what Regrow wrote"));
         file.remember("http://host/", true);
+        assert_eq!(file.problem(), None);
+        assert_eq!(EraFile::at(folder.path().join("none.json")).problem(), None);
         assert_eq!(file.recall("http://host/"), Some(Era::Modern));
         EraFile::at("/proc/nowhere/eras.json").remember("http://host/", true);
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use regrow_gateway::config::ServerConfig;
 
 use super::finding::Finding;
-use crate::starts::{Stand, Starts};
+use crate::starts::{StartState, Starts};
 use crate::terminal::{Live, Screen, TICK};
 
 pub(super) struct CheckProgress {
@@ -21,22 +21,22 @@ impl CheckProgress {
     }
 
     pub(super) fn begin(&mut self, number: usize) {
-        self.set(number, Stand::Starting(Instant::now()));
+        self.set(number, StartState::Starting(Instant::now()));
     }
 
     pub(super) fn done(&mut self, number: usize, finding: &Finding) {
-        let stand = match &finding.problem {
-            Some(problem) => Stand::Failed(problem.text.clone()),
-            None => Stand::Ready {
+        let state = match &finding.problem {
+            Some(problem) => StartState::Failed(problem.text.clone()),
+            None => StartState::Ready {
                 start: finding.start.unwrap_or_default(),
                 tools: finding.tools.map(|tools| tools as u64),
             },
         };
-        self.set(number, stand);
+        self.set(number, state);
     }
 
-    fn set(&mut self, number: usize, stand: Stand) {
-        self.starts.set(number, stand);
+    fn set(&mut self, number: usize, state: StartState) {
+        self.starts.set(number, state);
         self.show();
     }
 

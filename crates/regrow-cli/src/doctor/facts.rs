@@ -105,6 +105,13 @@ pub(super) struct ConfigFile {
     pub(super) bypassing: Vec<String>,
 }
 
+impl ConfigFile {
+    /// Who reads it.
+    pub(super) fn host_name(&self) -> &'static str {
+        self.host.map_or("regrow serve", |host| host.name)
+    }
+}
+
 /// An entry of a file.
 pub(super) struct Server {
     pub(super) name: String,

@@ -13,7 +13,7 @@ pub(super) fn text(facts: &Facts, findings: &[Finding]) -> String {
     let executable = &facts.machine.executable;
     let mut text = format!("{} at {}\n", executable.version.as_deref().unwrap_or("regrow"), executable.path);
     for file in &facts.files {
-        text.push_str(&format!("{}: {} ({})\n", host(file), file.shown, tally(file)));
+        text.push_str(&format!("{}: {} ({})\n", file.host_name(), file.shown, tally(file)));
     }
     for level in [Level::Broken, Level::Hint] {
         let of_level: Vec<&Finding> = findings.iter().filter(|finding| finding.level == level).collect();
@@ -25,10 +25,6 @@ pub(super) fn text(facts: &Facts, findings: &[Finding]) -> String {
     }
     text.push_str(&format!("\n{}\n", summary(findings)));
     text
-}
-
-fn host(file: &ConfigFile) -> &'static str {
-    file.host.map_or("regrow serve", |host| host.name)
 }
 
 /// How many servers of a file were tried, and what came of it.
@@ -101,7 +97,7 @@ pub(super) fn json(facts: &Facts, findings: &[Finding]) -> String {
             let state = server.visit.as_ref().map_or("not-tried", |visit| visit.state.name());
             json!({ "name": server.name, "state": state, "isBehindRegrow": server.is_behind_regrow })
         });
-        json!({ "file": file.shown, "host": host(file), "servers": servers.collect::<Vec<_>>() })
+        json!({ "file": file.shown, "host": file.host_name(), "servers": servers.collect::<Vec<_>>() })
     };
     let (broken, hints) = counts(findings);
     let value = json!({

@@ -7,7 +7,7 @@ use regrow_gateway::operate::{Operate, ServerReport, ServerState};
 use regrow_protocol::text::escape;
 use tokio::time::sleep;
 
-use crate::starts::{Stand, Starts};
+use crate::starts::{StartState, Starts};
 use crate::terminal::{Screen, TICK, remove_footer, set_footer};
 
 /// A server that takes longer is no longer waited for here; the log and the status go on.
@@ -29,7 +29,7 @@ pub(super) async fn show(gateway: &Gateway) {
     while began.elapsed() < LONGEST {
         for server in eager() {
             if let Some(number) = names.iter().position(|name| *name == server.name) {
-                starts.set(number, stand(&server, began));
+                starts.set(number, start_state(&server, began));
             }
         }
         if starts.are_done() {
@@ -40,15 +40,15 @@ pub(super) async fn show(gateway: &Gateway) {
     }
 }
 
-fn stand(server: &ServerReport, began: Instant) -> Stand {
+fn start_state(server: &ServerReport, began: Instant) -> StartState {
     match server.state {
-        ServerState::Ready => Stand::Ready {
+        ServerState::Ready => StartState::Ready {
             start: began.elapsed().saturating_sub(server.in_state),
             tools: server.catalog.get("tools").map(|tools| tools.count),
         },
-        _ if server.stopped => Stand::Failed("stopped".into()),
-        _ if server.is_broken() => Stand::Failed(escape(&server.why_not_ready().unwrap_or_default())),
-        _ => Stand::Starting(began),
+        _ if server.stopped => StartState::Failed("stopped".into()),
+        _ if server.is_broken() => StartState::Failed(escape(&server.why_not_ready().unwrap_or_default())),
+        _ => StartState::Starting(began),
     }
 }
 

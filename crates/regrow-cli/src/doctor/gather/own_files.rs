@@ -1,9 +1,9 @@
 //! The folders and files that Regrow keeps: whether it can use them.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use regrow::EraFile;
 use regrow::folder::{Folder, cache_folder};
 use regrow_auth::store::{Store, StoreError};
 use regrow_gateway::catalog::PinFolder;
@@ -13,9 +13,6 @@ use rustix::fs::{Access, access};
 use super::super::facts::{DamagedFile, Holds, UnusableFolder};
 use crate::account::stored::StoredAccount;
 use crate::folder_config;
-
-/// A larger file is none of ours.
-const MAX_BYTES: u64 = 1 << 20;
 
 /// The accounts that can be read, and the files that cannot.
 pub(super) fn accounts() -> (Vec<StoredAccount>, Vec<DamagedFile>) {
@@ -88,18 +85,11 @@ fn usable(path: &Path, is_private: bool) -> io::Result<()> {
 pub(super) fn damaged() -> Vec<DamagedFile> {
     let mut damaged = vec![];
     // A folder that cannot be used is reported as such.
-    if let Some(path) = cache_folder()
-        && let Ok(folder) = Folder::open(&path)
+    let can_be_used = cache_folder().is_some_and(|path| Folder::open(&path).is_ok());
+    if let Some(eras) = EraFile::of_user().filter(|_| can_be_used)
+        && let Some(problem) = eras.problem()
     {
-        let problem = match folder.read("eras.json", MAX_BYTES) {
-            Ok((_, text)) => serde_json::from_slice::<BTreeMap<String, String>>(&text)
-                .err()
-                .map(|_| "it is not what Regrow wrote".to_owned()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => Some(error.to_string()),
-        };
-        let path = shown(&path.join("eras.json"));
-        damaged.extend(problem.map(|problem| DamagedFile { path, problem, holds: Holds::Cache }));
+        damaged.push(DamagedFile { path: shown(eras.path()), problem, holds: Holds::Cache });
     }
     for (path, problem) in PinFolder::of_user().map(|pins| pins.damaged()).unwrap_or_default() {
         damaged.push(DamagedFile { path: shown(&path), problem, holds: Holds::Pins });

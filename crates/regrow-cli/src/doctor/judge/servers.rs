@@ -1,7 +1,6 @@
 //! Findings about configuration files and their servers.
 
 use regrow_gateway::config::Message;
-use regrow_gateway::hosts::Host;
 
 use super::super::facts::{ConfigFile, Machine, Program, Remote, Server};
 use super::super::finding::{Finding, Subject};
@@ -62,12 +61,8 @@ fn reload(file: &ConfigFile) -> String {
     }
 }
 
-fn name(host: Option<&'static Host>) -> &'static str {
-    host.map_or("regrow serve", |host| host.name)
-}
-
 fn subject(file: &ConfigFile) -> Subject {
-    Subject { host: Some(name(file.host)), file: Some(file.shown.clone()), ..Subject::default() }
+    Subject { host: Some(file.host_name()), file: Some(file.shown.clone()), ..Subject::default() }
 }
 
 fn place(file: &ConfigFile, message: &Message) -> Subject {
@@ -94,7 +89,7 @@ fn of_server(file: &ConfigFile, server: &Server, machine: &Machine) -> Vec<Findi
                 what,
                 format!(
                     "{} asks you for it; `regrow check` and `regrow serve` need the variable",
-                    name(file.host)
+                    file.host_name()
                 ),
             ),
             false => Finding::broken(
@@ -103,7 +98,7 @@ fn of_server(file: &ConfigFile, server: &Server, machine: &Machine) -> Vec<Findi
                 what,
                 format!(
                     "correct the entry, or set what it refers to where {} is started{}",
-                    name(file.host),
+                    file.host_name(),
                     reload(file)
                 ),
             ),
@@ -169,7 +164,7 @@ fn of_program(file: &ConfigFile, program: &Program, machine: &Machine, here: Sub
             here,
             format!(
                 "{} may not find {command}: your shell finds {path}, but apps that are started from the desktop look in {}",
-                name(file.host),
+                file.host_name(),
                 machine.desktop_path
             ),
             format!("write {path} instead of {command}{}", reload(file)),
@@ -278,7 +273,7 @@ fn refused(file: &ConfigFile, server: &Server, remote: &Remote, here: Subject) -
             "sign-in-needed",
             here,
             "the server requires sign-in; Regrow cannot see whether your host is signed in",
-            format!("sign in with {}; or `regrow adopt {}`, then {login}", name(file.host), file.quoted),
+            format!("sign in with {}; or `regrow adopt {}`, then {login}", file.host_name(), file.quoted),
         ),
     }
 }
