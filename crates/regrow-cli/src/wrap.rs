@@ -1,7 +1,7 @@
 //! `regrow wrap`: one client on our standard streams, one server behind it.
 
 pub(crate) mod name;
-mod process;
+pub(crate) mod process;
 pub(crate) mod remote;
 
 use std::io;

@@ -1,15 +1,18 @@
 //! What an entry of a configuration starts or reaches in the end: of `regrow wrap`, the server behind it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::Parser;
+use regrow::transport::stdio::environment::is_allowed;
 use regrow_auth::settings::Settings;
-use regrow_gateway::config::{Options, Process, Reach, Remote, Secret, ServerConfig, Surroundings};
+use regrow_gateway::config::{Inherit, Options, Process, Reach, Remote, Secret, ServerConfig, Surroundings};
+use regrow_protocol::text::escape;
 
-use crate::arguments::{self, Arguments, Command, Wrap, with_dashes};
+use crate::arguments::{Arguments, Command, RemoteArguments, Wrap, with_dashes};
 use crate::wrap::name::name_of;
-use crate::wrap::remote::era_of;
+use crate::wrap::process::named_variables;
+use crate::wrap::remote::{address_of, era_of, headers_of};
 
 /// A server, and what stands before it.
 pub(super) struct Target {
@@ -61,7 +64,7 @@ pub(super) fn of(server: &ServerConfig, surroundings: &Surroundings) -> Target {
     };
     match wrapped {
         Ok((server, sign_in)) => Target { server, behind: Behind::Wrap, sign_in: Some(sign_in) },
-        Err(problem) => target(server.clone(), Behind::Failing(problem)),
+        Err(problem) => target(server.clone(), Behind::Failing(escape(&problem))),
     }
 }
 
@@ -72,10 +75,10 @@ fn wrapped(
     server: &ServerConfig,
     surroundings: &Surroundings,
 ) -> Result<ServerConfig, String> {
+    // What `regrow wrap` has in its environment.
     let variable = |name: &str| {
         let of_entry = process.variables.get(name).map(Secret::reveal);
-        let value = of_entry.or_else(|| surroundings.variables.get(name).map(String::as_str));
-        value.ok_or_else(|| format!("the variable {} is not set", name.escape_debug()))
+        of_entry.or_else(|| surroundings.variables.get(name).map(String::as_str)).map(str::to_owned)
     };
     let options =
         Options { connect_timeout: wrap.connect_timeout, max_line: wrap.max_line, ..server.options.clone() };
@@ -85,29 +88,25 @@ fn wrapped(
         inner.program = words.next().ok_or("it names no server")?;
         inner.args = words.map(Secret::new).collect();
         inner.directory = wrap.cwd.clone().or(inner.directory);
-        for named in &wrap.variables {
-            let (name, value) = match named.split_once('=') {
-                Some(pair) => pair,
-                None => (&**named, variable(named)?),
-            };
-            inner.variables.insert(name.to_owned(), Secret::new(value));
+        if wrap.clean_env {
+            inner.inherit = Inherit::Named(vec![]);
+            inner.variables.retain(|name, _| is_allowed(OsStr::new(name)));
+        }
+        for (name, value) in named_variables(wrap, |name| variable(name).map(OsString::from))? {
+            inner.variables.insert(name.to_owned(), Secret::new(value.to_string_lossy()));
         }
         let no_new_privileges = !wrap.allow_new_privileges;
         let options = Options { no_new_privileges, ..options };
         return Ok(ServerConfig { reach: Reach::Process(inner), options, ..server.clone() });
     };
-    let url = match url.strip_prefix("env:") {
-        Some(name) => variable(name)?,
-        None => url,
-    };
-    let arguments::RemoteArguments { headers, header_file, bearer_env, era, .. } = &wrap.remote;
-    let split = |header: &String| {
-        header.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
-    };
+    let url = address_of(url, variable)?;
+    let RemoteArguments { header_file, bearer_env, era, .. } = &wrap.remote;
+    let headers = headers_of(&wrap.remote)?.into_iter();
     let mut headers: Vec<(String, Secret)> =
-        headers.iter().filter_map(split).map(|(name, value)| (name, Secret::new(value))).collect();
+        headers.map(|(name, value)| (name.to_owned(), Secret::new(value))).collect();
     if let Some(name) = bearer_env {
-        headers.push(("Authorization".into(), Secret::new(format!("Bearer {}", variable(name)?))));
+        let token = variable(name).ok_or_else(|| format!("--bearer-env {name}: the variable is not set"))?;
+        headers.push(("Authorization".into(), Secret::new(format!("Bearer {token}"))));
     }
     let options = Options {
         header_file: header_file.clone(),
@@ -126,7 +125,7 @@ fn wrapped(
 mod tests {
     use std::collections::BTreeMap;
 
-    use regrow_gateway::config::{Inherit, Place};
+    use regrow_gateway::config::Place;
 
     use super::*;
 
@@ -135,7 +134,7 @@ mod tests {
         let process = Process {
             program: words.next().unwrap().to_owned(),
             args: words.map(Secret::new).collect(),
-            variables: BTreeMap::from([("OWN".to_owned(), Secret::new("1"))]),
+            variables: BTreeMap::from(["OWN", "PATH"].map(|name| (name.to_owned(), Secret::new("1")))),
             inherit: Inherit::Named(vec![]),
             removed: vec![],
             directory: None,
@@ -172,6 +171,17 @@ mod tests {
     }
 
     #[test]
+    fn a_clean_environment_has_only_what_everybody_gets_and_what_is_named() {
+        let named = |words| match target_of(words).server.reach {
+            Reach::Process(process) => process.variables.into_keys().collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(named("regrow wrap -- npx"), ["OWN", "PATH"]);
+        assert_eq!(named("regrow wrap --clean-env -- npx"), ["PATH"]);
+        assert_eq!(named("regrow wrap --clean-env -e OWN -e X=1 -- npx"), ["OWN", "PATH", "X"]);
+    }
+
+    #[test]
     fn what_is_not_behind_regrow_stays_and_what_would_fail_says_why() {
         let behind = |words| target_of(words).behind;
         assert_eq!(behind("npx -y thing"), Behind::Nothing);
@@ -182,7 +192,13 @@ mod tests {
             other => panic!("{words}: {other:?}"),
         };
         failing("regrow wrap --no-such-option -- npx", "unexpected argument");
-        failing("regrow wrap -e SURELY_NOT_SET -- npx", "SURELY_NOT_SET is not set");
-        failing("regrow wrap env:SURELY_NOT_SET", "SURELY_NOT_SET is not set");
+        failing("regrow wrap -e SURELY_NOT_SET -- npx", "-e SURELY_NOT_SET: the variable is not set");
+        failing("regrow wrap env:SURELY_NOT_SET", "env:SURELY_NOT_SET: the variable is not set");
+        failing(
+            "regrow wrap --bearer-env SURELY_NOT_SET https://h",
+            "SURELY_NOT_SET: the variable is not set",
+        );
+        failing("regrow wrap -H X-Key https://h", "-H: write a header as 'Name: value'");
+        failing("regrow wrap -e =x -- npx", "a variable needs a name");
     }
 }

@@ -65,22 +65,31 @@ impl Process {
 /// Our environment as the host chose it, or a short list of it; and what `-e` names.
 fn environment_of(options: &Wrap) -> Result<environment::Environment, String> {
     let mut environment = if options.clean_env { environment::clean() } else { environment::inherited() };
+    for (name, value) in named_variables(options, |name| std::env::var_os(name))? {
+        environment.insert(name.into(), value);
+    }
+    Ok(environment)
+}
+
+/// What `-e` says: each variable and its value, which is looked up where only the name is given. The error says what to do.
+pub(crate) fn named_variables(
+    options: &Wrap,
+    value_of: impl Fn(&str) -> Option<OsString>,
+) -> Result<Vec<(&str, OsString)>, String> {
+    let mut named = vec![];
     for variable in &options.variables {
         let (name, value) = match variable.split_once('=') {
-            Some((name, value)) => (name, OsString::from(value)),
-            None => match std::env::var_os(variable) {
-                Some(value) => (variable.as_str(), value),
-                None => {
-                    return Err(format!(
-                        "-e {variable}: the variable is not set; set it, or write {variable}=VALUE"
-                    ));
-                }
-            },
+            Some((name, value)) => (name, value.into()),
+            None => {
+                let not_set =
+                    || format!("-e {variable}: the variable is not set; set it, or write {variable}=VALUE");
+                (variable.as_str(), value_of(variable).ok_or_else(not_set)?)
+            }
         };
         if name.is_empty() {
             return Err("-e: a variable needs a name; write NAME=VALUE".into());
         }
-        environment.insert(name.into(), value);
+        named.push((name, value));
     }
-    Ok(environment)
+    Ok(named)
 }

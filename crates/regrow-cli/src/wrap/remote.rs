@@ -14,7 +14,7 @@ use reqwest::Url;
 use super::Connected;
 use crate::account;
 use crate::arguments::sign_in::SignIn;
-use crate::arguments::{self, Wrap};
+use crate::arguments::{self, RemoteArguments, Wrap};
 
 /// A server's address, and how we reach it.
 pub(super) struct Remote {
@@ -39,20 +39,10 @@ impl Remote {
     /// The error says what is wrong with the command line, without quoting what may be secret.
     pub(super) fn read(options: &Wrap, url: &str) -> Result<Remote, String> {
         let remote = &options.remote;
-        let url = match url.strip_prefix("env:") {
-            Some(name) => &std::env::var(name).map_err(|_| format!("{url}: the variable is not set"))?,
-            None => url,
-        };
+        let url = &*address_of(url, |name| std::env::var(name).ok())?;
         let mut http = Http::new(url)
             .map_err(|error| format!("{error}; if this is a server's command, write -- before it"))?;
-        let mut headers = vec![];
-        for header in &remote.headers {
-            let Some((name, value)) = header.split_once(':') else {
-                return Err("-H: write a header as 'Name: value'".into());
-            };
-            headers.push((name.trim(), value.trim()));
-        }
-        let headers = Headers::new(headers).map_err(|error| format!("-H: {error}"))?;
+        let headers = Headers::new(headers_of(remote)?).map_err(|error| format!("-H: {error}"))?;
         http = http.headers(headers.headers());
         if let Some(path) = &remote.header_file {
             let file = HeaderFile::new(path).map_err(|error| format!("--header-file: {error}"))?;
@@ -107,6 +97,21 @@ impl Remote {
         let (bridge, connection) = Bridge::build(builder, port);
         Connected { upstream: bridge, connection }
     }
+}
+
+/// The URL that is meant: itself, or the value of the variable that it names.
+pub(crate) fn address_of(url: &str, value_of: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    match url.strip_prefix("env:") {
+        Some(name) => value_of(name).ok_or_else(|| format!("{url}: the variable is not set")),
+        None => Ok(url.to_owned()),
+    }
+}
+
+/// The names and values of the headers that `-H` says.
+pub(crate) fn headers_of(remote: &RemoteArguments) -> Result<Vec<(&str, &str)>, String> {
+    let pairs: Option<Vec<_>> = remote.headers.iter().map(|header| header.split_once(':')).collect();
+    let pairs = pairs.ok_or("-H: write a header as 'Name: value'")?;
+    Ok(pairs.into_iter().map(|(name, value)| (name.trim(), value.trim())).collect())
 }
 
 pub(crate) fn era_of(era: arguments::Era) -> regrow::Era {

@@ -105,7 +105,7 @@ fn of_regrow() -> Vec<Problem> {
             name: "a variable that wrap should pass is not set",
             plant: |machine| machine.claude("planted", wrapped(&["-e", "PLANTED_TOKEN", "--", "good"])),
             kind: "wrap-fails",
-            what: "the variable PLANTED_TOKEN is not set",
+            what: "-e PLANTED_TOKEN: the variable is not set",
             next: "correct its command",
             ..CLAUDE
         },

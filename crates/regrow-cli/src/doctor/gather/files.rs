@@ -69,7 +69,7 @@ fn read(found: &FoundFile, scene: &Scene<'_>) -> (ConfigFile, Vec<Option<ServerC
     let mut tried = vec![];
     let mut behind_regrow = config.disabled.clone();
     for server in &config.servers {
-        let target = target::of(server, scene.surroundings);
+        let target = target::of(&as_started(server, *host), scene.surroundings);
         let (described, try_it) = describe(server, target, *host, scene);
         if described.is_behind_regrow {
             behind_regrow.push(server.name.clone());
@@ -81,6 +81,17 @@ fn read(found: &FoundFile, scene: &Scene<'_>) -> (ConfigFile, Vec<Option<ServerC
         file.bypassing = bypassing(path, &behind_regrow);
     }
     (file, tried)
+}
+
+/// The entry with the environment that its host passes on: one that is started from a shell, all that it has.
+fn as_started(server: &ServerConfig, host: Option<&'static Host>) -> ServerConfig {
+    let mut server = server.clone();
+    if let (Reach::Process(process), Some(host)) = (&mut server.reach, host)
+        && !passes_little(host)
+    {
+        process.inherit = Inherit::All;
+    }
+    server
 }
 
 /// Not where it is known already that it does not work, nor where only Regrow would be tried.
@@ -118,12 +129,6 @@ fn describe(
     };
     let programs = started.into_iter().chain(inner).map(|process| program(process, scene)).collect();
     let Target { behind, server: mut reached, sign_in } = target;
-    // A host that is started from a shell passes on what it has.
-    if let (Reach::Process(process), Some(host)) = (&mut reached.reach, host)
-        && !passes_little(host)
-    {
-        process.inherit = Inherit::All;
-    }
     let is_gateway = is_gateway(server, &scene.gateways);
     // A host signs in to each on its own.
     let other = server.account_is_of.as_deref().filter(|_| host.is_none());

@@ -113,7 +113,8 @@ pub fn clean() -> Environment {
     std::env::vars_os().filter(|(name, _)| is_allowed(name)).collect()
 }
 
-fn is_allowed(name: &OsStr) -> bool {
+/// Whether a variable of this name is [`ALLOWED`].
+pub fn is_allowed(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     ALLOWED.iter().flat_map(|group| group.names).any(|allowed| match allowed.strip_suffix('*') {
         Some(start) => name.starts_with(start.as_bytes()),
