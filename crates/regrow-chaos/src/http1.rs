@@ -30,6 +30,11 @@ impl Head {
         Ok(Some(Head { first_line, headers }))
     }
 
+    /// Names, in lower case, and values.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// A header's value; the name in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())

@@ -33,6 +33,10 @@ impl Incoming {
         Ok(Some(Self { method, path, query, head, body }))
     }
 
+    pub(crate) fn query(&self) -> &str {
+        &self.query
+    }
+
     /// The value of a member of the query.
     pub(crate) fn asked(&self, name: &str) -> Option<&str> {
         let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));

@@ -2,7 +2,8 @@
 //!
 //! `regrow-chaos server` (or [`server::run`]) is an MCP server that speaks both eras and does wrong what it is
 //! told to do wrong. It is told by a plan, by its tools, and by a control file; what it did is in the [`Journal`].
-//! It serves stdio, or with `--http 127.0.0.1:PORT` HTTP (see below). [`proxy::Proxy`] is a network that fails on command.
+//! It serves stdio, or with `--http 127.0.0.1:PORT` HTTP (see below). [`proxy::Proxy`] is a network that fails on command, and
+//! [`issuer::Issuer`] an authorization server that is hostile on command.
 //!
 //! | environment | meaning |
 //! |---|---|
@@ -137,8 +138,10 @@
 //! There is one resource, `chaos://life` (the number of the life), and one prompt, `greet`.
 
 pub mod fetch;
+mod gzip;
 mod http1;
 mod incoming;
+pub mod issuer;
 pub mod journal;
 pub mod plan;
 mod port;

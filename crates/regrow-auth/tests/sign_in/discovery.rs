@@ -5,18 +5,19 @@ use regrow_auth::discovery::{Discovered, DiscoveryError, Overrides, discover};
 use regrow_auth::guarded::HttpError;
 use regrow_auth::metadata::{MetadataError, issuer_candidates, protected_resource, resource_candidates};
 use regrow_auth::records::AuthMethod;
+use regrow_chaos::issuer::{Issuer, Response};
 use serde_json::json;
 use url::Url;
 
-use crate::provider::{Provider, Response};
+use crate::provider::{http, start};
 
-async fn find(provider: &Provider) -> Result<Discovered, DiscoveryError> {
-    discover(&provider.http(), &provider.server(), &[], &Overrides::default()).await
+async fn find(provider: &Issuer) -> Result<Discovered, DiscoveryError> {
+    discover(&http(&provider), &provider.server(), &[], &Overrides::default()).await
 }
 
 #[tokio::test]
 async fn metadata_is_found_where_it_is_advertised_then_by_path_then_at_the_root() {
-    let provider = Provider::start().await;
+    let provider = start();
     let document =
         json!({ "resource": provider.origin, "authorization_servers": [format!("{}/", provider.origin)] });
     provider.replace("/.well-known/oauth-protected-resource/mcp", |_| Response::new(404, ""));
@@ -24,7 +25,7 @@ async fn metadata_is_found_where_it_is_advertised_then_by_path_then_at_the_root(
     let advertised = format!("Bearer resource_metadata=\"{}\"", provider.url("/lost"));
     let challenge = HeaderValue::try_from(advertised).unwrap();
     let overrides = Overrides::default();
-    let found = discover(&provider.http(), &provider.server(), &[challenge], &overrides).await.unwrap();
+    let found = discover(&http(&provider), &provider.server(), &[challenge], &overrides).await.unwrap();
     assert_eq!(
         provider.paths(),
         [
@@ -40,7 +41,7 @@ async fn metadata_is_found_where_it_is_advertised_then_by_path_then_at_the_root(
 
 #[tokio::test]
 async fn an_issuer_with_a_path_has_three_places() {
-    let provider = Provider::start().await;
+    let provider = start();
     let issuer = format!("{}/tenant", provider.origin);
     let resource = json!({ "resource": provider.server(), "authorization_servers": [issuer] });
     provider
@@ -66,7 +67,7 @@ async fn an_issuer_with_a_path_has_three_places() {
 
 #[tokio::test]
 async fn a_server_without_resource_metadata_is_its_own_issuer() {
-    let provider = Provider::start().await;
+    let provider = start();
     provider.replace("/.well-known/oauth-protected-resource/mcp", |_| Response::new(404, ""));
     let found = find(&provider).await.unwrap();
     assert_eq!(found.server.issuer, provider.origin);
@@ -95,7 +96,7 @@ async fn metadata_that_breaks_a_rule_is_refused() {
         (no_iss, "OtherOrigin"),
     ];
     for (changes, expected) in cases {
-        let provider = Provider::start().await;
+        let provider = start();
         let changes = changes.to_string().replace("ORIGIN", &provider.origin);
         provider.metadata(serde_json::from_str(&changes).unwrap());
         let error = find(&provider).await.unwrap_err();
@@ -116,7 +117,7 @@ async fn endpoints_where_regrow_must_not_connect_are_refused() {
         ("device_authorization_endpoint", "https://user:password@example.com/device"),
     ];
     for (name, address) in cases {
-        let provider = Provider::start().await;
+        let provider = start();
         provider.metadata(json!({ name: address }));
         let error = find(&provider).await.unwrap_err();
         assert!(matches!(error, DiscoveryError::Http(HttpError::Refused { .. })), "{address}: {error:?}");
@@ -126,7 +127,7 @@ async fn endpoints_where_regrow_must_not_connect_are_refused() {
 
 #[tokio::test]
 async fn the_operator_can_override_what_is_broken() {
-    let provider = Provider::start().await;
+    let provider = start();
     provider.replace("/.well-known/oauth-protected-resource/mcp", |_| {
         Response::json(200, json!({ "resource": "https://other.example/" }))
     });
@@ -135,7 +136,7 @@ async fn the_operator_can_override_what_is_broken() {
         matches!(&error, DiscoveryError::Metadata { error: MetadataError::OtherResource(_), .. });
     assert!(is_expected, "{error:?}");
 
-    let (http, server) = (provider.http(), provider.server());
+    let (http, server) = (http(&provider), provider.server());
     let overrides = Overrides { issuer: Some(provider.origin.clone()), ..Overrides::default() };
     assert_eq!(discover(&http, &server, &[], &overrides).await.unwrap().server.issuer, provider.origin);
 

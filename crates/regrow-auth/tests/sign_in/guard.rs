@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use regrow_auth::guarded::{Guarded, HttpError, MAX_BODY, Network, Proxy};
+use regrow_chaos::issuer::Response;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -11,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use url::Url;
 
-use crate::provider::{Provider, Response};
+use crate::provider::{http, start};
 
 fn guard(server: &str) -> Guarded {
     Guarded::new(&url(server), &Network { proxy: Proxy::Off, ..Network::default() }).unwrap()
@@ -85,14 +86,14 @@ fn the_operator_can_allow_a_private_host() {
 
 #[tokio::test]
 async fn a_redirect_stays_within_its_origin() {
-    let (provider, other) = (Provider::start().await, Provider::start().await);
+    let (provider, other) = (start(), start());
     let elsewhere = other.url("/document").to_string();
     provider.replace("/here", |_| Response::redirect(302, "/there?x=1"));
     provider.replace("/there", |_| Response::json(200, json!({})));
     provider.replace("/away", move |_| Response::redirect(307, &elsewhere));
     provider.replace("/loop", |_| Response::redirect(301, "/loop"));
     provider.replace("/metadata", |_| Response::redirect(302, "http://169.254.169.254/latest"));
-    let http = provider.http();
+    let http = http(&provider);
     assert_eq!(http.get(&provider.url("/here")).await.unwrap().status, 200);
     for path in ["/away", "/loop", "/metadata"] {
         let error = http.get(&provider.url(path)).await.unwrap_err();
@@ -104,10 +105,10 @@ async fn a_redirect_stays_within_its_origin() {
 
 #[tokio::test]
 async fn a_post_follows_no_redirect() {
-    let provider = Provider::start().await;
+    let provider = start();
     for status in [301, 302, 303, 307, 308] {
         provider.replace("/register", move |_| Response::redirect(status, "/there"));
-        let error = provider.http().post_json(&provider.url("/register"), &json!({})).await.unwrap_err();
+        let error = http(&provider).post_json(&provider.url("/register"), &json!({})).await.unwrap_err();
         assert!(matches!(error, HttpError::Refused { .. }), "{error:?}");
     }
     assert_eq!(provider.heard("/there").len(), 0);
@@ -115,10 +116,10 @@ async fn a_post_follows_no_redirect() {
 
 #[tokio::test]
 async fn a_body_has_a_limit() {
-    let provider = Provider::start().await;
+    let provider = start();
     provider.replace("/fits", |_| Response::new(200, "x".repeat(MAX_BODY)));
     provider.replace("/long", |_| Response::new(200, "x".repeat(MAX_BODY + 1)));
-    let http = provider.http();
+    let http = http(&provider);
     assert_eq!(http.get(&provider.url("/fits")).await.unwrap().body.len(), MAX_BODY);
     let error = http.get(&provider.url("/long")).await.unwrap_err();
     assert!(matches!(error, HttpError::TooLarge { .. }), "{error:?}");
@@ -126,13 +127,13 @@ async fn a_body_has_a_limit() {
 
 #[tokio::test]
 async fn an_error_does_not_quote_the_query() {
-    let provider = Provider::start().await;
+    let provider = start();
     let port = {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         closed.local_addr().unwrap().port()
     };
     let gone = url(&format!("http://127.0.0.1:{port}/path?code=hunter2"));
-    let error = provider.http().get(&gone).await.unwrap_err();
+    let error = http(&provider).get(&gone).await.unwrap_err();
     assert!(matches!(error, HttpError::Network { .. }), "{error:?}");
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
 }

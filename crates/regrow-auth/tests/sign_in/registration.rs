@@ -3,14 +3,15 @@
 use regrow_auth::discovery::{Overrides, discover};
 use regrow_auth::records::{AuthMethod, AuthorizationServer, RegisteredBy};
 use regrow_auth::registration::{ClientMetadata, ClientSettings, Plan, RegistrationError, plan, register};
+use regrow_chaos::issuer::{Issuer, Response};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::provider::{Provider, Response};
+use crate::provider::{http, start};
 
-async fn server(provider: &Provider, changes: Value) -> AuthorizationServer {
+async fn server(provider: &Issuer, changes: Value) -> AuthorizationServer {
     provider.metadata(changes);
-    let found = discover(&provider.http(), &provider.server(), &[], &Overrides::default()).await;
+    let found = discover(&http(&provider), &provider.server(), &[], &Overrides::default()).await;
     found.unwrap().server
 }
 
@@ -19,9 +20,9 @@ const METADATA: ClientMetadata<'static> =
 
 #[tokio::test]
 async fn a_client_registers_as_a_native_application() {
-    let provider = Provider::start().await;
+    let provider = start();
     let server = server(&provider, json!({})).await;
-    let registration = register(&provider.http(), &server, &METADATA).await.unwrap();
+    let registration = register(&http(&provider), &server, &METADATA).await.unwrap();
     assert_eq!(registration.auth_method, AuthMethod::None);
     let sent: Value = serde_json::from_str(&provider.heard("/register")[0].body).unwrap();
     assert_eq!(sent["application_type"], "native");
@@ -32,11 +33,11 @@ async fn a_client_registers_as_a_native_application() {
 
 #[tokio::test]
 async fn the_method_comes_from_the_metadata_and_then_from_the_response() {
-    let provider = Provider::start().await;
+    let provider = start();
     let methods = ["private_key_jwt", "client_secret_basic", "client_secret_post"];
     let methods = json!({ "token_endpoint_auth_methods_supported": methods });
     let server = server(&provider, methods).await;
-    let registration = register(&provider.http(), &server, &METADATA).await.unwrap();
+    let registration = register(&http(&provider), &server, &METADATA).await.unwrap();
     assert_eq!(registration.auth_method, AuthMethod::Post);
     assert_eq!(registration.client_secret.unwrap().expose(), "s/e:c ret");
     assert_eq!(registration.secret_expires_at, None, "zero says never");
@@ -48,14 +49,14 @@ async fn the_method_comes_from_the_metadata_and_then_from_the_response() {
                     "token_endpoint_auth_method": "client_secret_basic" }),
         )
     });
-    let registration = register(&provider.http(), &server, &METADATA).await.unwrap();
+    let registration = register(&http(&provider), &server, &METADATA).await.unwrap();
     assert_eq!(registration.auth_method, AuthMethod::Basic);
     assert_eq!(registration.secret_expires_at, Some(77));
 }
 
 #[tokio::test]
 async fn a_response_that_is_not_a_registration_is_refused() {
-    let provider = Provider::start().await;
+    let provider = start();
     let server =
         server(&provider, json!({ "token_endpoint_auth_methods_supported": ["client_secret_basic"] })).await;
     let responses = [
@@ -67,7 +68,7 @@ async fn a_response_that_is_not_a_registration_is_refused() {
     ];
     for response in responses {
         provider.replace("/register", move |_| response.clone());
-        let error = register(&provider.http(), &server, &METADATA).await.unwrap_err();
+        let error = register(&http(&provider), &server, &METADATA).await.unwrap_err();
         assert!(matches!(error, RegistrationError::Refused(_)), "{error:?}");
         assert!(!error.to_string().contains('\u{202e}'), "{error}");
     }
@@ -75,9 +76,9 @@ async fn a_response_that_is_not_a_registration_is_refused() {
 
 #[tokio::test]
 async fn the_operators_client_comes_first_then_a_document_then_a_known_one() {
-    let provider = Provider::start().await;
+    let provider = start();
     let server = server(&provider, json!({ "client_id_metadata_document_supported": true })).await;
-    let known = register(&provider.http(), &server, &METADATA).await.unwrap();
+    let known = register(&http(&provider), &server, &METADATA).await.unwrap();
     let document = Some(Url::parse("https://regrow.example/client.json").unwrap());
     let id = |plan: Result<Plan, RegistrationError>| match plan.unwrap() {
         Plan::Use(registration) => format!("{:?} {}", registration.how, registration.client_id),

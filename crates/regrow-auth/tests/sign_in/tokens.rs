@@ -5,9 +5,10 @@ use std::time::Duration;
 use regrow_auth::discovery::{Overrides, discover};
 use regrow_auth::records::{AuthMethod, RegisteredBy, Registration, Secret, Tokens};
 use regrow_auth::token::{Reason, TokenError, refresh};
+use regrow_chaos::issuer::Response;
 use serde_json::json;
 
-use crate::provider::{Provider, Response};
+use crate::provider::{http, start};
 
 fn tokens() -> Tokens {
     Tokens {
@@ -31,9 +32,9 @@ fn registration(issuer: &str) -> Registration {
 }
 
 async fn answer(response: Response) -> Result<Tokens, TokenError> {
-    let provider = Provider::start().await;
+    let provider = start();
     provider.replace("/token", move |_| response.clone());
-    let http = provider.http();
+    let http = http(&provider);
     let found = discover(&http, &provider.server(), &[], &Overrides::default()).await.unwrap();
     refresh(&http, &found.server, &registration(&provider.origin), &tokens(), None).await
 }
@@ -101,8 +102,8 @@ async fn only_invalid_grant_ends_a_refresh_token() {
 
 #[tokio::test]
 async fn tokens_go_to_their_issuer_only() {
-    let provider = Provider::start().await;
-    let http = provider.http();
+    let provider = start();
+    let http = http(&provider);
     let found = discover(&http, &provider.server(), &[], &Overrides::default()).await.unwrap();
     let stranger = registration("https://other.example");
     let error = refresh(&http, &found.server, &stranger, &tokens(), None).await.unwrap_err();

@@ -3,7 +3,6 @@
 mod access;
 mod exchange;
 mod faults;
-mod gzip;
 mod listening;
 mod response;
 mod rules;

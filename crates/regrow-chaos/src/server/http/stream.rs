@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 
-use super::gzip;
 use super::response::{Plain, ResponseWriter};
+use crate::gzip;
 use crate::plan::Orders;
 use crate::sync::lock;
 

@@ -8,7 +8,7 @@ const PIECE: usize = 16 * 1024;
 const LONGEST_RUN: u64 = 258;
 
 /// Packs `head`, `count` times the letter x, and `tail`; every 159 letters take one byte.
-pub(super) fn bomb(
+pub(crate) fn bomb(
     head: &str,
     count: u64,
     tail: &str,
