@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::io::{self, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use base64::Engine;
@@ -32,6 +32,8 @@ type Handler = Arc<dyn Fn(&Request) -> Response + Send + Sync>;
 #[derive(Default)]
 struct State {
     replaced: HashMap<String, Handler>,
+    /// Members of the metadata that a test has changed.
+    metadata: Value,
     faults: Vec<Fault>,
     requests: Vec<Request>,
     /// Challenges of codes that were given out, by code.
@@ -52,6 +54,7 @@ pub struct Issuer {
 struct Shared {
     origin: String,
     state: Mutex<State>,
+    held: Mutex<()>,
     is_over: AtomicBool,
 }
 
@@ -64,6 +67,7 @@ impl Issuer {
         let shared = Arc::new(Shared {
             origin: origin.clone(),
             state: Mutex::default(),
+            held: Mutex::default(),
             is_over: AtomicBool::new(false),
         });
         let serving = Arc::clone(&shared);
@@ -101,11 +105,12 @@ impl Issuer {
 
     /// Changes members of the authorization server's metadata. `null` removes one.
     pub fn metadata(&self, changes: Value) {
-        let mut metadata = self.shared.metadata();
-        merge(&mut metadata, changes);
-        self.replace("/.well-known/oauth-authorization-server", move |_| {
-            Response::json(200, metadata.clone())
-        });
+        lock(&self.shared.state).metadata = changes;
+    }
+
+    /// Answers no request for tokens until this is dropped.
+    pub fn hold_tokens(&self) -> MutexGuard<'_, ()> {
+        lock(&self.shared.held)
     }
 
     /// The address of the MCP server. It refuses every request, and says where to sign in.
@@ -174,6 +179,9 @@ impl Shared {
         }
         let right = self.correct(&request);
         let Some(place) = Place::of(&request) else { return right };
+        if request.path == "/token" {
+            drop(lock(&self.held));
+        }
         let mut state = lock(&self.state);
         let faults = state.faults.iter_mut().filter(|fault| fault.place == place);
         faults.fold(right, |response, fault| fault.apply(response))
@@ -184,7 +192,7 @@ impl Shared {
     }
 
     fn metadata(&self) -> Value {
-        json!({
+        let mut metadata = json!({
             "issuer": self.origin,
             "authorization_endpoint": self.at("/authorize"),
             "token_endpoint": self.at("/token"),
@@ -195,7 +203,9 @@ impl Shared {
             "token_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
             "code_challenge_methods_supported": ["plain", "S256"],
             "authorization_response_iss_parameter_supported": true,
-        })
+        });
+        merge(&mut metadata, lock(&self.state).metadata.clone());
+        metadata
     }
 
     fn correct(&self, request: &Request) -> Response {

@@ -4,12 +4,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::thread;
 
+use regrow_chaos::issuer::Issuer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::client::{PATIENCE, Setup, fault};
 use crate::evidence::wait_until;
-use crate::sign_in::{Issuer, SECRET, browse, regrow, said, sent_back};
+use crate::sign_in::{SECRET, browse, first_form, issuer, regrow, said, sent_back};
 use crate::site::{Era, Peer, Site, in_both_eras};
 
 /// A user at a desktop, whose browser notes what it is to open.
@@ -20,7 +21,7 @@ pub(crate) struct Desktop {
 
 impl Desktop {
     pub(crate) fn new() -> Desktop {
-        let desktop = Desktop { folder: TempDir::new().unwrap(), issuer: Issuer::start() };
+        let desktop = Desktop { folder: TempDir::new().unwrap(), issuer: issuer() };
         let script = format!("#!/bin/sh\necho \"$1\" >> '{}'\n", desktop.path("opened").display());
         std::fs::write(desktop.path("browser"), script).unwrap();
         std::fs::set_permissions(desktop.path("browser"), PermissionsExt::from_mode(0o755)).unwrap();
@@ -57,7 +58,7 @@ impl Desktop {
     fn refuse(&self, number: usize) {
         wait_until("a browser is opened", PATIENCE, || self.opened().len() > number);
         let [back, state] = ["redirect_uri", "state"].map(|name| query(&self.opened()[number], name));
-        let page = browse(&format!("{back}?error=access_denied&state={state}"));
+        let page = browse(&format!("{back}?error=access_denied&state={state}&iss={}", self.issuer.origin));
         assert!(page.contains("Not signed in"), "{page}");
     }
 
@@ -121,7 +122,7 @@ fn the_browser_signs_in_as_the_client_that_the_user_registered() {
     assert_eq!(peer.call("count", json!({ "key": "a" })), "1");
     assert_eq!(query(&desktop.opened()[0], "client_id"), "ours");
     assert_eq!(desktop.asked_for(0), "one two");
-    assert_eq!(desktop.issuer.first_form("client_secret").as_deref(), Some("s3cr3t"));
+    assert_eq!(first_form(&desktop.issuer, "client_secret").as_deref(), Some("s3cr3t"));
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn the_browser_and_a_login_sign_in_with_the_parameters_that_wrap_was_given() {
     let opened = desktop.opened().remove(0);
     assert_eq!(query(&opened, "tenant"), "a=b");
     assert!(!opened.contains("resource="), "{opened}");
-    assert_eq!(desktop.issuer.first_form("resource"), None);
+    assert_eq!(first_form(&desktop.issuer, "resource"), None);
 
     // The URL with the same options is the same account, and without them it is another one.
     let url = site.url();

@@ -4,13 +4,14 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use regrow_chaos::issuer::Issuer;
 use rustix::process::Signal;
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::client::PATIENCE;
 use crate::evidence::{kill, wait_until};
-use crate::sign_in::{Issuer, sign_in};
+use crate::sign_in::{issuer, sign_in};
 use crate::site::{Era, Peer, Site};
 
 fn refreshes(issuer: &Issuer) -> usize {
@@ -19,7 +20,7 @@ fn refreshes(issuer: &Issuer) -> usize {
 
 /// A user who has signed in, and a server that accepts that.
 fn signed_in() -> (TempDir, Issuer, Site) {
-    let (folder, issuer) = (TempDir::new().unwrap(), Issuer::start());
+    let (folder, issuer) = (TempDir::new().unwrap(), issuer());
     let site = Site::new(Era::Legacy, "need-token=access-token-1");
     let login = ["login", &site.url(), "--no-browser", "--issuer", &issuer.origin];
     assert!(sign_in(folder.path(), &login).status.success());
@@ -38,7 +39,7 @@ fn ask_call(peer: &mut Peer) -> u64 {
 fn a_refresh_in_flight_is_stored_before_wrap_ends() {
     let (folder, issuer, site) = signed_in();
     let mut peer = greet(&site, folder.path());
-    let held = issuer.held.lock().unwrap();
+    let held = issuer.hold_tokens();
     site.control("need-token=access-token-2");
     ask_call(&mut peer);
     wait_until("it refreshes", PATIENCE, || refreshes(&issuer) == 1);
@@ -70,7 +71,7 @@ fn twenty_processes_refresh_once_for_each_expiry_though_some_are_killed() {
     let (folder, issuer, site) = signed_in();
     let mut peers: Vec<Peer> = (0..20).map(|_| greet(&site, folder.path())).collect();
     for round in 1..=3 {
-        let held = issuer.held.lock().unwrap();
+        let held = issuer.hold_tokens();
         site.control(&format!("need-token=access-token-{}", round + 1));
         let mut ids: Vec<u64> = peers.iter_mut().map(ask_call).collect();
         wait_until("one refreshes", PATIENCE, || refreshes(&issuer) == round);
