@@ -10,7 +10,7 @@ use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
 use url::{Host, Url};
 
-use crate::records::Secret;
+use crate::records::{Secret, scopes};
 use crate::token::described;
 
 /// The parameters that only Regrow sets.
@@ -160,19 +160,19 @@ pub fn scope(
     granted: Option<&str>,
     server: &[String],
 ) -> Option<String> {
-    let words = |text: &str| text.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let mut scopes = match (operator, challenge) {
+    let words = |text: &str| scopes(text).into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let mut asked = match (operator, challenge) {
         (Some(text), _) => words(text),
         (None, Some(text)) => words(text),
         (None, None) => resource.to_vec(),
     };
-    scopes.extend(granted.map(words).unwrap_or_default());
+    asked.extend(granted.map(words).unwrap_or_default());
     if operator.is_none() && server.iter().any(|scope| scope == OFFLINE_ACCESS) {
-        scopes.push(OFFLINE_ACCESS.to_owned());
+        asked.push(OFFLINE_ACCESS.to_owned());
     }
     let mut seen = BTreeSet::new();
-    scopes.retain(|scope| seen.insert(scope.clone()));
-    (!scopes.is_empty()).then(|| scopes.join(" "))
+    asked.retain(|scope| seen.insert(scope.clone()));
+    (!asked.is_empty()).then(|| asked.join(" "))
 }
 
 /// What the browser brought back: the members that count, from the query of the callback.
@@ -322,6 +322,11 @@ mod tests {
         assert_eq!(join(scope(None, Some("c d"), &all, None, &offline)), "c d offline_access");
         assert_eq!(join(scope(None, None, &all, None, &[])), "a b");
         assert_eq!(join(scope(None, Some("c"), &all, Some("b c"), &[])), "c b");
+        assert_eq!(
+            join(scope(None, Some("c \u{202e}d \"e"), &all, None, &[])),
+            "c",
+            "what is no scope is left out"
+        );
         assert_eq!(scope(None, None, &[], None, &[]), None);
     }
 

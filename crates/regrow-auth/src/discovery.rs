@@ -91,14 +91,7 @@ pub async fn discover(
         Err(error) => return Err(error),
     };
     let authorization_server = find_server(http, server, metadata.as_ref(), overrides).await?;
-    for endpoint in [
-        Some(&authorization_server.token_endpoint),
-        authorization_server.registration_endpoint.as_ref(),
-        authorization_server.revocation_endpoint.as_ref(),
-        authorization_server.device_authorization_endpoint.as_ref(),
-    ] {
-        endpoint.map_or(Ok(()), |endpoint| http.check(endpoint))?;
-    }
+    check_endpoints(http, &authorization_server)?;
     let canonical = canonical(server.clone());
     let (resource, scopes_supported) = match metadata {
         Some(metadata) => (metadata.resource, metadata.scopes_supported),
@@ -106,6 +99,19 @@ pub async fn discover(
     };
     let resource = Resource { url: canonical, resource: (!overrides.no_resource).then_some(resource) };
     Ok(Discovered { resource, server: authorization_server, scopes_supported })
+}
+
+/// Checks where the endpoints are: also the one that only a browser opens, because a page of this computer or its network may do something
+/// for a mere request.
+fn check_endpoints(http: &Guarded, server: &AuthorizationServer) -> Result<(), HttpError> {
+    let endpoints = [
+        Some(&server.token_endpoint),
+        server.authorization_endpoint.as_ref(),
+        server.registration_endpoint.as_ref(),
+        server.revocation_endpoint.as_ref(),
+        server.device_authorization_endpoint.as_ref(),
+    ];
+    endpoints.into_iter().flatten().try_for_each(|endpoint| http.check(endpoint))
 }
 
 /// The protected-resource metadata: where the server says, then where it belongs. None if the server has none.
@@ -210,5 +216,28 @@ async fn first_document(http: &Guarded, candidates: &[Url]) -> Result<Search, Di
     match failure {
         Some(error) => Err(error.into()),
         None => Ok(Search::Nothing(asked.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::tests::account;
+    use crate::guarded::Network;
+
+    #[test]
+    fn the_browser_is_sent_into_a_private_network_only_if_the_server_is_there() {
+        let check = |server: &str, endpoint: &str| {
+            let http = Guarded::new(&Url::parse(server).unwrap(), &Network::default()).unwrap();
+            let endpoint = Some(Url::parse(endpoint).unwrap());
+            let server = AuthorizationServer { authorization_endpoint: endpoint, ..account().server };
+            check_endpoints(&http, &server)
+        };
+        let local = "http://127.0.0.1:631/authorize";
+        assert!(check("http://127.0.0.1:1/mcp", local).is_ok());
+        assert!(check("https://mcp.example/", "https://login.example/").is_ok());
+        for endpoint in [local, "http://localhost/x", "https://192.168.0.1/reboot"] {
+            assert!(check("https://mcp.example/", endpoint).is_err(), "{endpoint}");
+        }
     }
 }

@@ -367,7 +367,7 @@ mod tests {
     use std::net::IpAddr;
     use std::sync::Mutex;
 
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
 
     use super::rules::BoxFuture;
@@ -424,27 +424,6 @@ mod tests {
         let (http, _) = guard("https://mcp.example/mcp", &off(), &[&["10.0.0.1", "1.1.1.1"]]);
         let found = http.rules.addresses("auth.example").await.unwrap();
         assert_eq!(found, ["1.1.1.1".parse::<IpAddr>().unwrap()]);
-    }
-
-    #[tokio::test]
-    async fn a_response_that_drips_times_out() {
-        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = format!("http://{}/", tcp.local_addr().unwrap());
-        let network = Network { request_timeout: Duration::from_millis(200), ..off() };
-        let (http, _) = guard(&server, &network, &[]);
-        let drip = tokio::spawn(async move {
-            let (mut stream, _) = tcp.accept().await.unwrap();
-            stream.read_exact(&mut [0]).await.unwrap();
-            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
-            let mut sent = stream.write_all(head).await;
-            while sent.is_ok() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                sent = stream.write_all(b"x").await;
-            }
-        });
-        let error = http.get(&Url::parse(&server).unwrap()).await.unwrap_err();
-        assert_eq!(error, HttpError::Network { host: "127.0.0.1".into(), reason: "timed out".into() });
-        drip.await.unwrap();
     }
 
     #[tokio::test]

@@ -6,8 +6,8 @@ use url::Url;
 
 use crate::authorize::browser_url;
 use crate::guarded::shown;
-use crate::records::{AuthMethod, AuthorizationServer};
-use regrow_protocol::text::escape;
+use crate::records::{AuthMethod, AuthorizationServer, is_scope};
+use regrow_protocol::text::{escape, is_active};
 
 /// Why a document is not used. Texts from outside are escaped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -144,6 +144,10 @@ pub fn authorization_server(
         let (expected, found) = (escape(expected), escape(&document.issuer));
         return Err(MetadataError::OtherIssuer { expected, found });
     }
+    // The parser of URLs skips some of them, and people are shown the issuer.
+    if document.issuer.contains(is_active) {
+        return Err(MetadataError::NotValid("its issuer contains control characters".into()));
+    }
     if !document.code_challenge_methods_supported.iter().any(|method| method == "S256") {
         return Err(MetadataError::NoS256);
     }
@@ -204,10 +208,8 @@ pub(crate) fn auth_method(name: &str) -> Option<AuthMethod> {
     }
 }
 
-/// The scopes that are valid: no spaces, quotes or control characters.
 fn scopes(scopes: Vec<String>) -> Vec<String> {
-    let is_valid = |letter: u8| letter.is_ascii_graphic() && letter != b'"' && letter != b'\\';
-    scopes.into_iter().filter(|scope| !scope.is_empty() && scope.bytes().all(is_valid)).collect()
+    scopes.into_iter().filter(|scope| is_scope(scope)).collect()
 }
 
 fn endpoint(text: &str) -> Result<Url, MetadataError> {

@@ -46,6 +46,17 @@ pub(crate) fn canonical(mut server: Url) -> Url {
     server
 }
 
+/// Whether this can be one scope (RFC 6749): no spaces, quotes or control characters.
+pub(crate) fn is_scope(text: &str) -> bool {
+    let is_allowed = |letter: u8| letter.is_ascii_graphic() && letter != b'"' && letter != b'\\';
+    !text.is_empty() && text.bytes().all(is_allowed)
+}
+
+/// The scopes in a text from outside, one after the other. What cannot be a scope is left out, since people are shown them.
+pub(crate) fn scopes(text: &str) -> Vec<&str> {
+    text.split_ascii_whitespace().filter(|scope| is_scope(scope)).collect()
+}
+
 /// How a client proves to the token endpoint who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuthMethod {

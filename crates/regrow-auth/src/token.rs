@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::guarded::{Answer, Guarded, HttpError};
-use crate::records::{AuthorizationServer, Registration, Secret, Tokens};
+use crate::records::{AuthorizationServer, Registration, Secret, Tokens, scopes};
 
 /// The grant type of RFC 8628.
 pub(crate) const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
@@ -255,11 +255,13 @@ fn tokens(body: &Map<String, Value>, now: u64) -> Option<Tokens> {
     let is_bearer = text(body, "token_type").is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
     let is_token = |token: &&str| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     let access_token = text(body, "access_token").filter(is_token).filter(|_| is_bearer)?;
+    let expires_in = body.get("expires_in").and_then(seconds).filter(|left| *left > 0);
     Some(Tokens {
         access_token: Secret::new(access_token),
         refresh_token: text(body, "refresh_token").filter(|token| !token.is_empty()).map(Secret::new),
-        expires_at: body.get("expires_in").and_then(seconds).map(|left| now.saturating_add(left)),
-        scope: text(body, "scope").map(str::to_owned),
+        // A token that is over when it is issued would be refreshed for each request: only the MCP server knows its end.
+        expires_at: expires_in.map(|left| now.saturating_add(left)),
+        scope: text(body, "scope").map(|scope| scopes(scope).join(" ")),
     })
 }
 
