@@ -177,14 +177,16 @@ impl Shared {
         if let Some(handler) = replaced {
             return handler(&request);
         }
-        let right = self.correct(&request);
-        let Some(place) = Place::of(&request) else { return right };
         if request.path == "/token" {
             drop(lock(&self.held));
         }
+        let Some(place) = Place::of(&request) else { return self.correct(&request) };
+        let is_hit = |fault: &&mut Fault| fault.place == place;
+        // What is never sent is not granted either.
+        let is_lost = lock(&self.state).faults.iter_mut().filter(is_hit).any(|fault| fault.replaces_all());
+        let right = if is_lost { Response::new(200, "") } else { self.correct(&request) };
         let mut state = lock(&self.state);
-        let faults = state.faults.iter_mut().filter(|fault| fault.place == place);
-        faults.fold(right, |response, fault| fault.apply(response))
+        state.faults.iter_mut().filter(is_hit).fold(right, |response, fault| fault.apply(response))
     }
 
     fn at(&self, path: &str) -> String {

@@ -1,6 +1,7 @@
 //! Where OAuth requests may go.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use regrow_auth::guarded::{Guarded, HttpError, MAX_BODY, Network, Proxy};
@@ -123,6 +124,17 @@ async fn a_body_has_a_limit() {
     assert_eq!(http.get(&provider.url("/fits")).await.unwrap().body.len(), MAX_BODY);
     let error = http.get(&provider.url("/long")).await.unwrap_err();
     assert!(matches!(error, HttpError::TooLarge { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_response_that_drips_times_out() {
+    let provider = start();
+    assert!(provider.fault("drip-metadata"));
+    let network =
+        Network { request_timeout: Duration::from_millis(200), proxy: Proxy::Off, ..Network::default() };
+    let http = Guarded::new(&provider.server(), &network).unwrap();
+    let error = http.get(&provider.url("/.well-known/oauth-authorization-server")).await.unwrap_err();
+    assert_eq!(error, HttpError::Network { host: "127.0.0.1".into(), reason: "timed out".into() });
 }
 
 #[tokio::test]

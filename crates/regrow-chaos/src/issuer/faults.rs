@@ -84,7 +84,6 @@ const FAULTS: &[Row] = &[
     ("other-resource", Place::Resource, Merge(r#"{"resource":"VALUE"}"#), "https://evil.example/mcp"),
     ("issuer-at", Place::Resource, Merge(r#"{"authorization_servers":["VALUE"]}"#), "https://169.254.169.254"),
     ("redirect-resource", Place::Resource, Redirect(302), "http://169.254.169.254/latest"),
-    ("no-resource", Place::Resource, Answer(404, ""), ""),
     ("wrong-issuer", Place::Metadata, Merge(r#"{"issuer":"VALUE"}"#), "https://evil.example"),
     ("no-s256", Place::Metadata, Merge(r#"{"code_challenge_methods_supported":null}"#), ""),
     ("plain-pkce", Place::Metadata, Merge(r#"{"code_challenge_methods_supported":["plain"]}"#), ""),
@@ -156,6 +155,11 @@ impl Fault {
         let (name, value) = item.split_once('=').map_or((item, None), |(name, value)| (name, Some(value)));
         let (name, place, deed, default) = *FAULTS.iter().find(|row| row.0 == name)?;
         Some(Fault { name, place, deed, value: value.unwrap_or(default).to_owned(), seen: 0 })
+    }
+
+    /// Whether nothing is left of the right response.
+    pub(super) fn replaces_all(&self) -> bool {
+        matches!(self.deed, Answer(..) | Status | Redirect(_) | Large | Challenge(_))
     }
 
     /// The response in the place of the right one.

@@ -15,6 +15,9 @@ mod far;
 #[path = "../gateway/guest.rs"]
 #[allow(dead_code)] // Only what the sign-in of its servers needs.
 mod guest;
+mod hostile;
+mod hostile_client;
+mod hostile_refresh;
 #[path = "../gateway/house.rs"]
 #[allow(dead_code)] // As above.
 mod house;

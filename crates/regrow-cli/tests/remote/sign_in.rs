@@ -41,7 +41,7 @@ pub(crate) fn sign_in(state: &Path, words: &[&str]) -> Output {
     sign_in_with(&mut regrow(state, words))
 }
 
-fn sign_in_with(login: &mut Command) -> Output {
+pub(crate) fn sign_in_with(login: &mut Command) -> Output {
     let mut login = login.spawn().unwrap();
     let mut said = BufReader::new(login.stderr.take().unwrap());
     let url = loop {

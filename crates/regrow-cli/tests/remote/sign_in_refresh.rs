@@ -19,19 +19,24 @@ fn refreshes(issuer: &Issuer) -> usize {
 }
 
 /// A user who has signed in, and a server that accepts that.
-fn signed_in() -> (TempDir, Issuer, Site) {
-    let (folder, issuer) = (TempDir::new().unwrap(), issuer());
+pub(crate) fn signed_in() -> (TempDir, Issuer, Site) {
+    signed_in_at(issuer())
+}
+
+/// The same at this authorization server.
+pub(crate) fn signed_in_at(issuer: Issuer) -> (TempDir, Issuer, Site) {
+    let folder = TempDir::new().unwrap();
     let site = Site::new(Era::Legacy, "need-token=access-token-1");
     let login = ["login", &site.url(), "--no-browser", "--issuer", &issuer.origin];
     assert!(sign_in(folder.path(), &login).status.success());
     (folder, issuer, site)
 }
 
-fn greet(site: &Site, state: &Path) -> Peer {
+pub(crate) fn greet(site: &Site, state: &Path) -> Peer {
     Peer::greet(site.setup().variable("XDG_STATE_HOME", state.to_str().unwrap()), Era::Legacy)
 }
 
-fn ask_call(peer: &mut Peer) -> u64 {
+pub(crate) fn ask_call(peer: &mut Peer) -> u64 {
     peer.client.ask("tools/call", json!({ "name": "count", "arguments": { "key": "a" } }))
 }
 
