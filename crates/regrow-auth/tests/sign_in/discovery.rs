@@ -12,7 +12,7 @@ use url::Url;
 use crate::provider::{http, start};
 
 async fn find(provider: &Issuer) -> Result<Discovered, DiscoveryError> {
-    discover(&http(&provider), &provider.server(), &[], &Overrides::default()).await
+    discover(&http(provider), &provider.server(), &[], &Overrides::default()).await
 }
 
 #[tokio::test]

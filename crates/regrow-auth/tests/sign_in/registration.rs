@@ -11,7 +11,7 @@ use crate::provider::{http, start};
 
 async fn server(provider: &Issuer, changes: Value) -> AuthorizationServer {
     provider.metadata(changes);
-    let found = discover(&http(&provider), &provider.server(), &[], &Overrides::default()).await;
+    let found = discover(&http(provider), &provider.server(), &[], &Overrides::default()).await;
     found.unwrap().server
 }
 

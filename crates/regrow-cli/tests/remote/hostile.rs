@@ -7,7 +7,7 @@
 //! | redirect and callback | `callbacks_...`, `a_wrong_state_...` | `sign_in/listener`, `sign_in/login` |
 //! | tokens, device flow, revocation | `responses_...`, `odd_but_usable_tokens_...`, `a_device_...`, `a_revocation_...` | `sign_in/tokens`, `device` |
 //! | refresh, masking, static headers | `hostile_refresh` | regrow-auth `accounts`, `refresh` |
-//! | client credentials | `hostile_client` | `sign_in/client` |
+//! | client credentials | `hostile_client` | `sign_in/login` |
 
 use std::io::{BufRead, BufReader};
 use std::process::Output;
