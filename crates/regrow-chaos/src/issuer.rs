@@ -4,7 +4,7 @@
 mod faults;
 mod message;
 
-pub use faults::{HOSTILE_WORDS, merge};
+pub use faults::merge;
 pub use message::{Request, Response};
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use crate::incoming::Incoming;
 use crate::sync::lock;
 
 /// The secret of each client that registers with one.
-pub const CLIENT_SECRET: &str = "s/e:c ret";
+const CLIENT_SECRET: &str = "s/e:c ret";
 
 type Handler = Arc<dyn Fn(&Request) -> Response + Send + Sync>;
 
@@ -85,7 +85,7 @@ impl Issuer {
         Ok(Issuer { origin, address, shared })
     }
 
-    /// Does this wrong from now on: `name` or `name=value`. False if there is no such fault.
+    /// Does this wrong from now on: `name` or `name=value`, of the table in `issuer/faults.rs`. False if there is no such fault.
     pub fn fault(&self, item: &str) -> bool {
         let fault = Fault::read(item);
         let is_known = fault.is_some();
