@@ -72,6 +72,9 @@ pub struct Account {
     /// The scopes that were asked for since then and not granted.
     #[serde(default)]
     pub refused_scopes: BTreeSet<String>,
+    /// When a sign-in last changed the issuer, in seconds since 1970.
+    #[serde(default)]
+    pub moved_at: Option<u64>,
 }
 
 /// What an authorization server no longer accepts.
@@ -89,6 +92,10 @@ impl Account {
     pub fn signed_in(key: AccountKey, signed_in: SignedIn, before: Option<&Account>, now: u64) -> Account {
         let SignedIn { resource, server, registration, tokens } = signed_in;
         let generation = before.map_or(0, |account| account.generation);
+        let moved_at = match before.is_some_and(|before| before.server.issuer != server.issuer) {
+            true => Some(now),
+            false => before.and_then(|before| before.moved_at),
+        };
         let new = Account {
             key,
             resource,
@@ -100,6 +107,7 @@ impl Account {
             rejected: None,
             step_ups: 0,
             refused_scopes: BTreeSet::new(),
+            moved_at,
         };
         new.with_tokens(tokens, now)
     }
@@ -199,6 +207,7 @@ pub(crate) mod tests {
             rejected: None,
             step_ups: 0,
             refused_scopes: BTreeSet::new(),
+            moved_at: None,
         }
     }
 

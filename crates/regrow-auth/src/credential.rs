@@ -111,7 +111,11 @@ impl Credential for AccountCredential {
                 shared.look_elsewhere().await;
                 return shared.token() != sent || shared.step_up(&sent, rejected).await;
             }
-            let renewed = shared.renewal.renew(Need::Refused(sent.clone())).await;
+            let has_moved = rejected.is_awaited && shared.has_moved(&sent, &rejected.challenges).await;
+            let renewed = match has_moved {
+                true => Err(NoToken::SignIn),
+                false => shared.renewal.renew(Need::Refused(sent.clone())).await,
+            };
             match renewed {
                 Ok(account) => {
                     shared.hold(Some(account));
@@ -125,7 +129,8 @@ impl Credential for AccountCredential {
                     let offers_no_sign_in = sent.is_none() && !offers_sign_in(&rejected.challenges);
                     if matches!(problem, NoToken::SignIn) && !offers_no_sign_in {
                         shared.set_pending().await;
-                        if rejected.is_awaited && shared.ask_person(&sent, rejected.challenges, None).await {
+                        let Rejected { challenges, is_awaited, .. } = rejected;
+                        if is_awaited && shared.ask_person(&sent, challenges, None, has_moved).await {
                             return true;
                         }
                     }
@@ -249,6 +254,7 @@ impl Shared {
         sent: &Option<Secret>,
         challenges: Vec<HeaderValue>,
         scopes: Option<Vec<String>>,
+        has_moved: bool,
     ) -> bool {
         let Some(prompt) = &self.prompt else { return false };
         let request = Request {
@@ -258,12 +264,23 @@ impl Shared {
             sent: sent.clone(),
             challenges,
             scopes,
+            has_moved,
         };
         if let Err(error) = prompt.ask(request).await {
             tracing::warn!(%error, "no browser is opened to sign in");
         }
         self.look_elsewhere().await;
         self.token() != *sent
+    }
+
+    /// Whether the server refuses this token because it names another issuer now.
+    async fn has_moved(&self, sent: &Option<Secret>, challenges: &[HeaderValue]) -> bool {
+        let Some(prompt) = &self.prompt else { return false };
+        let account = self.held().account.clone();
+        match account.filter(|account| sent.is_some() && account.access_token() == sent.as_ref()) {
+            Some(account) => prompt.has_moved(&account, challenges).await,
+            None => false,
+        }
     }
 
     /// The token lacks scopes that the server names: has somebody grant them.
@@ -275,7 +292,7 @@ impl Shared {
             return false;
         };
         let scopes = scope.split_ascii_whitespace().map(str::to_owned).collect();
-        if rejected.is_awaited && self.ask_person(sent, rejected.challenges, Some(scopes)).await {
+        if rejected.is_awaited && self.ask_person(sent, rejected.challenges, Some(scopes), false).await {
             return true;
         }
         let scope = escape(&scope);

@@ -8,8 +8,8 @@ use url::Url;
 use crate::challenge::bearer;
 use crate::guarded::{Answer, Guarded, HttpError, shown};
 use crate::metadata::{
-    MetadataError, ProtectedResource, authorization_server, issuer_candidates, protected_resource,
-    resource_candidates,
+    MetadataError, ProtectedResource, authorization_server, is_same_issuer, issuer_candidates,
+    protected_resource, resource_candidates,
 };
 use crate::records::{AuthorizationServer, Resource, canonical};
 
@@ -112,6 +112,19 @@ fn check_endpoints(http: &Guarded, server: &AuthorizationServer) -> Result<(), H
         server.device_authorization_endpoint.as_ref(),
     ];
     endpoints.into_iter().flatten().try_for_each(|endpoint| http.check(endpoint))
+}
+
+/// Whether an MCP server that sent these challenges names other issuers than this one. One whose metadata cannot be read, or that names
+/// none, does not.
+pub(crate) async fn names_others(
+    http: &Guarded,
+    server: &Url,
+    challenges: &[HeaderValue],
+    issuer: &str,
+) -> bool {
+    let Ok(Some(found)) = find_resource(http, server, challenges).await else { return false };
+    let named = &found.authorization_servers;
+    !named.is_empty() && !named.iter().any(|named| is_same_issuer(named, issuer))
 }
 
 /// The protected-resource metadata: where the server says, then where it belongs. None if the server has none.

@@ -180,7 +180,7 @@ pub fn authorization_server(
 }
 
 /// An issuer is compared letter by letter; only a slash may be missing where there is no path.
-fn is_same_issuer(expected: &str, found: &str) -> bool {
+pub(crate) fn is_same_issuer(expected: &str, found: &str) -> bool {
     let has_no_path = |issuer: &str| {
         Url::parse(issuer)
             .is_ok_and(|url| url.path() == "/" && url.query().is_none() && url.fragment().is_none())

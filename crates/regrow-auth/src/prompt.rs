@@ -13,9 +13,10 @@ use crate::account::{Account, AccountKey};
 use crate::authorize::CallbackError;
 use crate::browser::Browser;
 use crate::device::DeviceCode;
+use crate::discovery::{Overrides, names_others};
 use crate::guarded::{Guarded, Network};
 use crate::login::{LoginError, Options, Person, SignedIn, login};
-use crate::records::Secret;
+use crate::records::{RegisteredBy, Secret};
 use crate::store::{Attempt, Store, StoreError};
 use crate::token::{TokenError, now};
 
@@ -54,6 +55,8 @@ pub(crate) struct Request {
     pub(crate) challenges: Vec<HeaderValue>,
     /// The scopes that the token lacks; none if the server does not accept the token at all.
     pub(crate) scopes: Option<Vec<String>>,
+    /// The server names another issuer than the one of the token.
+    pub(crate) has_moved: bool,
 }
 
 /// Whether a browser is opened.
@@ -66,6 +69,22 @@ enum Decision {
 }
 
 impl Prompt {
+    /// Whether the server refuses this account's new token because it names another issuer now. Then only a sign-in there helps: a
+    /// refresh would bring another token of the old issuer. An issuer that the operator set, or registered a client with, does not change.
+    pub(crate) async fn has_moved(&self, account: &Account, challenges: &[HeaderValue]) -> bool {
+        let Overrides { issuer, metadata_url, .. } = &self.options.overrides;
+        if is_past(account.obtained_at, now())
+            || account.registration.how == RegisteredBy::Configured
+            || issuer.is_some()
+            || metadata_url.is_some()
+        {
+            return false;
+        }
+        let Ok(http) = Guarded::new(&account.key.url, &self.network) else { return false };
+        let asked = names_others(&http, &account.key.url, challenges, &account.server.issuer);
+        timeout(self.wait / 5, asked).await.unwrap_or(false)
+    }
+
     /// Opens the browser if it may be opened now, and waits for a sign-in, whichever process it ends in. The sign-in goes on when
     /// the wait is over.
     pub(crate) async fn ask(&self, request: Request) -> Result<(), StoreError> {
@@ -116,20 +135,28 @@ fn decide(
     if account.is_some_and(|account| account.access_token() != request.sent.as_ref()) {
         return Decision::No; // Somebody has signed in meanwhile.
     }
-    // After a clock was set back, what it said before does not count.
-    let age = |at: u64| now.checked_sub(at).filter(|age| *age < PAUSE);
-    if let Some((attempt, age)) = attempt.and_then(|attempt| Some((attempt, age(attempt.at)?))) {
-        let left = wait.checked_sub(Duration::from_secs(age)).filter(|left| !left.is_zero());
+    if let Some(attempt) = attempt.filter(|attempt| !is_past(attempt.at, now)) {
+        let age = Duration::from_secs(now.saturating_sub(attempt.at));
+        let left = wait.checked_sub(age).filter(|left| !left.is_zero());
         return left.filter(|_| !attempt.is_over).map_or(Decision::No, Decision::Wait);
     }
     let can_help = match (account, &request.scopes) {
         (Some(account), Some(scopes)) => can_step_up(account, scopes),
-        // If the server refuses new tokens, too, another sign-in would bring more of them.
-        (Some(account), None) => account.tokens.is_none() || age(account.obtained_at).is_none(),
+        // If the server refuses new tokens, too, another sign-in would bring more of them, unless it is at another issuer. That counts
+        // once in a while: a server can name another one each time.
+        (Some(account), None) => {
+            let may_move = account.moved_at.is_none_or(|at| is_past(at, now));
+            account.tokens.is_none() || is_past(account.obtained_at, now) || request.has_moved && may_move
+        }
         (None, Some(_)) => false,
         (None, None) => true,
     };
     if can_help { Decision::Open } else { Decision::No }
+}
+
+/// Whether that was longer ago than the pause. After a clock was set back, what it said before does not count.
+fn is_past(at: u64, now: u64) -> bool {
+    now.checked_sub(at).is_none_or(|age| age >= PAUSE)
 }
 
 /// Whether the person may be asked for these scopes: the account lacks one, nobody has refused one, and it was not asked too often.
@@ -265,6 +292,7 @@ mod tests {
             sent: sent.map(Secret::new),
             challenges: vec![],
             scopes: scopes.map(|scopes| scopes.split(' ').map(str::to_owned).collect()),
+            has_moved: false,
         }
     }
 
@@ -295,6 +323,18 @@ mod tests {
         assert_eq!(at(5000, Some((5000, false)), "access-0"), Decision::No, "no wait for them either");
         assert_eq!(at(1599, None, SENT), Decision::No, "the server refuses new tokens");
         assert_eq!(at(1600, None, SENT), Decision::Open);
+    }
+
+    #[test]
+    fn another_issuer_is_a_reason_to_sign_in_again_but_not_again_and_again() {
+        let moved = Request { has_moved: true, ..request(Some(SENT), None) };
+        let with = |moved_at| Account { moved_at, ..account() };
+        let decide = |account: &Account, attempt, now| decide(Some(account), &moved, attempt, MAX_WAIT, now);
+        assert_eq!(decide(&with(None), None, 1001), Decision::Open, "although the tokens are new");
+        assert_eq!(decide(&with(Some(1000)), None, 1001), Decision::No, "the issuer changes all the time");
+        assert_eq!(decide(&with(Some(400)), None, 1001), Decision::Open);
+        let attempt = Some(Attempt { at: 1000, is_over: true });
+        assert_eq!(decide(&with(None), attempt, 1001), Decision::No, "nobody answered");
     }
 
     #[test]

@@ -35,6 +35,16 @@ pub enum RegistrationError {
     /// A secret without its client.
     #[error("a client secret requires a client id: pass --client-id")]
     SecretWithoutClient,
+    /// The operator's client is known to another issuer, and its id goes nowhere else.
+    #[error(
+        "the server names another authorization server than at the last sign-in: {found}, not {known}; if you trust it, pass --issuer, and --client-id for a client that you registered there"
+    )]
+    OtherIssuer {
+        /// Where the client is known. Escaped.
+        known: String,
+        /// The issuer that the server names now. Escaped.
+        found: String,
+    },
     /// Client credentials without a secret.
     #[error("sign-in without a person requires a client of your own: its id, its secret and the issuer")]
     NeedsSecret,
@@ -85,6 +95,12 @@ pub fn plan(
             };
             let configured = registration(id.clone(), secret.clone(), method, RegisteredBy::Configured);
             let before = known.filter(|known| known.how == configured.how && known.client_id == *id);
+            if let Some(before) = before.filter(|before| before.issuer != server.issuer)
+                && !has_configured_issuer
+            {
+                let (known, found) = (escape(&before.issuer), escape(&server.issuer));
+                return Err(RegistrationError::OtherIssuer { known, found });
+            }
             let redirect_uri = before.and_then(|before| before.redirect_uri.clone());
             return Ok(Plan::Use(Registration { redirect_uri, ..configured }));
         }
@@ -209,4 +225,32 @@ fn read(
         redirect_uri: metadata.redirect_uri.map(str::to_owned),
         how: RegisteredBy::Dynamic,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::tests::account;
+
+    #[test]
+    fn the_operators_client_is_not_used_at_another_issuer_unless_the_operator_names_it() {
+        let before = account();
+        let known = Registration {
+            client_id: "ours".into(),
+            client_secret: None,
+            how: RegisteredBy::Configured,
+            ..before.registration
+        };
+        let settings = ClientSettings { client_id: Some("ours".into()), ..ClientSettings::default() };
+        let other = AuthorizationServer { issuer: "https://other.example".into(), ..before.server.clone() };
+        let plan = |server, is_named, known| plan(server, &settings, is_named, known, 0);
+        assert!(matches!(
+            plan(&other, false, Some(&known)),
+            Err(RegistrationError::OtherIssuer { known, found })
+                if known == "https://issuer.example" && found == "https://other.example"
+        ));
+        assert!(plan(&before.server, false, Some(&known)).is_ok());
+        assert!(plan(&other, true, Some(&known)).is_ok(), "named by the operator");
+        assert!(plan(&other, false, None).is_ok(), "nothing is known");
+    }
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::thread;
 
-use regrow_chaos::issuer::Issuer;
+use regrow_chaos::issuer::{Issuer, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -248,6 +248,33 @@ fn signed_in(desktop: &Desktop, site: &Site) -> Peer {
         scope.spawn(|| desktop.sign_in(0));
         Peer::greet(desktop.setup(site), Era::Legacy)
     })
+}
+
+#[test]
+fn a_server_that_names_another_issuer_gets_tokens_from_there_at_once() {
+    let desktop = Desktop::new();
+    let site = desktop.site(Era::Legacy, "need-token=access-token-1");
+    let mut peer = signed_in(&desktop, &site);
+    let other = issuer();
+    other.replace("/register", |_| Response::json(201, json!({ "client_id": "of the other" })));
+    let token = json!({ "access_token": "access-token-2", "token_type": "Bearer" });
+    other.replace("/token", move |_| Response::json(200, token.clone()));
+    let (_, port) = other.origin.rsplit_once(':').unwrap();
+    site.control(&format!("issuer={port} need-token=access-token-2"));
+    let id = ask_call(&mut peer);
+    desktop.sign_in(1);
+    let answer = peer.client.answer_within(id, PATIENCE);
+    assert_eq!(answer["result"]["content"][0]["text"], "1", "{answer}");
+    assert_eq!(desktop.issuer.grants(), ["authorization_code"], "no refresh of tokens that are useless");
+    assert_eq!(other.grants(), ["authorization_code"], "nothing else goes to the new one");
+    assert!(other.heard_of("refresh-token-1").is_empty() && other.heard_of("client-1").is_empty());
+
+    // Once: a server can name another issuer each time.
+    site.control(&format!("issuer={} need-token=no", desktop.issuer.origin.rsplit_once(':').unwrap().1));
+    let id = ask_call(&mut peer);
+    let refused = peer.client.answer_within(id, PATIENCE).to_string();
+    assert!(refused.contains("sign-in-needed"), "{refused}");
+    assert_eq!(desktop.opened().len(), 2);
 }
 
 const SCOPES: &str = "need-token=access-token-1 also-token=access-token-2 call-token=access-token-2";
