@@ -61,17 +61,16 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Listens for the sign-in at this MCP server, on this port or on a free one.
-    pub async fn bind(server: &Url, host: CallbackHost, port: Option<u16>) -> Result<Listener, ListenError> {
+    /// Listens for this path, on this port or on a free one.
+    pub async fn bind(path: &str, host: CallbackHost, port: Option<u16>) -> Result<Listener, ListenError> {
         let failed = |error| ListenError { port: port.unwrap_or(0), error };
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await.map_err(failed)?;
         let port = tcp.local_addr().map_err(failed)?.port();
-        let path = path(server);
         let host = match host {
             CallbackHost::Loopback => "127.0.0.1",
             CallbackHost::Localhost => "localhost",
         };
-        Ok(Listener { tcp, redirect_uri: format!("http://{host}:{port}{path}"), path })
+        Ok(Listener { tcp, redirect_uri: format!("http://{host}:{port}{path}"), path: path.to_owned() })
     }
 
     /// Where the browser must return to.
@@ -103,8 +102,17 @@ impl Listener {
     }
 }
 
-/// The path of the redirect: another one for each MCP server, so that no server's response is taken for another's.
-fn path(server: &Url) -> String {
+/// The path of the redirect for a client ID metadata document. A document lists its redirects, so they cannot differ by server as those of
+/// [`path_of`] do; only the port may differ (RFC 8252, section 7.3).
+///
+/// What keeps sign-ins apart without it: each has a listener, a random `state` and a PKCE verifier of its own, so a response that belongs
+/// to another one gets 400. That does not stop a hostile authorization server that sends the browser on to an honest one to get its code;
+/// `iss` does. It is checked whenever it is sent, and must be sent where the metadata says so. That leaves honest ones that send no `iss`:
+/// there a person must consent, and the operator must have set the document for the hostile one's server.
+pub const DOCUMENT_PATH: &str = "/callback";
+
+/// The path of the redirect otherwise: another one for each MCP server, so that no server's response is taken for another's.
+pub fn path_of(server: &Url) -> String {
     let hash = digest(&SHA256, server.as_str().as_bytes());
     format!("/callback/{}", URL_SAFE_NO_PAD.encode(&hash.as_ref()[..12]))
 }

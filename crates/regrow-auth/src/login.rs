@@ -11,7 +11,9 @@ use crate::challenge::bearer;
 use crate::device::{self, DeviceCode};
 use crate::discovery::{Discovered, DiscoveryError, Overrides, ask_server, discover};
 use crate::guarded::{Guarded, HttpError};
-use crate::listener::{CallbackHost, ListenError, Listener, Page, Return, host_of, port_of};
+use crate::listener::{
+    CallbackHost, DOCUMENT_PATH, ListenError, Listener, Page, Return, host_of, path_of, port_of,
+};
 use crate::records::{AuthorizationServer, RegisteredBy, Registration, Resource, Secret, Tokens};
 use crate::registration::{self, ClientMetadata, ClientSettings, Plan, RegistrationError};
 use crate::token::{self, TokenError};
@@ -80,7 +82,7 @@ impl Options {
     }
 
     /// Signs in as the client of an earlier sign-in. A client that the operator registered, and its issuer, are used again unless
-    /// these options name others.
+    /// these options name others, and so is a metadata document.
     pub fn known(mut self, known: Registration) -> Options {
         let is_same_issuer = self.overrides.issuer.as_ref().is_none_or(|issuer| *issuer == known.issuer);
         if known.how == RegisteredBy::Configured && self.client.client_id.is_none() && is_same_issuer {
@@ -88,6 +90,9 @@ impl Options {
             self.client.client_secret = known.client_secret.clone();
             self.overrides.issuer = Some(known.issuer.clone());
         }
+        let document =
+            Url::parse(&known.client_id).ok().filter(|_| known.how == RegisteredBy::MetadataDocument);
+        self.client.metadata_document = self.client.metadata_document.or(document);
         Options { known: Some(known), ..self }
     }
 }
@@ -242,20 +247,23 @@ impl Attempt<'_> {
     async fn listen(&self, plan: &Plan) -> Result<Listener, ListenError> {
         let known = self.options.known.as_ref().and_then(|known| known.redirect_uri.as_deref());
         let host = self.options.callback_host.or(known.map(host_of)).unwrap_or_default();
-        let server = &self.options.server;
+        let path = match plan {
+            Plan::Use(client) if client.how == RegisteredBy::MetadataDocument => DOCUMENT_PATH.to_owned(),
+            Plan::Use(_) | Plan::Register => path_of(&self.options.server),
+        };
         if let Some(port) = self.options.callback_port {
-            return Listener::bind(server, host, Some(port)).await;
+            return Listener::bind(&path, host, Some(port)).await;
         }
         let registered = match plan {
             Plan::Use(known) => known.redirect_uri.as_deref().and_then(port_of),
             Plan::Register => None,
         };
         if let Some(port) = registered
-            && let Ok(listener) = Listener::bind(server, host, Some(port)).await
+            && let Ok(listener) = Listener::bind(&path, host, Some(port)).await
         {
             return Ok(listener);
         }
-        Listener::bind(server, host, None).await
+        Listener::bind(&path, host, None).await
     }
 
     /// The client of this attempt. One that registered another redirect is registered again, and so is one that registered a

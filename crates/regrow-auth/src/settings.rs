@@ -33,6 +33,8 @@ pub struct Settings {
     pub client_id: Option<String>,
     /// The variable that contains its secret.
     pub client_secret_env: Option<String>,
+    /// The address of a client ID metadata document, for authorization servers that accept those.
+    pub client_metadata_url: Option<Url>,
     /// The scopes to sign in for, separated by spaces, in place of those that the server names.
     pub scope: Option<String>,
     /// The port that the browser returns to.
@@ -75,7 +77,7 @@ impl Settings {
             client: ClientSettings {
                 client_id: self.client_id.clone(),
                 client_secret: client_secret.map(Secret::new),
-                metadata_document: None,
+                metadata_document: self.client_metadata_url.clone(),
             },
             scope: self.scope.clone(),
             authorize_params: self.authorize_params.clone().into_iter().collect(),

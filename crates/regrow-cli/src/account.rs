@@ -76,6 +76,7 @@ pub(crate) fn configured(server: &ServerConfig) -> Option<(Url, Settings)> {
         private_hosts: sign_in.private_hosts,
         client_id: sign_in.client_id,
         client_secret_env: sign_in.client_secret_env,
+        client_metadata_url: sign_in.client_metadata_url.and_then(|url| Url::parse(&url).ok()),
         scope: sign_in.scopes,
         callback_port: sign_in.callback_port,
         client_credentials: sign_in.client_credentials,

@@ -14,5 +14,6 @@ pub mod logging_level;
 pub mod meta;
 pub mod method;
 pub mod notification;
+pub mod oauth;
 pub mod text;
 pub mod version;

@@ -1,6 +1,6 @@
 //! The browser's return.
 
-use regrow_auth::listener::{CallbackHost, Listener, Page};
+use regrow_auth::listener::{CallbackHost, Listener, Page, path_of};
 use regrow_auth::records::Secret;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::person::{browse, get};
 
 async fn listener() -> Listener {
     let server = Url::parse("https://mcp.example/mcp").unwrap();
-    Listener::bind(&server, CallbackHost::Loopback, None).await.unwrap()
+    Listener::bind(&path_of(&server), CallbackHost::Loopback, None).await.unwrap()
 }
 
 fn address(listener: &Listener, query: &str) -> Url {
@@ -61,7 +61,7 @@ async fn a_wrong_path_state_or_method_gets_400_and_the_listener_goes_on() {
 async fn each_server_has_its_own_path() {
     let path = async |server: &str, host| {
         let server = Url::parse(server).unwrap();
-        let listener = Listener::bind(&server, host, None).await.unwrap();
+        let listener = Listener::bind(&path_of(&server), host, None).await.unwrap();
         let url = Url::parse(listener.redirect_uri()).unwrap();
         (url.host_str().unwrap().to_owned(), url.path().to_owned())
     };

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // This is a test.
 
 mod discovery;
+mod document;
 mod guard;
 mod listener;
 mod login;

@@ -90,6 +90,7 @@ fn merged(known: Settings, said: Settings) -> Settings {
         private_hosts: [known.private_hosts, said.private_hosts].concat(),
         client_id: said.client_id.or(known.client_id),
         client_secret_env: said.client_secret_env.or(secret),
+        client_metadata_url: said.client_metadata_url.or(known.client_metadata_url),
         scope: said.scope.or(known.scope),
         callback_port: said.callback_port.or(known.callback_port),
         client_credentials: said.client_credentials || known.client_credentials,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use regrow_auth::settings::Settings;
+use regrow_protocol::oauth::is_metadata_document;
 use reqwest::Url;
 
 #[derive(Args, Debug)]
@@ -65,6 +66,10 @@ pub(crate) struct OAuthClient {
     #[arg(long, value_enum, value_name = "GRANT", requires = "client_secret_env", env = "REGROW_GRANT")]
     pub(crate) grant: Option<Grant>,
 
+    /// The address of a client ID metadata document that you published, for authorization servers that accept those
+    #[arg(long, value_name = "URL", value_parser = document, env = "REGROW_CLIENT_METADATA_URL")]
+    pub(crate) client_metadata_url: Option<Url>,
+
     /// The authorization server, whatever the server says
     #[arg(long, value_name = "URL", env = "REGROW_ISSUER")]
     pub(crate) issuer: Option<String>,
@@ -97,6 +102,7 @@ impl OAuthClient {
             issuer: self.issuer.clone(),
             client_id: self.client_id.clone(),
             client_secret_env: self.client_secret_env.clone(),
+            client_metadata_url: self.client_metadata_url.clone(),
             scope: self.scope.clone(),
             callback_port: self.callback_port,
             auth_server_metadata_url: self.auth_server_metadata_url.clone(),
@@ -127,6 +133,7 @@ pub(crate) fn login_options(settings: &Settings) -> Vec<String> {
         value.iter().for_each(|value| say(option, value));
     }
     settings.auth_server_metadata_url.iter().for_each(|url| say("--auth-server-metadata-url", url.as_str()));
+    settings.client_metadata_url.iter().for_each(|url| say("--client-metadata-url", url.as_str()));
     for (name, value) in &settings.authorize_params {
         say("--authorize-param", &format!("{name}={value}"));
     }
@@ -140,6 +147,11 @@ pub(crate) fn login_options(settings: &Settings) -> Vec<String> {
         words.push("--no-resource".into());
     }
     words
+}
+
+fn document(text: &str) -> Result<Url, &'static str> {
+    let url = Url::parse(text).ok().filter(|_| is_metadata_document(text));
+    url.ok_or("write it as the document does, as https://host/path")
 }
 
 fn parameter(text: &str) -> Result<(String, String), &'static str> {
@@ -220,6 +232,7 @@ mod tests {
             private_hosts: vec!["one".into(), "two".into()],
             client_id: Some("ours".into()),
             client_secret_env: Some("SECRET".into()),
+            client_metadata_url: Some("https://acme.example/client.json".parse().unwrap()),
             scope: Some("read write".into()),
             callback_port: Some(8080),
             client_credentials: true,
@@ -233,7 +246,12 @@ mod tests {
                 login.client.settings(login.account.clone().unwrap_or_default(), login.ca_file.clone());
             assert_eq!(said, settings);
         }
-        let wrong = ["regrow", "login", "--authorize-param", "=x", "https://acme.example/mcp"];
-        assert!(Arguments::try_parse_from(wrong).unwrap_err().to_string().contains("write NAME=VALUE"));
+        for (option, value, told) in [
+            ("--authorize-param", "=x", "write NAME=VALUE"),
+            ("--client-metadata-url", "https://acme.example", "as https://host/path"),
+        ] {
+            let wrong = ["regrow", "login", option, value, "https://acme.example/mcp"];
+            assert!(Arguments::try_parse_from(wrong).unwrap_err().to_string().contains(told));
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 use regrow::transport::http::Http;
+use regrow_protocol::oauth::is_metadata_document;
 
 use super::members::{self, Member};
 use super::reading::Reading;
@@ -28,6 +29,8 @@ pub struct SignIn {
     pub client_id: Option<String>,
     /// The variable that contains its secret.
     pub client_secret_env: Option<String>,
+    /// The address of a client ID metadata document.
+    pub client_metadata_url: Option<String>,
     /// The scopes to sign in for, separated by spaces.
     pub scopes: Option<String>,
     /// The port that the browser returns to.
@@ -37,7 +40,7 @@ pub struct SignIn {
 }
 
 /// Its members.
-const MEMBERS: [&str; 11] = [
+const MEMBERS: [&str; 12] = [
     "account",
     "issuer",
     "authServerMetadataUrl",
@@ -46,6 +49,7 @@ const MEMBERS: [&str; 11] = [
     "privateHosts",
     "clientId",
     "clientSecretEnv",
+    "clientMetadataUrl",
     "scopes",
     "callbackPort",
     "grant",
@@ -68,7 +72,7 @@ pub(super) fn read(reading: &mut Reading<'_>, value: &Value<'_>, field: &str) ->
         return None;
     }
     members::refuse_others(reading, object, field, MEMBERS, FORM);
-    let [account, issuer, metadata, params, resource, hosts, client, secret, scopes, port, grant] =
+    let [account, issuer, metadata, params, resource, hosts, client, secret, document, scopes, port, grant] =
         members::known(reading, object, MEMBERS);
     let sign_in = SignIn {
         account: account.and_then(|it| text(reading, it, field)).unwrap_or_default(),
@@ -79,6 +83,7 @@ pub(super) fn read(reading: &mut Reading<'_>, value: &Value<'_>, field: &str) ->
         private_hosts: hosts.and_then(|it| texts(reading, it, field)).unwrap_or_default(),
         client_id: client.and_then(|it| text(reading, it, field)),
         client_secret_env: secret.and_then(|it| text(reading, it, field)),
+        client_metadata_url: document.and_then(|it| document_of(reading, it, field)),
         scopes: scopes.and_then(|it| scopes_of(reading, it, field)),
         callback_port: port.and_then(|it| port_of(reading, it, field)),
         client_credentials: grant.is_some_and(|it| is_client_grant(reading, it, field)),
@@ -158,6 +163,15 @@ fn address(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> Option
     let text = text(reading, member, field)?;
     if let Err(error) = Http::new(&text) {
         let problem = format!("{error}; write it as https://host/path");
+        reading.problem(member.value.range(), &format!("{field}.{}", member.name), problem);
+    }
+    Some(text)
+}
+
+fn document_of(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> Option<String> {
+    let text = text(reading, member, field)?;
+    if !is_metadata_document(&text) {
+        let problem = "write the address of the document as the document does, as https://host/path";
         reading.problem(member.value.range(), &format!("{field}.{}", member.name), problem);
     }
     Some(text)

@@ -48,7 +48,8 @@ fn schema_of(kind: Kind) -> Value {
                 "account": text, "issuer": text, "authServerMetadataUrl": text,
                 "authorizeParams": { "type": "object", "additionalProperties": { "type": "string" } },
                 "resource": { "const": "none" }, "privateHosts": texts,
-                "clientId": text, "clientSecretEnv": text, "scopes": { "anyOf": [text, texts] },
+                "clientId": text, "clientSecretEnv": text,
+                "clientMetadataUrl": pattern("^https://[^/]+/.+$"), "scopes": { "anyOf": [text, texts] },
                 "callbackPort": { "type": "integer", "minimum": 1, "maximum": 65535 },
                 "grant": { "const": "client_credentials" },
             });
@@ -129,6 +130,9 @@ fn what_is_right_is_right_for_both() {
             "resource": "none", "privateHosts": ["h"], "clientId": "c", "clientSecretEnv": "S", "scopes": "a b",
             "callbackPort": 8080, "grant": "client_credentials" } } })),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "scopes": ["a", "b"] } } })),
+        one(
+            json!({ "url": "https://h", "regrow": { "signIn": { "clientMetadataUrl": "https://h/c.json" } } }),
+        ),
         one(json!({ "disabled": true })),
         one(json!({ "enabled": false, "note": "later" })),
         one(json!({ "command": "x", "regrow": { "sandbox": { "read": ["/a", "~/b", "c"], "net": true } } })),
@@ -210,6 +214,7 @@ fn what_is_wrong_is_wrong_for_both() {
         one(json!({ "url": "https://h", "regrow": { "signIn": { "acount": "a" } } })),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "account": "" } } })),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "clientId": 1 } } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "clientMetadataUrl": "https://h/" } } })),
         one(
             json!({ "url": "https://h", "regrow": { "signIn": { "clientId": "a", "clientSecretEnv": "S" } } }),
         ),

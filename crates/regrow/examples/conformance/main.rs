@@ -19,7 +19,7 @@ use regrow::{CallError, ClientParams, Connection, Era, IncomingMessages};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::oauth::{OAuth, Registered};
+use crate::oauth::{OAuth, OUR_DOCUMENT, Registered};
 
 /// How often a server may answer a request with a question.
 const MAX_ROUNDS: usize = 8;
@@ -57,6 +57,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
             }
             (url, Some(regrow)) => {
                 let mut arguments = vec!["wrap", "--no-cache", "--era", &server_era];
+                arguments.extend(["--client-metadata-url", OUR_DOCUMENT]);
                 let mut variables = environment::inherited();
                 let client = registered();
                 if let Some(Registered { issuer, client_id, client_secret }) = &client {

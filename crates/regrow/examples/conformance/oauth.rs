@@ -23,7 +23,7 @@ use url::Url;
 use crate::consent::Consent;
 
 /// The document that describes us, where the suite expects it; an authorization server may take its address for our name.
-const OUR_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+pub(crate) const OUR_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 /// Nobody has to think about it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
