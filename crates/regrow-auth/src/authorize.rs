@@ -5,6 +5,7 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use regrow_protocol::oauth::OWN_PARAMETERS;
 use regrow_protocol::text::escape;
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq;
@@ -13,17 +14,6 @@ use url::{Host, Url};
 use crate::records::{Secret, scopes};
 use crate::token::described;
 
-/// The parameters that only Regrow sets.
-const OURS: [&str; 8] = [
-    "response_type",
-    "client_id",
-    "redirect_uri",
-    "state",
-    "code_challenge",
-    "code_challenge_method",
-    "resource",
-    "request_uri",
-];
 /// Grants refresh tokens where a server names it.
 const OFFLINE_ACCESS: &str = "offline_access";
 
@@ -115,7 +105,7 @@ pub struct AuthorizationRequest<'a> {
 impl AuthorizationRequest<'_> {
     /// The address to open. An error names the parameter that is Regrow's own, in the endpoint or among the extra ones.
     pub fn url(&self) -> Result<Url, OwnParameter> {
-        let own = |name: &str| OURS.contains(&name);
+        let own = |name: &str| OWN_PARAMETERS.contains(&name);
         let mut set: Vec<String> = self.endpoint.query_pairs().map(|(name, _)| name.into_owned()).collect();
         set.extend(self.extra.iter().map(|(name, _)| name.clone()));
         if let Some(name) = set.iter().find(|name| own(name)) {

@@ -1,5 +1,18 @@
 //! What Regrow's OAuth requests require of settings, wherever those are read.
 
+/// The parameters of an authorization request that only Regrow sets.
+pub const OWN_PARAMETERS: [&str; 9] = [
+    "response_type",
+    "client_id",
+    "redirect_uri",
+    "state",
+    "code_challenge",
+    "code_challenge_method",
+    "resource",
+    "request_uri",
+    "scope",
+];
+
 /// Whether this is the address of a client ID metadata document: https, with a path, and written as the document itself must write it,
 /// because the two are compared letter by letter.
 pub fn is_metadata_document(address: &str) -> bool {

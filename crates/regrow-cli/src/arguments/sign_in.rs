@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use regrow_auth::settings::Settings;
-use regrow_protocol::oauth::is_metadata_document;
+use regrow_protocol::oauth::{OWN_PARAMETERS, is_metadata_document};
 use reqwest::Url;
 
 #[derive(Args, Debug)]
@@ -156,6 +156,7 @@ fn document(text: &str) -> Result<Url, &'static str> {
 
 fn parameter(text: &str) -> Result<(String, String), &'static str> {
     match text.split_once('=') {
+        Some((name, _)) if OWN_PARAMETERS.contains(&name) => Err("Regrow sets this parameter itself"),
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE"),
     }
@@ -248,6 +249,7 @@ mod tests {
         }
         for (option, value, told) in [
             ("--authorize-param", "=x", "write NAME=VALUE"),
+            ("--authorize-param", "state=x", "Regrow sets this parameter itself"),
             ("--client-metadata-url", "https://acme.example", "as https://host/path"),
         ] {
             let wrong = ["regrow", "login", option, value, "https://acme.example/mcp"];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 use regrow::transport::http::Http;
-use regrow_protocol::oauth::is_metadata_document;
+use regrow_protocol::oauth::{OWN_PARAMETERS, is_metadata_document};
 
 use super::members::{self, Member};
 use super::reading::Reading;
@@ -56,6 +56,10 @@ const MEMBERS: [&str; 12] = [
 ];
 /// How to write it.
 const FORM: &str = "write an object such as { \"account\": \"work\", \"clientId\": \"...\" }; docs/configuration.md lists its members";
+
+/// For a parameter of the authorization request that the operator must not set.
+const OWN_PARAMETER: &str =
+    "Regrow sets this parameter itself; remove it. \"scopes\" and \"resource\" are members of signIn";
 
 /// None if it cannot be read; then a problem was noted.
 pub(super) fn read(reading: &mut Reading<'_>, value: &Value<'_>, field: &str) -> Option<SignIn> {
@@ -186,6 +190,9 @@ fn parameters(reading: &mut Reading<'_>, member: Member<'_>, field: &str) -> BTr
     let mut parameters = BTreeMap::new();
     for parameter in members::all(object) {
         let field = format!("{field}.{}", parameter.name);
+        if OWN_PARAMETERS.contains(&parameter.name) {
+            reading.problem(parameter.at, &field, OWN_PARAMETER);
+        }
         let Some(value) = reading.text(parameter.value, &field) else { continue };
         if parameters.insert(parameter.name.to_owned(), value).is_some() {
             reading.problem(parameter.at, &field, "it is written twice; keep one of them");

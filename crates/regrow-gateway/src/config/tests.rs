@@ -661,6 +661,7 @@ fn a_sign_in_that_is_wrong_is_told_with_its_place_and_what_to_do() {
             r#"field "regrow.signIn.clientSecretEnv": a client secret requires"#,
         ),
         (r#"{ "issuer": "i" }"#, "write it as https://host/path"),
+        (r#"{ "authorizeParams": { "state": "x" } }"#, "Regrow sets this parameter itself"),
         (r#"{ "clientMetadataUrl": "https://h" }"#, "write the address of the document"),
         (r#"{ "callbackPort": "80" }"#, "write a port from 1 to 65535"),
         (r#"{ "resource": true }"#, "write \"none\""),

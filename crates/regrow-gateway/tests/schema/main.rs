@@ -9,6 +9,7 @@ mod validity;
 use std::fs;
 
 use regrow_gateway::config::{Config, Kind, OPTIONS, Surroundings};
+use regrow_protocol::oauth::OWN_PARAMETERS;
 use serde_json::{Value, json};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/regrow.schema.json");
@@ -46,7 +47,10 @@ fn schema_of(kind: Kind) -> Value {
             let texts = json!({ "type": "array", "items": { "type": "string" } });
             let members = json!({
                 "account": text, "issuer": text, "authServerMetadataUrl": text,
-                "authorizeParams": { "type": "object", "additionalProperties": { "type": "string" } },
+                "authorizeParams": {
+                    "type": "object", "additionalProperties": { "type": "string" },
+                    "propertyNames": { "not": { "enum": OWN_PARAMETERS } },
+                },
                 "resource": { "const": "none" }, "privateHosts": texts,
                 "clientId": text, "clientSecretEnv": text,
                 "clientMetadataUrl": pattern("^https://[^/]+/.+$"), "scopes": { "anyOf": [text, texts] },
@@ -228,6 +232,7 @@ fn what_is_wrong_is_wrong_for_both() {
             "grant": "password", "clientId": "c", "clientSecretEnv": "S", "issuer": "https://i" } } })),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "callbackPort": 65536 } } })),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "authorizeParams": ["a"] } } })),
+        one(json!({ "url": "https://h", "regrow": { "signIn": { "authorizeParams": { "state": "a" } } } })),
         one(json!({ "url": "https://h", "regrow": { "signIn": { "privateHosts": "h" } } })),
         one(json!({ "url": "https://h", "headers": { "A": [] } })),
         one(json!({ "command": "x", "regrow": { "callTimeout": "none", "call_timeout": "5s" } })),

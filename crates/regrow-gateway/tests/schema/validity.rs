@@ -54,6 +54,9 @@ fn check_at(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
                 }
                 true
             }
+            "propertyNames" => value.as_object().is_none_or(|object| {
+                object.keys().all(|name| check_at(root, rule, &name.as_str().into()).is_ok())
+            }),
             "additionalProperties" => {
                 let known =
                     |name: &str| schema.get("properties").is_some_and(|known| known.get(name).is_some());
