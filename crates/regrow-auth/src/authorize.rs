@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 use url::{Host, Url};
 
 use crate::records::{Secret, scopes};
-use crate::token::described;
+use crate::token::Reason;
 
 /// Grants refresh tokens where a server names it.
 const OFFLINE_ACCESS: &str = "offline_access";
@@ -186,9 +186,9 @@ pub enum CallbackError {
     /// It comes from another issuer (RFC 9207).
     #[error("it comes from another issuer (wrong `iss`)")]
     Issuer,
-    /// The authorization server reports an error. The text is escaped, and for people only.
+    /// The authorization server reports an error.
     #[error("the authorization server reports: {0}")]
-    Denied(String),
+    Denied(Reason),
     /// It contains neither a code nor an error.
     #[error("it contains no code")]
     NoCode,
@@ -231,7 +231,7 @@ impl Callback {
         }
         if self.parameters.iter().any(|(name, _)| name == "error") {
             let error = self.parameter("error").unwrap_or("more than one error");
-            return Err(CallbackError::Denied(described(error, self.parameter("error_description"))));
+            return Err(CallbackError::Denied(Reason::reported(error, self.parameter("error_description"))));
         }
         let code = self.parameter("code").filter(|code| !code.is_empty());
         code.map(Secret::new).ok_or(CallbackError::NoCode)

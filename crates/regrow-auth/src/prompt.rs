@@ -111,7 +111,7 @@ impl Prompt {
         let Ok(locked) = lock.await else { return Ok(None) };
         let (locked, now) = (locked?, now());
         let account = locked.read()?;
-        let attempt = request.store.attempt(&request.key);
+        let attempt = locked.attempt();
         match decide(account.as_ref(), &request, attempt, self.wait, now) {
             Decision::No => Ok(None),
             Decision::Wait(wait) => Ok(Some(wait)),
@@ -184,7 +184,10 @@ async fn run(prompt: Prompt, request: Request, account: Option<Account>, attempt
         Err(error) => Err(error.to_string()),
     };
     match ended {
-        Ok(()) => tracing::info!(server = %name, "signed in"),
+        Ok(true) => tracing::info!(server = %name, "signed in"),
+        Ok(false) => {
+            tracing::info!(server = %name, "the user has signed out meanwhile; the new tokens are dropped")
+        }
         Err(reason) => {
             tracing::warn!(server = %name, reason, "sign-in in the browser failed");
             if let Err(error) = fail(&request, attempt).await {
@@ -197,27 +200,29 @@ async fn run(prompt: Prompt, request: Request, account: Option<Account>, attempt
 /// Marks this attempt as failed, so that nobody waits for it, unless another one has started since.
 async fn fail(request: &Request, attempt: Attempt) -> Result<(), StoreError> {
     let locked = request.store.lock(&request.key).await?;
-    match request.store.attempt(&request.key) == Some(attempt) {
+    match locked.attempt() == Some(attempt) {
         true => locked.write_attempt(Attempt { is_over: true, ..attempt }),
         false => Ok(()),
     }
 }
 
-async fn keep(request: &Request, signed_in: SignedIn) -> Result<(), StoreError> {
+/// Returns whether they were stored.
+async fn keep(request: &Request, signed_in: SignedIn) -> Result<bool, StoreError> {
     let Request { store, key, .. } = request;
     match &request.scopes {
         Some(scopes) => store.step_up(key, Some(signed_in), scopes).await,
-        None => store.sign_in(key, signed_in).await.map(drop),
+        None => store.sign_in(key, signed_in).await.map(|_| true),
     }
 }
 
-/// Whether the attempt ended with an error instead of tokens. Any such error counts as a refusal of these scopes.
+/// Whether the person or the authorization server refused the scopes. Other errors say nothing about them.
 fn is_refusal(error: &LoginError) -> bool {
-    matches!(
-        error,
-        LoginError::Callback(CallbackError::Denied(_))
-            | LoginError::Token(TokenError::Refused { .. } | TokenError::Rejected { .. })
-    )
+    let (LoginError::Callback(CallbackError::Denied(reason))
+    | LoginError::Token(TokenError::Refused { reason })) = error
+    else {
+        return false;
+    };
+    ["access_denied", "invalid_scope"].contains(&&*reason.summary)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -281,6 +286,7 @@ impl Person for Opener<'_> {
 mod tests {
     use super::*;
     use crate::account::tests::{account, key};
+    use crate::token::Reason;
 
     const SENT: &str = "access-1";
 
@@ -335,6 +341,20 @@ mod tests {
         assert_eq!(decide(&with(Some(400)), None, 1001), Decision::Open);
         let attempt = Some(Attempt { at: 1000, is_over: true });
         assert_eq!(decide(&with(None), attempt, 1001), Decision::No, "nobody answered");
+    }
+
+    #[test]
+    fn only_a_refusal_counts_as_one() {
+        let denied = |code| LoginError::Callback(CallbackError::Denied(Reason::reported(code, Some("x"))));
+        let refused = |code| LoginError::Token(TokenError::Refused { reason: Reason::reported(code, None) });
+        for code in ["access_denied", "invalid_scope"] {
+            assert!(is_refusal(&denied(code)) && is_refusal(&refused(code)), "{code}");
+        }
+        for code in ["server_error", "temporarily_unavailable", "invalid_request", "interaction_required"] {
+            assert!(!is_refusal(&denied(code)) && !is_refusal(&refused(code)), "{code}");
+        }
+        let rejected = TokenError::Rejected { reason: Reason::reported("invalid_grant", None) };
+        assert!(!is_refusal(&LoginError::Token(rejected)) && !is_refusal(&LoginError::TimedOut));
     }
 
     #[test]

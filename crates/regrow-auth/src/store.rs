@@ -26,8 +26,8 @@ use crate::token::now;
 const FORMAT: u64 = 1;
 /// A larger file is none of ours.
 const MAX_BYTES: u64 = 1 << 20;
-/// More accounts than this are not listed.
-const MAX_ACCOUNTS: usize = 10_000;
+/// More files than this are not listed. An account has up to five: `.json`, `.lock`, `.pending`, `.attempt` and `.new`.
+const MAX_FILES: usize = 5 * 10_000;
 /// What is reserved for new tokens before the old ones are given up.
 const RESERVED: usize = 64 * 1024;
 
@@ -162,7 +162,7 @@ impl Store {
             }
             Err(error) => return Err(error),
         };
-        let names = folder.names(2 * MAX_ACCOUNTS).into_iter().filter(|name| name.ends_with(".json"));
+        let names = folder.names(MAX_FILES).into_iter().filter(|name| name.ends_with(".json"));
         Ok(names.filter_map(|name| self.read_file(&name).transpose()).collect())
     }
 
@@ -188,7 +188,7 @@ impl Store {
     /// The servers that wait for a sign-in, or did once, with the names that they have in messages.
     pub fn pending(&self) -> Vec<Pending> {
         let Ok(folder) = self.open() else { return vec![] };
-        let names = folder.names(2 * MAX_ACCOUNTS).into_iter().filter(|name| name.ends_with(".pending"));
+        let names = folder.names(MAX_FILES).into_iter().filter(|name| name.ends_with(".pending"));
         let read = names.filter_map(|name| folder.read(name, MAX_BYTES).ok());
         read.filter_map(|(_, text)| serde_json::from_slice(&text).ok()).collect()
     }
@@ -198,32 +198,28 @@ impl Store {
         let locked = self.lock(key).await?;
         let before = locked.read()?;
         let account = Account::signed_in(key.clone(), signed_in, before.as_ref(), now());
-        locked.write(&account)?;
-        // After the account: who waits for the attempt looks for tokens when it is gone.
-        self.remove_attempt(key);
+        locked.reserve()?.commit_sign_in(&account)?;
         Ok(account)
     }
 
-    /// Stores how it ended that these scopes were asked for, in addition to those of the account: with new tokens, or without.
+    /// Stores the result of asking for these scopes in addition to those of the account: new tokens, or none if they were refused. Returns
+    /// false if there is no such account: the user has signed out meanwhile.
     pub async fn step_up(
         &self,
         key: &AccountKey,
         signed_in: Option<SignedIn>,
         asked: &[String],
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let locked = self.lock(key).await?;
-        // Without an account there is nothing to add to: the user has signed out meanwhile.
-        let Some(before) = locked.read()? else { return Ok(()) };
-        let is_done = signed_in.is_some();
-        let account = match signed_in {
-            Some(signed_in) => Account::signed_in(key.clone(), signed_in, Some(&before), now()),
-            None => before.clone(),
-        };
-        locked.write(&account.stepped_up(&before, asked))?;
-        if is_done {
-            self.remove_attempt(key);
+        let Some(before) = locked.read()? else { return Ok(false) };
+        match signed_in {
+            Some(signed_in) => {
+                let account = Account::signed_in(key.clone(), signed_in, Some(&before), now());
+                locked.reserve()?.commit_sign_in(&account.stepped_up(&before, asked))?;
+            }
+            None => locked.write(&before.clone().stepped_up(&before, asked))?,
         }
-        Ok(())
+        Ok(true)
     }
 
     fn open(&self) -> Result<Folder, StoreError> {
@@ -289,7 +285,7 @@ impl Locked {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(StoreError::new(path(), error));
             }
-            _ => {} // What a process left that was killed while it wrote.
+            _ => {} // A process that was killed while it wrote may have left one.
         }
         let created = self.folder.create_file(&draft, |file| {
             file.write_all(&[b' '; RESERVED])?;
@@ -306,9 +302,9 @@ impl Locked {
 
     /// Removes the account, also one that cannot be read. Its lock file stays: others may wait for it.
     pub fn remove(self) -> Result<(), StoreError> {
-        // A name that stays is no reason to fail.
+        // The account is removed even if its name stays, and `regrow login` still finds that.
         let _ = self.folder.remove(self.name("pending"));
-        self.store.remove_attempt(&self.key);
+        self.remove_attempt();
         let name = self.name("json");
         match self.folder.remove(&name).and_then(|()| self.folder.sync()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -338,6 +334,17 @@ impl Draft {
 
     /// Puts the account in the place of the stored one. After that it survives a loss of power.
     pub fn commit(mut self, account: &Account) -> Result<(), StoreError> {
+        self.put(account)
+    }
+
+    /// The same after a sign-in. A process that waits for it reads the account when the attempt is gone, so that goes last.
+    fn commit_sign_in(mut self, account: &Account) -> Result<(), StoreError> {
+        self.put(account)?;
+        self.locked.remove_attempt();
+        Ok(())
+    }
+
+    fn put(&mut self, account: &Account) -> Result<(), StoreError> {
         assert_eq!(account.key, self.locked.key, "an account is stored under its own key");
         let written = self.write(account);
         written.map_err(|error| StoreError::new(self.locked.store.path(&account.key), error))

@@ -49,7 +49,7 @@ impl Reason {
     }
 
     /// What the authorization server reports.
-    fn reported(error: &str, description: Option<&str>) -> Reason {
+    pub(crate) fn reported(error: &str, description: Option<&str>) -> Reason {
         match KNOWN_CODES.contains(&error) {
             true => Reason { summary: error.to_owned(), details: description.map(cut) },
             false => {

@@ -20,19 +20,27 @@ pub struct Attempt {
 impl Store {
     /// The last attempt that did not succeed. One that cannot be read is none.
     pub fn attempt(&self, key: &AccountKey) -> Option<Attempt> {
-        let folder = Folder::open(&self.folder).and_then(Folder::require_private).ok()?;
-        let (_, text) = folder.read(file_name(key), MAX_BYTES).ok()?;
-        serde_json::from_slice(&text).ok()
-    }
-
-    /// Forgets the attempt: somebody has signed in.
-    pub(super) fn remove_attempt(&self, key: &AccountKey) {
-        // One that stays ends with its time.
-        let _ = Folder::open(&self.folder).and_then(|folder| folder.remove(file_name(key)));
+        read(&self.open().ok()?, key)
     }
 }
 
+fn read(folder: &Folder, key: &AccountKey) -> Option<Attempt> {
+    let (_, text) = folder.read(file_name(key), MAX_BYTES).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
 impl Locked {
+    /// The same, and no other process changes it meanwhile.
+    pub fn attempt(&self) -> Option<Attempt> {
+        read(&self.folder, &self.key)
+    }
+
+    /// Forgets the attempt: somebody has signed in, or out.
+    pub(super) fn remove_attempt(&self) {
+        // One that stays counts for ten minutes at most.
+        let _ = self.folder.remove(file_name(&self.key));
+    }
+
     /// Remembers an attempt for all processes.
     pub fn write_attempt(&self, attempt: Attempt) -> Result<(), StoreError> {
         let name = file_name(&self.key);

@@ -148,3 +148,37 @@ async fn where_nothing_can_be_written_the_error_says_so() {
         assert!(said.contains(says), "{said}");
     }
 }
+
+fn signed_in() -> SignedIn {
+    let Account { resource, server, registration, .. } = account();
+    SignedIn { resource, server, registration, tokens: tokens(2, None) }
+}
+
+#[tokio::test]
+async fn more_scopes_for_an_account_that_is_gone_are_not_stored() {
+    let (_temporary, store) = store();
+    assert!(!store.step_up(&key(), Some(signed_in()), &[]).await.unwrap());
+    assert_eq!(store.read(&key()).unwrap(), None);
+    stored(&store).await;
+    assert!(store.step_up(&key(), Some(signed_in()), &[]).await.unwrap());
+    assert_eq!(store.read(&key()).unwrap().unwrap().step_ups, 1);
+}
+
+#[tokio::test]
+async fn an_attempt_ends_with_a_sign_in_and_with_a_sign_out_but_not_with_a_refusal() {
+    let (_temporary, store) = store();
+    let attempt = Attempt { at: 7, is_over: false };
+    let begin = async || store.lock(&key()).await.unwrap().write_attempt(attempt).unwrap();
+    begin().await;
+    assert_eq!(store.lock(&key()).await.unwrap().attempt(), Some(attempt));
+    store.sign_in(&key(), signed_in()).await.unwrap();
+    assert_eq!(store.attempt(&key()), None);
+    begin().await;
+    store.step_up(&key(), None, &["write".into()]).await.unwrap();
+    assert_eq!(store.attempt(&key()), Some(attempt));
+    store.step_up(&key(), Some(signed_in()), &[]).await.unwrap();
+    assert_eq!(store.attempt(&key()), None);
+    begin().await;
+    store.lock(&key()).await.unwrap().remove().unwrap();
+    assert_eq!(store.attempt(&key()), None);
+}

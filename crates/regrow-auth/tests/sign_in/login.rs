@@ -10,7 +10,7 @@ use regrow_auth::login::{Flow, LoginError, Options, login};
 use regrow_auth::records::{AuthMethod, RegisteredBy, Registration, Secret};
 use regrow_auth::registration::{ClientSettings, RegistrationError};
 use regrow_auth::revoke::{Revoked, revoke};
-use regrow_auth::token::{TokenError, refresh};
+use regrow_auth::token::{Reason, TokenError, refresh};
 use regrow_chaos::issuer::{Issuer, Response, merge};
 use serde_json::json;
 use url::Url;
@@ -121,7 +121,10 @@ async fn a_callback_is_checked_for_state_then_issuer_then_error() {
         ("code=x&iss=ORIGIN&iss=ORIGIN", CallbackError::Issuer),
         (
             "error=access_denied&error_description=no%1b&iss=ORIGIN",
-            CallbackError::Denied("access_denied (no\\u{1b})".into()),
+            CallbackError::Denied(Reason {
+                summary: "access_denied".into(),
+                details: Some("no\\u{1b}".into()),
+            }),
         ),
         ("code=x&code=y&iss=ORIGIN", CallbackError::NoCode),
     ];
