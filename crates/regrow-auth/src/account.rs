@@ -60,7 +60,7 @@ pub struct Account {
     pub registration: Registration,
     /// How many times tokens were stored. It only increases.
     pub generation: u64,
-    /// Those of the newest sign-in or refresh. None until the first sign-in has finished.
+    /// The tokens of the newest sign-in or refresh. None until the first sign-in has finished.
     pub tokens: Option<Tokens>,
     /// When they were obtained, in seconds since 1970, by this computer's clock.
     pub obtained_at: u64,

@@ -228,14 +228,14 @@ impl Shared {
         self.held().stamp = stamp;
     }
 
-    /// Off the threads that others wait for.
+    /// Looks at the disk on a thread for blocking work.
     async fn look_elsewhere(self: &Arc<Shared>) {
         let shared = self.clone();
-        // It does not panic; and if it did, what is held stays.
+        // An error would be a panic in `look`; the account that is held then stays.
         let _ = tokio::task::spawn_blocking(move || shared.look()).await;
     }
 
-    /// So that `regrow login` knows what the name stands for. It is no reason to fail if it does not.
+    /// Stores which account the server's name stands for, so that `regrow login NAME` finds it. If that fails, the URL still works there.
     async fn set_pending(self: &Arc<Shared>) {
         let shared = self.clone();
         let write = move || {
@@ -248,7 +248,7 @@ impl Shared {
         }
     }
 
-    /// Has somebody sign in, if that may be done now. Returns whether there is another token then.
+    /// Opens a browser for the user if the prompt allows it now, and waits. Returns whether there is another token afterwards.
     async fn ask_person(
         self: &Arc<Shared>,
         sent: &Option<Secret>,
@@ -283,7 +283,7 @@ impl Shared {
         }
     }
 
-    /// The token lacks scopes that the server names: has somebody grant them.
+    /// The token lacks scopes that the server names: asks the user to grant them.
     async fn step_up(self: &Arc<Shared>, sent: &Option<Secret>, rejected: Rejected) -> bool {
         let challenge = challenge::bearer(&rejected.challenges);
         let Some(scope) =

@@ -64,7 +64,9 @@ pub async fn start(
     let address = |text: &str| {
         browser_url(text).map_err(|error| {
             let details = Some(error.to_string());
-            TokenError::Refused { reason: Reason { summary: "its address is not allowed".into(), details } }
+            TokenError::Refused {
+                reason: Reason { summary: "the address for the code is not allowed".into(), details },
+            }
         })
     };
     let seconds = |name: &str| body.get(name).and_then(token::seconds).map(Duration::from_secs);

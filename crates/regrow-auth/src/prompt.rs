@@ -25,7 +25,7 @@ pub const MAX_WAIT: Duration = Duration::from_secs(25);
 /// The browser is not opened again for this long, in seconds: neither after an attempt that nobody answered, nor for tokens that the
 /// server refuses although they are new.
 const PAUSE: u64 = 600;
-/// More scopes are asked for this often; then the user must sign in.
+/// Regrow asks for more scopes at most this many times; after that the user must run `regrow login`.
 const MAX_STEP_UPS: u32 = 3;
 /// How often a client that waits looks whether somebody has signed in.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -69,7 +69,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Why there are no tokens. Its texts are for people, not for a model, but for [`Reason::summary`].
+/// Why there are no tokens. `Display` is for people and logs; a model may read only [`Reason::summary`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// `invalid_grant`: the code or refresh token is not valid, or not any more.
@@ -186,7 +186,9 @@ pub(crate) async fn post(
 fn unanswered(error: HttpError) -> TokenError {
     let reason = |summary: &str| Reason { summary: summary.into(), details: Some(error.to_string()) };
     match error {
-        HttpError::Refused { .. } => TokenError::Refused { reason: reason("its address is not allowed") },
+        HttpError::Refused { .. } => {
+            TokenError::Refused { reason: reason("the address of its endpoint is not allowed") }
+        }
         HttpError::Network { .. } => {
             TokenError::Temporary { reason: reason("no response"), retry_after: None }
         }

@@ -3,7 +3,7 @@
 mod list;
 mod login;
 mod logout;
-pub(crate) mod onlooker;
+pub(crate) mod no_account;
 mod person;
 pub(crate) mod stored;
 
@@ -53,7 +53,7 @@ pub(crate) fn of_server(server: &ServerConfig) -> Option<Arc<dyn Credential>> {
         return None;
     }
     match &server.account_is_of {
-        Some(other) => Some(onlooker::new(Fault::Misconfigured { reason: sign_in_conflict(other) })),
+        Some(other) => Some(no_account::new(Fault::Misconfigured { reason: sign_in_conflict(other) })),
         None => credential(url, &server.name, settings, None),
     }
 }

@@ -151,7 +151,7 @@ pub enum Fault {
         /// What the user runs to sign in.
         command: String,
     },
-    /// The access token has expired, and the authorization server gave no new one now; later it may.
+    /// The access token could not be refreshed. A later attempt may succeed.
     #[error("the access token could not be refreshed: {reason}")]
     RefreshFailed {
         /// What happened. A model reads it, so it has no words of the authorization server.

@@ -11,8 +11,8 @@ impl<R> Ledger<R> {
         self.waiting.values().filter(wakes).count()
     }
 
-    /// Whether this is a client's call. Streams are none.
-    pub fn is_of_client(&self, id: CallId) -> bool {
+    /// Whether this is a client's call, and not a stream.
+    pub fn is_client_call(&self, id: CallId) -> bool {
         self.calls.get(&id).is_some_and(|call| !call.own && call.nature != Nature::Stream)
     }
 

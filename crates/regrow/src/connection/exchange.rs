@@ -171,7 +171,7 @@ impl ExchangeHandler for SessionHandler {
 
     fn is_awaited(&self) -> bool {
         let ledger = &self.shared.lock().supervisor.ledger;
-        ledger.waiting() > 0 || self.call.is_some_and(|call| ledger.is_of_client(call))
+        ledger.waiting() > 0 || self.call.is_some_and(|call| ledger.is_client_call(call))
     }
 
     fn take(&self, message: Line) -> bool {

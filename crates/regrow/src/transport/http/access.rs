@@ -18,13 +18,13 @@ pub(super) struct Access {
 
 #[derive(Default)]
 struct Renewal {
-    done: Done,
+    ended: RenewalCount,
     running: Option<Running>,
 }
 
 /// How many renewals have ended.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Done {
+struct RenewalCount {
     all: u64,
     /// Of those that a client waited for: only these may have asked a person.
     awaited: u64,
@@ -39,7 +39,7 @@ struct Running {
 /// What one request shows to the server.
 pub(super) struct Shown {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    done: Done,
+    ended: RenewalCount,
 }
 
 impl Access {
@@ -55,8 +55,8 @@ impl Access {
     /// What to send with a request.
     pub(super) fn show(&self) -> Shown {
         // The count first: what is shown is then at least as new as the count says.
-        let done = lock(&self.renewal).done;
-        Shown { headers: self.credential.headers(), done }
+        let ended = lock(&self.renewal).ended;
+        Shown { headers: self.credential.headers(), ended }
     }
 
     /// The server refused this. Resolves when there is something else to show, or with false if there is not.
@@ -69,8 +69,8 @@ impl Access {
             let mut running = {
                 let mut renewal = lock(&self.renewal);
                 let has_ended = match is_awaited {
-                    true => renewal.done.awaited != refused.done.awaited,
-                    false => renewal.done.all != refused.done.all,
+                    true => renewal.ended.awaited != refused.ended.awaited,
+                    false => renewal.ended.all != refused.ended.all,
                 };
                 if has_ended {
                     return false; // A renewal since then has brought nothing else.
@@ -90,9 +90,9 @@ impl Access {
     fn start(&self, rejected: Rejected) -> Running {
         let (tell, ended) = watch::channel(false);
         let (credential, is_awaited) = (self.credential.clone(), rejected.is_awaited);
-        let end = End { renewal: self.renewal.clone(), is_awaited, tell };
+        let guard = RenewalGuard { renewal: self.renewal.clone(), is_awaited, tell };
         tokio::spawn(async move {
-            let _end = end;
+            let _guard = guard;
             credential.refresh(rejected).await
         });
         Running { is_awaited, ended }
@@ -117,17 +117,17 @@ impl Access {
 }
 
 /// Marks the end of a renewal, whichever way it ended.
-struct End {
+struct RenewalGuard {
     renewal: Arc<Mutex<Renewal>>,
     is_awaited: bool,
     tell: watch::Sender<bool>,
 }
 
-impl Drop for End {
+impl Drop for RenewalGuard {
     fn drop(&mut self) {
         let mut renewal = lock(&self.renewal);
-        renewal.done.all += 1;
-        renewal.done.awaited += u64::from(self.is_awaited);
+        renewal.ended.all += 1;
+        renewal.ended.awaited += u64::from(self.is_awaited);
         renewal.running = None;
         self.tell.send_replace(true);
     }

@@ -9,17 +9,17 @@ use regrow::transport::http::{Credential, Rejected};
 use regrow_auth::challenge::challenges;
 use reqwest::header::{HeaderName, HeaderValue};
 
-struct Onlooker {
+struct NoAccountCredential {
     offers_sign_in: AtomicBool,
     fault: Fault,
 }
 
 /// With the fault of a server that requires sign-in.
 pub(crate) fn new(fault: Fault) -> Arc<dyn Credential> {
-    Arc::new(Onlooker { offers_sign_in: AtomicBool::new(false), fault })
+    Arc::new(NoAccountCredential { offers_sign_in: AtomicBool::new(false), fault })
 }
 
-impl Credential for Onlooker {
+impl Credential for NoAccountCredential {
     fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
         vec![]
     }
