@@ -20,6 +20,7 @@ enum Kind {
     Direct,
     Pump,
     Relay,
+    Library,
     Regrow(PathBuf),
     Peer(Peer),
 }
@@ -47,7 +48,12 @@ pub(crate) fn contestants(options: &Measure) -> io::Result<Vec<Contestant>> {
         true => matches!(name, RELAY | REGROW | AGAINST),
         false => options.only.is_empty() || options.only.iter().any(|only| only == name),
     };
-    let mut all = vec![("direct", Kind::Direct), ("pump", Kind::Pump), (RELAY, Kind::Relay)];
+    let mut all = vec![
+        ("direct", Kind::Direct),
+        ("pump", Kind::Pump),
+        (RELAY, Kind::Relay),
+        ("library", Kind::Library),
+    ];
     if is_chosen(REGROW) {
         all.push((REGROW, Kind::Regrow(regrow_path(options.regrow.as_deref())?)));
     }
@@ -64,6 +70,7 @@ impl Contestant {
         match &self.kind {
             Kind::Direct => matches!(shape, Shape::StdioStdio | Shape::HttpHttp),
             Kind::Pump => shape == Shape::StdioStdio,
+            Kind::Library => !shape.client_is_http(),
             Kind::Relay | Kind::Regrow(_) => true,
             Kind::Peer(peer) => peer.shape == shape,
         }
@@ -102,11 +109,14 @@ impl Contestant {
                 if case.shape.client_is_http() {
                     command.arg("--http");
                 }
-                match server.url() {
-                    Some(url) => command.args(["--url", url]),
-                    None => command.arg("--").args(server.command()),
-                };
+                lead_to(server, &mut command);
                 (command, Some(Address::Stdout))
+            }
+            Kind::Library => {
+                let mut command = Command::new(own);
+                command.arg("library");
+                lead_to(server, &mut command);
+                (command, None)
             }
             Kind::Regrow(path) => (regrow(path, case, server, folder)?, Some(Address::Stderr)),
             Kind::Peer(peer) => {
@@ -117,6 +127,14 @@ impl Contestant {
         isolate(&mut command, folder);
         Ok(Some((command, address.filter(|_| case.shape.client_is_http()))))
     }
+}
+
+/// The arguments of our own proxies.
+fn lead_to(server: &Server, command: &mut Command) {
+    match server.url() {
+        Some(url) => command.args(["--url", url]),
+        None => command.arg("--").args(server.command()),
+    };
 }
 
 /// Nothing that the user has is read or changed.

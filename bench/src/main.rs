@@ -8,6 +8,7 @@ mod frame;
 mod growth;
 mod http1;
 mod instructions;
+mod library;
 mod load;
 mod measure;
 mod options;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Some(Role::Echo(echo)) => echo::run(echo),
         Some(Role::Pump { server }) => block_on(pump::run(server)),
         Some(Role::Relay(relay)) => block_on(relay::run(relay)),
+        Some(Role::Library(library)) => block_on(library::run(library)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -35,6 +35,8 @@ pub(crate) enum Role {
     },
     /// Forward messages without supervision
     Relay(Relay),
+    /// Forward messages with Regrow's crate, without the rest of its binary
+    Library(Library),
 }
 
 #[derive(Args)]
@@ -60,6 +62,15 @@ pub(crate) struct Growth {
     /// Where growth.md and growth.svg go
     #[arg(long, value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR")))]
     pub(crate) output: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct Library {
+    /// The server's address
+    #[arg(long, conflicts_with = "server")]
+    pub(crate) url: Option<String>,
+    #[arg(last = true, required_unless_present = "url")]
+    pub(crate) server: Vec<String>,
 }
 
 #[derive(Args)]
@@ -147,7 +158,7 @@ pub(crate) struct Measure {
     #[arg(long, value_name = "MILLISECONDS", default_value = "500", value_parser = milliseconds)]
     pub(crate) time: Duration,
 
-    /// Only these contestants: direct, pump, relay, regrow, against, or the name of a peer
+    /// Only these contestants: direct, pump, relay, library, regrow, against, or the name of a peer
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 

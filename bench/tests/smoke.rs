@@ -30,7 +30,7 @@ fn the_echo_server_lists_as_many_tools_as_it_is_told_and_updates_what_is_subscri
 #[test]
 fn a_short_run_measures_and_checks_every_contestant_in_every_shape() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = "--only direct,pump,relay --sizes 100 --in-flight 3 --eras legacy,modern --formats json,sse \
+    let arguments = "--only direct,pump,relay,library --sizes 100 --in-flight 3 --eras legacy,modern --formats json,sse \
                      --rounds 1 --time 5 --calls-only --output";
     let run = Command::new(env!("CARGO_BIN_EXE_bench"))
         .args(arguments.split_whitespace())
@@ -40,9 +40,9 @@ fn a_short_run_measures_and_checks_every_contestant_in_every_shape() {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let results = std::fs::read(folder.path().join("results.json")).unwrap();
     let results: Value = serde_json::from_slice(&results).unwrap();
-    // In both eras: three on pipes only, the relay from HTTP to a pipe, and over HTTP, in both formats, two and the relay.
+    // In both eras: four on pipes only, the relay from HTTP to a pipe, and over HTTP, in both formats, two, and the relay and the library.
     let rows = results["calls"].as_array().unwrap();
-    assert_eq!(rows.len(), 2 * (3 + 1 + 2 * (2 + 1)), "{results}");
+    assert_eq!(rows.len(), 2 * (4 + 1 + 2 * (2 + 2)), "{results}");
     for row in rows {
         let calls = row["rounds"][0]["callsPerSecond"].as_f64().unwrap();
         assert!(calls > 0.0, "{row}");

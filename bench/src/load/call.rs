@@ -9,6 +9,7 @@ use crate::options::Era;
 #[derive(Clone)]
 pub(crate) struct Calls {
     pub(crate) era: Era,
+    pub(crate) tool: String,
     /// What follows the id in the text of each call.
     filler: Vec<u8>,
 }
@@ -26,13 +27,14 @@ impl Calls {
         if let Some(last) = filler.last_mut().filter(|last| **last == b'\\') {
             *last = b'.'; // Half of an escape.
         }
-        Calls { era, filler }
+        Calls { era, tool: "echo".to_owned(), filler }
     }
 
     /// Appends the call with this id.
     pub(crate) fn write(&self, id: usize, out: &mut Vec<u8>) {
+        let tool = &self.tool;
         let head = format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo","arguments":{{"text":"{id:0DIGITS$}"#
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"{id:0DIGITS$}"#
         );
         out.extend_from_slice(head.as_bytes());
         out.extend_from_slice(&self.filler);

@@ -19,19 +19,26 @@ use crate::options::Era;
 
 pub(crate) struct Site {
     address: SocketAddr,
+    /// `/mcp`, unless that is unknown there.
+    path: &'static str,
+    /// What the tool is called there. Some proxies put the server's name before it.
+    tool: Option<String>,
     session: Option<String>,
 }
 
 impl Site {
     pub(super) fn new(address: SocketAddr) -> Site {
-        Site { address, session: None }
+        Site { address, path: "/mcp", tool: None, session: None }
     }
 
     pub(super) async fn greet(&mut self, calls: &Calls) -> io::Result<()> {
         let mut connection = Connection::open(self.address).await?;
         for message in calls.greeting() {
-            let head = head(self.address, self.session.as_deref(), &message, calls.era);
-            let response = connection.post(&head, message.as_bytes()).await?;
+            let mut response = connection.post(&self.head(&message, calls.era), message.as_bytes()).await?;
+            if self.session.is_none() && response.start().contains(" 404 ") {
+                self.path = "/";
+                response = connection.post(&self.head(&message, calls.era), message.as_bytes()).await?;
+            }
             if let Some(session) = response.header("mcp-session-id") {
                 self.session = Some(session.to_owned());
             }
@@ -39,6 +46,8 @@ impl Site {
                 let mut answered = false;
                 for message in response.messages() {
                     answered |= Calls::is_greeting_response(message)?;
+                    let tool = frame::string_member(message, "name").map(String::from_utf8_lossy);
+                    self.tool = tool.map(|tool| tool.into_owned()); // The last response is the list.
                 }
                 if !answered {
                     let text = format!("the greeting failed: {}", response.start());
@@ -57,7 +66,7 @@ impl Site {
     /// How many tools are listed.
     pub(crate) async fn tools(&self, calls: &Calls) -> io::Result<usize> {
         let list = calls.greeting().pop().expect("a greeting ends with a list");
-        let head = head(self.address, self.session.as_deref(), &list, calls.era);
+        let head = self.head(&list, calls.era);
         let response = Connection::open(self.address).await?.post(&head, list.as_bytes()).await?;
         let tools = response
             .messages()
@@ -66,12 +75,35 @@ impl Site {
         Ok(tools.sum())
     }
 
+    /// All headers of a request with this body, except the length.
+    fn head(&self, body: &str, era: Era) -> String {
+        let Site { address, path, session, .. } = self;
+        let session =
+            session.as_ref().map(|session| format!("mcp-session-id: {session}\r\n")).unwrap_or_default();
+        let member = |name| frame::string_member(body.as_bytes(), name).map(String::from_utf8_lossy);
+        let more = match era {
+            Era::Legacy => "mcp-protocol-version: 2025-11-25\r\n".to_owned(),
+            Era::Modern => {
+                let method = member("method").unwrap_or_default();
+                let name = member("name").filter(|_| method == "tools/call");
+                let name = name.map(|name| format!("mcp-name: {name}\r\n")).unwrap_or_default();
+                format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n{name}")
+            }
+        };
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
+             accept: application/json, text/event-stream\r\n{session}{more}"
+        )
+    }
+
     pub(super) async fn run(&mut self, load: &Load, recorder: Recorder) -> io::Result<Tally> {
         let recorder = Rc::new(RefCell::new(recorder));
-        let calls = Rc::new(load.calls.clone());
+        let mut calls = load.calls.clone();
+        calls.tool = self.tool.clone().unwrap_or(calls.tool);
+        let calls = Rc::new(calls);
         let mut example = vec![];
         calls.write(0, &mut example);
-        let head = head(self.address, self.session.as_deref(), &String::from_utf8_lossy(&example), calls.era);
+        let head = self.head(&String::from_utf8_lossy(&example), calls.era);
         let mut connections = vec![];
         for _ in 0..load.in_flight {
             connections.push(Connection::open(self.address).await?);
@@ -123,25 +155,6 @@ async fn call_again_and_again(
         id += in_flight;
     }
     Ok(())
-}
-
-/// All headers of a request with this body, except the length.
-fn head(address: SocketAddr, session: Option<&str>, body: &str, era: Era) -> String {
-    let session = session.map(|session| format!("mcp-session-id: {session}\r\n")).unwrap_or_default();
-    let member = |name| frame::string_member(body.as_bytes(), name).map(String::from_utf8_lossy);
-    let more = match era {
-        Era::Legacy => "mcp-protocol-version: 2025-11-25\r\n".to_owned(),
-        Era::Modern => {
-            let method = member("method").unwrap_or_default();
-            let name = member("name").filter(|_| method == "tools/call");
-            let name = name.map(|name| format!("mcp-name: {name}\r\n")).unwrap_or_default();
-            format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n{name}")
-        }
-    };
-    format!(
-        "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
-         accept: application/json, text/event-stream\r\n{session}{more}"
-    )
 }
 
 struct Connection {
