@@ -51,7 +51,7 @@ fn a_refresh_that_fails_keeps_the_tokens_and_the_connection_goes_on_when_it_work
         ("refresh-status=503", "HTTP 503"),
         ("refresh-html", "not JSON"),
         ("refresh-error=temporarily_unavailable", "temporarily_unavailable"),
-        ("redirect-refresh=STRANGER/token", "its address is not allowed"),
+        ("redirect-refresh=STRANGER/token", "the address of its endpoint is not allowed"),
     ];
     thread::scope(|scope| {
         for (fault, reason) in cases {
