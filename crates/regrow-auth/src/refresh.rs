@@ -37,10 +37,30 @@ pub(crate) enum Step {
     SignIn,
 }
 
+/// Who signs in where a refresh cannot help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signer {
+    /// A person, when asked to.
+    Person,
+    /// Regrow itself, with the secret of a client.
+    Client,
+}
+
 /// Decides what to do, of what is stored.
-pub(crate) fn decide(stored: Option<&Account>, need: &Need, failures: &Failures, now: u64) -> Step {
+pub(crate) fn decide(
+    stored: Option<&Account>,
+    need: &Need,
+    signer: Signer,
+    failures: &Failures,
+    now: u64,
+) -> Step {
+    let request = if failures.hold_at(now) { Step::Wait } else { Step::Request };
+    let sign_in = match signer {
+        Signer::Person => Step::SignIn,
+        Signer::Client => request,
+    };
     let Some((account, tokens)) = stored.and_then(|account| Some((account, account.tokens.as_ref()?))) else {
-        return Step::SignIn;
+        return sign_in;
     };
     match need {
         // Another process was faster, or somebody has signed in.
@@ -48,10 +68,7 @@ pub(crate) fn decide(stored: Option<&Account>, need: &Need, failures: &Failures,
         Need::Expiry if !expires_soon(account, tokens, now) => return Step::Use,
         _ => {}
     }
-    if account.rejected.is_some() || tokens.refresh_token.is_none() {
-        return Step::SignIn;
-    }
-    if failures.hold_at(now) { Step::Wait } else { Step::Request }
+    if account.rejected.is_some() || tokens.refresh_token.is_none() { sign_in } else { request }
 }
 
 /// Without a known end, or if the clock was set back since, only the MCP server can tell.
@@ -116,7 +133,7 @@ impl Failures {
     }
 
     /// Whether no request may be made now. A clock that was set back does not prolong that.
-    pub(crate) fn hold_at(&self, now: u64) -> bool {
+    fn hold_at(&self, now: u64) -> bool {
         (1..=MAX_RETRY_AFTER).contains(&self.retry_at.saturating_sub(now))
     }
 
@@ -136,7 +153,7 @@ mod tests {
     }
 
     fn step(account: &Account, need: &Need, now: u64) -> Step {
-        decide(Some(account), need, &Failures::default(), now)
+        decide(Some(account), need, Signer::Person, &Failures::default(), now)
     }
 
     /// Of an account that was signed in at 1000, for an hour.
@@ -169,7 +186,10 @@ mod tests {
         // Set back after a failure: the pause does not last until the old time.
         let mut failures = Failures::default();
         failures.add("x".into(), None, 1 << 40);
-        assert_eq!(decide(Some(&account()), &refused("access-1"), &failures, 2000), Step::Request);
+        assert_eq!(
+            decide(Some(&account()), &refused("access-1"), Signer::Person, &failures, 2000),
+            Step::Request
+        );
     }
 
     #[test]
@@ -188,7 +208,14 @@ mod tests {
         for account in [&rejected, &without, &never] {
             assert_eq!(step(account, &refused("access-1"), 2000), Step::SignIn);
         }
-        assert_eq!(decide(None, &Need::Refused(None), &Failures::default(), 2000), Step::SignIn);
+        let nothing =
+            |signer, failures: &Failures| decide(None, &Need::Refused(None), signer, failures, 2000);
+        assert_eq!(nothing(Signer::Person, &Failures::default()), Step::SignIn);
+        assert_eq!(nothing(Signer::Client, &Failures::default()), Step::Request);
+        let mut failures = Failures::default();
+        failures.add("it failed".into(), None, 2000);
+        assert_eq!(nothing(Signer::Client, &failures), Step::Wait, "a client waits after a failure as well");
+        assert_eq!(nothing(Signer::Person, &failures), Step::SignIn);
         assert_eq!(step(&rejected, &Need::Expiry, 2000), Step::Use, "the access token may still be accepted");
     }
 
@@ -224,7 +251,7 @@ mod tests {
         let mut failures = Failures::default();
         assert_eq!(failures.passing(), None);
         let need = refused("access-1");
-        let step = |failures: &Failures, now| decide(Some(&account()), &need, failures, now);
+        let step = |failures: &Failures, now| decide(Some(&account()), &need, Signer::Person, failures, now);
         failures.add("HTTP 503".into(), after, 2000);
         assert_eq!(failures.passing(), Some("HTTP 503"));
         assert_eq!((step(&failures, 2006), step(&failures, 2007)), (Step::Wait, Step::Request));

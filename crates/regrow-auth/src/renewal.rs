@@ -14,7 +14,7 @@ use crate::device::DeviceCode;
 use crate::guarded::{Guarded, Network};
 use crate::login::{LoginError, Person, SignedIn, login};
 use crate::records::Tokens;
-use crate::refresh::{Failures, Need, Outcome, Step, decide, settle};
+use crate::refresh::{Failures, Need, Outcome, Signer, Step, decide, settle};
 use crate::settings::Settings;
 use crate::store::{HELD_AT_MOST, Locked, Store, StoreError};
 use crate::token::{self, Reason, TokenError, now};
@@ -157,12 +157,8 @@ impl Renewal {
     }
 
     fn step(&self, account: Option<&Account>, need: &Need) -> Step {
-        let (failures, now) = (lock(&self.failures), now());
-        match decide(account, need, &failures, now) {
-            Step::SignIn if self.sign_in.is_some() && failures.hold_at(now) => Step::Wait,
-            Step::SignIn if self.sign_in.is_some() => Step::Request,
-            step => step,
-        }
+        let signer = if self.sign_in.is_some() { Signer::Client } else { Signer::Person };
+        decide(account, need, signer, &lock(&self.failures), now())
     }
 
     /// Whether the authorization server failed when it was last asked.
