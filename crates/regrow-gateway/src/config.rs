@@ -105,7 +105,8 @@ impl ServerConfig {
     /// The account that it uses; none if it is not remote or has another credential.
     pub(crate) fn account(&self) -> Option<AccountIdentity> {
         let Reach::Remote(remote) = &self.reach else { return None };
-        let url = Url::parse(remote.url.reveal()).ok().filter(|_| !self.has_credential())?;
+        let mut url = Url::parse(remote.url.reveal()).ok().filter(|_| !self.has_credential())?;
+        url.set_fragment(None);
         let SignIn { no_resource, authorize_params, account, client_id, client_credentials, .. } =
             self.options.sign_in.clone();
         let mut parameters = authorize_params;

@@ -708,7 +708,7 @@ fn of_two_plain_entries_with_one_url_only_the_first_has_the_account() {
     let folder = Folder::new();
     let config = folder.read(
         r#"{ "mcpServers": {
-            "one": { "url": "https://h/mcp" }, "two": { "url": "https://h/mcp" }, "three": { "url": "https://h/mcp" },
+            "one": { "url": "https://h/mcp" }, "two": { "url": "https://h/mcp#part" }, "three": { "url": "https://h/mcp" },
             "other": { "url": "https://h/other" }, "local": { "command": "x" }
         } }"#,
     );
