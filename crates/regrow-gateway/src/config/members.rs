@@ -50,6 +50,28 @@ pub(super) fn known<'a, const N: usize>(
     })
 }
 
+/// The members of an option that is an object, and that only a server can have. `form` says how to write it, and `about` what it is about. None if
+/// it cannot be read; then a problem was noted.
+pub(super) fn of_option<'a, const N: usize>(
+    reading: &mut Reading<'_>,
+    value: &'a Value<'a>,
+    field: &str,
+    names: [&str; N],
+    (form, about): (&str, &str),
+) -> Option<[Option<Member<'a>>; N]> {
+    let Some(object) = value.as_object().filter(|object| !object.properties.is_empty()) else {
+        reading.problem(value.range(), field, form);
+        return None;
+    };
+    if !reading.is_in_server() {
+        let text = format!("it {about} one server; move it into \"regrow\" of that server");
+        reading.problem(value.range(), field, text);
+        return None;
+    }
+    refuse_others(reading, object, field, names, form);
+    Some(known(reading, object, names))
+}
+
 /// Members of other names are problems. `form` says how to write the object.
 pub(super) fn refuse_others<const N: usize>(
     reading: &mut Reading<'_>,

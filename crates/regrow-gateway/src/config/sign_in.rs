@@ -63,21 +63,8 @@ const OWN_PARAMETER: &str =
 
 /// None if it cannot be read; then a problem was noted.
 pub(super) fn read(reading: &mut Reading<'_>, value: &Value<'_>, field: &str) -> Option<SignIn> {
-    let object = match value {
-        Value::Object(object) if !object.properties.is_empty() => object,
-        _ => {
-            reading.problem(value.range(), field, FORM);
-            return None;
-        }
-    };
-    if !reading.is_in_server() {
-        let text = "it is about the account at one server; move it into \"regrow\" of that server";
-        reading.problem(value.range(), field, text);
-        return None;
-    }
-    members::refuse_others(reading, object, field, MEMBERS, FORM);
     let [account, issuer, metadata, params, resource, hosts, client, secret, document, scopes, port, grant] =
-        members::known(reading, object, MEMBERS);
+        members::of_option(reading, value, field, MEMBERS, (FORM, "is about the account at"))?;
     let sign_in = SignIn {
         account: account.and_then(|it| text(reading, it, field)).unwrap_or_default(),
         issuer: issuer.and_then(|it| address(reading, it, field)),

@@ -19,20 +19,8 @@ pub(super) const MAX_PREFIX: usize = 32;
 
 /// None if it cannot be read; then a problem was noted.
 pub(super) fn read(reading: &mut Reading<'_>, value: &Value<'_>, field: &str) -> Option<ToolFilter> {
-    let object = match value {
-        Value::Object(object) if !object.properties.is_empty() => object,
-        _ => {
-            reading.problem(value.range(), field, FORM);
-            return None;
-        }
-    };
-    if !reading.is_in_server() {
-        let text = "it names the tools of one server; move it into \"regrow\" of that server";
-        reading.problem(value.range(), field, text);
-        return None;
-    }
-    members::refuse_others(reading, object, field, MEMBERS, FORM);
-    let [allow, deny, rename, prefix] = members::known(reading, object, MEMBERS);
+    let [allow, deny, rename, prefix] =
+        members::of_option(reading, value, field, MEMBERS, (FORM, "names the tools of"))?;
     let filter = ToolFilter {
         allow: allow.map(|allow| globs(reading, allow, field)),
         deny: deny.map(|deny| globs(reading, deny, field)).unwrap_or_default(),
@@ -42,7 +30,7 @@ pub(super) fn read(reading: &mut Reading<'_>, value: &Value<'_>, field: &str) ->
     };
     if let Some(name) = filter.ambiguous_name() {
         let text = format!("two tools would be called \"{name}\"; give each a name of its own");
-        reading.problem(object.range(), &format!("{field}.rename"), text);
+        reading.problem(value.range(), &format!("{field}.rename"), text);
     }
     Some(filter)
 }
