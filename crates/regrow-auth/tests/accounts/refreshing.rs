@@ -7,12 +7,13 @@ use regrow::Mask;
 use regrow::core::Fault;
 use regrow::transport::http::{Credential, Rejected};
 use regrow_auth::account::{Account, Rejection};
+use regrow_auth::store::HELD_AT_MOST;
 use regrow_auth::token::{Reason, TokenError};
 use tokio::sync::Semaphore;
 
 use crate::fixture::{
-    COMMAND, Issuer, LIMIT, account, credential, expired, read, refuse, rejected, store, temporary, token,
-    tokens, write,
+    COMMAND, Issuer, LIMIT, account, credential, expired, key, read, refuse, rejected, store, temporary,
+    token, tokens, write,
 };
 
 fn sign_in() -> Fault {
@@ -201,4 +202,15 @@ async fn tokens_that_arrive_later_are_masked() {
     assert_eq!(mask.apply("access-1 refresh-1 client-secret access-2"), "*** *** *** access-2");
     assert!(refuse(&credential).await);
     assert_eq!(mask.apply("access-1 access-2 refresh-2"), "*** *** ***");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_authorization_server_that_never_answers_does_not_keep_the_lock() {
+    let (_folder, store) = store(&account()).await;
+    let credential = credential(&store, Arc::new(|_| Box::pin(std::future::pending())));
+    let began = tokio::time::Instant::now();
+    assert!(!refuse(&credential).await);
+    assert!(began.elapsed() < HELD_AT_MOST, "{:?}", began.elapsed());
+    store.lock(&key()).await.unwrap();
+    assert_eq!(read(&store).tokens, account().tokens);
 }

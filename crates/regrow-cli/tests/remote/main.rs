@@ -34,11 +34,14 @@ mod sign_in;
 mod sign_in_prompt;
 mod sign_in_refresh;
 mod sign_in_serve;
+mod sign_in_ways;
 mod silence;
 mod site;
 mod smoke;
 mod storm;
 mod streams;
+#[path = "../harness/terminal.rs"]
+mod terminal;
 #[path = "../gateway/wire.rs"]
 #[allow(dead_code)] // As above.
 mod wire;
