@@ -13,9 +13,6 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use super::system;
 use crate::transport::Input;
 
-/// No pipe holds more by default, and a larger buffer would only cost time to clear.
-const READ_SIZE: usize = 64 * 1024;
-
 /// A pipe that no other child inherits: the end to read from, the end to write to.
 pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     #[cfg(target_os = "linux")]
@@ -156,15 +153,10 @@ impl AsyncRead for Reader {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            let size = buffer.remaining().min(READ_SIZE);
-            match self.try_read(buffer.initialize_unfilled_to(size)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(self.end.poll_read_ready(cx))?.clear_ready();
-                }
-                read => {
-                    buffer.advance(read?);
-                    return Poll::Ready(Ok(()));
-                }
+            match system::read(self.end.get_ref(), buffer) {
+                Err(Errno::AGAIN) => ready!(self.end.poll_read_ready(cx))?.clear_ready(),
+                Err(Errno::INTR) => {}
+                read => return Poll::Ready(Ok(read?)),
             }
         }
     }

@@ -11,8 +11,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use rustix::process::Pid;
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::io::{Interest, ReadBuf};
 
 use super::record::Record;
 use super::sandbox::Restrictions;
@@ -206,6 +206,17 @@ pub(super) fn group_of(pid: Option<Pid>) -> Option<Pid> {
 pub(super) fn watched(file: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an owned descriptor stays open and the same until it is dropped, and nobody here replaces it.
     Ok(unsafe { AsyncFd::register_with_interest(file, interest)? })
+}
+
+/// Reads into what is free of a buffer, without clearing it first: that can take longer than to read.
+pub(super) fn read(file: &OwnedFd, buffer: &mut ReadBuf<'_>) -> rustix::io::Result<()> {
+    // SAFETY: nothing here takes back what is initialized.
+    let free = unsafe { buffer.unfilled_mut() };
+    let read = rustix::io::read(file, free)?.0.len();
+    // SAFETY: the kernel has written these bytes.
+    unsafe { buffer.assume_init(read) };
+    buffer.advance(read);
+    Ok(())
 }
 
 /// Files that our host left open for us are none of a server's business.
