@@ -1,7 +1,7 @@
 //! Turn-taking: a task that handles a lot of input lets other tasks run in between.
 
 /// A task handles about this many bytes, then other tasks run.
-const TURN: u64 = 4 << 10;
+const TURN: u64 = 16 << 10;
 /// A shorter message counts as one of this length, because it takes as much work.
 const LEAST: u64 = 512;
 
@@ -28,11 +28,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_is_eight_short_messages_or_one_long_one() {
+    fn a_turn_is_32_short_messages_or_one_long_one() {
         let mut turn = Turn::default();
         for _ in 0..3 {
-            let eight = [0; 8].map(|bytes| turn.is_over(bytes));
-            assert_eq!(eight, [false, false, false, false, false, false, false, true]);
+            let over = [0; 32].map(|bytes| turn.is_over(bytes));
+            assert_eq!(over.iter().position(|over| *over), Some(31));
         }
         let lengths = [TURN - 1, 1, u64::MAX, 1];
         assert_eq!(lengths.map(|bytes| turn.is_over(bytes)), [false, true, true, false]);

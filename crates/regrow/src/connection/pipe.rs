@@ -1,5 +1,6 @@
 //! The tasks of a session on a pipe: one reads what the server sends, in order, and finds out how it ended; one writes.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -120,14 +121,19 @@ impl SessionReader {
     }
 
     async fn read(&mut self) -> End {
+        let signals = self.signals.clone();
+        // Made once: to begin to wait takes more than to go on.
+        let mut finish = pin!(signals.finish.notified());
+        let mut broken = pin!(signals.broken.notified());
+        let mut catch_up = pin!(signals.catch_up.notified());
         let mut exited = self.process.exited();
         let mut catches_up_at = None;
         loop {
             let line = tokio::select! {
                 biased; // Lines come last: a flood must not hide an end. After an end, the rest is read without waiting.
-                () = self.signals.finish.notified() => return End::Finished,
+                () = &mut finish => return End::Finished,
                 fault = &mut exited => return End::Exited(fault),
-                () = self.signals.broken.notified() => return End::InputClosed,
+                () = &mut broken => return End::InputClosed,
                 line = read_line(&mut self.lines, &mut self.output) => match line {
                     Ok(Some(line)) => line,
                     Ok(None) => return End::Eof,
@@ -135,7 +141,8 @@ impl SessionReader {
                 },
                 // After the lines: the owner wants to know when there is nothing to read. Before a timer fires, the runtime looks what
                 // has become readable; without one, that may be unknown.
-                () = self.signals.catch_up.notified() => {
+                () = &mut catch_up => {
+                    catch_up.set(signals.catch_up.notified());
                     catches_up_at = Some(Instant::now() + MOMENT);
                     continue;
                 }
@@ -148,7 +155,7 @@ impl SessionReader {
             };
             self.shared.hear();
             let Some(turn_is_over) = self.take_lines(line) else { return End::Panicked };
-            if turn_is_over && let Some(end) = self.pause(&mut exited, yield_now()).await {
+            if turn_is_over && let Some(end) = self.pause(&mut finish, &mut exited, yield_now()).await {
                 return end;
             }
             if self.shared.inbox.has_room() {
@@ -157,7 +164,7 @@ impl SessionReader {
             // The client does not read. That is not the server's fault.
             self.shared.set_blocked(self.epoch, true);
             let room = self.shared.inbox.clone().room();
-            let end = self.pause(&mut exited, room).await;
+            let end = self.pause(&mut finish, &mut exited, room).await;
             self.shared.set_blocked(self.epoch, false);
             if let Some(end) = end {
                 return end;
@@ -190,10 +197,15 @@ impl SessionReader {
     }
 
     /// Reads nothing until then. The server's death must be seen all the same.
-    async fn pause(&mut self, exited: &mut BoxFuture<Fault>, until: impl Future<Output = ()>) -> Option<End> {
+    async fn pause(
+        &mut self,
+        finish: impl Future<Output = ()>,
+        exited: &mut BoxFuture<Fault>,
+        until: impl Future<Output = ()>,
+    ) -> Option<End> {
         let end = tokio::select! {
             biased;
-            () = self.signals.finish.notified() => Some(End::Finished),
+            () = finish => Some(End::Finished),
             fault = exited => Some(End::Exited(fault)),
             () = until => None,
         };
@@ -210,7 +222,7 @@ impl SessionReader {
                 self.messages.take_line(line);
             }
             let mut space = self.lines.space();
-            let read = std::pin::pin!(self.output.read_buf(&mut space)).as_mut().poll(&mut cx);
+            let read = pin!(self.output.read_buf(&mut space)).as_mut().poll(&mut cx);
             match read {
                 Poll::Ready(Ok(read)) if read > 0 && read < left => left -= read,
                 _ => return,

@@ -153,8 +153,15 @@ impl AsyncRead for Reader {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            match system::read(self.end.get_ref(), buffer) {
-                Err(Errno::AGAIN) => ready!(self.end.poll_read_ready(cx))?.clear_ready(),
+            // Asked before the read: what becomes ready after that must not be forgotten.
+            let mut ready = self.end.poll_read_ready(cx)?;
+            let read = system::read(self.end.get_ref(), buffer);
+            let is_empty = read == Err(Errno::AGAIN) || read.is_ok() && buffer.remaining() > 0;
+            if is_empty && let Poll::Ready(ready) = &mut ready {
+                ready.clear_ready();
+            }
+            match read {
+                Err(Errno::AGAIN) => ready!(ready.map(drop)),
                 Err(Errno::INTR) => {}
                 read => return Poll::Ready(Ok(read?)),
             }
