@@ -25,6 +25,8 @@ pub(crate) struct LineWriter<S, K> {
     pumping: bool,
     /// More lines follow at once, and leave together.
     corked: bool,
+    /// The pump is about to run, and writes what comes until then.
+    gathering: bool,
 }
 
 impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
@@ -37,6 +39,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
             flushed: 0,
             pumping: false,
             corked: false,
+            gathering: false,
         }
     }
 
@@ -70,7 +73,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
     pub(crate) fn push(&mut self, key: K, line: Bytes, begun: impl FnMut(K, u64)) -> io::Result<bool> {
         self.queued += line.len();
         self.queue.push_back((key, line, false));
-        if self.corked && self.queued < CORKED {
+        if (self.corked || self.gathering) && self.queued < CORKED {
             return Ok(false);
         }
         self.write(begun)
@@ -85,6 +88,11 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
     pub(crate) fn uncork(&mut self, begun: impl FnMut(K, u64)) -> io::Result<bool> {
         self.corked = false;
         if self.queue.is_empty() { Ok(false) } else { self.write(begun) }
+    }
+
+    /// Others are about to add lines: those that come before the pump runs leave together. Returns whether it must be woken for that.
+    pub(crate) fn gather(&mut self) -> bool {
+        !self.pumping && !std::mem::replace(&mut self.gathering, true)
     }
 
     fn write(&mut self, begun: impl FnMut(K, u64)) -> io::Result<bool> {
@@ -118,6 +126,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
         cx: &mut Context<'_>,
         mut begun: impl FnMut(K, u64),
     ) -> Poll<io::Result<()>> {
+        self.gathering = false;
         while let Some((_, first, _)) = self.queue.front() {
             let written = if self.queue.len() > 1 && self.stream.is_write_vectored() {
                 let mut lines = [IoSlice::new(&[]); LINES];
@@ -242,6 +251,26 @@ mod tests {
         let line = writer.push('e', Bytes::from_static(b"six\n"), |k, at| begun.push((k, at)));
         assert!(line.is_ok_and(|wake| !wake));
         assert_eq!(begun.last(), Some(&('e', 15)), "it leaves at once again");
+    }
+
+    #[tokio::test]
+    async fn lines_that_come_before_the_pump_runs_leave_together() {
+        let (near, _far) = duplex(100);
+        let mut writer = LineWriter::new(near);
+        let mut begun = vec![];
+        let mut push = |writer: &mut LineWriter<_, _>, key, line: &'static str| {
+            let wake =
+                writer.push(key, Bytes::from_static(line.as_bytes()), |k, at| begun.push((k, at))).unwrap();
+            (wake, begun.len())
+        };
+        assert_eq!(push(&mut writer, 'a', "one\n"), (false, 1), "the first leaves at once");
+        assert!(writer.gather() && !writer.gather(), "the pump is woken once");
+        assert_eq!(push(&mut writer, 'b', "two\n"), (false, 1));
+        assert_eq!(push(&mut writer, 'c', "three\n"), (false, 1));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(writer.poll_flush(&mut cx, |_, _| {}).is_ready());
+        assert_eq!((writer.accepted(), writer.queued()), (14, 0));
+        assert_eq!(push(&mut writer, 'd', "four\n"), (false, 2), "it leaves at once again");
     }
 
     #[tokio::test]

@@ -274,6 +274,15 @@ impl Session {
         self.written(pushed);
     }
 
+    /// Others may write in the same moment. What they do leaves in one write.
+    pub(crate) fn gather(&mut self) {
+        if let Some(Channel::Pipe(writer)) = self.channel()
+            && writer.gather()
+        {
+            self.signals.pump.notify_one();
+        }
+    }
+
     /// More messages follow at once, and leave in one write. Exchanges have nothing to share.
     pub(crate) fn cork(&mut self) {
         if let Some(Channel::Pipe(writer)) = self.channel() {

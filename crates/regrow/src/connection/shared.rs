@@ -138,10 +138,9 @@ impl Shared {
         id: CallId,
     ) -> Option<(Box<Pending>, Outcome)> {
         let pending = state.supervisor.ledger.reply(id)?;
+        let is_shared = matches!(pending.caller, Caller::Client(_));
         let wire_id = state.wire_ids.of(id);
-        if matches!(pending.caller, Caller::Client(_))
-            && let Some(answer) = self.own_welcome(state, &pending.request)
-        {
+        if is_shared && let Some(answer) = self.own_welcome(state, &pending.request) {
             let pending = state.supervisor.ledger.answer(epoch, id, true);
             return pending.map(|pending| (pending, Outcome::Answered(answer)));
         }
@@ -172,6 +171,9 @@ impl Shared {
         let ConnectionState { session, supervisor, .. } = state;
         if let Some(session) = session {
             session.write(&mut supervisor.ledger, Some(id), message);
+            if is_shared && supervisor.ledger.len() > 1 {
+                session.gather();
+            }
         }
         None
     }

@@ -47,7 +47,7 @@ fn mix(key: u64, number: u64, rounds: impl Iterator<Item = u64>) -> u64 {
     let (mut left, mut right) = (number >> HALF & MASK, number & MASK);
     for round in rounds {
         let mut hasher = DefaultHasher::new();
-        (key, round, right).hash(&mut hasher);
+        (key, round << HALF | right).hash(&mut hasher);
         (left, right) = (right, left ^ hasher.finish() & MASK);
     }
     left << HALF | right
