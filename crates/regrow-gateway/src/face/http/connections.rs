@@ -4,9 +4,11 @@
 //! is no room for another connection, the oldest of them is closed. So a client that sends its request at once gets in.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
+use tokio::time::Sleep;
 
 use super::peer::Peer;
 use crate::admit::Principal;
@@ -34,6 +36,8 @@ pub(super) struct Slot {
     number: u64,
     hangup: Arc<Notify>,
     owner: OnceLock<Principal>,
+    /// Of its last request, for the next: a timer that is set later than before costs nearly nothing, and each new one wakes the runtime.
+    timer: Mutex<Option<Pin<Box<Sleep>>>>,
 }
 
 /// Where a request comes from.
@@ -68,7 +72,13 @@ impl Connections {
         state.last += 1;
         let (number, hangup) = (state.last, Arc::new(Notify::new()));
         state.unauthenticated.insert(number, hangup.clone());
-        Some(Arc::new(Slot { connections: self.clone(), number, hangup, owner: OnceLock::new() }))
+        Some(Arc::new(Slot {
+            connections: self.clone(),
+            number,
+            hangup,
+            owner: OnceLock::new(),
+            timer: Mutex::default(),
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, ConnectionsState> {
@@ -98,6 +108,14 @@ impl Slot {
 
     pub(super) fn is_authenticated(&self) -> bool {
         self.owner.get().is_some()
+    }
+
+    pub(super) fn take_timer(&self) -> Option<Pin<Box<Sleep>>> {
+        self.timer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) fn keep_timer(&self, timer: Pin<Box<Sleep>>) {
+        *self.timer.lock().unwrap_or_else(PoisonError::into_inner) = Some(timer);
     }
 
     /// Closes it.

@@ -16,7 +16,7 @@ use http_body::Frame;
 use regrow::SealingKey;
 use regrow_protocol::events::{COMMENT, OutgoingEvent};
 use regrow_protocol::header;
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::connections::Slot;
 use super::memory::OutgoingLine;
@@ -77,8 +77,20 @@ impl<H: Send + Unpin + 'static> Listener<H> {
     }
 
     /// Waits so long for the first message: is it the answer?
-    pub(super) async fn first(&mut self, hold: Duration) -> First {
-        timeout(hold, poll_fn(|cx| self.stream.poll_first(cx))).await.unwrap_or(First::Stream)
+    pub(super) async fn first(&mut self, hold: Duration, slot: Option<&Arc<Slot>>) -> First {
+        let until = Instant::now() + hold;
+        let mut timer =
+            slot.and_then(|slot| slot.take_timer()).unwrap_or_else(|| Box::pin(sleep_until(until)));
+        timer.as_mut().reset(until);
+        let first = tokio::select! {
+            biased;
+            first = poll_fn(|cx| self.stream.poll_first(cx)) => first,
+            () = &mut timer => First::Stream,
+        };
+        if let Some(slot) = slot {
+            slot.keep_timer(timer);
+        }
+        first
     }
 
     /// As a response that lasts until the stream ends, with a comment whenever there was nothing to say for the time of a beat.

@@ -51,7 +51,7 @@ pub(super) async fn post(
     let mut listener = listen(headers, &stream, None, slot.as_ref(), visit)?;
     client::take(&input, &*client, frame, ResponseTo::Alone(ResponsePath::Whole(stream.clone())));
     drop(client); // The session alone decides when it leaves.
-    let mut response = match listener.first(face.limits.hold).await {
+    let mut response = match listener.first(face.limits.hold, slot.as_ref()).await {
         First::Answer(line, _) => {
             session.forget_stream(stream.number);
             json(StatusCode::OK, line)

@@ -117,7 +117,7 @@ async fn request(
     // It goes by our number: others may use the same id, which stays in the frame until the connection writes its own.
     client.submit(Request::new(frame, RawId::from(number), Box::new(reply)));
     drop(client); // The endpoint alone decides when it leaves.
-    Ok(match listener.first(face.limits.modern_hold).await {
+    Ok(match listener.first(face.limits.modern_hold, caller.slot.as_ref()).await {
         First::Answer(line, code) => json(status(code), line),
         First::Stream => listener.into_response(face.limits.beat),
     })
