@@ -1,6 +1,7 @@
 //! What can be said on the command line, and in the environment instead.
 
 mod audit;
+mod parse;
 pub(crate) mod sign_in;
 mod words;
 
@@ -17,8 +18,8 @@ use regrow_gateway::operate::DEFAULT_PORT;
 use regrow_gateway::units::{self, Limit};
 
 use audit::AuditLog;
+pub(crate) use parse::parse;
 use sign_in::{Accounts, Login, Logout, OAuthClient, SignIn};
-pub(crate) use words::with_dashes;
 
 /// Keeps MCP connections alive: a server may die, the client's connection does not.
 #[derive(Parser, Debug)]
@@ -26,7 +27,13 @@ pub(crate) use words::with_dashes;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) everywhere: Everywhere,
+}
 
+// Without a doc comment, which would become the text of the command above.
+#[derive(Args, Debug)]
+pub(crate) struct Everywhere {
     /// Whether output is coloured; auto: on a terminal, unless NO_COLOR is set. CLICOLOR_FORCE colours it everywhere
     #[arg(long = "color", value_enum, value_name = "WHEN", default_value_t, global = true)]
     pub(crate) colour: Colour,

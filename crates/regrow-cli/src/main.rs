@@ -30,8 +30,7 @@ mod wrap;
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
-use arguments::{Arguments, Command};
-use clap::Parser;
+use arguments::Command;
 use regrow_gateway::operate::ServerCommand;
 
 /// Done.
@@ -51,7 +50,7 @@ fn main() -> ExitCode {
         Some("chaos-server") => return regrow_chaos::server::run(),
         _ => {}
     }
-    let arguments = match Arguments::try_parse_from(arguments::with_dashes(std::env::args_os().collect())) {
+    let arguments = match arguments::parse(std::env::args_os().collect()) {
         Ok(arguments) => arguments,
         Err(error) => {
             let wanted = !error.use_stderr(); // Help and version are no failures.
@@ -59,7 +58,7 @@ fn main() -> ExitCode {
             return ExitCode::from(if wanted { DONE } else { USAGE });
         }
     };
-    terminal::set_colour(arguments.colour);
+    terminal::set_colour(arguments.everywhere.colour);
     ExitCode::from(match arguments.command {
         Command::Wrap(options) => wrap::run(*options),
         Command::Serve(options) => serve::run(*options),

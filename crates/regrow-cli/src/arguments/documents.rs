@@ -4,10 +4,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
 use clap::error::ErrorKind;
 
-use super::{Arguments, with_dashes};
+use super::parse;
 
 #[test]
 fn the_command_lines_in_the_documents_are_accepted() {
@@ -21,8 +20,7 @@ fn the_command_lines_in_the_documents_are_accepted() {
     for path in documents {
         let text = fs::read_to_string(&path).unwrap();
         for line in command_lines(&text) {
-            let words = with_dashes(words(&line).into_iter().map(OsString::from).collect());
-            match Arguments::try_parse_from(words) {
+            match parse(words(&line).into_iter().map(OsString::from).collect()) {
                 Err(error) if !is_only_named(error.kind()) && !has_placeholder(&line, error.kind()) => {
                     refused.push(format!("{}: {line}\n{error}", path.display()));
                 }

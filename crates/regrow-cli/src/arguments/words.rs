@@ -3,32 +3,16 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::{Arg, CommandFactory};
+use clap::Arg;
 
-use super::Arguments;
-
-/// These words with `--` before a server's command that has none.
-pub(crate) fn with_dashes(mut words: Vec<OsString>) -> Vec<OsString> {
-    if let Some(start) = start_of_command(&words) {
-        words.insert(start, "--".into());
-    }
-    words
-}
-
-/// None where there is no command, where it has its dashes, and where only the parser knows what is meant.
-fn start_of_command(words: &[OsString]) -> Option<usize> {
-    let arguments = Arguments::command();
-    let global: Vec<&Arg> = arguments.get_arguments().collect();
-    let wrap = after_options(&global, words, 1)?;
-    if words[wrap] != "wrap" {
-        return None;
-    }
-    let ours: Vec<&Arg> = arguments.find_subcommand("wrap")?.get_arguments().chain(global).collect();
-    after_options(&ours, words, wrap + 1).filter(|start| !is_url(&words[*start]))
+/// Where the command begins among these words, of which those before `from` are not about it. None where there is no command, where it has its
+/// dashes, and where only the parser knows what is meant.
+pub(super) fn start_of_command(ours: &[&Arg], words: &[OsString], from: usize) -> Option<usize> {
+    after_options(ours, words, from).filter(|start| !is_url(&words[*start]))
 }
 
 /// The first word from here on that is neither an option nor the value of one.
-fn after_options(ours: &[&Arg], words: &[OsString], mut at: usize) -> Option<usize> {
+pub(super) fn after_options(ours: &[&Arg], words: &[OsString], mut at: usize) -> Option<usize> {
     loop {
         match option(words.get(at)?) {
             Some(Word::End) => return None,
@@ -102,12 +86,10 @@ fn is_url(word: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::{Command, Wrap};
-    use clap::Parser;
+    use crate::arguments::{Command, Wrap, parse};
 
     fn wrap(line: &str) -> Result<Box<Wrap>, clap::Error> {
-        let words = with_dashes(line.split(' ').map(OsString::from).collect());
-        match Arguments::try_parse_from(words)?.command {
+        match parse(line.split(' ').map(OsString::from).collect())?.command {
             Command::Wrap(wrap) => Ok(wrap),
             other => panic!("{other:?}"),
         }
@@ -156,11 +138,5 @@ mod tests {
         {
             assert!(wrap(line).is_err(), "{line}");
         }
-    }
-
-    #[test]
-    fn other_commands_are_left_alone() {
-        let words: Vec<OsString> = ["regrow", "check", "file.json"].map(OsString::from).into();
-        assert_eq!(with_dashes(words.clone()), words);
     }
 }

@@ -3,13 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use clap::Parser;
 use regrow::transport::stdio::environment::is_allowed;
 use regrow_auth::settings::Settings;
 use regrow_gateway::config::{Inherit, Options, Process, Reach, Remote, Secret, ServerConfig, Surroundings};
 use regrow_protocol::text::escape;
 
-use crate::arguments::{Arguments, Command, RemoteArguments, Wrap, with_dashes};
+use crate::arguments::{Command, RemoteArguments, Wrap, parse};
 use crate::wrap::name::name_of;
 use crate::wrap::process::named_variables;
 use crate::wrap::remote::{address_of, era_of, headers_of};
@@ -55,7 +54,7 @@ pub(super) fn of(server: &ServerConfig, surroundings: &Surroundings) -> Target {
     }
     let words = [&["regrow".into()], &words[command..]].concat();
     // The parser's own words could quote a secret.
-    let parsed = Arguments::try_parse_from(with_dashes(words)).map_err(|error| error.kind().to_string());
+    let parsed = parse(words).map_err(|error| error.kind().to_string());
     let wrapped = match parsed.map(|arguments| arguments.command) {
         Ok(Command::Wrap(wrap)) => wrapped(&wrap, process, server, surroundings)
             .map(|server| (server, wrap.remote.sign_in_settings())),

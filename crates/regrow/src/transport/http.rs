@@ -255,8 +255,11 @@ impl Transport for Http {
         Box::pin(async move {
             let client = match &http.client {
                 Some(client) => client.clone(),
-                None => client::of_limit(http.limits.connect).await?,
+                None => client::of_limit(http.limits.connect)?,
             };
+            if !client.goes_straight(&http.url) {
+                client.reqwest().await?; // Here it is not part of a request's time.
+            }
             let link = HttpLink::new(http, client);
             let process = Arc::new(ending::Ending::new(link.clone()));
             Ok(Link::Exchanges { exchanges: link, process })

@@ -1,9 +1,9 @@
 //! The HTTP client below all exchanges: its pool, its patience, and whom it trusts.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use std::{fmt, io};
 
 use http::Uri;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -19,8 +19,9 @@ use super::{Limits, SetupError, trust};
 /// A pool of HTTP connections that any number of servers may share. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpClient {
-    /// For requests through TLS or a proxy. It has a pool of its own.
-    pub(super) reqwest: reqwest::Client,
+    /// For requests through TLS or a proxy. It has a pool of its own. Built when a server first needs it, since it reads the roots of the system.
+    reqwest: Arc<OnceLock<reqwest::Client>>,
+    builder: ClientBuilder,
     /// For all others: new connections,
     pub(super) tcp: HttpConnector<Names>,
     /// and those that can be used again.
@@ -97,6 +98,26 @@ impl HttpClient {
         };
         url.scheme() == "http" && self.proxy.is_none() && !self.proxies.as_deref().is_some_and(proxied)
     }
+
+    /// The client for requests that do not go straight.
+    pub(super) async fn reqwest(&self) -> Result<reqwest::Client, Fault> {
+        if let Some(built) = self.reqwest.get() {
+            return Ok(built.clone());
+        }
+        let client = self.clone();
+        // The roots of the system are read from disk, so not on a thread that others wait for.
+        let built = tokio::task::spawn_blocking(move || client.reqwest_now()).await;
+        match built {
+            Ok(Ok(built)) => Ok(built),
+            Ok(Err(error)) => Err(Fault::Broken { reason: error.to_string() }),
+            Err(error) => Err(Fault::Broken { reason: error.to_string() }),
+        }
+    }
+
+    fn reqwest_now(&self) -> Result<reqwest::Client, SetupError> {
+        let built = self.builder.reqwest()?;
+        Ok(self.reqwest.get_or_init(|| built).clone())
+    }
 }
 
 impl fmt::Debug for HttpClient {
@@ -136,8 +157,22 @@ impl ClientBuilder {
         self
     }
 
-    /// Reads the files, and builds it.
+    /// Reads the files, and builds it. The roots of the system are read when a server first needs them.
     pub fn build(self) -> Result<HttpClient, SetupError> {
+        let proxies = matches!(self.proxy, Proxy::Environment).then(|| Arc::new(Matcher::from_system()));
+        let (tcp, pool, proxy) = (tcp(), Arc::default(), self.proxy.address());
+        let may_be_wrong =
+            self.ca_file.is_some() || self.certificate.is_some() || matches!(self.proxy, Proxy::At(_));
+        let connect = self.connect;
+        let client =
+            HttpClient { reqwest: Arc::default(), builder: self, tcp, pool, connect, proxy, proxies };
+        if may_be_wrong {
+            client.reqwest_now()?; // What is wrong is reported here.
+        }
+        Ok(client)
+    }
+
+    fn reqwest(&self) -> Result<reqwest::Client, SetupError> {
         let identity = self.certificate.as_ref().map(|(chain, key)| (chain.as_path(), key.as_path()));
         let tls = trust::config(self.ca_file.as_deref(), identity)?;
         let mut builder = reqwest::Client::builder()
@@ -169,11 +204,7 @@ impl ClientBuilder {
                     .map_err(|_| SetupError::Proxy { reason: "it is not the URL of a proxy".into() })?,
             ),
         };
-        let reqwest =
-            builder.build().map_err(|error| SetupError::Tls { reason: super::causes::root_cause(&error) })?;
-        let proxies = matches!(self.proxy, Proxy::Environment).then(|| Arc::new(Matcher::from_system()));
-        let (tcp, pool, proxy) = (tcp(), Arc::default(), self.proxy.address());
-        Ok(HttpClient { reqwest, tcp, pool, connect: self.connect, proxy, proxies })
+        builder.build().map_err(|error| SetupError::Tls { reason: super::causes::root_cause(&error) })
     }
 }
 
@@ -190,26 +221,36 @@ fn tcp() -> HttpConnector<Names> {
 }
 
 /// The client for servers that have none of their own: one for all with the usual limit.
-pub(super) async fn of_limit(connect: Duration) -> Result<HttpClient, Fault> {
+pub(super) fn of_limit(connect: Duration) -> Result<HttpClient, Fault> {
     static SHARED: OnceLock<HttpClient> = OnceLock::new();
+    let build = || {
+        let built = HttpClient::builder().connect(connect).build();
+        built.map_err(|error| Fault::Broken { reason: error.to_string() })
+    };
     if connect != Limits::default().connect {
-        return build(move || HttpClient::builder().connect(connect).build()).await;
+        return build();
     }
-    if let Some(client) = SHARED.get() {
-        return Ok(client.clone());
+    match SHARED.get() {
+        Some(client) => Ok(client.clone()),
+        None => build().map(|client| SHARED.get_or_init(|| client).clone()),
     }
-    let client = build(|| HttpClient::builder().build()).await?;
-    Ok(SHARED.get_or_init(|| client).clone())
 }
 
-/// The roots of the system are read from disk, so not on a thread that others wait for.
-async fn build(
-    build: impl FnOnce() -> Result<HttpClient, SetupError> + Send + 'static,
-) -> Result<HttpClient, Fault> {
-    let built = tokio::task::spawn_blocking(build).await.map_err(io::Error::other);
-    match built {
-        Ok(Ok(client)) => Ok(client),
-        Ok(Err(error)) => Err(Fault::Broken { reason: error.to_string() }),
-        Err(error) => Err(Fault::Broken { reason: error.to_string() }),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::Transport as _;
+    use crate::transport::http::Http;
+
+    #[tokio::test]
+    async fn the_roots_of_the_system_are_read_only_for_a_server_behind_tls() {
+        let client = HttpClient::builder().no_proxy().build().unwrap();
+        let opened = async |url: &str| {
+            let http = Http::new(url).unwrap().client(client.clone());
+            drop(http.open(regrow_core::Epoch::default()).await.ok().unwrap());
+            client.reqwest.get().is_some()
+        };
+        assert!(!opened("http://127.0.0.1:1/mcp").await);
+        assert!(opened("https://127.0.0.1:1/mcp").await);
     }
 }

@@ -193,7 +193,7 @@ impl HttpLink {
         let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.url.clone());
         *request.headers_mut() = headers;
         *request.body_mut() = body.map(reqwest::Body::wrap);
-        let response = self.client.reqwest.execute(request).await;
+        let response = self.client.reqwest().await?.execute(request).await;
         let response = response.map_err(|error| diagnose::start(&error, &outgoing.url, &self.client))?;
         Ok(Response::reqwest(response))
     }
