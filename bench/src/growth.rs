@@ -35,13 +35,12 @@ impl Dimension {
         Dimension::Subscriptions,
     ];
 
-    /// Not more than Regrow allows by default: of calls in flight 4,096.
     fn sizes(self) -> &'static [usize] {
         match self {
             Dimension::Servers => &[1, 10, 50, 100, 200],
             Dimension::Clients => &[1, 10, 100, 300, 1000],
             Dimension::Tools => &[10, 100, 1000, 3000, 10_000],
-            Dimension::InFlight => &[1, 10, 100, 1000, 4000],
+            Dimension::InFlight => &[1, 10, 100, 1000, 4000, 10_000],
             Dimension::Subscriptions => &[1, 10, 100, 300, 1000],
         }
     }

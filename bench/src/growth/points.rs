@@ -36,7 +36,10 @@ pub(crate) async fn measure(regrow: &Path, dimension: Dimension, size: usize) ->
     let own = std::env::current_exe()?.to_string_lossy().into_owned();
     let mut command = Command::new(regrow);
     if is_wrap {
-        command.args(["wrap", "--name", "echo", "--", &own, "echo"]);
+        command.args(["wrap", "--name", "echo"]);
+        // By default, more than 4,096 calls in flight are refused.
+        command.arg("--queue").arg(size.max(4096).to_string());
+        command.args(["--", &own, "echo"]);
     } else {
         let file = folder.path().join("mcp.json");
         std::fs::write(&file, config(&own, dimension, size).to_string())?;

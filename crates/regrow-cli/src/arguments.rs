@@ -549,6 +549,10 @@ pub(crate) struct Wrap {
     #[arg(long, value_name = "TIME", default_value = "none", value_parser = units::limit_or_off, env = "REGROW_HANG_TIMEOUT")]
     pub(crate) hang_timeout: Limit,
 
+    /// At most this many calls may be pending; more are refused at once
+    #[arg(long, value_name = "N", default_value_t = 4096, env = "REGROW_QUEUE")]
+    pub(crate) queue: u32,
+
     /// The largest message that is forwarded
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = units::size, env = "REGROW_MAX_LINE")]
     pub(crate) max_line: usize,

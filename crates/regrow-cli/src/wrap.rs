@@ -148,6 +148,7 @@ fn policy(options: &Wrap) -> Policy {
         patience: options.patience.0,
         idle_probe: options.idle_probe.0,
         hang_timeout: options.hang_timeout.0,
+        max_calls: usize::try_from(options.queue).unwrap_or(usize::MAX),
         budget: BudgetPolicy { charges, window },
         replay: match options.replay {
             arguments::Replay::Never => regrow::core::Replay::Never,

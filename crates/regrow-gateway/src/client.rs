@@ -81,6 +81,11 @@ impl ClientState {
         let taken = self.upstreams.get(&key)?;
         (!taken.inbox.is_over() && !taken.upstream.is_over()).then(|| taken.upstream.clone())
     }
+
+    /// Whether it has a list, or wants to hear of changes.
+    fn knows_lists(&self) -> bool {
+        self.record.lists.iter().any(Option::is_some) || self.streams.tell_of_lists()
+    }
 }
 
 impl Client {

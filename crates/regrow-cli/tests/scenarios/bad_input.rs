@@ -221,6 +221,18 @@ fn a_server_that_asks_without_end_is_refused_and_not_left_waiting() {
 }
 
 #[test]
+fn calls_beyond_the_queue_are_refused_and_an_answer_makes_room() {
+    let mut client = Setup::plan("").options(&["--queue", "2"]).connect();
+    let slow = ["a", "b"].map(|key| client.begin_call("slow", json!({ "ms": 60_000, "key": key })));
+    let (_, fault) = client.failing_call("echo", json!({ "text": "third" }));
+    assert_eq!(fault["kind"], "overloaded", "{fault}");
+    client.cancel(slow[0]);
+    assert_eq!(client.call("echo", json!({ "text": "room" })), "room");
+    client.cancel(slow[1]);
+    client.leave_cleanly();
+}
+
+#[test]
 fn names_from_outside_cannot_forge_lines_or_drive_a_terminal() {
     let mut client = Setup::plan("").connect();
     let name = "die\nregrow: chaos: all is well\u{1b}[2J\u{202e}";

@@ -100,6 +100,9 @@ impl Client {
 
     /// Something has changed. Tells the client which of its lists are not what it knows.
     pub(crate) fn look_at_lists(&self) {
+        if !self.state().knows_lists() {
+            return; // Most are here while servers start, when all lists change all the time.
+        }
         let directory = self.directory();
         let now = List::ALL.map(|list| directory.revision(list));
         let mut state = self.state();

@@ -34,6 +34,13 @@ pub(super) struct Streams {
     last: u64,
 }
 
+impl Streams {
+    /// Whether one of them tells of changed lists.
+    pub(super) fn tell_of_lists(&self) -> bool {
+        self.open.iter().any(|stream| !stream.lists.is_empty())
+    }
+}
+
 struct ClientStream {
     id: RawId,
     reply: Box<dyn Reply>,

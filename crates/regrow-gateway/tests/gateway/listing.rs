@@ -138,6 +138,27 @@ async fn servers_that_come_later_appear_with_one_notice_of_each_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_servers_that_come_one_after_the_other_are_not_told_of_one_by_one() {
+    for clients in [One, Many] {
+        let fakes: Vec<Fake> = (0..40).map(|number| Fake::legacy(&format!("s{number}"))).collect();
+        for (number, fake) in fakes[1..].iter().enumerate() {
+            fake.world().start_takes = Duration::from_secs(15) + Duration::from_millis(150) * number as u32;
+        }
+        let house = House::new(clients, &fakes.iter().collect::<Vec<_>>());
+        let guest = Guest::legacy(&house.gateway).await;
+        assert_eq!(guest.tools().await.len(), 9);
+        sleep(Duration::from_secs(30)).await;
+        let told = guest.methods().len();
+        assert!((1..=12).contains(&told), "{clients:?}: {told} times for 39 servers in 6 s");
+        assert_eq!(guest.tools().await.len(), 360);
+        // What comes after a quiet time is told at once.
+        fakes[7].changes_tools(&["echo"]);
+        refresh().await;
+        assert_eq!(guest.methods(), [TOOLS_CHANGED], "{clients:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_is_told_once_and_what_did_not_change_is_not_told() {
     for (clients, modern) in [(One, false), (Many, false), (One, true), (Many, true)] {
         let (a, b) = (Fake::new("a", modern), Fake::legacy("b"));

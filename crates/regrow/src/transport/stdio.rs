@@ -49,6 +49,8 @@ mod process;
 mod procfs;
 mod record;
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod scan;
 mod spawn;
 mod stderr;
 #[cfg(target_os = "linux")]

@@ -76,6 +76,11 @@ pub(super) fn begin() -> Result<(), String> {
     Ok(())
 }
 
+/// Whether it is.
+pub(super) fn is_subreaper() -> bool {
+    registry().is_some()
+}
+
 /// A server is about to be started. Tells since when.
 pub(super) fn starting(serial: u64, name: &str) -> u64 {
     let mut registry = registry();
@@ -129,14 +134,26 @@ pub(super) fn guard_ended(pid: Pid) {
     }
 }
 
+/// Whether there are orphans whose servers have all ended.
+pub(super) fn has_left(tree: &Tree) -> bool {
+    let ends = |registry: &Registry, stat: Stat| stat.runs() && registry.fate(stat) == Fate::End;
+    registry()
+        .as_ref()
+        .is_some_and(|registry| registry.orphans(tree).into_iter().any(|(_, stat)| ends(registry, stat)))
+}
+
 /// Orphans whose servers have all ended, and everything that they have started. Logs which others may be of this server, which has ended and ran since
 /// then.
-pub(super) fn find(server: &str, since: u64) -> Vec<Helper> {
+pub(super) fn find(server: &str, since: u64, tree: &Tree) -> Vec<Helper> {
     let mut registry = registry();
     let Some(registry) = &mut *registry else { return vec![] };
-    let tree = Tree::look();
-    registry.reap(&tree);
-    let orphans: Vec<_> = registry.orphans(&tree).into_iter().filter(|(_, stat)| stat.runs()).collect();
+    registry.reap(tree);
+    // A server that has been reaped since the look at the tree is none.
+    let is_left = |pid, seen: Stat| {
+        seen.runs() && procfs::stat(pid).is_some_and(|stat| stat.started_at == seen.started_at)
+    };
+    let orphans: Vec<_> =
+        registry.orphans(tree).into_iter().filter(|&(pid, seen)| is_left(pid, seen)).collect();
     registry.logged.retain(|logged| orphans.iter().any(|(pid, _)| pid == logged));
     let mut roots = vec![];
     for (pid, stat) in orphans {

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regrow_core::Ladder;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::group::{self, Group, Leader};
+#[cfg(target_os = "linux")]
+use super::group::Groups;
+use super::group::{Group, Leader};
+#[cfg(target_os = "linux")]
+use super::scan::SharedScan;
 use crate::transport::Ended;
 
 /// When the steps are due.
@@ -104,11 +108,17 @@ pub(super) async fn end<T>(
     ended
 }
 
-/// Looking reads a file of `/proc` for each process of the machine, so it is done beside the runtime.
-async fn members(group: &Arc<Group>) -> Vec<rustix::process::Pid> {
+/// Who is left in the group of a leader that has ended. While the runtime shuts down, which drops us and kills the group, nobody knows.
+#[cfg(target_os = "linux")]
+async fn members(group: &Group) -> Vec<Pid> {
+    static GROUPS: SharedScan<Groups> = SharedScan::new(Groups::scan);
     let leader = group.leader();
-    // It fails only while the runtime shuts down, which drops us, and the group with us: that kills it.
-    tokio::task::spawn_blocking(move || group::members(leader)).await.unwrap_or_else(|_| vec![leader])
+    GROUPS.result().await.map_or_else(|| vec![leader], |groups| groups.followers(leader).to_vec())
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn members(group: &Group) -> Vec<Pid> {
+    super::group::members(group.leader())
 }
 
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);

@@ -12,6 +12,7 @@ use rustix::process::Pid;
 use super::cgroup::{self, Cgroup};
 use super::helper::Helper;
 use super::mark::Mark;
+use super::tree::Tree;
 use super::{adopted, pipes, system};
 
 /// With the value `off`, servers get no cgroups.
@@ -139,11 +140,17 @@ impl Followed {
         adopted::ended(self.mark.serial);
     }
 
-    /// Helpers that it left, after its end.
-    pub(super) fn find(&self) -> Vec<Helper> {
-        match &self.cgroup {
-            Some(cgroup) => cgroup.find(),
-            None => adopted::find(&self.name, self.since),
+    /// Whether orphans of this tree are to end.
+    pub(super) fn has_left(&self, tree: Option<&Tree>) -> bool {
+        self.cgroup.is_none() && tree.is_some_and(adopted::has_left)
+    }
+
+    /// Helpers that it left, after its end. `tree` is as it was then, if orphans are followed.
+    pub(super) fn find(&self, tree: Option<&Tree>) -> Vec<Helper> {
+        match (&self.cgroup, tree) {
+            (Some(cgroup), _) => cgroup.find(),
+            (None, Some(tree)) => adopted::find(&self.name, self.since, tree),
+            (None, None) => vec![],
         }
     }
 

@@ -1,5 +1,7 @@
 //! A server's process group: who runs in it, signals to it, and the one place where its leader is reaped.
 
+#[cfg(target_os = "linux")]
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use regrow_core::Fault;
@@ -155,16 +157,28 @@ pub(super) fn is_foreign(group: Pid) -> bool {
     group.as_raw_nonzero().get() > 1 && Some(group) != super::system::group_of(None)
 }
 
-/// Who runs in a group; zombies are gone.
+/// Who runs in the groups of the machine, but for their leaders; zombies are gone.
 #[cfg(target_os = "linux")]
-pub(super) fn members(group: Pid) -> Vec<Pid> {
-    let mut members = vec![];
-    for pid in super::procfs::pids() {
-        if super::system::group_of(Some(pid)) == Some(group) && super::procfs::runs(pid) {
-            members.push(pid);
+pub(super) struct Groups(HashMap<Pid, Vec<Pid>>);
+
+#[cfg(target_os = "linux")]
+impl Groups {
+    pub(super) fn scan() -> Groups {
+        let mut groups = HashMap::<Pid, Vec<Pid>>::new();
+        for pid in super::procfs::pids() {
+            if let Some(group) = super::system::group_of(Some(pid))
+                && group != pid
+                && super::procfs::runs(pid)
+            {
+                groups.entry(group).or_default().push(pid);
+            }
         }
+        Groups(groups)
     }
-    members
+
+    pub(super) fn followers(&self, leader: Pid) -> &[Pid] {
+        self.0.get(&leader).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// Who runs in a group; zombies are gone.

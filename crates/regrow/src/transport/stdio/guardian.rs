@@ -10,6 +10,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::group;
 #[cfg(target_os = "linux")]
+use super::group::Groups;
+#[cfg(target_os = "linux")]
 use super::hidden::Hidden;
 use super::privacy::keep_private;
 use super::record::{News, Record};
@@ -74,7 +76,7 @@ impl Known {
         while begun.elapsed() < LIMIT {
             let kill = begun.elapsed() >= GRACE;
             // An empty group is forgotten at once, for its id may now go to somebody else.
-            self.groups.retain(|_, group| !group::members(*group).is_empty());
+            self.forget_empty_groups();
             for &group in self.groups.values() {
                 // Who ended since we looked cannot be signalled, and need not be.
                 if kill {
@@ -92,6 +94,27 @@ impl Known {
             was_empty = is_empty;
             sleep(LOOK_EVERY);
         }
+    }
+
+    /// One scan is enough for all of them. It must follow the look at their leaders: one of them may have started somebody and ended meanwhile.
+    #[cfg(target_os = "linux")]
+    fn forget_empty_groups(&mut self) {
+        let ended: BTreeSet<_> = self
+            .groups
+            .iter()
+            .filter(|(_, leader)| !super::procfs::runs(**leader))
+            .map(|(serial, _)| *serial)
+            .collect();
+        if !ended.is_empty() {
+            let groups = Groups::scan();
+            self.groups
+                .retain(|serial, leader| !ended.contains(serial) || !groups.followers(*leader).is_empty());
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn forget_empty_groups(&mut self) {
+        self.groups.retain(|_, group| !group::members(*group).is_empty());
     }
 
     /// Also those of servers that are gone: they may have been killed before they swept.

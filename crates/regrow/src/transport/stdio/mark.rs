@@ -39,6 +39,13 @@ impl Mark {
     }
 }
 
+/// The same, of an environment entry of anybody; none if it has no mark.
+#[cfg(target_os = "linux")]
+pub(super) fn prefix_in(entry: &[u8]) -> Option<&[u8]> {
+    entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"=")?;
+    Some(&entry[..=memchr::memrchr(b'.', entry)?])
+}
+
 /// The same for all servers of one nonce.
 #[cfg(target_os = "linux")]
 pub(super) fn prefix_of_all(nonce: u64) -> String {
@@ -54,4 +61,18 @@ pub(super) fn nonce() -> u64 {
 pub(super) fn own_nonce() -> u64 {
     static NONCE: OnceLock<u64> = OnceLock::new();
     *NONCE.get_or_init(nonce)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_recognised_in_an_environment() {
+        let mark = Mark::next(7, Epoch(3));
+        let entry = format!("{VARIABLE}={}", mark.value());
+        assert_eq!(prefix_in(entry.as_bytes()), Some(mark.prefix().as_bytes()));
+        assert_eq!(prefix_in(b"REGROW_MARKS=1.2.3"), None);
+        assert_eq!(prefix_in(b"REGROW_MARK=1"), None);
+    }
 }

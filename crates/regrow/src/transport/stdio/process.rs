@@ -103,11 +103,7 @@ impl Process for Server {
 
     #[cfg(target_os = "linux")]
     fn sweep(&self, grace: Duration) -> BoxFuture<usize> {
-        let server = self.group.followed();
-        Box::pin(async move {
-            let work = tokio::task::spawn_blocking(move || super::sweep::sweep(&server, grace));
-            work.await.unwrap_or_default() // The runtime is shutting down. The guard sweeps as well.
-        })
+        Box::pin(super::sweep::sweep(self.group.followed(), grace))
     }
 
     /// There is no way to look into another process's environment that we trust.

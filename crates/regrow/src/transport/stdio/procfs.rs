@@ -79,14 +79,14 @@ pub(super) fn is_ours(pid: Pid) -> bool {
     fs::metadata(format!("/proc/{pid}")).is_ok_and(|entry| entry.uid() == rustix::process::geteuid().as_raw())
 }
 
-/// Whether it was started with an environment in which an entry begins so. `buffer` is only there to be used again.
-pub(super) fn has_variable(pid: Pid, prefix: &[u8], buffer: &mut Vec<u8>) -> bool {
+/// The entries of the environment that it was started with. None if it has ended, or is not ours to look at. `buffer` is only there to be used again.
+pub(super) fn environment(pid: Pid, buffer: &mut Vec<u8>) -> impl Iterator<Item = &[u8]> {
     buffer.clear();
-    let Ok(file) = File::open(format!("/proc/{pid}/environ")) else { return false };
-    if file.take(ENVIRONMENT_LIMIT).read_to_end(buffer).is_err() {
-        return false; // It has ended meanwhile, or is not ours to look at.
+    let file = File::open(format!("/proc/{pid}/environ"));
+    if file.and_then(|file| file.take(ENVIRONMENT_LIMIT).read_to_end(buffer)).is_err() {
+        buffer.clear();
     }
-    buffer.split(|&byte| byte == 0).any(|entry| entry.starts_with(prefix))
+    buffer.split(|&byte| byte == 0)
 }
 
 #[cfg(test)]

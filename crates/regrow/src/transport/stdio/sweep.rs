@@ -3,35 +3,89 @@
 //!
 //! It takes pidfds, so Linux 5.3; on macOS there is no sweep.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+use tokio::task::spawn_blocking;
 
 use super::follow::Followed;
 use super::helper::{self, Helper};
-use super::procfs;
+use super::scan::SharedScan;
+use super::tree::Tree;
+use super::{adopted, mark, procfs};
 
 /// How long after SIGKILL we look whether it helped.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 /// How long one look waits for ends before the next.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// What is known of all processes at one moment.
+struct Processes {
+    /// Those of our user that have a mark, by how it begins.
+    marked: HashMap<Vec<u8>, Vec<Pid>>,
+    /// If orphans are followed.
+    tree: Option<Tree>,
+}
+
+impl Processes {
+    fn scan() -> Processes {
+        let mut marked = HashMap::<_, Vec<_>>::new();
+        let mut buffer = vec![];
+        for pid in candidates() {
+            for mark in procfs::environment(pid, &mut buffer).filter_map(mark::prefix_in) {
+                marked.entry(mark.to_owned()).or_default().push(pid);
+            }
+        }
+        Processes { marked, tree: adopted::is_subreaper().then(Tree::look) }
+    }
+
+    /// Those whose mark begins so, if they still are who they were.
+    fn marked(&self, prefix: &str) -> Vec<Helper> {
+        let pids = self.marked.get(prefix.as_bytes()).into_iter().flatten();
+        let mut buffer = vec![];
+        pids.filter_map(|&pid| open(pid, prefix, &mut buffer)).collect()
+    }
+}
+
 /// Everybody of our user whose environment has an entry that begins with `prefix`.
 pub(super) fn find(prefix: &str) -> Vec<Helper> {
     let mut buffer = vec![];
-    let own = rustix::process::getpid();
-    let candidates = procfs::pids().filter(|&pid| pid != own && procfs::is_ours(pid));
-    candidates
-        .filter_map(|pid| Helper::open(pid, || procfs::has_variable(pid, prefix.as_bytes(), &mut buffer)))
-        .collect()
+    candidates().filter_map(|pid| open(pid, prefix, &mut buffer)).collect()
 }
 
-/// Ends them all: asks, and kills after `grace`. Blocks; returns how many there were.
-pub(super) fn sweep(server: &Followed, grace: Duration) -> usize {
-    let prefix = server.mark().prefix();
-    let find = || find(&prefix).into_iter().chain(server.find()).collect();
-    let swept = sweep_with(find, || server.kill(), grace);
-    server.swept(swept.left);
-    swept.count
+fn candidates() -> impl Iterator<Item = Pid> {
+    let own = rustix::process::getpid();
+    procfs::pids().filter(move |&pid| pid != own && procfs::is_ours(pid))
+}
+
+fn open(pid: Pid, prefix: &str, buffer: &mut Vec<u8>) -> Option<Helper> {
+    let has_mark = || procfs::environment(pid, buffer).any(|entry| entry.starts_with(prefix.as_bytes()));
+    Helper::open(pid, has_mark)
+}
+
+/// Ends all helpers of a server: asks, and kills after `grace`. Returns how many there were.
+pub(super) async fn sweep(server: Arc<Followed>, grace: Duration) -> usize {
+    static PROCESSES: SharedScan<Processes> = SharedScan::new(Processes::scan);
+    let mut first = PROCESSES.result().await;
+    let work = move || {
+        let prefix = server.mark().prefix();
+        let has_left = |seen: &Processes| {
+            seen.marked.contains_key(prefix.as_bytes()) || server.has_left(seen.tree.as_ref())
+        };
+        let find = || {
+            // Those who were there may have started others since, and have ended.
+            let clear = first.take().filter(|seen| !has_left(seen));
+            let processes = clear.unwrap_or_else(|| Processes::scan().into());
+            let hidden = server.find(processes.tree.as_ref());
+            processes.marked(&prefix).into_iter().chain(hidden).collect()
+        };
+        let swept = sweep_with(find, || server.kill(), grace);
+        server.swept(swept.left);
+        swept.count
+    };
+    spawn_blocking(work).await.unwrap_or_default() // The runtime is shutting down. The guard sweeps as well.
 }
 
 /// How many there were, and how many could not be ended.
@@ -76,8 +130,6 @@ fn sweep_with(mut find: impl FnMut() -> Vec<Helper>, kill_all: impl Fn(), grace:
 mod tests {
     use std::process::Command;
     use std::thread;
-
-    use rustix::process::Pid;
 
     use super::*;
 

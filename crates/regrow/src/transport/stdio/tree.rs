@@ -1,6 +1,6 @@
 //! Who is a child of whom, and everybody below.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rustix::process::Pid;
 
@@ -21,12 +21,13 @@ impl Tree {
     }
 
     /// These processes, and all that they and those below them have started. Zombies have ended.
-    pub(super) fn with_descendants(mut self, mut roots: Vec<Pid>) -> Vec<Helper> {
+    pub(super) fn with_descendants(&self, mut roots: Vec<Pid>) -> Vec<Helper> {
+        let mut seen = HashSet::new();
         let mut found = vec![];
         while let Some(pid) = roots.pop() {
-            roots.extend(self.children_of(pid).map(|(child, _)| child));
             // Each once: what was seen at different moments need not be a tree.
-            let Some(stat) = self.0.remove(&pid) else { continue };
+            let Some(&stat) = self.0.get(&pid).filter(|_| seen.insert(pid)) else { continue };
+            roots.extend(self.children_of(pid).map(|(child, _)| child));
             found.extend(stat.runs().then(|| open(pid, stat)).flatten());
         }
         found
