@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::scan::{NotJson, Scan};
+use super::scan::Scan;
 use super::span::Span;
 use super::{Frame, Invalid, Kind, ParseError, build};
 
@@ -23,8 +23,7 @@ pub fn split_batch(batch: &Frame) -> Vec<Result<Frame, ParseError>> {
             other => other,
         });
     };
-    let text = std::str::from_utf8(&batch.bytes).map_err(|error| NotJson(error.valid_up_to()));
-    match text.and_then(|text| Scan::new(text).elements(found)) {
+    match Scan::new(&batch.bytes).elements(found) {
         Ok(()) => frames,
         Err(error) => vec![Err(error.into())],
     }
