@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 
-use super::scan::Scan;
 use super::span::Span;
-use super::{Frame, Invalid, Kind, ParseError, build};
+use super::{Frame, Invalid, Kind, ParseError, build, scan};
 
 /// A batch of more messages than this is refused.
 pub const MAX_BATCH: usize = 10_000;
@@ -23,7 +22,7 @@ pub fn split_batch(batch: &Frame) -> Vec<Result<Frame, ParseError>> {
             other => other,
         });
     };
-    match Scan::new(&batch.bytes).elements(found) {
+    match scan::elements(&batch.bytes, found) {
         Ok(()) => frames,
         Err(error) => vec![Err(error.into())],
     }

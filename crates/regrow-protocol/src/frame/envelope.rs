@@ -10,9 +10,9 @@ use bytes::Bytes;
 use super::batch::MAX_BATCH;
 use super::lookalike::resembles;
 use super::member::{Level, Member, Places};
-use super::scan::{NotJson, Scan};
+use super::scan::{NotJson, after_space, string, token, value};
 use super::span::{self, MAX_MESSAGE, Span};
-use super::{Frame, Invalid, ParseError, RawId};
+use super::{Frame, Invalid, ParseError, RawId, scan};
 use crate::method;
 
 /// What a message is, and where its members stand.
@@ -39,28 +39,24 @@ pub(super) fn read(bytes: Bytes) -> Result<Frame, ParseError> {
     if bytes.len() > MAX_MESSAGE {
         return Err(ParseError::NotRpc { id: None, why: Invalid::TooLarge });
     }
-    let mut scan = Scan::new(&bytes);
     let envelope = match bytes.first() {
         Some(b'{') => {
-            let mut reading = Reading::new(scan);
-            reading.object(Level::Top)?;
-            reading.scan.expect_end()?;
+            let mut reading = Reading::new(&bytes);
+            scan::end(&bytes, reading.object(Level::Top, 0)?)?;
             if reading.dropped > 0 && reading.refused.is_none() {
                 let mut frame = read(without_dropped(&bytes, &reading.places))?;
                 frame.envelope.dropped = reading.dropped;
                 return Ok(frame);
             }
-            reading.judge(&bytes)?
+            reading.judge()?
         }
         Some(b'[') => {
             let mut count = 0;
-            scan.elements(|_| count += 1)?;
-            scan.expect_end()?;
+            scan::elements(&bytes, |_| count += 1)?;
             batch(count).map_err(|why| ParseError::NotRpc { id: None, why })?
         }
         _ => {
-            scan.value()?;
-            scan.expect_end()?;
+            scan::whole(&bytes)?;
             return Err(ParseError::NotRpc { id: None, why: Invalid::NotAnObject });
         }
     };
@@ -97,7 +93,7 @@ fn without_dropped(bytes: &[u8], places: &Places) -> Bytes {
 
 /// A message on the way through.
 struct Reading<'t> {
-    scan: Scan<'t>,
+    bytes: &'t [u8],
     places: Places,
     /// What is wrong with the message, if something is.
     refused: Option<Invalid>,
@@ -106,68 +102,79 @@ struct Reading<'t> {
     dropped: u32,
 }
 
-/// The name of a member: one that we look for, or another.
-enum Name<'t> {
-    Known(Member),
-    Other(Cow<'t, str>),
-}
-
 impl<'t> Reading<'t> {
-    fn new(scan: Scan<'t>) -> Reading<'t> {
-        Reading { scan, places: Places::default(), refused: None, unclear_id: false, dropped: 0 }
+    fn new(bytes: &'t [u8]) -> Reading<'t> {
+        Reading { bytes, places: Places::default(), refused: None, unclear_id: false, dropped: 0 }
     }
 
-    fn object(&mut self, level: Level) -> Result<Span, NotJson> {
-        let start = self.scan.at();
-        self.scan.expect(b'{')?;
+    /// An object that starts here. Gives the place after it, as `scan` does.
+    fn object(&mut self, level: Level, at: usize) -> Result<usize, NotJson> {
+        let bytes = self.bytes;
         let mut others = vec![];
-        if !self.scan.take(b'}') {
-            loop {
-                self.member(level, &mut others)?;
-                if !self.scan.take(b',') {
-                    break;
-                }
+        let mut at = after_space(bytes, at + 1);
+        if bytes.get(at) == Some(&b'}') {
+            return Ok(at + 1);
+        }
+        loop {
+            let key_end = string(bytes, at)?;
+            let key = &bytes[at..key_end];
+            let start = after_space(bytes, token(bytes, key_end, b':')?);
+            let end = match level.member(&key[1..key.len() - 1]) {
+                Some(member) => self.known(member, start)?,
+                None => self.unknown(level, key, start, &mut others)?,
+            };
+            at = after_space(bytes, end);
+            if bytes.get(at) != Some(&b',') {
+                break;
             }
-            self.scan.expect(b'}')?;
+            at = after_space(bytes, at + 1);
         }
         if has_repeated(&mut others) {
             self.refused = Some(Invalid::Repeated);
         }
-        Ok(Span::new(start, self.scan.at()))
+        token(bytes, at, b'}')
     }
 
-    fn member(&mut self, level: Level, others: &mut Vec<Cow<'t, str>>) -> Result<(), NotJson> {
-        match name(level, self.scan.key()?) {
-            Name::Known(member) => {
-                let inner = member.inner().filter(|_| self.scan.peek() == Some(b'{'));
-                let span = match inner {
-                    Some(inner) => self.object(inner)?,
-                    None => self.scan.value()?,
-                };
-                let place = &mut self.places[member];
-                if !place.is_empty() {
-                    self.unclear_id |= member == Member::Id;
-                    self.refused = Some(Invalid::Repeated);
-                }
-                *place = span;
-            }
-            Name::Other(name) => {
-                self.scan.value()?;
-                if let Some(known) = resembles(&name, level.known()) {
-                    self.unclear_id |= level == Level::Top && known == "id";
-                    self.refused = Some(Invalid::Lookalike);
-                } else if level == Level::Top {
-                    self.dropped = self.dropped.saturating_add(1);
-                } else {
-                    others.push(name);
-                }
-            }
+    fn known(&mut self, member: Member, start: usize) -> Result<usize, NotJson> {
+        let end = match (member.inner(), self.bytes.get(start)) {
+            (Some(inner), Some(b'{')) => self.object(inner, start)?,
+            _ => value(self.bytes, start)?,
+        };
+        let place = &mut self.places[member];
+        if !place.is_empty() {
+            self.unclear_id |= member == Member::Id;
+            self.refused = Some(Invalid::Repeated);
         }
-        Ok(())
+        *place = Span::new(start, end);
+        Ok(end)
     }
 
-    fn judge(self, bytes: &[u8]) -> Result<Envelope, ParseError> {
-        let mut places = self.places;
+    /// A key with a lone surrogate is no text; it stays as it was written, with its quotes, and so equals no name of ours.
+    fn unknown(
+        &mut self,
+        level: Level,
+        key: &'t [u8],
+        start: usize,
+        others: &mut Vec<Cow<'t, str>>,
+    ) -> Result<usize, NotJson> {
+        let name = span::decode(key).unwrap_or_else(|| String::from_utf8_lossy(key));
+        if let Some(member) = level.member(name.as_bytes()) {
+            return self.known(member, start);
+        }
+        let end = value(self.bytes, start)?;
+        if let Some(known) = resembles(&name, level.known()) {
+            self.unclear_id |= level == Level::Top && known == "id";
+            self.refused = Some(Invalid::Lookalike);
+        } else if level == Level::Top {
+            self.dropped = self.dropped.saturating_add(1);
+        } else {
+            others.push(name);
+        }
+        Ok(end)
+    }
+
+    fn judge(self) -> Result<Envelope, ParseError> {
+        let (bytes, mut places) = (self.bytes, self.places);
         let raw_id = &bytes[places[Member::Id].range()];
         let has_id = RawId::is_value(raw_id);
         let refused = |why| {
@@ -214,15 +221,6 @@ impl<'t> Reading<'t> {
         };
         Ok(Envelope { shape, decoded_method, places, dropped: 0 })
     }
-}
-
-/// Says what a key means. One with a lone surrogate is no text; it stays as it was written, with its quotes, and so equals no name of ours.
-fn name(level: Level, key: &[u8]) -> Name<'_> {
-    if let Some(member) = level.member(&key[1..key.len() - 1]) {
-        return Name::Known(member);
-    }
-    let name = span::decode(key).unwrap_or_else(|| String::from_utf8_lossy(key));
-    level.member(name.as_bytes()).map_or(Name::Other(name), Name::Known)
 }
 
 /// What to remember of a method, as it was written; none where it is no text.

@@ -5,106 +5,90 @@
 
 use super::span::Span;
 
-/// A place in a message, before which everything is JSON.
-pub(super) struct Scan<'t> {
-    bytes: &'t [u8],
-    at: usize,
-}
-
 /// The byte that cannot be right.
 #[derive(Debug)]
 pub(super) struct NotJson(pub(super) usize);
 
-impl<'t> Scan<'t> {
-    pub(super) fn new(bytes: &'t [u8]) -> Scan<'t> {
-        Scan { bytes, at: 0 }
-    }
+// Each of these starts at a place before which everything is JSON, and gives the place after what it has read.
 
-    pub(super) fn at(&self) -> usize {
-        self.at
-    }
+/// A value of any kind that is the whole message, and whitespace around it.
+pub(super) fn whole(bytes: &[u8]) -> Result<(), NotJson> {
+    end(bytes, value(bytes, after_space(bytes, 0))?)
+}
 
-    /// The next byte after whitespace, which is not read yet.
-    #[inline]
-    pub(super) fn peek(&mut self) -> Option<u8> {
-        self.at = after_space(self.bytes, self.at);
-        self.bytes.get(self.at).copied()
-    }
+/// Nothing but whitespace.
+pub(super) fn end(bytes: &[u8], at: usize) -> Result<(), NotJson> {
+    let at = after_space(bytes, at);
+    if at < bytes.len() { Err(NotJson(at)) } else { Ok(()) }
+}
 
-    /// Reads this byte, after whitespace, if it is the next.
-    #[inline]
-    pub(super) fn take(&mut self, byte: u8) -> bool {
-        let is_next = self.peek() == Some(byte);
-        self.at += usize::from(is_next);
-        is_next
+/// The elements of an array that is the whole message, each as it is found.
+pub(super) fn elements(bytes: &[u8], mut found: impl FnMut(Span)) -> Result<(), NotJson> {
+    let mut at = after_space(bytes, token(bytes, 0, b'[')?);
+    if bytes.get(at) == Some(&b']') {
+        return end(bytes, at + 1);
     }
-
-    /// Reads this byte, after whitespace.
-    #[inline]
-    pub(super) fn expect(&mut self, byte: u8) -> Result<(), NotJson> {
-        if self.take(byte) { Ok(()) } else { Err(NotJson(self.at)) }
-    }
-
-    /// Whether nothing but whitespace is left.
-    pub(super) fn expect_end(&mut self) -> Result<(), NotJson> {
-        match self.peek() {
-            None => Ok(()),
-            Some(_) => Err(NotJson(self.at)),
+    loop {
+        let start = at;
+        at = value(bytes, start)?;
+        found(Span::new(start, at));
+        at = after_space(bytes, at);
+        if bytes.get(at) != Some(&b',') {
+            return end(bytes, token(bytes, at, b']')?);
         }
-    }
-
-    /// The next key, as it was written with its quotes, and its colon.
-    #[inline]
-    pub(super) fn key(&mut self) -> Result<&'t [u8], NotJson> {
-        let start = after_space(self.bytes, self.at);
-        let end = string(self.bytes, start)?;
-        self.at = end;
-        self.expect(b':')?;
-        Ok(&self.bytes[start..end])
-    }
-
-    /// The next value of any kind, after whitespace.
-    #[inline]
-    pub(super) fn value(&mut self) -> Result<Span, NotJson> {
-        let start = after_space(self.bytes, self.at);
-        self.at = value(self.bytes, start)?;
-        Ok(Span::new(start, self.at))
-    }
-
-    /// The elements of an array, each as it is found.
-    pub(super) fn elements(&mut self, mut found: impl FnMut(Span)) -> Result<(), NotJson> {
-        self.expect(b'[')?;
-        if self.take(b']') {
-            return Ok(());
-        }
-        loop {
-            found(self.value()?);
-            if !self.take(b',') {
-                return self.expect(b']');
-            }
-        }
+        at = after_space(bytes, at + 1);
     }
 }
 
-// Each of these starts at a place, and gives the place after what it has read.
+/// Whitespace, and this byte.
+#[inline]
+pub(super) fn token(bytes: &[u8], at: usize, byte: u8) -> Result<usize, NotJson> {
+    let at = after_space(bytes, at);
+    if bytes.get(at) == Some(&byte) { Ok(at + 1) } else { Err(NotJson(at)) }
+}
 
-fn after_space(bytes: &[u8], mut at: usize) -> usize {
+#[inline]
+pub(super) fn after_space(bytes: &[u8], at: usize) -> usize {
+    match bytes.get(at) {
+        Some(b'\0'..=b' ') => after_spaces(bytes, at),
+        _ => at, // As in most messages.
+    }
+}
+
+#[cold]
+fn after_spaces(bytes: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\t' | b'\r' | b'\n') = bytes.get(at) {
         at += 1;
     }
     at
 }
 
-fn value(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
+/// A value of any kind.
+#[inline]
+pub(super) fn value(bytes: &[u8], at: usize) -> Result<usize, NotJson> {
+    match bytes.get(at) {
+        Some(b'{' | b'[') => nested(bytes, at),
+        _ => scalar(bytes, at),
+    }
+}
+
+fn scalar(bytes: &[u8], at: usize) -> Result<usize, NotJson> {
+    match bytes.get(at) {
+        Some(b'"') => string(bytes, at),
+        Some(b'-' | b'0'..=b'9') => number(bytes, at),
+        Some(b't') => word(bytes, at, b"true"),
+        Some(b'f') => word(bytes, at, b"false"),
+        Some(b'n') => word(bytes, at, b"null"),
+        _ => Err(NotJson(at)),
+    }
+}
+
+/// An object or an array, and what is in it.
+fn nested(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
     let mut open = Open::default();
     loop {
         // A value starts here.
         at = match bytes.get(at) {
-            Some(b'"') => string(bytes, at)?,
-            Some(b'-' | b'0'..=b'9') => number(bytes, at)?,
-            Some(b't') => word(bytes, at, b"true")?,
-            Some(b'f') => word(bytes, at, b"false")?,
-            Some(b'n') => word(bytes, at, b"null")?,
             Some(b'[') => {
                 at = after_space(bytes, at + 1);
                 if bytes.get(at) != Some(&b']') {
@@ -122,7 +106,7 @@ fn value(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
                 }
                 at + 1
             }
-            _ => return Err(NotJson(at)),
+            _ => scalar(bytes, at)?,
         };
         // It ended, and with it perhaps those that it is in.
         loop {
@@ -148,18 +132,32 @@ fn value(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
 
 /// A key that nobody asks for, its colon, and whitespace.
 fn key(bytes: &[u8], at: usize) -> Result<usize, NotJson> {
-    let at = after_space(bytes, string(bytes, at)?);
-    if bytes.get(at) != Some(&b':') {
-        return Err(NotJson(at));
-    }
-    Ok(after_space(bytes, at + 1))
+    Ok(after_space(bytes, token(bytes, string(bytes, at)?, b':')?))
 }
 
-fn string(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
+/// Most strings are short and plain, so these are read without a call.
+pub(super) fn string(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
     if bytes.get(at) != Some(&b'"') {
         return Err(NotJson(at));
     }
     at += 1;
+    for _ in 0..SHORT / 8 {
+        let Some(eight) = bytes[at..].first_chunk() else { break };
+        let odd = odd_bytes(u64::from_le_bytes(*eight));
+        if odd != 0 {
+            at += odd.trailing_zeros() as usize / 8;
+            if bytes[at] == b'"' {
+                return Ok(at + 1);
+            }
+            break;
+        }
+        at += 8;
+    }
+    rest_of_string(bytes, at)
+}
+
+#[inline(never)] // Or every short string pays for the registers that this needs.
+fn rest_of_string(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
     loop {
         at += plain(&bytes[at..]);
         at = match bytes.get(at) {
@@ -232,18 +230,15 @@ fn word(bytes: &[u8], at: usize, word: &[u8]) -> Result<usize, NotJson> {
     if bytes[at..].starts_with(word) { Ok(at + word.len()) } else { Err(NotJson(at)) }
 }
 
-/// How many bytes at the start of these are ASCII that may stand in a string as it is. Names are short, and texts may be long.
+/// How many bytes at the start of these are ASCII that may stand in a string as it is.
 fn plain(bytes: &[u8]) -> usize {
-    let mut at = 0;
+    let mut at = bytes.chunks_exact(BLOCK).take_while(|block| !has_odd(block)).count() * BLOCK;
     while let Some(eight) = bytes[at..].first_chunk() {
         let odd = odd_bytes(u64::from_le_bytes(*eight));
         if odd != 0 {
             return at + odd.trailing_zeros() as usize / 8;
         }
         at += 8;
-        if at == SHORT {
-            at += bytes[at..].chunks_exact(BLOCK).take_while(|block| !has_odd(block)).count() * BLOCK;
-        }
     }
     at + bytes[at..].iter().take_while(|byte| !is_odd(**byte)).count()
 }
@@ -307,12 +302,12 @@ mod tests {
     use super::*;
     use serde_json::value::RawValue;
 
-    /// Where the value ends, if the text is one value.
+    /// The value, if the text is one value.
     fn scanned(text: &str) -> Option<String> {
-        let mut scan = Scan::new(text.as_bytes());
-        let span = scan.value().ok()?;
-        scan.expect_end().ok()?;
-        Some(text[span.range()].to_owned())
+        whole(text.as_bytes()).ok()?;
+        let start = after_space(text.as_bytes(), 0);
+        let end = value(text.as_bytes(), start).ok()?;
+        Some(text[start..end].to_owned())
     }
 
     fn same_as_serde(text: &str) -> bool {
