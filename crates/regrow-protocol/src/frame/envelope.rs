@@ -155,11 +155,15 @@ impl<'t> Reading<'t> {
         level: Level,
         key: &'t [u8],
         start: usize,
-        others: &mut Vec<Cow<'t, str>>,
+        others: &mut Vec<Cow<'t, [u8]>>,
     ) -> Result<usize, NotJson> {
-        let name = span::decode(key).unwrap_or_else(|| String::from_utf8_lossy(key));
-        if let Some(member) = level.member(name.as_bytes()) {
-            return self.known(member, start);
+        let mut name = Cow::Borrowed(&key[1..key.len() - 1]);
+        if name.contains(&b'\\') {
+            let decoded = span::decode(key).map(|name| name.into_owned().into_bytes());
+            name = decoded.map_or(Cow::Borrowed(key), Cow::Owned);
+            if let Some(member) = level.member(&name) {
+                return self.known(member, start);
+            }
         }
         let end = value(self.bytes, start)?;
         if let Some(known) = resembles(&name, level.known()) {
@@ -234,7 +238,7 @@ fn usual_or_decoded(quoted: &[u8]) -> Option<Option<Cow<'static, str>>> {
     })
 }
 
-fn has_repeated(names: &mut [Cow<'_, str>]) -> bool {
+fn has_repeated(names: &mut [Cow<'_, [u8]>]) -> bool {
     names.sort_unstable();
     names.windows(2).any(|pair| pair[0] == pair[1])
 }
