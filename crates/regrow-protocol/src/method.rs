@@ -62,9 +62,8 @@ pub const LEGACY_ONLY: [&str; 7] = [
 const USUAL: [&str; 7] =
     [TOOLS_CALL, TOOLS_LIST, RESOURCES_READ, PROMPTS_GET, COMPLETION_COMPLETE, TASKS_GET, PING];
 
-/// The text of a JSON string, where it is one of the usual methods: then it need not be read from the message each time.
-pub(crate) fn usual(quoted: &[u8]) -> Option<&'static str> {
-    let method = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+/// The same text, where it is one of the usual methods: then it need not be read from the message each time.
+pub(crate) fn usual(method: &[u8]) -> Option<&'static str> {
     USUAL.into_iter().find(|usual| usual.as_bytes() == method)
 }
 

@@ -229,12 +229,14 @@ impl<'t> Reading<'t> {
 
 /// What to remember of a method, as it was written; none where it is no text.
 fn usual_or_decoded(quoted: &[u8]) -> Option<Option<Cow<'static, str>>> {
-    if let Some(usual) = method::usual(quoted) {
-        return Some(Some(Cow::Borrowed(usual)));
+    let usual = |text: &[u8]| method::usual(text).map(Cow::Borrowed);
+    let written = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if let Some(usual) = usual(written) {
+        return Some(Some(usual));
     }
     Some(match span::decode(quoted)? {
         Cow::Borrowed(_) => None,
-        Cow::Owned(method) => Some(Cow::Owned(method)),
+        Cow::Owned(method) => Some(usual(method.as_bytes()).unwrap_or(Cow::Owned(method))),
     })
 }
 

@@ -50,6 +50,12 @@ pub(super) enum Member {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places([Span; Member::ClientInfo as usize + 1]);
 
+const PROGRESS_TOKEN: &[u8] = meta::PROGRESS_TOKEN.as_bytes();
+const PROTOCOL_VERSION: &[u8] = meta::PROTOCOL_VERSION.as_bytes();
+const SUBSCRIPTION_ID: &[u8] = meta::SUBSCRIPTION_ID.as_bytes();
+const CLIENT_CAPABILITIES: &[u8] = meta::CLIENT_CAPABILITIES.as_bytes();
+const CLIENT_INFO: &[u8] = meta::CLIENT_INFO.as_bytes();
+
 impl Level {
     /// All names that mean something here. What resembles one of them is refused.
     pub(super) fn known(self) -> &'static [&'static str] {
@@ -105,12 +111,12 @@ impl Level {
                 b"requestState" => Member::RequestState,
                 _ => return None,
             },
-            Level::Meta => match std::str::from_utf8(name) {
-                Ok(meta::PROGRESS_TOKEN) => Member::MetaProgressToken,
-                Ok(meta::PROTOCOL_VERSION) => Member::ProtocolVersion,
-                Ok(meta::SUBSCRIPTION_ID) => Member::SubscriptionId,
-                Ok(meta::CLIENT_CAPABILITIES) => Member::ClientCapabilities,
-                Ok(meta::CLIENT_INFO) => Member::ClientInfo,
+            Level::Meta => match name {
+                PROGRESS_TOKEN => Member::MetaProgressToken,
+                PROTOCOL_VERSION => Member::ProtocolVersion,
+                SUBSCRIPTION_ID => Member::SubscriptionId,
+                CLIENT_CAPABILITIES => Member::ClientCapabilities,
+                CLIENT_INFO => Member::ClientInfo,
                 _ => return None,
             },
         })

@@ -447,4 +447,57 @@ mod tests {
         }
         assert!((20_000..70_000).contains(&right), "{right} of them were JSON");
     }
+
+    /// The byte that cannot be right, if there is one.
+    fn wrong(bytes: &[u8]) -> Option<usize> {
+        let theirs = serde_json::from_slice::<&RawValue>(bytes);
+        let ours = whole(bytes);
+        assert_eq!(ours.is_ok(), theirs.is_ok(), "{:?}", String::from_utf8_lossy(bytes));
+        ours.err().map(|NotJson(at)| at)
+    }
+
+    #[test]
+    fn text_beyond_ascii_is_utf8_or_refused_where_it_is_wrong() {
+        for length in 0..100 {
+            let filler = "x".repeat(length);
+            for right in ["é", "日本", "é\\n日", "😀\\u00e9é", "é\\\"é", "\u{7f}\u{80}"] {
+                assert_eq!(wrong(format!("\"{filler}{right}{filler}\"").as_bytes()), None);
+            }
+            // How many bytes of it are right.
+            for (bytes, right) in [
+                (&b"\x80"[..], 0),
+                (b"\xff", 0),
+                (b"\xc3", 0),
+                (b"\xc0\xaf", 0),
+                (b"\xed\xa0\x80", 0),
+                (b"\xf4\x90\x80\x80", 0),
+                (b"\xc3\xa9\xc3", 2),
+                (b"\xc3\xa9x\x1f\xff", 3),
+                (b"\xc3\xa9\\n\xe6\x97", 4),
+                (b"\xc3\xa9\\x", 3),
+                (b"\xc3\\n\xa9", 0),
+            ] {
+                let text = [b"\"", filler.as_bytes(), bytes, filler.as_bytes(), b"\""].concat();
+                assert_eq!(wrong(&text), Some(1 + length + right), "{bytes:?} after {length}");
+            }
+            let open = format!("\"{filler}é{filler}");
+            assert_eq!(wrong(open.as_bytes()), Some(open.len()));
+        }
+        assert_eq!(wrong(b"[1,\xc3\xa9]"), Some(3));
+    }
+
+    #[test]
+    fn random_bytes_in_values_are_refused_where_serde_json_refuses_them() {
+        let mut right = 0;
+        for seed in 0..20_000 {
+            let random = &mut Random::new(seed);
+            let mut bytes = random.value(5).into_bytes();
+            for _ in 0..4 {
+                right += usize::from(wrong(&bytes).is_none());
+                let at = random.below(bytes.len());
+                bytes[at] = 0x70 + random.below(0x90) as u8;
+            }
+        }
+        assert!((20_000..60_000).contains(&right), "{right} of them were JSON");
+    }
 }
