@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod call;
+mod calls;
 mod deadlines;
 mod loss;
 mod queries;
 
 use call::{Asked, Call, Place, ended, is_late};
 pub use call::{CallId, Delivery, Ended};
+use calls::Calls;
 use deadlines::Deadlines;
 pub(crate) use loss::MissedCall;
 
@@ -38,7 +40,7 @@ pub enum Refusal {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger<R> {
     policy: Arc<Policy>,
-    calls: BTreeMap<CallId, Call<R>>,
+    calls: Calls<Call<R>>,
     /// Waiting calls in the order in which they arrived.
     waiting: BTreeMap<u64, CallId>,
     deadlines: Deadlines,
@@ -61,7 +63,7 @@ impl<R> Ledger<R> {
     pub fn new(policy: Arc<Policy>) -> Ledger<R> {
         Ledger {
             policy,
-            calls: BTreeMap::new(),
+            calls: Calls::new(),
             waiting: BTreeMap::new(),
             deadlines: Deadlines::default(),
             live: None,
@@ -129,7 +131,7 @@ impl<R> Ledger<R> {
             Nature::Stream => None,
             _ => timeout.map(|timeout| self.deadlines.clock(now) + timeout.saturating_sub(waited)),
         };
-        self.deadlines.insert(id, deadline);
+        self.deadlines.insert(deadline);
         let waits = matches!(place, Place::Waiting);
         let (sends, used) = (u8::from(!waits), !waits);
         self.bytes += bytes;
@@ -195,7 +197,7 @@ impl<R> Ledger<R> {
         if self.pauses == 0 {
             return any;
         }
-        for (&id, call) in &mut self.calls {
+        for (id, call) in self.calls.iter_mut() {
             if let Place::Paused(until, asked) = call.place
                 && wanted(call, until, asked)
             {
@@ -222,7 +224,7 @@ impl<R> Ledger<R> {
 
     /// The waiting streams, now on this session: they are a part of what it is told before it takes calls.
     pub fn dispatch_streams(&mut self, epoch: Epoch) -> Vec<CallId> {
-        let is_stream = |id: &CallId| self.calls.get(id).is_some_and(|call| call.nature == Nature::Stream);
+        let is_stream = |id: &CallId| self.calls.get(*id).is_some_and(|call| call.nature == Nature::Stream);
         let streams: Vec<(u64, CallId)> = self
             .waiting
             .iter()
@@ -239,21 +241,19 @@ impl<R> Ledger<R> {
     }
 
     fn launch(&mut self, epoch: Epoch, id: CallId) -> Option<CallId> {
-        let mut call = self.calls.remove(&id)?;
+        let mut call = self.calls.remove(id)?;
         let used = std::mem::replace(&mut call.used, true);
         call.place = Place::On(epoch, None);
         call.sends = call.sends.saturating_add(1);
         // Late news of the first send must not be taken for news of the second, even if the server never read it.
         let fresh = if used { self.fresh_id() } else { id };
-        self.deadlines.remove(id, call.deadline);
-        self.deadlines.insert(fresh, call.deadline);
         self.calls.insert(fresh, call);
         Some(fresh)
     }
 
     /// The OS accepted the first byte of this call, which lies at this position of the session's input.
     pub fn sent(&mut self, id: CallId, position: u64) {
-        if let Some(Call { place: Place::On(_, start), written, .. }) = self.calls.get_mut(&id) {
+        if let Some(Call { place: Place::On(_, start), written, .. }) = self.calls.get_mut(id) {
             start.get_or_insert(position);
             *written = written.saturating_add(1);
         }
@@ -261,7 +261,7 @@ impl<R> Ledger<R> {
 
     /// The server answered. Returns the caller, if this very session owes it an answer (P7). `good`: with a result.
     pub fn answer(&mut self, epoch: Epoch, id: CallId, good: bool) -> Option<R> {
-        let call = self.calls.get(&id)?;
+        let call = self.calls.get(id)?;
         if !matches!(call.place, Place::On(on, _) if on == epoch) {
             return None;
         }
@@ -283,7 +283,7 @@ impl<R> Ledger<R> {
     /// What it means that this session refused a request with [`Fault::NoSession`](crate::Fault::NoSession); none: a message that wants no answer. To be
     /// asked before `miss`, which takes [`Fault::as_answer`](crate::Fault::as_answer) where that is the ruling.
     pub fn rule(&mut self, epoch: Epoch, id: Option<CallId>) -> Ruling {
-        let call = id.and_then(|id| self.calls.get(&id));
+        let call = id.and_then(|id| self.calls.get(id));
         match call {
             Some(call) if call.refused => self.refusals.request(true),
             _ if epoch <= self.held => Ruling::Expired, // It is being replaced already.
@@ -324,9 +324,9 @@ impl<R> Ledger<R> {
     }
 
     fn remove(&mut self, id: CallId) -> Option<Call<R>> {
-        let call = self.calls.remove(&id)?;
+        let call = self.calls.remove(id)?;
         self.bytes -= call.bytes;
-        self.deadlines.remove(id, call.deadline);
+        self.deadlines.remove(call.deadline);
         match call.place {
             Place::Waiting => drop(self.waiting.remove(&call.arrival)),
             Place::Paused(..) => self.pauses -= 1,

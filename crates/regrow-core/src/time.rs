@@ -33,8 +33,9 @@ impl Add<Duration> for Time {
 
     /// Rounds up: a deadline never comes early.
     fn add(self, length: Duration) -> Time {
-        let millis = length.as_nanos().div_ceil(1_000_000);
-        Time(self.0.saturating_add(u64::try_from(millis).unwrap_or(u64::MAX)))
+        let below_a_second = u64::from(length.subsec_nanos().div_ceil(1_000_000));
+        let millis = length.as_secs().saturating_mul(1000).saturating_add(below_a_second);
+        Time(self.0.saturating_add(millis))
     }
 }
 
@@ -73,6 +74,17 @@ impl fmt::Display for Epoch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deadline_is_rounded_up_and_never_wraps() {
+        let after = |length| (Time::from_millis(5) + length).as_millis();
+        assert_eq!(after(Duration::ZERO), 5);
+        assert_eq!(after(Duration::from_nanos(1)), 6);
+        assert_eq!(after(Duration::from_millis(1)), 6);
+        assert_eq!(after(Duration::new(2, 999_000_001)), 3005);
+        assert_eq!(after(Duration::from_millis(u64::MAX - 6)), u64::MAX - 1);
+        assert_eq!(after(Duration::MAX), u64::MAX);
+    }
 
     #[test]
     fn times_and_epochs_read_as_numbers() {

@@ -9,6 +9,7 @@ mod envelope;
 mod error;
 mod id;
 mod lookalike;
+mod member;
 mod pieces;
 #[cfg(test)]
 pub(crate) mod random;
@@ -33,10 +34,10 @@ pub use build::{cancellation, error, method_not_found, notification, request, re
 use envelope::{Envelope, Shape};
 pub use error::{Invalid, ParseError};
 pub use id::RawId;
+use member::Member;
 pub use pieces::{repeated_ids, split_first};
 pub use rewrite::Edit;
 pub use salvage::{Salvage, Salvaged};
-use span::Span;
 pub use subscription::{stream_complete, stream_end, stream_notification};
 
 /// One message, without a line end.
@@ -76,11 +77,7 @@ pub enum Kind<'a> {
 impl Frame {
     /// Reads one message. A byte order mark and whitespace around it are dropped.
     pub fn parse(bytes: Bytes) -> Result<Frame, ParseError> {
-        let bytes = trimmed(bytes);
-        let text =
-            std::str::from_utf8(&bytes).map_err(|error| ParseError::NotJson { at: error.valid_up_to() })?;
-        let (envelope, rebuilt) = envelope::read(text)?;
-        Ok(Frame { bytes: rebuilt.map_or(bytes, Bytes::from), envelope })
+        envelope::read(trimmed(bytes))
     }
 
     /// A line that a function of this module built from parts that are JSON.
@@ -118,7 +115,7 @@ impl Frame {
 
     /// The id of a request or a response; none where it is absent or null.
     pub fn id(&self) -> Option<RawId> {
-        RawId::from_value(self.raw(self.envelope.id)?)
+        RawId::from_value(self.raw(Member::Id)?)
     }
 
     /// The method of a request or a notification, decoded.
@@ -126,23 +123,23 @@ impl Frame {
         if let Some(method) = &self.envelope.decoded_method {
             return Some(method);
         }
-        let quoted = self.raw(self.envelope.method)?;
+        let quoted = self.raw(Member::Method)?;
         std::str::from_utf8(&quoted[1..quoted.len() - 1]).ok()
     }
 
     /// `params`, raw, whatever it is.
     pub fn params(&self) -> Option<&[u8]> {
-        self.raw(self.envelope.params)
+        self.raw(Member::Params)
     }
 
     /// `result`, raw; none in an error.
     pub fn result(&self) -> Option<&[u8]> {
-        self.raw(self.envelope.result)
+        self.raw(Member::Result)
     }
 
     /// `error`, raw; none in a result.
     pub fn error(&self) -> Option<&[u8]> {
-        self.raw(self.envelope.error)
+        self.raw(Member::Error)
     }
 
     /// Whether this is a response that carries an error.
@@ -161,32 +158,32 @@ impl Frame {
 
     /// `params._meta`, raw.
     pub fn meta(&self) -> Option<&[u8]> {
-        self.raw(self.envelope.members.meta)
+        self.raw(Member::Meta)
     }
 
     /// `params._meta.progressToken`, raw: under which token a request wants to hear of progress.
     pub fn meta_progress_token(&self) -> Option<&[u8]> {
-        self.raw(self.envelope.members.in_meta.progress_token)
+        self.raw(Member::MetaProgressToken)
     }
 
     /// `params._meta["io.modelcontextprotocol/protocolVersion"]`, decoded.
     pub fn protocol_version(&self) -> Option<Cow<'_, str>> {
-        self.text(self.envelope.members.in_meta.protocol_version)
+        self.text(Member::ProtocolVersion)
     }
 
     /// Whether `params._meta["io.modelcontextprotocol/clientCapabilities"]` is there.
     pub fn has_client_capabilities(&self) -> bool {
-        !self.envelope.members.in_meta.client_capabilities.is_empty()
+        self.raw(Member::ClientCapabilities).is_some()
     }
 
     /// `params._meta["io.modelcontextprotocol/subscriptionId"]`, if it is a string or a number.
     pub fn subscription_id(&self) -> Option<RawId> {
-        RawId::from_value(self.raw(self.envelope.members.in_meta.subscription_id)?)
+        RawId::from_value(self.raw(Member::SubscriptionId)?)
     }
 
     /// `params.name`, decoded: of a tool or a prompt.
     pub fn name(&self) -> Option<Cow<'_, str>> {
-        self.text(self.envelope.members.name)
+        self.text(Member::Name)
     }
 
     /// The tool that this request calls; none if it is no `tools/call`.
@@ -196,46 +193,47 @@ impl Frame {
 
     /// `params.uri`, decoded: of a resource.
     pub fn uri(&self) -> Option<Cow<'_, str>> {
-        self.text(self.envelope.members.uri)
+        self.text(Member::Uri)
     }
 
     /// `params.cursor`, raw: present in every page of a list but the first.
     pub fn cursor(&self) -> Option<&[u8]> {
-        self.raw(self.envelope.members.cursor)
+        self.raw(Member::Cursor)
     }
 
     /// `params.level`, decoded: of logging.
     pub fn level(&self) -> Option<Cow<'_, str>> {
-        self.text(self.envelope.members.level)
+        self.text(Member::Level)
     }
 
     /// `params.requestId`, if it is a string or a number: which request a cancellation means.
     pub fn request_id(&self) -> Option<RawId> {
-        RawId::from_value(self.raw(self.envelope.members.request_id)?)
+        RawId::from_value(self.raw(Member::RequestId)?)
     }
 
     /// `params.progressToken`, raw: to which request a progress notification belongs.
     pub fn progress_token(&self) -> Option<&[u8]> {
-        self.raw(self.envelope.members.progress_token)
+        self.raw(Member::ProgressToken)
     }
 
     /// `params.requestState`, decoded: which call a client comes back to with the input that it was asked for.
     pub fn request_state(&self) -> Option<Cow<'_, str>> {
-        self.text(self.envelope.members.request_state)
+        self.text(Member::RequestState)
     }
 
     /// Whether `params.task` is there, and not null: the call wants to run as a task.
     pub fn has_task(&self) -> bool {
-        self.raw(self.envelope.members.task).is_some_and(|task| task != b"null")
+        self.raw(Member::Task).is_some_and(|task| task != b"null")
     }
 
-    fn raw(&self, span: Span) -> Option<&[u8]> {
+    fn raw(&self, member: Member) -> Option<&[u8]> {
+        let span = self.envelope.places[member];
         (!span.is_empty()).then(|| &self.bytes[span.range()])
     }
 
     /// A string, decoded; none where it is no string, or holds a lone surrogate and so is no text.
-    fn text(&self, span: Span) -> Option<Cow<'_, str>> {
-        span::decode(std::str::from_utf8(self.raw(span)?).ok()?)
+    fn text(&self, member: Member) -> Option<Cow<'_, str>> {
+        span::decode(self.raw(member)?)
     }
 }
 
@@ -248,5 +246,6 @@ impl fmt::Debug for Frame {
 
 fn trimmed(bytes: Bytes) -> Bytes {
     let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes).trim_ascii();
-    bytes.slice_ref(text)
+    // A slice is a second handle, which most messages do not need.
+    if text.len() == bytes.len() { bytes } else { bytes.slice_ref(text) }
 }

@@ -68,12 +68,13 @@ impl LineReader {
     /// The next line, once its end has been read. Blank lines are skipped.
     pub fn next_line(&mut self) -> Option<Line> {
         while let Some(end) = self.find_newline() {
-            let line = self.buffer.split_to(end + 1).freeze();
+            let mut line = self.buffer.split_to(end + 1).freeze();
+            line.truncate(end);
             self.scanned = 0;
             if end > LARGE {
                 self.shrink();
             }
-            if let Some(line) = self.complete(line.slice(..end)) {
+            if let Some(line) = self.complete(line) {
                 return Some(line);
             }
         }
@@ -114,17 +115,18 @@ impl LineReader {
     }
 
     /// Makes a line of all that was read of one; none if it is blank.
-    fn complete(&mut self, rest: Bytes) -> Option<Line> {
+    fn complete(&mut self, mut line: Bytes) -> Option<Line> {
         if let Some(mut discarded) = self.discarding.take() {
-            discarded.push(&rest);
+            discarded.push(&line);
             return Some(discarded.into_line());
         }
-        let line = rest.slice(..rest.strip_suffix(b"\r").unwrap_or(&rest).len());
-        if line.len() > self.max_line {
+        let end = line.strip_suffix(b"\r").unwrap_or(&line).len();
+        if end > self.max_line {
             let mut discarded = Discarded::default();
-            discarded.push(&rest);
+            discarded.push(&line);
             return Some(discarded.into_line());
         }
+        line.truncate(end);
         (!line.trim_ascii_start().is_empty()).then_some(Line::Whole(line))
     }
 

@@ -63,8 +63,8 @@ const USUAL: [&str; 7] =
     [TOOLS_CALL, TOOLS_LIST, RESOURCES_READ, PROMPTS_GET, COMPLETION_COMPLETE, TASKS_GET, PING];
 
 /// The same text, where it is one of the usual methods: then it need not be read from the message each time.
-pub(crate) fn usual(method: &str) -> Option<&'static str> {
-    USUAL.into_iter().find(|usual| *usual == method)
+pub(crate) fn usual(method: &[u8]) -> Option<&'static str> {
+    USUAL.into_iter().find(|usual| usual.as_bytes() == method)
 }
 
 /// What a client's request does at the server.

@@ -23,7 +23,7 @@ impl<R> Ledger<R> {
         id: CallId,
         fault: &Fault,
     ) -> Option<MissedCall<R>> {
-        let Place::On(on, start) = self.calls.get(&id)?.place else { return None };
+        let Place::On(on, start) = self.calls.get(id)?.place else { return None };
         if on != epoch {
             return None;
         }
@@ -38,7 +38,7 @@ impl<R> Ledger<R> {
             self.refusals.believed_a_response();
         }
         let clock = self.deadlines.clock(now);
-        let call = self.calls.get_mut(&id)?;
+        let call = self.calls.get_mut(id)?;
         let arrived = start.is_some() && fault.may_have_run();
         // A status that means expiry in the protocol is believed once, though the call may have caused it.
         let may_repeat = !arrived || evidence == Some(Evidence::Status);
@@ -119,13 +119,13 @@ impl<R> Ledger<R> {
         let lost: Vec<CallId> = self
             .calls
             .iter()
-            .filter(|(id, call)| matches!(call.place, Place::On(on, _) if is_lost(on, **id, call)))
-            .map(|(&id, _)| id)
+            .filter(|(id, call)| matches!(call.place, Place::On(on, _) if is_lost(on, *id, call)))
+            .map(|(id, _)| id)
             .collect();
         let clock = self.deadlines.clock(now);
         let mut over = vec![];
         for id in lost {
-            let Some(call) = self.calls.get_mut(&id) else { continue };
+            let Some(call) = self.calls.get_mut(id) else { continue };
             let arrived = matches!(call.place, Place::On(_, Some(start)) if start < read);
             if !arrived {
                 call.sends = call.sends.saturating_sub(1);
@@ -164,7 +164,7 @@ impl<R> Ledger<R> {
         handshakes_wait: bool,
         patience: Patience,
     ) -> Vec<Ended<R>> {
-        for call in self.calls.values_mut().filter(|call| call.waits()) {
+        for (_, call) in self.calls.iter_mut().filter(|(_, call)| call.waits()) {
             call.attempts = call.attempts.saturating_add(1);
         }
         let for_good = self.closed || fault.is_permanent();
@@ -192,7 +192,7 @@ impl<R> Ledger<R> {
 
     fn fail_where(&mut self, fails: impl Fn(&Call<R>) -> bool) -> Vec<Ended<R>> {
         let failing = self.calls.iter().filter(|(_, call)| call.waits() && fails(call));
-        let ids: Vec<CallId> = failing.map(|(&id, _)| id).collect();
+        let ids: Vec<CallId> = failing.map(|(id, _)| id).collect();
         ids.into_iter().filter_map(|id| self.cancel(id)).collect()
     }
 }

@@ -7,13 +7,13 @@ use crate::{Epoch, Nature, Time};
 impl<R> Ledger<R> {
     /// How many calls wait for a session and would wake one. Streams alone do not.
     pub fn waiting(&self) -> usize {
-        let wakes = |id: &&CallId| self.calls.get(id).is_some_and(|call| call.nature != Nature::Stream);
+        let wakes = |id: &&CallId| self.calls.get(**id).is_some_and(|call| call.nature != Nature::Stream);
         self.waiting.values().filter(wakes).count()
     }
 
     /// Whether this is a client's call, and not a stream.
     pub fn is_client_call(&self, id: CallId) -> bool {
-        self.calls.get(&id).is_some_and(|call| !call.own && call.nature != Nature::Stream)
+        self.calls.get(id).is_some_and(|call| !call.own && call.nature != Nature::Stream)
     }
 
     /// How many calls of clients are in flight on this session. Streams are not counted.
@@ -40,7 +40,7 @@ impl<R> Ledger<R> {
     pub fn eldest_of(&self, epoch: Epoch, wanted: impl Fn(CallId) -> bool) -> Option<Time> {
         let gone = |call: &Call<R>| matches!(call.place, Place::On(on, Some(_)) if on == epoch);
         let of_clients = |call: &Call<R>| !call.own && call.nature != Nature::Stream;
-        let calls = self.calls.iter().filter(|(id, call)| of_clients(call) && gone(call) && wanted(**id));
+        let calls = self.calls.iter().filter(|(id, call)| of_clients(call) && gone(call) && wanted(*id));
         calls.map(|(_, call)| call.since).min()
     }
 
@@ -85,7 +85,7 @@ impl<R> Ledger<R> {
 
     /// The calls, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (CallId, &R)> {
-        self.calls.iter().map(|(&id, call)| (id, &call.reply))
+        self.calls.iter().map(|(id, call)| (id, &call.reply))
     }
 
     /// The calls that pause before they are sent again.
@@ -96,17 +96,17 @@ impl<R> Ledger<R> {
 
     /// The newest call for which this holds.
     pub fn find(&self, mut wanted: impl FnMut(&R) -> bool) -> Option<CallId> {
-        self.calls.iter().rev().find(|(_, call)| wanted(&call.reply)).map(|(&id, _)| id)
+        self.calls.iter().rev().find(|(_, call)| wanted(&call.reply)).map(|(id, _)| id)
     }
 
     /// All calls for which this holds, oldest first.
     pub fn find_all(&self, mut wanted: impl FnMut(&R) -> bool) -> Vec<CallId> {
-        self.calls.iter().filter(|(_, call)| wanted(&call.reply)).map(|(&id, _)| id).collect()
+        self.calls.iter().filter(|(_, call)| wanted(&call.reply)).map(|(id, _)| id).collect()
     }
 
     /// Whether this very session owes an answer to this call.
     pub fn is_on(&self, epoch: Epoch, id: CallId) -> bool {
-        self.calls.get(&id).is_some_and(|call| matches!(call.place, Place::On(on, _) if on == epoch))
+        self.calls.get(id).is_some_and(|call| matches!(call.place, Place::On(on, _) if on == epoch))
     }
 
     /// Whether new calls go to a session.
@@ -131,11 +131,11 @@ impl<R> Ledger<R> {
 
     /// Who waits for this call.
     pub fn reply(&self, id: CallId) -> Option<&R> {
-        self.calls.get(&id).map(|call| &call.reply)
+        self.calls.get(id).map(|call| &call.reply)
     }
 
     /// Who waits for this call, to note something about it.
     pub fn reply_mut(&mut self, id: CallId) -> Option<&mut R> {
-        self.calls.get_mut(&id).map(|call| &mut call.reply)
+        self.calls.get_mut(id).map(|call| &mut call.reply)
     }
 }

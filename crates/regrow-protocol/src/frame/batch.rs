@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 
-use super::scan::{NotJson, Scan};
 use super::span::Span;
-use super::{Frame, Invalid, Kind, ParseError, build};
+use super::{Frame, Invalid, Kind, ParseError, build, scan};
 
 /// A batch of more messages than this is refused.
 pub const MAX_BATCH: usize = 10_000;
@@ -23,8 +22,7 @@ pub fn split_batch(batch: &Frame) -> Vec<Result<Frame, ParseError>> {
             other => other,
         });
     };
-    let text = std::str::from_utf8(&batch.bytes).map_err(|error| NotJson(error.valid_up_to()));
-    match text.and_then(|text| Scan::new(text).elements(found)) {
+    match scan::elements(&batch.bytes, found) {
         Ok(()) => frames,
         Err(error) => vec![Err(error.into())],
     }

@@ -4,27 +4,24 @@
 //! twice or has a lookalike ([`resembles`]), and members that do not belong into an envelope are dropped.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+
+use bytes::Bytes;
 
 use super::batch::MAX_BATCH;
 use super::lookalike::resembles;
-use super::scan::{NotJson, Scan};
+use super::member::{Level, Member, Places};
+use super::scan::{NotJson, after_space, string, token, value};
 use super::span::{self, MAX_MESSAGE, Span};
-use super::{Invalid, ParseError, RawId};
-use crate::{meta, method};
+use super::{Frame, Invalid, ParseError, RawId, scan};
+use crate::method;
 
-/// Where the members of one message stand.
+/// What a message is, and where its members stand.
 #[derive(Clone, Debug)]
 pub(super) struct Envelope {
     pub(super) shape: Shape,
-    pub(super) id: Span,
-    pub(super) method: Span,
     /// The method, where it is a usual one, or was written with escapes: `tools\/call`.
     pub(super) decoded_method: Option<Cow<'static, str>>,
-    pub(super) params: Span,
-    pub(super) result: Span,
-    pub(super) error: Span,
-    pub(super) members: Params,
+    pub(super) places: Places,
     /// How many members were dropped because no envelope has them.
     pub(super) dropped: u32,
 }
@@ -37,335 +34,213 @@ pub(super) enum Shape {
     Batch,
 }
 
-/// Members of `params`.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Params {
-    pub(super) meta: Span,
-    pub(super) in_meta: Meta,
-    /// Not used. Remembered so that a second one is refused.
-    pub(super) arguments: Span,
-    pub(super) name: Span,
-    pub(super) uri: Span,
-    pub(super) cursor: Span,
-    pub(super) level: Span,
-    pub(super) request_id: Span,
-    pub(super) progress_token: Span,
-    pub(super) task: Span,
-    pub(super) request_state: Span,
-}
-
-/// Members of `params._meta`.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Meta {
-    pub(super) progress_token: Span,
-    pub(super) protocol_version: Span,
-    pub(super) subscription_id: Span,
-    pub(super) client_capabilities: Span,
-}
-
-/// Reads one message. If members had to be dropped, also gives the message without them, in which everything stands where the envelope says.
-pub(super) fn read(text: &str) -> Result<(Envelope, Option<String>), ParseError> {
-    if text.len() > MAX_MESSAGE {
+/// Reads one message. If it has members that no envelope has, the frame is built without them.
+pub(super) fn read(bytes: Bytes) -> Result<Frame, ParseError> {
+    if bytes.len() > MAX_MESSAGE {
         return Err(ParseError::NotRpc { id: None, why: Invalid::TooLarge });
     }
-    let mut reading = Reading { scan: Scan::new(text), refused: None };
-    match text.as_bytes().first() {
+    let envelope = match bytes.first() {
         Some(b'{') => {
-            let mut top = Top::default();
-            reading.object(&mut top)?;
-            reading.scan.expect_end()?;
-            if top.dropped > 0 && reading.refused.is_none() {
-                let rest = top.without_dropped(text);
-                let (mut envelope, _) = read(&rest)?;
-                envelope.dropped = top.dropped;
-                return Ok((envelope, Some(rest)));
+            let mut reading = Reading::new(&bytes);
+            scan::end(&bytes, reading.object(Level::Top, 0)?)?;
+            if reading.dropped > 0 && reading.refused.is_none() {
+                let mut frame = read(without_dropped(&bytes, &reading.places))?;
+                frame.envelope.dropped = reading.dropped;
+                return Ok(frame);
             }
-            Ok((top.judge(text, reading.refused)?, None))
+            reading.judge()?
         }
         Some(b'[') => {
             let mut count = 0;
-            reading.scan.elements(|_| count += 1)?;
-            reading.scan.expect_end()?;
-            let batch = batch(count).map_err(|why| ParseError::NotRpc { id: None, why })?;
-            Ok((batch, None))
+            scan::elements(&bytes, |_| count += 1)?;
+            batch(count).map_err(|why| ParseError::NotRpc { id: None, why })?
         }
         _ => {
-            reading.scan.value()?;
-            reading.scan.expect_end()?;
-            Err(ParseError::NotRpc { id: None, why: Invalid::NotAnObject })
+            scan::whole(&bytes)?;
+            return Err(ParseError::NotRpc { id: None, why: Invalid::NotAnObject });
         }
-    }
+    };
+    Ok(Frame { bytes, envelope })
 }
 
 fn batch(count: usize) -> Result<Envelope, Invalid> {
     match count {
         0 => Err(Invalid::EmptyBatch),
-        1..=MAX_BATCH => Ok(Top::default().into_envelope(Shape::Batch, None)),
+        1..=MAX_BATCH => {
+            Ok(Envelope { shape: Shape::Batch, decoded_method: None, places: Places::default(), dropped: 0 })
+        }
         _ => Err(Invalid::LongBatch),
     }
 }
 
-/// The members of the envelope, before it is judged.
-#[derive(Default)]
-struct Top {
-    jsonrpc: Span,
-    id: Span,
-    method: Span,
-    params: Span,
-    result: Span,
-    error: Span,
-    members: Params,
-    /// There are two, or one that resembles it: whom to answer is not clear.
-    unclear_id: bool,
-    dropped: u32,
-}
-
-impl Top {
-    /// `bad`: what is wrong with it already.
-    fn judge(mut self, text: &str, bad: Option<Invalid>) -> Result<Envelope, ParseError> {
-        let raw_id = self.id;
-        let id = if self.unclear_id { None } else { RawId::from_value(text[raw_id.range()].as_bytes()) };
-        let refused = |why| Err(ParseError::NotRpc { id: id.clone(), why });
-        let null = |span: Span| &text[span.range()] == "null";
-
-        if let Some(why) = bad {
-            return refused(why);
-        }
-        if id.is_none() && !raw_id.is_empty() && !null(raw_id) {
-            return refused(Invalid::BadId);
-        }
-        // Some serializers write every member that they know: null then says "absent".
-        if null(self.method) {
-            self.method = Span::default();
-        }
-        if null(self.error) && !(self.method.is_empty() && self.result.is_empty()) {
-            self.error = Span::default();
-        }
-        if null(self.result) && !(self.method.is_empty() && self.error.is_empty()) {
-            self.result = Span::default();
-        }
-        match [self.method, self.result, self.error].map(|member| !member.is_empty()) {
-            [true, false, false] => {
-                let Some(method) = span::decode(&text[self.method.range()]) else {
-                    return refused(Invalid::BadMethod);
-                };
-                let decoded = match (method::usual(&method), method) {
-                    (Some(usual), _) => Some(Cow::Borrowed(usual)),
-                    (None, Cow::Owned(method)) => Some(Cow::Owned(method)),
-                    (None, Cow::Borrowed(_)) => None,
-                };
-                if id.is_some() {
-                    return Ok(self.into_envelope(Shape::Request, decoded));
-                }
-                self.id = Span::default(); // Was null: giving it an id would make it a request.
-                Ok(self.into_envelope(Shape::Notification, decoded))
-            }
-            [false, true, false] if id.is_none() => refused(Invalid::NoId),
-            [false, true, false] | [false, false, true] => Ok(self.into_envelope(Shape::Response, None)),
-            [false, false, false] => refused(Invalid::Shapeless),
-            _ => refused(Invalid::Ambiguous),
+/// The message with the members of an envelope only.
+fn without_dropped(bytes: &[u8], places: &Places) -> Bytes {
+    let mut rest = vec![];
+    for name in Level::Top.known() {
+        let span = Level::Top.member(name.as_bytes()).map_or(Span::default(), |member| places[member]);
+        if !span.is_empty() {
+            rest.push(if rest.is_empty() { b'{' } else { b',' });
+            rest.extend_from_slice(format!("\"{name}\":").as_bytes());
+            rest.extend_from_slice(&bytes[span.range()]);
         }
     }
-
-    fn into_envelope(self, shape: Shape, decoded_method: Option<Cow<'static, str>>) -> Envelope {
-        let Top { id, method, params, result, error, members, .. } = self;
-        Envelope { shape, id, method, decoded_method, params, result, error, members, dropped: 0 }
+    if rest.is_empty() {
+        rest.push(b'{');
     }
-
-    /// The message with the members of an envelope only.
-    fn without_dropped(&self, text: &str) -> String {
-        let members = [self.jsonrpc, self.id, self.method, self.params, self.result, self.error];
-        let named = Top::KNOWN.iter().zip(members).filter(|(_, span)| !span.is_empty());
-        let written: Vec<_> =
-            named.map(|(name, span)| format!("\"{name}\":{}", &text[span.range()])).collect();
-        format!("{{{}}}", written.join(","))
-    }
-}
-
-/// What takes the members of one object.
-trait Members {
-    /// All names that mean something here. What resembles one of them is refused.
-    const KNOWN: &'static [&'static str];
-
-    /// What takes the members of a member.
-    type Inner: Members;
-
-    /// Where this member's place is remembered; none if it means nothing here.
-    fn place(&mut self, key: &str) -> Option<&mut Span>;
-
-    /// What takes its members, if they mean something as well.
-    fn inner(&mut self, _key: &str) -> Option<&mut Self::Inner> {
-        None
-    }
-
-    /// There is a member that means nothing here. Returns whether it is dropped.
-    fn drops_unknown(&mut self) -> bool {
-        false
-    }
-
-    /// There is a member that resembles this one, or another of its name.
-    fn unclear(&mut self, _key: &str) {}
-}
-
-impl Members for Top {
-    const KNOWN: &'static [&'static str] = &["jsonrpc", "id", "method", "params", "result", "error"];
-
-    type Inner = Params;
-
-    fn place(&mut self, key: &str) -> Option<&mut Span> {
-        Some(match key {
-            "jsonrpc" => &mut self.jsonrpc,
-            "id" => &mut self.id,
-            "method" => &mut self.method,
-            "params" => &mut self.params,
-            "result" => &mut self.result,
-            "error" => &mut self.error,
-            _ => return None,
-        })
-    }
-
-    fn inner(&mut self, key: &str) -> Option<&mut Params> {
-        (key == "params").then_some(&mut self.members)
-    }
-
-    fn drops_unknown(&mut self) -> bool {
-        self.dropped = self.dropped.saturating_add(1);
-        true
-    }
-
-    fn unclear(&mut self, key: &str) {
-        self.unclear_id |= key == "id";
-    }
-}
-
-impl Members for Params {
-    const KNOWN: &'static [&'static str] = &[
-        "_meta",
-        "arguments",
-        "cursor",
-        "level",
-        "name",
-        "progressToken",
-        "ref",
-        "requestId",
-        "task",
-        "taskId",
-        "uri",
-    ];
-
-    type Inner = Meta;
-
-    fn place(&mut self, key: &str) -> Option<&mut Span> {
-        Some(match key {
-            "_meta" => &mut self.meta,
-            "arguments" => &mut self.arguments,
-            "name" => &mut self.name,
-            "uri" => &mut self.uri,
-            "cursor" => &mut self.cursor,
-            "level" => &mut self.level,
-            "requestId" => &mut self.request_id,
-            "progressToken" => &mut self.progress_token,
-            "task" => &mut self.task,
-            "requestState" => &mut self.request_state,
-            _ => return None,
-        })
-    }
-
-    fn inner(&mut self, key: &str) -> Option<&mut Meta> {
-        (key == "_meta").then_some(&mut self.in_meta)
-    }
-}
-
-impl Members for Meta {
-    const KNOWN: &'static [&'static str] = &[
-        meta::PROGRESS_TOKEN,
-        meta::PROTOCOL_VERSION,
-        meta::SUBSCRIPTION_ID,
-        meta::CLIENT_INFO,
-        meta::CLIENT_CAPABILITIES,
-        meta::LOG_LEVEL,
-        meta::SERVER_INFO,
-    ];
-
-    type Inner = Meta;
-
-    fn place(&mut self, key: &str) -> Option<&mut Span> {
-        Some(match key {
-            meta::PROGRESS_TOKEN => &mut self.progress_token,
-            meta::PROTOCOL_VERSION => &mut self.protocol_version,
-            meta::SUBSCRIPTION_ID => &mut self.subscription_id,
-            meta::CLIENT_CAPABILITIES => &mut self.client_capabilities,
-            _ => return None,
-        })
-    }
+    rest.push(b'}');
+    rest.into()
 }
 
 /// A message on the way through.
 struct Reading<'t> {
-    scan: Scan<'t>,
+    bytes: &'t [u8],
+    places: Places,
     /// What is wrong with the message, if something is.
     refused: Option<Invalid>,
+    /// There are two ids, or a member that resembles one: whom to answer is not clear.
+    unclear_id: bool,
+    dropped: u32,
 }
 
 impl<'t> Reading<'t> {
-    fn object(&mut self, members: &mut impl Members) -> Result<Span, NotJson> {
-        let start = self.scan.at();
-        self.scan.expect(b'{')?;
-        let mut others = Others::default();
-        if !self.scan.take(b'}') {
-            loop {
-                self.member(members, &mut others)?;
-                if !self.scan.take(b',') {
-                    break;
-                }
-            }
-            self.scan.expect(b'}')?;
-        }
-        Ok(Span::new(start, self.scan.at()))
+    fn new(bytes: &'t [u8]) -> Reading<'t> {
+        Reading { bytes, places: Places::default(), refused: None, unclear_id: false, dropped: 0 }
     }
 
-    fn member<M: Members>(&mut self, members: &mut M, others: &mut Others<'t>) -> Result<(), NotJson> {
-        let name = self.scan.key()?;
-        let is_object = self.scan.peek() == Some(b'{');
-        let span = match members.inner(&name).filter(|_| is_object) {
-            Some(inner) => self.object(inner)?,
-            None => self.scan.value()?,
-        };
-        if let Some(place) = members.place(&name) {
-            let is_first = place.is_empty();
-            *place = span;
-            if !is_first {
-                members.unclear(&name);
-                self.refused = Some(Invalid::Repeated);
+    /// An object that starts here. Gives the place after it, as `scan` does.
+    fn object(&mut self, level: Level, at: usize) -> Result<usize, NotJson> {
+        let bytes = self.bytes;
+        let mut others = vec![];
+        let mut at = after_space(bytes, at + 1);
+        if bytes.get(at) == Some(&b'}') {
+            return Ok(at + 1);
+        }
+        loop {
+            let key_end = string(bytes, at)?;
+            let key = &bytes[at..key_end];
+            let start = after_space(bytes, token(bytes, key_end, b':')?);
+            let end = match level.member(&key[1..key.len() - 1]) {
+                Some(member) => self.known(member, start)?,
+                None => self.unknown(level, key, start, &mut others)?,
+            };
+            at = after_space(bytes, end);
+            if bytes.get(at) != Some(&b',') {
+                break;
             }
-        } else if let Some(known) = resembles(&name, M::KNOWN) {
-            members.unclear(known);
-            self.refused = Some(Invalid::Lookalike);
-        } else if !members.drops_unknown() && !others.is_new(name) {
+            at = after_space(bytes, at + 1);
+        }
+        if has_repeated(&mut others) {
             self.refused = Some(Invalid::Repeated);
         }
-        Ok(())
+        token(bytes, at, b'}')
+    }
+
+    fn known(&mut self, member: Member, start: usize) -> Result<usize, NotJson> {
+        let end = match (member.inner(), self.bytes.get(start)) {
+            (Some(inner), Some(b'{')) => self.object(inner, start)?,
+            _ => value(self.bytes, start)?,
+        };
+        let place = &mut self.places[member];
+        if !place.is_empty() {
+            self.unclear_id |= member == Member::Id;
+            self.refused = Some(Invalid::Repeated);
+        }
+        *place = Span::new(start, end);
+        Ok(end)
+    }
+
+    /// A key with a lone surrogate is no text; it stays as it was written, with its quotes, and so equals no name of ours.
+    fn unknown(
+        &mut self,
+        level: Level,
+        key: &'t [u8],
+        start: usize,
+        others: &mut Vec<Cow<'t, [u8]>>,
+    ) -> Result<usize, NotJson> {
+        let mut name = Cow::Borrowed(&key[1..key.len() - 1]);
+        if name.contains(&b'\\') {
+            let decoded = span::decode(key).map(|name| name.into_owned().into_bytes());
+            name = decoded.map_or(Cow::Borrowed(key), Cow::Owned);
+            if let Some(member) = level.member(&name) {
+                return self.known(member, start);
+            }
+        }
+        let end = value(self.bytes, start)?;
+        if let Some(known) = resembles(&name, level.known()) {
+            self.unclear_id |= level == Level::Top && known == "id";
+            self.refused = Some(Invalid::Lookalike);
+        } else if level == Level::Top {
+            self.dropped = self.dropped.saturating_add(1);
+        } else {
+            others.push(name);
+        }
+        Ok(end)
+    }
+
+    fn judge(self) -> Result<Envelope, ParseError> {
+        let (bytes, mut places) = (self.bytes, self.places);
+        let raw_id = &bytes[places[Member::Id].range()];
+        let has_id = RawId::is_value(raw_id);
+        let refused = |why| {
+            let id = if self.unclear_id { None } else { RawId::from_value(raw_id) };
+            Err(ParseError::NotRpc { id, why })
+        };
+        let null = |span: Span| &bytes[span.range()] == b"null";
+
+        if let Some(why) = self.refused {
+            return refused(why);
+        }
+        if !has_id && !raw_id.is_empty() && raw_id != b"null" {
+            return refused(Invalid::BadId);
+        }
+        // Some serializers write every member that they know: null then says "absent".
+        let [mut method, mut result, mut error] =
+            [Member::Method, Member::Result, Member::Error].map(|member| places[member]);
+        if null(method) {
+            method = Span::default();
+        }
+        if null(error) && !(method.is_empty() && result.is_empty()) {
+            error = Span::default();
+        }
+        if null(result) && !(method.is_empty() && error.is_empty()) {
+            result = Span::default();
+        }
+        places[Member::Method] = method;
+        places[Member::Result] = result;
+        places[Member::Error] = error;
+        let (shape, decoded_method) = match [method, result, error].map(|member| !member.is_empty()) {
+            [true, false, false] => {
+                let Some(method) = usual_or_decoded(&bytes[method.range()]) else {
+                    return refused(Invalid::BadMethod);
+                };
+                if !has_id {
+                    places[Member::Id] = Span::default(); // Was null: giving it an id would make it a request.
+                }
+                (if has_id { Shape::Request } else { Shape::Notification }, method)
+            }
+            [false, true, false] if !has_id => return refused(Invalid::NoId),
+            [false, true, false] | [false, false, true] => (Shape::Response, None),
+            [false, false, false] => return refused(Invalid::Shapeless),
+            _ => return refused(Invalid::Ambiguous),
+        };
+        Ok(Envelope { shape, decoded_method, places, dropped: 0 })
     }
 }
 
-/// Which members an object had besides those that are remembered. Mostly few.
-#[derive(Default)]
-struct Others<'t> {
-    few: Vec<Cow<'t, str>>,
-    many: BTreeSet<Cow<'t, str>>,
+/// What to remember of a method, as it was written; none where it is no text.
+fn usual_or_decoded(quoted: &[u8]) -> Option<Option<Cow<'static, str>>> {
+    let usual = |text: &[u8]| method::usual(text).map(Cow::Borrowed);
+    let written = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if let Some(usual) = usual(written) {
+        return Some(Some(usual));
+    }
+    Some(match span::decode(quoted)? {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(method) => Some(usual(method.as_bytes()).unwrap_or(Cow::Owned(method))),
+    })
 }
 
-impl<'t> Others<'t> {
-    const FEW: usize = 8;
-
-    fn is_new(&mut self, name: Cow<'t, str>) -> bool {
-        if self.few.contains(&name) {
-            return false;
-        }
-        if self.few.len() < Others::FEW {
-            self.few.push(name);
-            return true;
-        }
-        self.many.insert(name)
-    }
+fn has_repeated(names: &mut [Cow<'_, [u8]>]) -> bool {
+    names.sort_unstable();
+    names.windows(2).any(|pair| pair[0] == pair[1])
 }

@@ -31,7 +31,12 @@ impl RawId {
 
     /// The same from bytes that are known to be one JSON value.
     pub(super) fn from_value(raw: &[u8]) -> Option<RawId> {
-        matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9')).then(|| RawId::copied(raw))
+        RawId::is_value(raw).then(|| RawId::copied(raw))
+    }
+
+    /// Whether one JSON value is an id.
+    pub(super) fn is_value(raw: &[u8]) -> bool {
+        matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9'))
     }
 
     /// The bytes as they were written, quotes and all.

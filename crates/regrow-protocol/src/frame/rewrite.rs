@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::envelope::{Envelope, Meta, Params};
+use super::member::Member;
 use super::span::Span;
 use super::{Frame, RawId, build};
 
@@ -39,7 +39,7 @@ impl Frame {
             before.fold(place, |place, (span, new)| place + new.len() - span.range().len())
         };
         let mut envelope = self.envelope.clone();
-        for span in spans(&mut envelope) {
+        for span in envelope.places.all() {
             *span = Span::new(moved(span.range().start), moved(span.end()));
         }
         let line = self.spliced(splices);
@@ -92,42 +92,17 @@ impl Frame {
     }
 
     fn splice<'a>(&self, edit: Edit<'a>) -> (Span, &'a [u8]) {
-        let members = &self.envelope.members;
-        match edit {
-            Edit::Id(new) => (self.envelope.id, new.as_bytes()),
-            Edit::RequestId(new) => (members.request_id, new.as_bytes()),
-            Edit::SubscriptionId(new) => (members.in_meta.subscription_id, new.as_bytes()),
-            Edit::Name(new) => (members.name, new.as_bytes()),
-            Edit::Uri(new) => (members.uri, new.as_bytes()),
-            Edit::MetaProgressToken(new) => (members.in_meta.progress_token, new.as_bytes()),
-            Edit::ProgressToken(new) => (members.progress_token, new.as_bytes()),
-        }
+        let (member, new) = match edit {
+            Edit::Id(new) => (Member::Id, new),
+            Edit::RequestId(new) => (Member::RequestId, new),
+            Edit::SubscriptionId(new) => (Member::SubscriptionId, new),
+            Edit::Name(new) => (Member::Name, new),
+            Edit::Uri(new) => (Member::Uri, new),
+            Edit::MetaProgressToken(new) => (Member::MetaProgressToken, new),
+            Edit::ProgressToken(new) => (Member::ProgressToken, new),
+        };
+        (self.envelope.places[member], new.as_bytes())
     }
-}
-
-/// Where each member stands, the absent ones included.
-fn spans(envelope: &mut Envelope) -> impl Iterator<Item = &mut Span> {
-    let Envelope { shape: _, id, method, decoded_method: _, params, result, error, members, dropped: _ } =
-        envelope;
-    let Params {
-        meta,
-        in_meta,
-        arguments,
-        name,
-        uri,
-        cursor,
-        level,
-        request_id,
-        progress_token,
-        task,
-        request_state,
-    } = members;
-    let Meta { progress_token: meta_token, protocol_version, subscription_id, client_capabilities } = in_meta;
-    let top = [id, method, params, result, error];
-    let members =
-        [meta, arguments, name, uri, cursor, level, request_id, progress_token, task, request_state];
-    let in_meta = [meta_token, protocol_version, subscription_id, client_capabilities];
-    top.into_iter().chain(members).chain(in_meta)
 }
 
 #[cfg(test)]

@@ -1,236 +1,244 @@
-//! Scans JSON without building values: where each value is, and whether it is valid.
+//! Scans JSON without building values: where each value is, and whether it is valid, UTF-8 included.
 //!
 //! It takes what serde_json takes (a test and a fuzz target compare the two), and does not recurse, so deep nesting uses no stack. serde_json can skip values as
 //! well, but says where they stand only at three times the cost, and every message of every connection is read here.
 
-use std::borrow::Cow;
-
 use super::span::Span;
-
-/// A place in a text, before which everything is JSON.
-pub(super) struct Scan<'t> {
-    text: &'t str,
-    at: usize,
-}
 
 /// The byte that cannot be right.
 #[derive(Debug)]
 pub(super) struct NotJson(pub(super) usize);
 
-impl<'t> Scan<'t> {
-    pub(super) fn new(text: &'t str) -> Scan<'t> {
-        Scan { text, at: 0 }
-    }
+// Each of these starts at a place before which everything is JSON, and gives the place after what it has read.
 
-    pub(super) fn at(&self) -> usize {
-        self.at
-    }
+/// A value of any kind that is the whole message, and whitespace around it.
+pub(super) fn whole(bytes: &[u8]) -> Result<(), NotJson> {
+    end(bytes, value(bytes, after_space(bytes, 0))?)
+}
 
-    /// The next byte after whitespace, which is not read yet.
-    pub(super) fn peek(&mut self) -> Option<u8> {
-        let bytes = self.text.as_bytes();
-        while let Some(b' ' | b'\t' | b'\r' | b'\n') = bytes.get(self.at) {
-            self.at += 1;
+/// Nothing but whitespace.
+pub(super) fn end(bytes: &[u8], at: usize) -> Result<(), NotJson> {
+    let at = after_space(bytes, at);
+    if at < bytes.len() { Err(NotJson(at)) } else { Ok(()) }
+}
+
+/// The elements of an array that is the whole message, each as it is found.
+pub(super) fn elements(bytes: &[u8], mut found: impl FnMut(Span)) -> Result<(), NotJson> {
+    let mut at = after_space(bytes, token(bytes, 0, b'[')?);
+    if bytes.get(at) == Some(&b']') {
+        return end(bytes, at + 1);
+    }
+    loop {
+        let start = at;
+        at = value(bytes, start)?;
+        found(Span::new(start, at));
+        at = after_space(bytes, at);
+        if bytes.get(at) != Some(&b',') {
+            return end(bytes, token(bytes, at, b']')?);
         }
-        bytes.get(self.at).copied()
-    }
-
-    /// Reads this byte, after whitespace, if it is the next.
-    pub(super) fn take(&mut self, byte: u8) -> bool {
-        let is_next = self.peek() == Some(byte);
-        self.at += usize::from(is_next);
-        is_next
-    }
-
-    /// Reads this byte, after whitespace.
-    pub(super) fn expect(&mut self, byte: u8) -> Result<(), NotJson> {
-        if self.take(byte) { Ok(()) } else { Err(self.wrong()) }
-    }
-
-    /// Whether nothing but whitespace is left.
-    pub(super) fn expect_end(&mut self) -> Result<(), NotJson> {
-        match self.peek() {
-            None => Ok(()),
-            Some(_) => Err(self.wrong()),
-        }
-    }
-
-    /// The next key and its colon. A key with a lone surrogate is no text; it is given with its quotes, and so equals no name of ours.
-    pub(super) fn key(&mut self) -> Result<Cow<'t, str>, NotJson> {
-        self.peek();
-        let (span, is_escaped) = self.string()?;
-        self.expect(b':')?;
-        let raw = &self.text[span.range()];
-        Ok(match is_escaped {
-            false => Cow::Borrowed(&raw[1..raw.len() - 1]),
-            true => serde_json::from_str(raw).map_or(Cow::Borrowed(raw), Cow::Owned),
-        })
-    }
-
-    /// The next value of any kind, after whitespace.
-    pub(super) fn value(&mut self) -> Result<Span, NotJson> {
-        self.peek();
-        let start = self.at;
-        let mut open = Open::default();
-        loop {
-            // A value starts here.
-            match self.peek() {
-                Some(b'"') => {
-                    self.string()?;
-                }
-                Some(b'-' | b'0'..=b'9') => self.number()?,
-                Some(b't') => self.word("true")?,
-                Some(b'f') => self.word("false")?,
-                Some(b'n') => self.word("null")?,
-                Some(b'[') => {
-                    self.at += 1;
-                    if !self.take(b']') {
-                        open.push(false);
-                        continue;
-                    }
-                }
-                Some(b'{') => {
-                    self.at += 1;
-                    if !self.take(b'}') {
-                        open.push(true);
-                        self.member()?;
-                        continue;
-                    }
-                }
-                _ => return Err(self.wrong()),
-            }
-            // It ended, and with it perhaps those that it is in.
-            loop {
-                let Some(is_object) = open.innermost() else {
-                    return Ok(Span::new(start, self.at));
-                };
-                match self.peek() {
-                    Some(b',') => {
-                        self.at += 1;
-                        if is_object {
-                            self.member()?;
-                        }
-                        break;
-                    }
-                    Some(b'}') if is_object => self.at += 1,
-                    Some(b']') if !is_object => self.at += 1,
-                    _ => return Err(self.wrong()),
-                }
-                open.pop();
-            }
-        }
-    }
-
-    /// The elements of an array, each as it is found.
-    pub(super) fn elements(&mut self, mut found: impl FnMut(Span)) -> Result<(), NotJson> {
-        self.expect(b'[')?;
-        if self.take(b']') {
-            return Ok(());
-        }
-        loop {
-            found(self.value()?);
-            if !self.take(b',') {
-                return self.expect(b']');
-            }
-        }
-    }
-
-    /// A key that nobody asks for, and its colon.
-    fn member(&mut self) -> Result<(), NotJson> {
-        self.peek();
-        self.string()?;
-        self.expect(b':')
-    }
-
-    /// A string, and whether there are escapes in it.
-    fn string(&mut self) -> Result<(Span, bool), NotJson> {
-        let bytes = self.text.as_bytes();
-        let (start, mut is_escaped) = (self.at, false);
-        if bytes.get(start) != Some(&b'"') {
-            return Err(self.wrong());
-        }
-        self.at += 1;
-        loop {
-            self.at += plain(&bytes[self.at..]);
-            match bytes.get(self.at) {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok((Span::new(start, self.at), is_escaped));
-                }
-                Some(b'\\') => {
-                    is_escaped = true;
-                    self.at += 1;
-                    match bytes.get(self.at) {
-                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
-                        Some(b'u') => {
-                            self.at += 1;
-                            for _ in 0..4 {
-                                if !bytes.get(self.at).is_some_and(u8::is_ascii_hexdigit) {
-                                    return Err(self.wrong());
-                                }
-                                self.at += 1;
-                            }
-                        }
-                        _ => return Err(self.wrong()),
-                    }
-                }
-                _ => return Err(self.wrong()),
-            }
-        }
-    }
-
-    fn number(&mut self) -> Result<(), NotJson> {
-        let bytes = self.text.as_bytes();
-        self.at += usize::from(bytes[self.at] == b'-');
-        match bytes.get(self.at) {
-            Some(b'0') => self.at += 1,
-            _ => self.digits()?,
-        }
-        if bytes.get(self.at) == Some(&b'.') {
-            self.at += 1;
-            self.digits()?;
-        }
-        if let Some(b'e' | b'E') = bytes.get(self.at) {
-            self.at += 1;
-            self.at += usize::from(matches!(bytes.get(self.at), Some(b'+' | b'-')));
-            self.digits()?;
-        }
-        Ok(())
-    }
-
-    /// One digit or more.
-    fn digits(&mut self) -> Result<(), NotJson> {
-        let rest = &self.text.as_bytes()[self.at..];
-        let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        self.at += count;
-        if count == 0 { Err(self.wrong()) } else { Ok(()) }
-    }
-
-    fn word(&mut self, word: &str) -> Result<(), NotJson> {
-        if !self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
-            return Err(self.wrong());
-        }
-        self.at += word.len();
-        Ok(())
-    }
-
-    fn wrong(&self) -> NotJson {
-        NotJson(self.at)
+        at = after_space(bytes, at + 1);
     }
 }
 
-/// How many bytes at the start of these may stand in a string as they are. Names are short, and texts may be long.
+/// Whitespace, and this byte.
+#[inline]
+pub(super) fn token(bytes: &[u8], at: usize, byte: u8) -> Result<usize, NotJson> {
+    let at = after_space(bytes, at);
+    if bytes.get(at) == Some(&byte) { Ok(at + 1) } else { Err(NotJson(at)) }
+}
+
+#[inline]
+pub(super) fn after_space(bytes: &[u8], at: usize) -> usize {
+    match bytes.get(at) {
+        Some(b'\0'..=b' ') => after_spaces(bytes, at),
+        _ => at, // As in most messages.
+    }
+}
+
+#[cold]
+fn after_spaces(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\t' | b'\r' | b'\n') = bytes.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// A value of any kind.
+#[inline]
+pub(super) fn value(bytes: &[u8], at: usize) -> Result<usize, NotJson> {
+    match bytes.get(at) {
+        Some(b'{' | b'[') => nested(bytes, at),
+        _ => scalar(bytes, at),
+    }
+}
+
+fn scalar(bytes: &[u8], at: usize) -> Result<usize, NotJson> {
+    match bytes.get(at) {
+        Some(b'"') => string(bytes, at),
+        Some(b'-' | b'0'..=b'9') => number(bytes, at),
+        Some(b't') => word(bytes, at, b"true"),
+        Some(b'f') => word(bytes, at, b"false"),
+        Some(b'n') => word(bytes, at, b"null"),
+        _ => Err(NotJson(at)),
+    }
+}
+
+/// An object or an array, and what is in it.
+fn nested(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
+    let mut open = Open::default();
+    loop {
+        // A value starts here.
+        at = match bytes.get(at) {
+            Some(b'[') => {
+                at = after_space(bytes, at + 1);
+                if bytes.get(at) != Some(&b']') {
+                    open.push(false);
+                    continue;
+                }
+                at + 1
+            }
+            Some(b'{') => {
+                at = after_space(bytes, at + 1);
+                if bytes.get(at) != Some(&b'}') {
+                    open.push(true);
+                    at = key(bytes, at)?;
+                    continue;
+                }
+                at + 1
+            }
+            _ => scalar(bytes, at)?,
+        };
+        // It ended, and with it perhaps those that it is in.
+        loop {
+            let Some(is_object) = open.innermost() else { return Ok(at) };
+            at = after_space(bytes, at);
+            match bytes.get(at) {
+                Some(b',') => {
+                    at = after_space(bytes, at + 1);
+                    if is_object {
+                        at = key(bytes, at)?;
+                    }
+                    break;
+                }
+                Some(b'}') if is_object => {}
+                Some(b']') if !is_object => {}
+                _ => return Err(NotJson(at)),
+            }
+            at += 1;
+            open.pop();
+        }
+    }
+}
+
+/// A key that nobody asks for, its colon, and whitespace.
+fn key(bytes: &[u8], at: usize) -> Result<usize, NotJson> {
+    Ok(after_space(bytes, token(bytes, string(bytes, at)?, b':')?))
+}
+
+/// Most strings are short and plain, so these are read without a call.
+pub(super) fn string(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
+    if bytes.get(at) != Some(&b'"') {
+        return Err(NotJson(at));
+    }
+    at += 1;
+    for _ in 0..SHORT / 8 {
+        let Some(eight) = bytes[at..].first_chunk() else { break };
+        let odd = odd_bytes(u64::from_le_bytes(*eight));
+        if odd != 0 {
+            at += odd.trailing_zeros() as usize / 8;
+            if bytes[at] == b'"' {
+                return Ok(at + 1);
+            }
+            break;
+        }
+        at += 8;
+    }
+    rest_of_string(bytes, at)
+}
+
+#[inline(never)] // Or every short string pays for the registers that this needs.
+fn rest_of_string(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
+    loop {
+        at += plain(&bytes[at..]);
+        at = match bytes.get(at) {
+            Some(b'"') => return Ok(at + 1),
+            Some(b'\\') => escape(bytes, at + 1)?,
+            Some(0x80..) => beyond_ascii(bytes, at)?,
+            _ => return Err(NotJson(at)),
+        };
+    }
+}
+
+/// What follows a backslash.
+fn escape(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
+    match bytes.get(at) {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => return Ok(at + 1),
+        Some(b'u') => at += 1,
+        _ => return Err(NotJson(at)),
+    }
+    for _ in 0..4 {
+        if !bytes.get(at).is_some_and(u8::is_ascii_hexdigit) {
+            return Err(NotJson(at));
+        }
+        at += 1;
+    }
+    Ok(at)
+}
+
+/// Text up to a quote, a backslash or a control character: one who writes such characters mostly writes more of them.
+fn beyond_ascii(bytes: &[u8], at: usize) -> Result<usize, NotJson> {
+    let rest = &bytes[at..];
+    let mut text = &rest[..memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len())];
+    let is_control = |byte: &u8| *byte < b' ';
+    // Without a branch for each, so that the compiler looks at many together.
+    if text.iter().fold(false, |has, byte| has | is_control(byte)) {
+        text = &text[..text.iter().position(is_control).unwrap_or(text.len())];
+    }
+    match std::str::from_utf8(text) {
+        Ok(text) => Ok(at + text.len()),
+        Err(error) => Err(NotJson(at + error.valid_up_to())),
+    }
+}
+
+fn number(bytes: &[u8], mut at: usize) -> Result<usize, NotJson> {
+    at += usize::from(bytes.get(at) == Some(&b'-'));
+    at = match bytes.get(at) {
+        Some(b'0') => at + 1,
+        _ => digits(bytes, at)?,
+    };
+    if bytes.get(at) == Some(&b'.') {
+        at = digits(bytes, at + 1)?;
+    }
+    if let Some(b'e' | b'E') = bytes.get(at) {
+        at += 1;
+        at += usize::from(matches!(bytes.get(at), Some(b'+' | b'-')));
+        at = digits(bytes, at)?;
+    }
+    Ok(at)
+}
+
+/// One digit or more.
+fn digits(bytes: &[u8], start: usize) -> Result<usize, NotJson> {
+    let mut at = start;
+    while let Some(b'0'..=b'9') = bytes.get(at) {
+        at += 1;
+    }
+    if at == start { Err(NotJson(at)) } else { Ok(at) }
+}
+
+fn word(bytes: &[u8], at: usize, word: &[u8]) -> Result<usize, NotJson> {
+    if bytes[at..].starts_with(word) { Ok(at + word.len()) } else { Err(NotJson(at)) }
+}
+
+/// How many bytes at the start of these are ASCII that may stand in a string as it is.
 fn plain(bytes: &[u8]) -> usize {
-    let mut at = 0;
+    let mut at = bytes.chunks_exact(BLOCK).take_while(|block| !has_odd(block)).count() * BLOCK;
     while let Some(eight) = bytes[at..].first_chunk() {
         let odd = odd_bytes(u64::from_le_bytes(*eight));
         if odd != 0 {
             return at + odd.trailing_zeros() as usize / 8;
         }
         at += 8;
-        if at == SHORT {
-            at += bytes[at..].chunks_exact(BLOCK).take_while(|block| !has_odd(block)).count() * BLOCK;
-        }
     }
     at + bytes[at..].iter().take_while(|byte| !is_odd(**byte)).count()
 }
@@ -243,18 +251,18 @@ fn has_odd(block: &[u8]) -> bool {
     block.iter().fold(false, |has, byte| has | is_odd(*byte))
 }
 
+/// Control characters and bytes beyond ASCII are those below the space, if they have a sign.
 fn is_odd(byte: u8) -> bool {
-    byte < b' ' || byte == b'"' || byte == b'\\'
+    byte.cast_signed() < b' '.cast_signed() || byte == b'"' || byte == b'\\'
 }
 
-/// Sets the highest bit of the first byte that is a quote, a backslash or a control character, and none if there is no such byte. What it says
-/// of later bytes may be wrong.
+/// Sets the highest bit of the first byte that is odd, and none if there is no such byte. What it says of later bytes may be wrong.
 fn odd_bytes(eight: u64) -> u64 {
     let each = |byte: u8| u64::from_le_bytes([byte; 8]);
-    // A subtraction borrows from the byte above only where this byte is smaller.
-    let below = |bytes: u64, limit: u8| bytes.wrapping_sub(each(limit)) & !bytes & each(0x80);
+    // For ASCII, a subtraction sets the highest bit only of a byte that is smaller, and then borrows from the bytes above.
+    let below = |bytes: u64, limit: u8| bytes.wrapping_sub(each(limit));
     let equal = |byte: u8| below(eight ^ each(byte), 1);
-    below(eight, b' ') | equal(b'"') | equal(b'\\')
+    (eight | below(eight, b' ') | equal(b'"') | equal(b'\\')) & each(0x80)
 }
 
 /// The objects and arrays that a value is in: a bit for each, 64 of them without allocation.
@@ -294,12 +302,12 @@ mod tests {
     use super::*;
     use serde_json::value::RawValue;
 
-    /// Where the value ends, if the text is one value.
+    /// The value, if the text is one value.
     fn scanned(text: &str) -> Option<String> {
-        let mut scan = Scan::new(text);
-        let span = scan.value().ok()?;
-        scan.expect_end().ok()?;
-        Some(text[span.range()].to_owned())
+        whole(text.as_bytes()).ok()?;
+        let start = after_space(text.as_bytes(), 0);
+        let end = value(text.as_bytes(), start).ok()?;
+        Some(text[start..end].to_owned())
     }
 
     fn same_as_serde(text: &str) -> bool {
@@ -438,5 +446,58 @@ mod tests {
             }
         }
         assert!((20_000..70_000).contains(&right), "{right} of them were JSON");
+    }
+
+    /// The byte that cannot be right, if there is one.
+    fn wrong(bytes: &[u8]) -> Option<usize> {
+        let theirs = serde_json::from_slice::<&RawValue>(bytes);
+        let ours = whole(bytes);
+        assert_eq!(ours.is_ok(), theirs.is_ok(), "{:?}", String::from_utf8_lossy(bytes));
+        ours.err().map(|NotJson(at)| at)
+    }
+
+    #[test]
+    fn text_beyond_ascii_is_utf8_or_refused_where_it_is_wrong() {
+        for length in 0..100 {
+            let filler = "x".repeat(length);
+            for right in ["é", "日本", "é\\n日", "😀\\u00e9é", "é\\\"é", "\u{7f}\u{80}"] {
+                assert_eq!(wrong(format!("\"{filler}{right}{filler}\"").as_bytes()), None);
+            }
+            // How many bytes of it are right.
+            for (bytes, right) in [
+                (&b"\x80"[..], 0),
+                (b"\xff", 0),
+                (b"\xc3", 0),
+                (b"\xc0\xaf", 0),
+                (b"\xed\xa0\x80", 0),
+                (b"\xf4\x90\x80\x80", 0),
+                (b"\xc3\xa9\xc3", 2),
+                (b"\xc3\xa9x\x1f\xff", 3),
+                (b"\xc3\xa9\\n\xe6\x97", 4),
+                (b"\xc3\xa9\\x", 3),
+                (b"\xc3\\n\xa9", 0),
+            ] {
+                let text = [b"\"", filler.as_bytes(), bytes, filler.as_bytes(), b"\""].concat();
+                assert_eq!(wrong(&text), Some(1 + length + right), "{bytes:?} after {length}");
+            }
+            let open = format!("\"{filler}é{filler}");
+            assert_eq!(wrong(open.as_bytes()), Some(open.len()));
+        }
+        assert_eq!(wrong(b"[1,\xc3\xa9]"), Some(3));
+    }
+
+    #[test]
+    fn random_bytes_in_values_are_refused_where_serde_json_refuses_them() {
+        let mut right = 0;
+        for seed in 0..20_000 {
+            let random = &mut Random::new(seed);
+            let mut bytes = random.value(5).into_bytes();
+            for _ in 0..4 {
+                right += usize::from(wrong(&bytes).is_none());
+                let at = random.below(bytes.len());
+                bytes[at] = 0x70 + random.below(0x90) as u8;
+            }
+        }
+        assert!((20_000..60_000).contains(&right), "{right} of them were JSON");
     }
 }

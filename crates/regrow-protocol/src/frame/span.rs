@@ -33,10 +33,10 @@ impl Span {
 }
 
 /// The text of a valid raw JSON string; none where it is no string, or a lone surrogate makes it no text.
-pub(super) fn decode(raw: &str) -> Option<Cow<'_, str>> {
-    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
-    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
-        return Some(Cow::Borrowed(inner));
+pub(super) fn decode(raw: &[u8]) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if memchr::memchr(b'\\', inner).is_none() {
+        return std::str::from_utf8(inner).ok().map(Cow::Borrowed);
     }
-    serde_json::from_str(raw).ok().map(Cow::Owned)
+    serde_json::from_slice(raw).ok().map(Cow::Owned)
 }

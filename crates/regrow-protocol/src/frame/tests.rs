@@ -144,6 +144,10 @@ fn a_member_of_params_may_stand_there_once() {
         r#""_meta":{},"_meta":{}"#,
         r#""_meta":{"b":2,"b":3}"#,
         r#""_meta":{"progressToken":2,"progressToken":2}"#,
+        r#""_meta":{"io.modelcontextprotocol/clientInfo":1,"io.modelcontextprotocol/clientInfo":1}"#,
+        r#""_meta":{"io.modelcontextprotocol/logLevel":1,"io.modelcontextprotocol/logLevel":1}"#,
+        r#""\ud800":1,"\ud800":1"#,
+        r#""\u00e9":1,"é":1"#,
         r#""arguments":{},"arguments":{}"#,
         r#""1":0,"2":0,"3":0,"4":0,"5":0,"6":0,"7":0,"8":0,"9":0,"10":0,"9":0"#,
     ] {
