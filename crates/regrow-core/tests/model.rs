@@ -15,6 +15,7 @@
 //! ```text
 //! cargo test -p regrow-core --test model                          the first moves of the usual scopes
 //! REGROW_LONG=1 cargo test -p regrow-core --test model            all of the usual scopes
+//! REGROW_MODEL=first cargo test -p regrow-core --test model       the first moves, whatever REGROW_LONG says
 //! REGROW_MODEL=full cargo test -p regrow-core --test model        the same, larger: three epochs with two calls
 //! REGROW_MODEL=calls cargo test -p regrow-core --test model       one scope
 //! cargo test -p regrow-core --test model -- --ignored             the seeded bugs of `model/mutants.rs`
@@ -55,12 +56,12 @@ const FIRST_MOVES: usize = 250_000;
 #[test]
 fn no_order_of_events_breaks_an_invariant() {
     let wanted = std::env::var("REGROW_MODEL").unwrap_or_default();
-    let full = wanted == "full";
+    let (full, first) = (wanted == "full", wanted == "first");
     let mut scopes = if full { scope::full() } else { scope::usual() };
-    if wanted.is_empty() && std::env::var_os("REGROW_LONG").is_none() {
+    if first || wanted.is_empty() && std::env::var_os("REGROW_LONG").is_none() {
         scopes.iter_mut().for_each(|scope| scope.most = Some(FIRST_MOVES));
     }
-    let all = wanted.is_empty() || full;
+    let all = wanted.is_empty() || full || first;
     let chosen: Vec<Scope> = scopes.into_iter().filter(|scope| all || scope.name == wanted).collect();
     assert!(!chosen.is_empty(), "REGROW_MODEL names no scope: {wanted}");
     let reached = Arc::new(Reached::default());

@@ -75,7 +75,7 @@ const MUTANTS: [Mutant; 58] = [
         "ledger/call.rs",
         "_ if self.written >= policy.max_sends => false, // Whatever became of them.",
         "",
-        "one call",
+        "exchange",
         "P3",
     ),
     mutant(
