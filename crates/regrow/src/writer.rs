@@ -101,10 +101,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
         }
         match self.poll_flush(&mut Context::from_waker(Waker::noop()), begun) {
             Poll::Ready(done) => done.map(|()| false),
-            Poll::Pending => {
-                self.pumping = true;
-                Ok(true)
-            }
+            Poll::Pending => Ok(true),
         }
     }
 
@@ -120,7 +117,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
         });
     }
 
-    /// Writes what is queued, as far as the stream takes it.
+    /// Writes what is queued, as far as the stream takes it. If it does not take all, the pump waits for the stream from now on.
     pub(crate) fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
@@ -144,6 +141,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
                 Poll::Ready(Ok(taken)) => taken,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {
+                    self.pumping = true;
                     // It is full. What it has taken before may have left all the same.
                     if Pin::new(&mut self.stream).poll_flush(cx)?.is_ready() {
                         self.flushed = self.accepted;
@@ -168,7 +166,7 @@ impl<S: AsyncWrite + Unpin, K: Copy + PartialEq> LineWriter<S, K> {
             }
         }
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.pumping &= flushed.is_pending();
+        self.pumping = flushed.is_pending();
         if let Poll::Ready(Ok(())) = flushed {
             self.flushed = self.accepted;
         }
@@ -271,6 +269,21 @@ mod tests {
         assert!(writer.poll_flush(&mut cx, |_, _| {}).is_ready());
         assert_eq!((writer.accepted(), writer.queued()), (14, 0));
         assert_eq!(push(&mut writer, 'd', "four\n"), (false, 2), "it leaves at once again");
+    }
+
+    #[tokio::test]
+    async fn a_pump_that_finds_the_stream_full_with_what_was_gathered_keeps_its_place() {
+        let (near, mut far) = duplex(4);
+        let mut writer = LineWriter::new(near);
+        assert!(writer.push('a', Bytes::from_static(b"one\n"), |_, _| {}).is_ok_and(|wake| !wake));
+        assert!(writer.gather());
+        assert!(writer.push('b', Bytes::from_static(b"two\n"), |_, _| {}).is_ok_and(|wake| !wake));
+        let pump = Arc::new(Woken::default());
+        let waker = Waker::from(pump.clone());
+        assert!(writer.poll_flush(&mut Context::from_waker(&waker), |_, _| {}).is_pending());
+        assert!(writer.push('c', Bytes::from_static(b"six\n"), |_, _| {}).is_ok_and(|wake| !wake));
+        far.read_exact(&mut [0; 4]).await.unwrap();
+        assert!(pump.0.load(Ordering::Relaxed), "the pump still hears of room");
     }
 
     #[tokio::test]
