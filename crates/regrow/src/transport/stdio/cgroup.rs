@@ -3,7 +3,7 @@
 //! The groups are made below our own (cgroup v2, without controllers), so limits that are set for us hold for servers as before.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 use super::helper::Helper;
-use super::mark::{self, Mark};
+use super::mark::Mark;
 use super::system;
 
 /// How long a group may take to become empty after everybody in it was killed.
@@ -26,13 +26,15 @@ pub(super) struct Cgroup {
     folder: PathBuf,
 }
 
-/// The folder of the cgroup that we are in, if processes can be started in groups below it.
-pub(super) fn usable() -> Option<PathBuf> {
+/// The folder of the cgroup that we are in, if processes can be started in groups below it, and a new group there for this server.
+pub(super) fn first(mark: Mark) -> Option<(PathBuf, Cgroup)> {
     let own = own_folder()?;
-    let trial = Cgroup::create(&own, &format!("regrow-trial-{:016x}", mark::nonce())).ok()?;
-    let works = trial.open().is_ok_and(|folder| system::can_start_in(&folder));
-    trial.remove();
-    works.then_some(own)
+    let cgroup = Cgroup::of(mark, &own).ok()?;
+    if cgroup.takes_processes_of(&own) {
+        return Some((own, cgroup));
+    }
+    cgroup.try_remove();
+    None
 }
 
 /// The groups of all servers of one nonce.
@@ -47,13 +49,20 @@ pub(super) fn all_of(nonce: u64, below: &Path) -> Vec<Cgroup> {
 impl Cgroup {
     /// A new group for a server.
     pub(super) fn of(mark: Mark, below: &Path) -> io::Result<Cgroup> {
-        Cgroup::create(below, &format!("{}{}", prefix(mark.nonce), mark.serial))
-    }
-
-    fn create(below: &Path, name: &str) -> io::Result<Cgroup> {
-        let folder = below.join(name);
+        let folder = below.join(format!("{}{}", prefix(mark.nonce), mark.serial));
         fs::create_dir(&folder)?;
         Ok(Cgroup { folder })
+    }
+
+    /// Whether a process in `own` can be forked into it. These are all conditions that the kernel has; a fork that tries it would cost more than they do.
+    fn takes_processes_of(&self, own: &Path) -> bool {
+        // Leave to write is asked for in the group that both have in common.
+        let may_leave = OpenOptions::new().write(true).open(own.join("cgroup.procs")).is_ok();
+        // Below a threaded group there are none for whole processes.
+        let kind = fs::read_to_string(self.folder.join("cgroup.type"));
+        may_leave
+            && kind.is_ok_and(|kind| kind.trim_end() == "domain")
+            && self.open().is_ok_and(|folder| system::can_fork_into(&folder))
     }
 
     /// For a process to be started in it.

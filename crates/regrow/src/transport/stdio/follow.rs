@@ -3,9 +3,10 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::process::Pid;
 
@@ -22,7 +23,10 @@ pub(super) const BELOW: &str = "REGROW_GUARD_CGROUP";
 /// Tells the guard whose children orphans become.
 pub(super) const PARENT: &str = "REGROW_GUARD_PARENT";
 
+/// How they are followed: unknown before the first server, and where they are not.
 static WAY: OnceLock<Way> = OnceLock::new();
+/// Whether they are to be followed.
+static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
 enum Way {
     /// They are not found.
@@ -36,28 +40,43 @@ enum Way {
 /// Finds helpers of servers also where they left their session and cleared their environment.
 ///
 /// For a program that starts no processes but servers and their guard: orphans below this process may become its children, are reaped, and are
-/// ended with the servers that may have started them. To be called before the guard and the first server are started. On Linux; elsewhere
-/// it does nothing.
+/// ended with the servers that may have started them. To be called before the first server is started. On Linux; elsewhere it does nothing.
 pub fn follow_helpers() {
-    WAY.get_or_init(|| {
-        let is_off = std::env::var_os(SWITCH).is_some_and(|value| value == "off");
-        if let Some(below) = (!is_off).then(cgroup::usable).flatten() {
-            tracing::debug!("each server gets a cgroup of its own below {}", below.display());
-            return Way::Cgroup(below);
+    IS_WANTED.store(true, Relaxed);
+}
+
+/// A cgroup for this server, if servers get one. With the first server this finds out how helpers are followed: before its guard is started, which
+/// must know it too.
+fn cgroup_of(mark: Mark) -> Option<io::Result<Cgroup>> {
+    if !IS_WANTED.load(Relaxed) {
+        return None;
+    }
+    let mut first = None;
+    match WAY.get_or_init(|| find_way(mark, &mut first)) {
+        Way::Cgroup(below) => Some(first.map_or_else(|| Cgroup::of(mark, below), Ok)),
+        Way::None | Way::Subreaper => None,
+    }
+}
+
+fn find_way(mark: Mark, cgroup: &mut Option<Cgroup>) -> Way {
+    let is_off = std::env::var_os(SWITCH).is_some_and(|value| value == "off");
+    if let Some((below, first)) = (!is_off).then(|| cgroup::first(mark)).flatten() {
+        tracing::debug!("each server gets a cgroup of its own below {}", below.display());
+        *cgroup = Some(first);
+        return Way::Cgroup(below);
+    }
+    match adopted::begin() {
+        Ok(()) => {
+            tracing::debug!("orphans of servers become children of this process");
+            Way::Subreaper
         }
-        match adopted::begin() {
-            Ok(()) => {
-                tracing::debug!("orphans of servers become children of this process");
-                Way::Subreaper
-            }
-            Err(reason) => {
-                tracing::info!(
-                    "helpers that left their session and cleared their environment are not found: {reason}"
-                );
-                Way::None
-            }
+        Err(reason) => {
+            tracing::info!(
+                "helpers that left their session and cleared their environment are not found: {reason}"
+            );
+            Way::None
         }
-    });
+    }
 }
 
 /// Starts the guard's process, and tells it where to look.
@@ -86,19 +105,19 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// To be called before anything else that the child shall do before its exec.
+    /// To be called before anything else that the child shall do before its exec, and before its guard is started.
     pub(super) fn prepare(name: &str, mark: Mark, command: &mut Command) -> Followed {
+        let cgroup = cgroup_of(mark);
         let since = adopted::starting(mark.serial, name);
-        let (mut cgroup, mut news) = (None, None);
-        if let Some(Way::Cgroup(below)) = WAY.get() {
-            match enter(mark, below, command) {
-                Ok(entered) => (cgroup, news) = (Some(entered.0), Some(entered.1)),
-                Err(error) => {
-                    tracing::warn!(server = name, %error, "cannot make a cgroup; helpers that clear their environment are not found");
-                }
+        let (mut entered, mut news) = (None, None);
+        match cgroup.map(|cgroup| enter(cgroup?, command)) {
+            Some(Ok((cgroup, pipe))) => (entered, news) = (Some(cgroup), Some(pipe)),
+            Some(Err(error)) => {
+                tracing::warn!(server = name, %error, "cannot make a cgroup; helpers that clear their environment are not found");
             }
+            None => {}
         }
-        Followed { name: name.to_owned(), mark, since, cgroup, news }
+        Followed { name: name.to_owned(), mark, since, cgroup: entered, news }
     }
 
     /// Starts it, and tells its leader.
@@ -186,10 +205,9 @@ impl Drop for Followed {
     }
 }
 
-fn enter(mark: Mark, below: &Path, command: &mut Command) -> io::Result<(Cgroup, OwnedFd)> {
+fn enter(cgroup: Cgroup, command: &mut Command) -> io::Result<(Cgroup, OwnedFd)> {
     let (news, theirs) = pipes::pipe()?;
     pipes::set_nonblocking(&news)?;
-    let cgroup = Cgroup::of(mark, below)?;
     system::enter_cgroup(command, cgroup.open()?, theirs);
     Ok((cgroup, news))
 }
