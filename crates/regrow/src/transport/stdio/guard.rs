@@ -19,6 +19,9 @@ use super::mark::{self, Mark};
 use super::record::{News, Record};
 use super::{follow, pipes, system};
 
+/// Tells the guard whose servers it guards.
+pub(super) const NONCE: &str = "REGROW_GUARD_NONCE";
+
 /// The guard of any number of servers. Its process is started before the first of them, and lives as long as they do.
 ///
 /// Dropping it lets the guard process end; a thread reaps it, so nobody waits.
@@ -64,7 +67,7 @@ impl Guard {
             Some(pipe) if !is_broken(pipe) => return Ok(pipe.clone()),
             Some(_) => self.replace(&mut post),
             None => {
-                let (pipe, child) = launch(&self.program, &self.args).map_err(|error| {
+                let (pipe, child) = launch(&self.program, &self.args, self.nonce).map_err(|error| {
                     let what = "cannot start the guard process, which stops servers if Regrow is killed";
                     io::Error::new(error.kind(), format!("{what}: {error}"))
                 })?;
@@ -90,7 +93,7 @@ impl Guard {
 
     fn tell(&self, post: &mut Post, news: News, serial: u64, pid: i32) {
         let Some(pipe) = &post.pipe else { return }; // Nobody was told of anything.
-        let record = Record { news, pid, serial, nonce: self.nonce };
+        let record = Record { news, pid, serial };
         // One that is dead, or does not read, would be wrong about who lives. A new one is told of all servers.
         if is_broken(pipe) || rustix::io::write(pipe, &record.to_bytes()).is_err() {
             self.replace(post);
@@ -104,7 +107,7 @@ impl Guard {
             let _ = old.wait();
             follow::guard_ended(&old);
         }
-        let pipe = match launch(&self.program, &self.args) {
+        let pipe = match launch(&self.program, &self.args, self.nonce) {
             Ok((pipe, child)) => {
                 tracing::warn!("the guard process died and was restarted");
                 post.child = Some(child);
@@ -116,7 +119,7 @@ impl Guard {
             }
         };
         for (&serial, &pid) in &post.servers {
-            let record = Record { news: News::Born, pid, serial, nonce: self.nonce };
+            let record = Record { news: News::Born, pid, serial };
             // If this one is dead too, the next message finds out.
             let _ = rustix::io::write(&*pipe, &record.to_bytes());
         }
@@ -137,11 +140,11 @@ impl Drop for Guard {
     }
 }
 
-fn launch(program: &Path, args: &[OsString]) -> io::Result<(OwnedFd, Child)> {
+fn launch(program: &Path, args: &[OsString], nonce: u64) -> io::Result<(OwnedFd, Child)> {
     let (theirs, ours) = pipes::pipe()?;
     pipes::set_nonblocking(&ours)?;
     let mut command = Command::new(program);
-    command.args(args).env_clear().current_dir("/");
+    command.args(args).env_clear().env(NONCE, nonce.to_string()).current_dir("/");
     command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
     system::before_guard(&mut command);
     Ok((ours, follow::start_guard(&mut command)?))
