@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Access, access};
 use rustix::process::Pid;
 
 use super::helper::Helper;
@@ -26,15 +27,18 @@ pub(super) struct Cgroup {
     folder: PathBuf,
 }
 
-/// The folder of the cgroup that we are in, if processes can be started in groups below it, and a new group there for this server.
-pub(super) fn first(mark: Mark) -> Option<(PathBuf, Cgroup)> {
+/// The folder of the cgroup that we are in, if processes can be forked into groups below it. These are all conditions that the kernel has; to try
+/// it with a group and a process would take longer than to start a server.
+pub(super) fn usable() -> Option<PathBuf> {
     let own = own_folder()?;
-    let cgroup = Cgroup::of(mark, &own).ok()?;
-    if cgroup.takes_processes_of(&own) {
-        return Some((own, cgroup));
-    }
-    cgroup.try_remove();
-    None
+    // Below a threaded group there are none for whole processes. The first group of all has no type.
+    let is_domain =
+        fs::read_to_string(own.join("cgroup.type")).map_or(true, |kind| kind.trim_end() == "domain");
+    // Leave to write is asked for in the group that both have in common.
+    let may_leave = OpenOptions::new().write(true).open(own.join("cgroup.procs")).is_ok();
+    let may_create = access(&own, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+    let can_fork = || File::open(&own).is_ok_and(|folder| system::can_fork_into(&folder.into()));
+    (is_domain && may_leave && may_create && can_fork()).then_some(own)
 }
 
 /// The groups of all servers of one nonce.
@@ -52,17 +56,6 @@ impl Cgroup {
         let folder = below.join(format!("{}{}", prefix(mark.nonce), mark.serial));
         fs::create_dir(&folder)?;
         Ok(Cgroup { folder })
-    }
-
-    /// Whether a process in `own` can be forked into it. These are all conditions that the kernel has; a fork that tries it would cost more than they do.
-    fn takes_processes_of(&self, own: &Path) -> bool {
-        // Leave to write is asked for in the group that both have in common.
-        let may_leave = OpenOptions::new().write(true).open(own.join("cgroup.procs")).is_ok();
-        // Below a threaded group there are none for whole processes.
-        let kind = fs::read_to_string(self.folder.join("cgroup.type"));
-        may_leave
-            && kind.is_ok_and(|kind| kind.trim_end() == "domain")
-            && self.open().is_ok_and(|folder| system::can_fork_into(&folder))
     }
 
     /// For a process to be started in it.

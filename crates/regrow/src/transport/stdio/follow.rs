@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -45,24 +45,15 @@ pub fn follow_helpers() {
     IS_WANTED.store(true, Relaxed);
 }
 
-/// A cgroup for this server, if servers get one. With the first server this finds out how helpers are followed: before its guard is started, which
-/// must know it too.
-fn cgroup_of(mark: Mark) -> Option<io::Result<Cgroup>> {
-    if !IS_WANTED.load(Relaxed) {
-        return None;
-    }
-    let mut first = None;
-    match WAY.get_or_init(|| find_way(mark, &mut first)) {
-        Way::Cgroup(below) => Some(first.map_or_else(|| Cgroup::of(mark, below), Ok)),
-        Way::None | Way::Subreaper => None,
-    }
+/// Found out when the first server, or its guard, is about to be started.
+fn way() -> Option<&'static Way> {
+    IS_WANTED.load(Relaxed).then(|| WAY.get_or_init(find_way))
 }
 
-fn find_way(mark: Mark, cgroup: &mut Option<Cgroup>) -> Way {
+fn find_way() -> Way {
     let is_off = std::env::var_os(SWITCH).is_some_and(|value| value == "off");
-    if let Some((below, first)) = (!is_off).then(|| cgroup::first(mark)).flatten() {
+    if let Some(below) = (!is_off).then(cgroup::usable).flatten() {
         tracing::debug!("each server gets a cgroup of its own below {}", below.display());
-        *cgroup = Some(first);
         return Way::Cgroup(below);
     }
     match adopted::begin() {
@@ -81,7 +72,7 @@ fn find_way(mark: Mark, cgroup: &mut Option<Cgroup>) -> Way {
 
 /// Starts the guard's process, and tells it where to look.
 pub(super) fn start_guard(command: &mut Command) -> io::Result<Child> {
-    match WAY.get() {
+    match way() {
         Some(Way::Cgroup(below)) => drop(command.env(BELOW, below)),
         Some(Way::Subreaper) => drop(command.env(PARENT, std::process::id().to_string())),
         Some(Way::None) | None => {}
@@ -105,19 +96,20 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// To be called before anything else that the child shall do before its exec, and before its guard is started.
+    /// To be called before anything else that the child shall do before its exec, but after its guard is started, which removes what we leave.
     pub(super) fn prepare(name: &str, mark: Mark, command: &mut Command) -> Followed {
-        let cgroup = cgroup_of(mark);
+        let way = way();
         let since = adopted::starting(mark.serial, name);
-        let (mut entered, mut news) = (None, None);
-        match cgroup.map(|cgroup| enter(cgroup?, command)) {
-            Some(Ok((cgroup, pipe))) => (entered, news) = (Some(cgroup), Some(pipe)),
-            Some(Err(error)) => {
-                tracing::warn!(server = name, %error, "cannot make a cgroup; helpers that clear their environment are not found");
+        let (mut cgroup, mut news) = (None, None);
+        if let Some(Way::Cgroup(below)) = way {
+            match enter(mark, below, command) {
+                Ok(entered) => (cgroup, news) = (Some(entered.0), Some(entered.1)),
+                Err(error) => {
+                    tracing::warn!(server = name, %error, "cannot make a cgroup; helpers that clear their environment are not found");
+                }
             }
-            None => {}
         }
-        Followed { name: name.to_owned(), mark, since, cgroup: entered, news }
+        Followed { name: name.to_owned(), mark, since, cgroup, news }
     }
 
     /// Starts it, and tells its leader.
@@ -205,9 +197,10 @@ impl Drop for Followed {
     }
 }
 
-fn enter(cgroup: Cgroup, command: &mut Command) -> io::Result<(Cgroup, OwnedFd)> {
+fn enter(mark: Mark, below: &Path, command: &mut Command) -> io::Result<(Cgroup, OwnedFd)> {
     let (news, theirs) = pipes::pipe()?;
     pipes::set_nonblocking(&news)?;
+    let cgroup = Cgroup::of(mark, below)?;
     system::enter_cgroup(command, cgroup.open()?, theirs);
     Ok((cgroup, news))
 }
