@@ -102,7 +102,7 @@ pub(crate) async fn visit_all(
     let told_to_end = told_to_end()?;
     let is_started = |server: &ServerConfig| matches!(server.reach, Reach::Process(_));
     let guard = match servers.iter().any(is_started) {
-        true => Some(Arc::new(guard::start()?)),
+        true => Some(guard::of_servers()?),
         false => None,
     };
     let (stop, stopped) = watch::channel(false);

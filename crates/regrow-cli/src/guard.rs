@@ -2,17 +2,14 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use regrow::transport::stdio::{Guard, follow_helpers};
 
-/// Also has helpers of servers followed: we start nothing but servers.
-pub(crate) fn start() -> io::Result<Guard> {
+/// It is started with the first server. Also has helpers of servers followed: we start nothing but servers.
+pub(crate) fn of_servers() -> io::Result<Arc<Guard>> {
     follow_helpers();
-    let guard = ourselves().and_then(|program| Guard::start(&program, &["guard"]));
-    guard.map_err(|error| {
-        let what = "cannot start the guard process, which stops servers if regrow is killed";
-        io::Error::new(error.kind(), format!("{what}: {error}"))
-    })
+    Ok(Arc::new(Guard::new(&ourselves()?, &["guard"])))
 }
 
 /// Our own executable, also after an upgrade has put another in its place.

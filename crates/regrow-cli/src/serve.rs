@@ -112,8 +112,7 @@ fn settings(
     shares: Arc<Shares>,
 ) -> io::Result<Settings> {
     let cache = !options.no_cache;
-    // Also where no server is started now: another configuration may come.
-    let guard = Arc::new(guard::start()?);
+    let guard = guard::of_servers()?;
     let era_file = EraFile::of_user().filter(|_| cache);
     Ok(Settings {
         clients: match options.transport {

@@ -28,7 +28,7 @@ impl Process {
         name_of(&self.command)
     }
 
-    /// Starts the guard, and the server.
+    /// Starts the server, and its guard before it.
     pub(super) fn connect(self, options: &Wrap, name: Arc<str>, port: Arc<Port>) -> io::Result<Connected> {
         let environment = self.environment;
         let secrets = environment
@@ -48,7 +48,7 @@ impl Process {
             .environment(environment)
             .mask(mask.clone())
             .new_privileges(options.allow_new_privileges)
-            .guard(Arc::new(guard::start()?))
+            .guard(guard::of_servers()?)
             .stderr(match options.stderr {
                 arguments::StderrMode::Pass => Stderr::Pass,
                 arguments::StderrMode::Keep => Stderr::Keep,

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::client::{PATIENCE, is_failure, text};
 use crate::evidence::{children_of, command_line, slack, wait_until};
 use crate::guest::{ERAS, Era, Guest};
-use crate::house::{House, Place, chaos};
+use crate::house::{House, Place, chaos, remote};
 use crate::wire::Wire;
 
 fn position(house: &House, part: &str) -> usize {
@@ -122,4 +122,32 @@ fn a_gateway_that_is_killed_leaves_no_server_and_no_helper_behind() {
     house.wait_for_exit();
     house.marked.assert_none_left(Duration::from_secs(5));
     crate::evidence::assert_gone(&guards, Duration::from_secs(5));
+}
+
+#[test]
+fn a_gateway_of_remote_servers_has_no_guard_until_it_starts_a_server() {
+    let (far, near) = (Place::new([("plain", chaos(""))]), Place::new([]).options(&["--log-level", "debug"]));
+    let far_house = far.start();
+    far_house.wait_for_tools("plain");
+    let url = format!("{}/mcp", far_house.url());
+    near.configure([("far", remote(&url))]);
+    let house = near.start();
+    house.wait_for_tools("far");
+    // Nor has it found out how to follow helpers.
+    let ways =
+        ["each server gets a cgroup of its own", "orphans of servers become children", "are not found:"];
+    let found_out = || {
+        let log = house.log();
+        log.iter().filter(|line| ways.iter().any(|way| line.contains(way))).count()
+    };
+    assert_eq!((children_of(house.pid()).len(), found_out()), (0, 0), "{:?}", house.log());
+
+    near.configure([("far", remote(&url)), ("one", chaos("")), ("two", chaos(""))]);
+    house.signal(Signal::HUP);
+    ["one", "two"].iter().for_each(|name| drop(house.wait_for_tools(name)));
+    let guards = children_of(house.pid());
+    let guards = guards.into_iter().filter(|pid| command_line(*pid).trim().ends_with(" guard"));
+    assert_eq!((guards.count(), found_out()), (1, 1), "{:?}", house.log());
+    house.end();
+    far_house.end();
 }

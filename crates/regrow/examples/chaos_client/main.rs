@@ -12,14 +12,13 @@ async fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("guard") {
         return guard_main();
     }
-    let guard = std::env::current_exe().and_then(|program| Guard::start(&program, &["guard"]));
-    match guard {
-        Ok(guard) => {
-            client::serve(guard).await;
+    match std::env::current_exe() {
+        Ok(program) => {
+            client::serve(Guard::new(&program, &["guard"])).await;
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("cannot start the guard: {error}");
+            eprintln!("cannot find the guard: {error}");
             ExitCode::FAILURE
         }
     }

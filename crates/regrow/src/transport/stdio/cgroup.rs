@@ -3,17 +3,18 @@
 //! The groups are made below our own (cgroup v2, without controllers), so limits that are set for us hold for servers as before.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Access, access};
 use rustix::process::Pid;
 
 use super::helper::Helper;
-use super::mark::{self, Mark};
+use super::mark::Mark;
 use super::system;
 
 /// How long a group may take to become empty after everybody in it was killed.
@@ -26,13 +27,18 @@ pub(super) struct Cgroup {
     folder: PathBuf,
 }
 
-/// The folder of the cgroup that we are in, if processes can be started in groups below it.
+/// The folder of the cgroup that we are in, if processes can be forked into groups below it. These are all conditions that the kernel has; to try
+/// it with a group and a process would take longer than to start a server.
 pub(super) fn usable() -> Option<PathBuf> {
     let own = own_folder()?;
-    let trial = Cgroup::create(&own, &format!("regrow-trial-{:016x}", mark::nonce())).ok()?;
-    let works = trial.open().is_ok_and(|folder| system::can_start_in(&folder));
-    trial.remove();
-    works.then_some(own)
+    // Below a threaded group there are none for whole processes. The first group of all has no type.
+    let is_domain =
+        fs::read_to_string(own.join("cgroup.type")).map_or(true, |kind| kind.trim_end() == "domain");
+    // Leave to write is asked for in the group that both have in common.
+    let may_leave = OpenOptions::new().write(true).open(own.join("cgroup.procs")).is_ok();
+    let may_create = access(&own, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+    let can_fork = || File::open(&own).is_ok_and(|folder| system::can_fork_into(&folder.into()));
+    (is_domain && may_leave && may_create && can_fork()).then_some(own)
 }
 
 /// The groups of all servers of one nonce.
@@ -47,11 +53,7 @@ pub(super) fn all_of(nonce: u64, below: &Path) -> Vec<Cgroup> {
 impl Cgroup {
     /// A new group for a server.
     pub(super) fn of(mark: Mark, below: &Path) -> io::Result<Cgroup> {
-        Cgroup::create(below, &format!("{}{}", prefix(mark.nonce), mark.serial))
-    }
-
-    fn create(below: &Path, name: &str) -> io::Result<Cgroup> {
-        let folder = below.join(name);
+        let folder = below.join(format!("{}{}", prefix(mark.nonce), mark.serial));
         fs::create_dir(&folder)?;
         Ok(Cgroup { folder })
     }

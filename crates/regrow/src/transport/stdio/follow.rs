@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::process::Pid;
 
@@ -22,7 +23,10 @@ pub(super) const BELOW: &str = "REGROW_GUARD_CGROUP";
 /// Tells the guard whose children orphans become.
 pub(super) const PARENT: &str = "REGROW_GUARD_PARENT";
 
+/// How they are followed: unknown before the first server, and where they are not.
 static WAY: OnceLock<Way> = OnceLock::new();
+/// Whether they are to be followed.
+static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
 enum Way {
     /// They are not found.
@@ -36,33 +40,39 @@ enum Way {
 /// Finds helpers of servers also where they left their session and cleared their environment.
 ///
 /// For a program that starts no processes but servers and their guard: orphans below this process may become its children, are reaped, and are
-/// ended with the servers that may have started them. To be called before the guard and the first server are started. On Linux; elsewhere
-/// it does nothing.
+/// ended with the servers that may have started them. To be called before the first server is started. On Linux; elsewhere it does nothing.
 pub fn follow_helpers() {
-    WAY.get_or_init(|| {
-        let is_off = std::env::var_os(SWITCH).is_some_and(|value| value == "off");
-        if let Some(below) = (!is_off).then(cgroup::usable).flatten() {
-            tracing::debug!("each server gets a cgroup of its own below {}", below.display());
-            return Way::Cgroup(below);
+    IS_WANTED.store(true, Relaxed);
+}
+
+/// Found out when the first server, or its guard, is about to be started.
+fn way() -> Option<&'static Way> {
+    IS_WANTED.load(Relaxed).then(|| WAY.get_or_init(find_way))
+}
+
+fn find_way() -> Way {
+    let is_off = std::env::var_os(SWITCH).is_some_and(|value| value == "off");
+    if let Some(below) = (!is_off).then(cgroup::usable).flatten() {
+        tracing::debug!("each server gets a cgroup of its own below {}", below.display());
+        return Way::Cgroup(below);
+    }
+    match adopted::begin() {
+        Ok(()) => {
+            tracing::debug!("orphans of servers become children of this process");
+            Way::Subreaper
         }
-        match adopted::begin() {
-            Ok(()) => {
-                tracing::debug!("orphans of servers become children of this process");
-                Way::Subreaper
-            }
-            Err(reason) => {
-                tracing::info!(
-                    "helpers that left their session and cleared their environment are not found: {reason}"
-                );
-                Way::None
-            }
+        Err(reason) => {
+            tracing::info!(
+                "helpers that left their session and cleared their environment are not found: {reason}"
+            );
+            Way::None
         }
-    });
+    }
 }
 
 /// Starts the guard's process, and tells it where to look.
 pub(super) fn start_guard(command: &mut Command) -> io::Result<Child> {
-    match WAY.get() {
+    match way() {
         Some(Way::Cgroup(below)) => drop(command.env(BELOW, below)),
         Some(Way::Subreaper) => drop(command.env(PARENT, std::process::id().to_string())),
         Some(Way::None) | None => {}
@@ -86,11 +96,12 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// To be called before anything else that the child shall do before its exec.
+    /// To be called before anything else that the child shall do before its exec, but after its guard is started, which removes what we leave.
     pub(super) fn prepare(name: &str, mark: Mark, command: &mut Command) -> Followed {
+        let way = way();
         let since = adopted::starting(mark.serial, name);
         let (mut cgroup, mut news) = (None, None);
-        if let Some(Way::Cgroup(below)) = WAY.get() {
+        if let Some(Way::Cgroup(below)) = way {
             match enter(mark, below, command) {
                 Ok(entered) => (cgroup, news) = (Some(entered.0), Some(entered.1)),
                 Err(error) => {

@@ -19,7 +19,10 @@ use super::mark::{self, Mark};
 use super::record::{News, Record};
 use super::{follow, pipes, system};
 
-/// The guard of any number of servers. It lives as long as they do.
+/// Tells the guard whose servers it guards.
+pub(super) const NONCE: &str = "REGROW_GUARD_NONCE";
+
+/// The guard of any number of servers. Its process is started before the first of them, and lives as long as they do.
 ///
 /// Dropping it lets the guard process end; a thread reaps it, so nobody waits.
 pub struct Guard {
@@ -30,24 +33,24 @@ pub struct Guard {
 }
 
 /// The process, and what it was told.
+#[derive(Default)]
 struct Post {
-    pipe: Arc<OwnedFd>,
+    /// `None` before the first server.
+    pipe: Option<Arc<OwnedFd>>,
     child: Option<Child>,
     servers: BTreeMap<u64, i32>,
 }
 
 impl Guard {
-    /// Starts the guard: `program` with `args` must do nothing but call [`guard_main`](super::guard_main).
+    /// The guard that is started by `program` with `args`, which must do nothing but call [`guard_main`](super::guard_main).
     ///
-    /// It takes about a millisecond, and is started again on its own if it should die.
-    pub fn start(program: &Path, args: &[&str]) -> io::Result<Guard> {
-        let args: Vec<OsString> = args.iter().map(Into::into).collect();
-        let (pipe, child) = launch(program, &args)?;
-        let post = Post { pipe: Arc::new(pipe), child: Some(child), servers: BTreeMap::new() };
-        Ok(Guard { program: program.to_owned(), args, nonce: mark::nonce(), post: post.into() })
+    /// A server does not start if its guard cannot be started. One that dies later is started again on its own.
+    pub fn new(program: &Path, args: &[&str]) -> Guard {
+        let args = args.iter().map(Into::into).collect();
+        Guard { program: program.to_owned(), args, nonce: mark::nonce(), post: Mutex::default() }
     }
 
-    /// The guard's process id.
+    /// The id of the guard's process, if it runs.
     pub fn pid(&self) -> Option<u32> {
         self.post.lock().unwrap_or_else(PoisonError::into_inner).child.as_ref().map(Child::id)
     }
@@ -58,12 +61,20 @@ impl Guard {
     }
 
     /// The pipe to a guard that lives, for a child to tell of itself.
-    pub(super) fn pipe(&self) -> Arc<OwnedFd> {
+    pub(super) fn pipe(&self) -> io::Result<Arc<OwnedFd>> {
         let mut post = self.post.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_broken(&post.pipe) {
-            self.replace(&mut post);
+        match &post.pipe {
+            Some(pipe) if !is_broken(pipe) => return Ok(pipe.clone()),
+            Some(_) => self.replace(&mut post),
+            None => {
+                let (pipe, child) = launch(&self.program, &self.args, self.nonce).map_err(|error| {
+                    let what = "cannot start the guard process, which stops servers if Regrow is killed";
+                    io::Error::new(error.kind(), format!("{what}: {error}"))
+                })?;
+                (post.pipe, post.child) = (Some(Arc::new(pipe)), Some(child));
+            }
         }
-        post.pipe.clone()
+        Ok(post.pipe.clone().expect("it was set above"))
     }
 
     /// A server runs. It has told so itself; we repeat it, in case the guard was replaced in between.
@@ -81,9 +92,10 @@ impl Guard {
     }
 
     fn tell(&self, post: &mut Post, news: News, serial: u64, pid: i32) {
-        let record = Record { news, pid, serial, nonce: self.nonce };
+        let Some(pipe) = &post.pipe else { return }; // Nobody was told of anything.
+        let record = Record { news, pid, serial };
         // One that is dead, or does not read, would be wrong about who lives. A new one is told of all servers.
-        if is_broken(&post.pipe) || rustix::io::write(&post.pipe, &record.to_bytes()).is_err() {
+        if is_broken(pipe) || rustix::io::write(pipe, &record.to_bytes()).is_err() {
             self.replace(post);
         }
     }
@@ -95,21 +107,21 @@ impl Guard {
             let _ = old.wait();
             follow::guard_ended(&old);
         }
-        match launch(&self.program, &self.args) {
+        let pipe = match launch(&self.program, &self.args, self.nonce) {
             Ok((pipe, child)) => {
                 tracing::warn!("the guard process died and was restarted");
-                post.pipe = Arc::new(pipe);
                 post.child = Some(child);
+                post.pipe.insert(Arc::new(pipe))
             }
             Err(error) => {
                 tracing::warn!(%error, "the guard process died and cannot be restarted for now");
                 return;
             }
-        }
+        };
         for (&serial, &pid) in &post.servers {
-            let record = Record { news: News::Born, pid, serial, nonce: self.nonce };
+            let record = Record { news: News::Born, pid, serial };
             // If this one is dead too, the next message finds out.
-            let _ = rustix::io::write(&post.pipe, &record.to_bytes());
+            let _ = rustix::io::write(&*pipe, &record.to_bytes());
         }
     }
 }
@@ -128,11 +140,11 @@ impl Drop for Guard {
     }
 }
 
-fn launch(program: &Path, args: &[OsString]) -> io::Result<(OwnedFd, Child)> {
+fn launch(program: &Path, args: &[OsString], nonce: u64) -> io::Result<(OwnedFd, Child)> {
     let (theirs, ours) = pipes::pipe()?;
     pipes::set_nonblocking(&ours)?;
     let mut command = Command::new(program);
-    command.args(args).env_clear().current_dir("/");
+    command.args(args).env_clear().env(NONCE, nonce.to_string()).current_dir("/");
     command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
     system::before_guard(&mut command);
     Ok((ours, follow::start_guard(&mut command)?))

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::group;
 #[cfg(target_os = "linux")]
 use super::group::Groups;
+use super::guard::NONCE;
 #[cfg(target_os = "linux")]
 use super::hidden::Hidden;
 use super::privacy::keep_private;
@@ -26,7 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The guard process, from its start to its end. Its standard input is the pipe that [`Guard`](super::Guard) holds.
 pub fn guard_main() -> ExitCode {
     keep_private();
-    let mut known = Known::default();
+    let nonce = std::env::var(NONCE).ok().and_then(|nonce| nonce.parse().ok());
+    let mut known = Known { nonce, ..Known::default() };
     let mut buffer = [0; Record::SIZE * 64];
     loop {
         #[cfg(target_os = "linux")]
@@ -58,7 +60,6 @@ struct Known {
 impl Known {
     fn hear(&mut self, record: &[u8; Record::SIZE]) {
         let Some(record) = Record::from_bytes(record) else { return };
-        self.nonce = Some(record.nonce);
         let pid = (record.pid > 0).then(|| Pid::from_raw(record.pid)).flatten();
         match (record.news, pid) {
             (News::Born, Some(pid)) if group::is_foreign(pid) => drop(self.groups.insert(record.serial, pid)),

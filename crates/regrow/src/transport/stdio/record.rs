@@ -9,8 +9,6 @@ pub(super) struct Record {
     pub(super) pid: i32,
     /// Which server.
     pub(super) serial: u64,
-    /// Whose servers.
-    pub(super) nonce: u64,
 }
 
 /// What happened to a server.
@@ -23,14 +21,13 @@ pub(super) enum News {
 }
 
 impl Record {
-    pub(super) const SIZE: usize = 24;
+    pub(super) const SIZE: usize = 16;
 
     pub(super) fn to_bytes(self) -> [u8; Record::SIZE] {
         let mut bytes = [0; Record::SIZE];
         bytes[0] = self.news as u8;
         bytes[4..8].copy_from_slice(&self.pid.to_ne_bytes());
         bytes[8..16].copy_from_slice(&self.serial.to_ne_bytes());
-        bytes[16..24].copy_from_slice(&self.nonce.to_ne_bytes());
         bytes
     }
 
@@ -45,7 +42,6 @@ impl Record {
             news,
             pid: i32::from_ne_bytes(bytes[4..8].try_into().ok()?),
             serial: u64::from_ne_bytes(bytes[8..16].try_into().ok()?),
-            nonce: u64::from_ne_bytes(bytes[16..24].try_into().ok()?),
         })
     }
 }
@@ -56,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_record_comes_out_as_it_went_in() {
-        let record = Record { news: News::Gone, pid: 4711, serial: u64::MAX - 1, nonce: 7 };
+        let record = Record { news: News::Gone, pid: 4711, serial: u64::MAX - 1 };
         assert_eq!(Record::from_bytes(&record.to_bytes()), Some(record));
         assert_eq!(Record::from_bytes(&[0; Record::SIZE]), None);
     }

@@ -36,9 +36,10 @@ pub(super) fn spawn(server: &Stdio, epoch: Epoch) -> Result<Spawned, Fault> {
     if let Some(directory) = &server.directory {
         command.current_dir(directory);
     }
-    let record = Record { news: News::Born, pid: 0, serial: mark.serial, nonce };
-    let tell = server.guard.as_ref().map(|guard| (guard.pipe(), record));
+    let pipe = server.guard.as_ref().map(|guard| guard.pipe()).transpose().map_err(failed)?;
     let followed = Followed::prepare(&server.name, mark, &mut command);
+    let record = Record { news: News::Born, pid: 0, serial: mark.serial };
+    let tell = pipe.map(|pipe| (pipe, record));
     system::before_server(&mut command, tell, server.new_privileges, restrictions);
 
     match followed.spawn(&mut command) {

@@ -87,19 +87,15 @@ pub(super) fn entered(news: &OwnedFd) -> Option<Pid> {
     (size == pid.len()).then(|| Pid::from_raw(i32::from_ne_bytes(pid))).flatten()
 }
 
-/// Whether a process can be started in this cgroup: tried with one that exits at once.
+/// Whether the kernel, and a filter that a container may have, know forks into a cgroup. It starts no process: the signal is none, which the
+/// kernel looks at after it has understood the rest.
 #[cfg(target_os = "linux")]
-pub(super) fn can_start_in(cgroup: &OwnedFd) -> bool {
-    match clone_into(cgroup, 0, libc::SIGCHLD as u64) {
+pub(super) fn can_fork_into(cgroup: &OwnedFd) -> bool {
+    const NO_SIGNAL: u64 = 65;
+    match clone_into(cgroup, 0, NO_SIGNAL) {
         // SAFETY: it ends the calling process without running anything of it.
-        0 => unsafe { libc::_exit(0) },
-        pid => match i32::try_from(pid).ok().filter(|&pid| pid > 0).and_then(Pid::from_raw) {
-            Some(pid) => {
-                super::group::reap(pid);
-                true
-            }
-            None => false,
-        },
+        0 => unsafe { libc::_exit(0) }, // A kernel that does not mind.
+        result => result == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL),
     }
 }
 
