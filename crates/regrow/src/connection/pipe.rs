@@ -190,6 +190,9 @@ impl SessionReader {
             }
             next = self.lines.next_line();
         };
+        if taken == Some(false) {
+            self.turn.rest();
+        }
         if corks {
             self.shared.inbox.uncork();
         }
