@@ -255,6 +255,7 @@ fn a_server_that_names_another_issuer_gets_tokens_from_there_at_once() {
     let desktop = Desktop::new();
     let site = desktop.site(Era::Legacy, "need-token=access-token-1");
     let mut peer = signed_in(&desktop, &site);
+    peer.call("count", json!({ "key": "before" })); // So nothing of the greeting is on its way any more.
     let other = issuer();
     other.replace("/register", |_| Response::json(201, json!({ "client_id": "of the other" })));
     let token = json!({ "access_token": "access-token-2", "token_type": "Bearer" });
