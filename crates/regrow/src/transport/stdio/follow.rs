@@ -23,7 +23,7 @@ pub(super) const BELOW: &str = "REGROW_GUARD_CGROUP";
 /// Tells the guard whose children orphans become.
 pub(super) const PARENT: &str = "REGROW_GUARD_PARENT";
 
-/// How they are followed: unknown before the first server, and where they are not.
+/// How they are followed. Set when the first server is started, if they are to be followed at all.
 static WAY: OnceLock<Way> = OnceLock::new();
 /// Whether they are to be followed.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);

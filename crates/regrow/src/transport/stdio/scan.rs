@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// Of this many parts of the time, scans take one.
 const PARTS: u32 = 10;
@@ -14,6 +14,9 @@ const PARTS: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// Time without scans counts up to this long, so that a few in a row need not wait.
 const SAVED: Duration = Duration::from_millis(250);
+
+/// Nobody waits longer for others: their runtime may stand still.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// A scan that several can wait for.
 pub(super) struct SharedScan<T> {
@@ -37,7 +40,10 @@ impl<T: Send + Sync + 'static> SharedScan<T> {
     /// What a scan found that began after this call. None while the runtime shuts down.
     pub(super) async fn result(&self) -> Option<Arc<T>> {
         let result = lock(&self.next).get_or_insert_default().clone();
-        let _turn = self.turn.acquire().await.ok()?;
+        let Ok(turn) = timeout(LONGEST_WAIT, self.turn.acquire()).await else {
+            return spawn_blocking(self.scan).await.ok().map(Arc::new);
+        };
+        let _turn = turn.ok()?;
         if let Some(found) = result.get() {
             return Some(found.clone());
         }
@@ -126,6 +132,15 @@ mod tests {
         }
         assert!(first.await.unwrap_err().is_cancelled());
         assert_eq!(other.await.unwrap().as_deref(), Some(&2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_runtime_that_stands_still_holds_up_nobody_for_long() {
+        static SCAN: SharedScan<usize> = SharedScan::new(|| 7);
+        let _turn = SCAN.turn.acquire().await.unwrap();
+        let begun = tokio::time::Instant::now();
+        assert_eq!(SCAN.result().await.as_deref(), Some(&7));
+        assert_eq!(begun.elapsed().as_secs(), LONGEST_WAIT.as_secs());
     }
 
     /// The pauses before many scans in a row that take this long.
