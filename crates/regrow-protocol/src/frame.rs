@@ -98,6 +98,11 @@ impl Frame {
         }
     }
 
+    /// Whether this is an array of messages.
+    pub fn is_batch(&self) -> bool {
+        self.envelope.shape == Shape::Batch
+    }
+
     /// How many members the message had besides those of an envelope. They were dropped: what they mean depends on the reader.
     pub fn dropped_members(&self) -> u32 {
         self.envelope.dropped

@@ -81,7 +81,7 @@ pub fn take<C: ClientSide>(
     mut frame: Frame,
     to: ResponseTo<C::Sink>,
 ) {
-    if frame.bytes().len() < SHORT && frame.kind() != Kind::Batch {
+    if frame.bytes().len() < SHORT && !frame.is_batch() {
         frame.compact();
     }
     match frame.kind() {

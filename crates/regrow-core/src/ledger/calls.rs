@@ -9,17 +9,19 @@ use super::CallId;
 #[derive(Clone, Debug)]
 pub(super) struct Calls<C> {
     /// Calls that have outlived most of those after them.
-    old: BTreeMap<CallId, Box<C>>,
+    old: BTreeMap<CallId, C>,
     /// The number of the first place of `recent`.
     first: u64,
     /// A place for each number since then, empty if that call has ended.
-    recent: VecDeque<Option<Box<C>>>,
+    recent: VecDeque<Option<C>>,
     /// How many of them are not empty.
     count: usize,
 }
 
 /// Places that may be empty, beyond as many as there are calls.
 const EMPTY: usize = 32;
+/// Memory for more places than this is given back once they are empty.
+const MANY: usize = 1024;
 
 impl<C> Calls<C> {
     pub(super) fn new() -> Calls<C> {
@@ -36,54 +38,57 @@ impl<C> Calls<C> {
 
     pub(super) fn get(&self, id: CallId) -> Option<&C> {
         match self.place(id) {
-            Some(place) => self.recent.get(place)?.as_deref(),
-            None => self.old.get(&id).map(|call| &**call),
+            Some(place) => self.recent.get(place)?.as_ref(),
+            None => self.old.get(&id),
         }
     }
 
     pub(super) fn get_mut(&mut self, id: CallId) -> Option<&mut C> {
         match self.place(id) {
-            Some(place) => self.recent.get_mut(place)?.as_deref_mut(),
-            None => self.old.get_mut(&id).map(|call| &mut **call),
+            Some(place) => self.recent.get_mut(place)?.as_mut(),
+            None => self.old.get_mut(&id),
         }
     }
 
     /// The number is the next one, or that of a call that was removed.
     pub(super) fn insert(&mut self, id: CallId, call: C) {
         let Some(place) = self.place(id) else {
-            self.old.insert(id, Box::new(call));
+            self.old.insert(id, call);
             return;
         };
-        while self.recent.len() <= place {
+        while self.recent.len() < place {
             self.recent.push_back(None);
         }
-        self.recent[place] = Some(Box::new(call));
+        match self.recent.get_mut(place) {
+            Some(free) => *free = Some(call),
+            None => self.recent.push_back(Some(call)),
+        }
         self.count += 1;
     }
 
     pub(super) fn remove(&mut self, id: CallId) -> Option<C> {
         let Some(place) = self.place(id) else {
-            return self.old.remove(&id).map(|call| *call);
+            return self.old.remove(&id);
         };
         let call = self.recent.get_mut(place)?.take()?;
         self.count -= 1;
         self.forget_empty();
-        Some(*call)
+        Some(call)
     }
 
     /// Oldest first.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (CallId, &C)> {
-        let old = self.old.iter().map(|(&id, call)| (id, &**call));
+        let old = self.old.iter().map(|(&id, call)| (id, call));
         let recent = self.recent.iter().enumerate();
         let at = |place: usize| CallId(self.first + place as u64);
-        old.chain(recent.filter_map(move |(place, call)| Some((at(place), call.as_deref()?))))
+        old.chain(recent.filter_map(move |(place, call)| Some((at(place), call.as_ref()?))))
     }
 
     /// Oldest first.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (CallId, &mut C)> {
-        let old = self.old.iter_mut().map(|(&id, call)| (id, &mut **call));
+        let old = self.old.iter_mut().map(|(&id, call)| (id, call));
         let recent = (self.first..).map(CallId).zip(&mut self.recent);
-        old.chain(recent.filter_map(|(id, call)| Some((id, call.as_deref_mut()?))))
+        old.chain(recent.filter_map(|(id, call)| Some((id, call.as_mut()?))))
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &C> {
@@ -104,6 +109,9 @@ impl<C> Calls<C> {
                 self.count -= 1;
             }
             self.first += 1;
+        }
+        if self.recent.is_empty() && self.recent.capacity() > MANY {
+            self.recent.shrink_to(MANY);
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::io::Write;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -56,6 +55,11 @@ impl RawId {
         text.parse().ok().or_else(|| whole(text.parse().ok()?))
     }
 
+    /// Whether it is written as a number in digits alone.
+    pub fn is_digits(&self) -> bool {
+        self.as_bytes().iter().all(u8::is_ascii_digit)
+    }
+
     fn copied(raw: &[u8]) -> RawId {
         if raw.len() > SHORT {
             return RawId(Bytes::Long(raw.into()));
@@ -74,12 +78,14 @@ fn whole(number: f64) -> Option<u64> {
 
 /// A number as an id, for requests of our own.
 impl From<u64> for RawId {
-    fn from(number: u64) -> RawId {
+    fn from(mut number: u64) -> RawId {
         let mut bytes = [0; SHORT];
-        let mut free = &mut bytes[..];
-        write!(free, "{number}").expect("no u64 has more than 20 digits");
-        let len = SHORT - free.len();
-        RawId::copied(&bytes[..len])
+        let len = number.checked_ilog10().unwrap_or(0) as usize + 1;
+        for digit in bytes[..len].iter_mut().rev() {
+            *digit = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+        RawId(Bytes::Short { len: len as u8, bytes })
     }
 }
 
@@ -122,6 +128,17 @@ impl fmt::Debug for RawId {
 #[cfg(test)]
 mod tests {
     use super::RawId;
+
+    #[test]
+    fn a_number_becomes_an_id_in_digits() {
+        for number in [0, 7, 10, 99, 100, 1 << 52, u64::MAX] {
+            let id = RawId::from(number);
+            assert_eq!((id.as_bytes(), id.is_digits()), (number.to_string().as_bytes(), true));
+        }
+        assert!(
+            ["2.0", r#""2""#, "-2"].iter().all(|other| !RawId::parse(other.as_bytes()).unwrap().is_digits())
+        );
+    }
 
     #[test]
     fn a_whole_number_is_recognized_however_it_was_written() {

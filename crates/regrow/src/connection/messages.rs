@@ -120,7 +120,7 @@ impl Messages {
                 for member in members {
                     let member = frame.bytes().slice_ref(member.get().as_bytes());
                     match Frame::parse(member.clone()) {
-                        Ok(member) if member.kind() != Kind::Batch => self.take(member),
+                        Ok(member) if !member.is_batch() => self.take(member),
                         _ => self.malformed(&member),
                     }
                 }
@@ -147,7 +147,7 @@ impl Messages {
             self.shared.lock().anomalies.stray += 1;
             return;
         };
-        if id != Some(self.shared.settings.wire_ids.of(call)) {
+        if !id.is_some_and(|id| id.is_digits()) {
             self.log_once(
                 "the server changes the form of response ids (2.0 or \"2\" for 2); Regrow accepts it",
             );

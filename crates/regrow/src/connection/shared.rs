@@ -52,7 +52,11 @@ impl Shared {
     }
 
     pub(crate) fn now(&self) -> Time {
-        Time::ZERO + self.began.elapsed()
+        self.time(Instant::now())
+    }
+
+    pub(crate) fn time(&self, instant: Instant) -> Time {
+        Time::ZERO + (instant - self.began)
     }
 
     pub(crate) fn instant(&self, time: Time) -> Instant {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use regrow_core::{Admission, Delivery, Nature, Replay, ToolSafety};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::method;
+use tokio::time::Instant;
 
 use super::Connection;
 use super::shared::{Shared, tell};
@@ -27,9 +28,11 @@ impl Connection {
         }
         let caller = client.map_or(Caller::Program, Caller::Client);
         let pending = Pending::new(request, reply, caller_id, caller);
-        match state.supervisor.ledger.admit(shared.now(), since.elapsed(), nature, timeout, bytes, pending) {
+        let now = Instant::now();
+        let (waited, now) = (now - since, shared.time(now));
+        match state.supervisor.ledger.admit(now, waited, nature, timeout, bytes, pending) {
             Ok(Admission::Send(epoch, id)) => {
-                state.supervisor.note_deadline(shared.now());
+                state.supervisor.note_deadline(now);
                 let answered = shared.send(&mut state, epoch, id);
                 let oversleeps = state.supervisor.oversleeps();
                 drop(state);
@@ -39,7 +42,7 @@ impl Connection {
                 answered.into_iter().for_each(tell);
             }
             Ok(Admission::Wait(_)) => {
-                state.supervisor.note_deadline(shared.now());
+                state.supervisor.note_deadline(now);
                 drop(state);
                 shared.wake.notify_one();
             }
