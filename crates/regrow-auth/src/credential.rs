@@ -1,6 +1,7 @@
 //! An account as the credential of a server: it keeps itself fresh, and notices what other processes do to it.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use regrow::transport::BoxFuture;
 use regrow::transport::http::{Credential, Rejected};
 use regrow_protocol::text::escape;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::account::Account;
@@ -28,6 +29,8 @@ pub use crate::renewal::{TokenRequest, refreshes_finished, request_through};
 
 /// How often the disk is looked at, while there are requests or a user must sign in. Otherwise never.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Who waits longer than this for a refresh wonders why.
+const LONG: Duration = Duration::from_secs(5);
 
 /// The credential of one connection. Without an account it sends nothing, until somebody has signed in.
 #[derive(Clone)]
@@ -111,10 +114,10 @@ impl Credential for AccountCredential {
                 shared.look_elsewhere().await;
                 return shared.token() != sent || shared.step_up(&sent, rejected).await;
             }
-            let has_moved = rejected.is_awaited && shared.has_moved(&sent, &rejected.challenges).await;
+            let has_moved = shared.has_moved(&sent, &rejected.challenges).await;
             let renewed = match has_moved {
                 true => Err(NoToken::SignIn),
-                false => shared.renewal.renew(Need::Refused(sent.clone())).await,
+                false => shared.renew(Need::Refused(sent.clone())).await,
             };
             match renewed {
                 Ok(account) => {
@@ -246,6 +249,16 @@ impl Shared {
         if let Ok(Err(error)) = tokio::task::spawn_blocking(write).await {
             tracing::debug!(%error, "the name of the server is not stored");
         }
+    }
+
+    /// Gets another token for requests that wait for it. If that takes long, the log says so.
+    async fn renew(&self, need: Need) -> Result<Account, NoToken> {
+        let mut renewed = pin!(self.renewal.renew(need));
+        if let Ok(renewed) = timeout(LONG, &mut renewed).await {
+            return renewed;
+        }
+        tracing::info!(server = %self.name, "requests wait for a refresh of the access token");
+        renewed.await
     }
 
     /// Opens a browser for the user if the prompt allows it now, and waits. Returns whether there is another token afterwards.

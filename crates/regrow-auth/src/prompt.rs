@@ -107,17 +107,20 @@ impl Prompt {
 
     /// How long to wait for a person; none if nobody is asked.
     async fn begin(&self, request: Request) -> Result<Option<Duration>, StoreError> {
-        let lock = timeout(self.wait, request.store.lock(&request.key));
-        let Ok(locked) = lock.await else { return Ok(None) };
-        let (locked, now) = (locked?, now());
-        let account = locked.read()?;
-        let attempt = locked.attempt();
+        let locked = request.store.lock_attempt(&request.key, self.wait).await?;
+        let now = now();
+        let attempt = locked.read();
+        // After the attempt: a sign-in stores the account before it ends one.
+        let account = request.store.read(&request.key)?;
         match decide(account.as_ref(), &request, attempt, self.wait, now) {
             Decision::No => Ok(None),
-            Decision::Wait(wait) => Ok(Some(wait)),
+            Decision::Wait(wait) => {
+                tracing::info!(server = %request.name, "waiting for the sign-in that is open in a browser");
+                Ok(Some(wait))
+            }
             Decision::Open => {
                 let attempt = Attempt { at: now, is_over: false };
-                locked.write_attempt(attempt)?;
+                locked.write(attempt)?;
                 tokio::spawn(run(self.clone(), request, account, attempt));
                 Ok(Some(self.wait))
             }
@@ -199,9 +202,9 @@ async fn run(prompt: Prompt, request: Request, account: Option<Account>, attempt
 
 /// Marks this attempt as failed, so that nobody waits for it, unless another one has started since.
 async fn fail(request: &Request, attempt: Attempt) -> Result<(), StoreError> {
-    let locked = request.store.lock(&request.key).await?;
-    match locked.attempt() == Some(attempt) {
-        true => locked.write_attempt(Attempt { is_over: true, ..attempt }),
+    let locked = request.store.lock_attempt(&request.key, MAX_WAIT).await?;
+    match locked.read() == Some(attempt) {
+        true => locked.write(Attempt { is_over: true, ..attempt }),
         false => Ok(()),
     }
 }

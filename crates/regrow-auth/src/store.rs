@@ -26,8 +26,8 @@ use crate::token::now;
 const FORMAT: u64 = 1;
 /// A larger file is none of ours.
 const MAX_BYTES: u64 = 1 << 20;
-/// More files than this are not listed. An account has up to five: `.json`, `.lock`, `.pending`, `.attempt` and `.new`.
-const MAX_FILES: usize = 5 * 10_000;
+/// More files than this are not listed. An account has up to six: `.json`, `.lock`, `.pending`, `.attempt`, `.asking` and `.new`.
+const MAX_FILES: usize = 6 * 10_000;
 /// What is reserved for new tokens before the old ones are given up.
 const RESERVED: usize = 64 * 1024;
 

@@ -65,6 +65,7 @@ const ITEMS: &[(&str, Kind, &str)] = &[
     ("issuer", Text, "9"),
     ("foreign-endpoint", Count, "9"),
     ("close-idle", Time, "0s"),
+    ("from", Text, ""),
     ("on", Text, ""),
     ("skip", Count, "1"),
     ("times", Count, "1"),
@@ -185,6 +186,14 @@ impl Orders {
         let name = ITEMS.iter().find(|(known, ..)| *known == name).map(|(known, ..)| *known);
         debug_assert!(name.is_some(), "no plan item has this name");
         self.active.iter().filter(move |(known, _)| Some(*known) == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The same without what waits for a request that has not come: all that follows `from=METHOD`.
+    pub(crate) fn until(mut self, has_come: impl Fn(&str) -> bool) -> Self {
+        let waits = |(name, value): &(&str, String)| *name == "from" && !has_come(value);
+        let end = self.active.iter().position(waits).unwrap_or(self.active.len());
+        self.active.truncate(end);
+        self
     }
 
     /// The same without these items.
@@ -324,6 +333,15 @@ mod tests {
             orders("extra-tool=a extra-tool=b", 1).texts("extra-tool").collect::<Vec<_>>(),
             ["a", "b"]
         );
+    }
+
+    #[test]
+    fn what_waits_for_a_request_is_in_force_once_it_has_come() {
+        let texts = |come: &str| {
+            let orders = orders("version=a from=x version=b from=y version=c", 1);
+            orders.until(|method| come.contains(method)).text("version").map(str::to_owned)
+        };
+        assert_eq!(["", "y", "x", "xy"].map(|come| texts(come).unwrap()), ["a", "a", "b", "c"]);
     }
 
     #[test]

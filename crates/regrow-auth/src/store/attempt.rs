@@ -1,6 +1,8 @@
 //! When Regrow last opened a browser for an account on its own. All processes respect it.
 
+use std::fs::File;
 use std::io::Write;
+use std::time::Duration;
 
 use regrow::folder::Folder;
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,17 @@ impl Store {
     pub fn attempt(&self, key: &AccountKey) -> Option<Attempt> {
         read(&self.open().ok()?, key)
     }
+
+    /// Waits, at most this long, until no other process decides whether to open a browser for this account. That is not the lock of the
+    /// account: a refresh may hold that for long, and its end is not what a client waits for.
+    pub(crate) async fn lock_attempt(
+        &self,
+        key: &AccountKey,
+        wait: Duration,
+    ) -> Result<LockedAttempt, StoreError> {
+        let (folder, lock) = self.lock_file(format!("{}.asking", key.hash()), wait).await?;
+        Ok(LockedAttempt { store: self.clone(), key: key.clone(), folder, _lock: lock })
+    }
 }
 
 fn read(folder: &Folder, key: &AccountKey) -> Option<Attempt> {
@@ -29,25 +42,37 @@ fn read(folder: &Folder, key: &AccountKey) -> Option<Attempt> {
     serde_json::from_slice(&text).ok()
 }
 
-impl Locked {
-    /// The same, and no other process changes it meanwhile.
-    pub fn attempt(&self) -> Option<Attempt> {
+/// The attempt of an account. No other process begins one meanwhile, or marks it as failed.
+#[derive(Debug)]
+pub(crate) struct LockedAttempt {
+    store: Store,
+    key: AccountKey,
+    folder: Folder,
+    /// Releases the lock when it is closed.
+    _lock: File,
+}
+
+impl LockedAttempt {
+    /// The last attempt that did not succeed.
+    pub(crate) fn read(&self) -> Option<Attempt> {
         read(&self.folder, &self.key)
     }
 
-    /// Forgets the attempt: somebody has signed in, or out.
-    pub(super) fn remove_attempt(&self) {
-        // One that stays counts for ten minutes at most.
-        let _ = self.folder.remove(file_name(&self.key));
-    }
-
     /// Remembers an attempt for all processes.
-    pub fn write_attempt(&self, attempt: Attempt) -> Result<(), StoreError> {
+    pub(crate) fn write(&self, attempt: Attempt) -> Result<(), StoreError> {
         let name = file_name(&self.key);
         let written = serde_json::to_vec(&attempt)
             .map_err(std::io::Error::from)
             .and_then(|text| self.folder.replace(&name, |file| file.write_all(&text)));
         written.map(drop).map_err(|error| StoreError::new(self.store.folder.join(name), error))
+    }
+}
+
+impl Locked {
+    /// Forgets the attempt: somebody has signed in, or out.
+    pub(super) fn remove_attempt(&self) {
+        // One that stays counts for ten minutes at most.
+        let _ = self.folder.remove(file_name(&self.key));
     }
 }
 

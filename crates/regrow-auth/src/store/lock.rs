@@ -26,15 +26,21 @@ impl Store {
     }
 
     pub(super) async fn lock_within(&self, key: &AccountKey, wait: Duration) -> Result<Locked, StoreError> {
-        let path = self.folder.join(format!("{}.lock", key.hash()));
+        let (folder, lock) = self.lock_file(format!("{}.lock", key.hash()), wait).await?;
+        Ok(Locked { store: self.clone(), key: key.clone(), folder, _lock: lock })
+    }
+
+    /// Waits until no other process has this file locked. Closing it releases it.
+    pub(super) async fn lock_file(&self, name: String, wait: Duration) -> Result<(Folder, File), StoreError> {
+        let path = self.folder.join(&name);
         let failed = |error| StoreError::new(path.clone(), error);
         let folder = Folder::create(&self.folder).and_then(Folder::require_private).map_err(failed)?;
-        let file = open(&folder, &format!("{}.lock", key.hash())).map_err(failed)?;
+        let file = open(&folder, &name).map_err(failed)?;
         let (until, mut pause) = (Instant::now() + wait, Duration::from_millis(5));
         loop {
             // No thread waits in the kernel for it: that could not be given up.
             match file.try_lock() {
-                Ok(()) => break,
+                Ok(()) => return Ok((folder, file)),
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
                 Err(TryLockError::WouldBlock) if Instant::now() < until => {}
                 Err(TryLockError::WouldBlock) => return Err(StoreError::Busy { path }),
@@ -42,7 +48,6 @@ impl Store {
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        Ok(Locked { store: self.clone(), key: key.clone(), folder, _lock: file })
     }
 }
 

@@ -168,9 +168,10 @@ async fn more_scopes_for_an_account_that_is_gone_are_not_stored() {
 async fn an_attempt_ends_with_a_sign_in_and_with_a_sign_out_but_not_with_a_refusal() {
     let (_temporary, store) = store();
     let attempt = Attempt { at: 7, is_over: false };
-    let begin = async || store.lock(&key()).await.unwrap().write_attempt(attempt).unwrap();
+    let locked = async || store.lock_attempt(&key(), Duration::ZERO).await.unwrap();
+    let begin = async || locked().await.write(attempt).unwrap();
     begin().await;
-    assert_eq!(store.lock(&key()).await.unwrap().attempt(), Some(attempt));
+    assert_eq!(locked().await.read(), Some(attempt));
     store.sign_in(&key(), signed_in()).await.unwrap();
     assert_eq!(store.attempt(&key()), None);
     begin().await;

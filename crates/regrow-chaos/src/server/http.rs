@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::faults::Strikes;
+use self::faults::{Arrivals, Strikes};
 pub(super) use self::rules::status_of;
 pub(super) use self::sessions::Sessions;
 pub(super) use self::stream::Stream;
@@ -43,6 +43,7 @@ pub(super) struct Http {
     streams: Mutex<VecDeque<Arc<Stream>>>,
     next_stream: AtomicU64,
     connections: AtomicUsize,
+    arrivals: Arrivals,
     strikes: Strikes,
     hangs: AtomicBool,
 }
@@ -55,6 +56,7 @@ impl Http {
             streams: Mutex::default(),
             next_stream: AtomicU64::new(1),
             connections: AtomicUsize::new(0),
+            arrivals: Arrivals::default(),
             strikes: Strikes::default(),
             hangs: AtomicBool::new(false),
         }

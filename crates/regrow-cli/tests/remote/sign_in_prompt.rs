@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::thread;
 
+use regrow_chaos::Journal;
 use regrow_chaos::issuer::{Issuer, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -255,13 +256,9 @@ fn a_server_that_names_another_issuer_gets_tokens_from_there_at_once() {
     let desktop = Desktop::new();
     let site = desktop.site(Era::Legacy, "need-token=access-token-1");
     let mut peer = signed_in(&desktop, &site);
-    peer.call("count", json!({ "key": "before" })); // So nothing of the greeting is on its way any more.
-    let other = issuer();
+    let (other, port) = next_issuer();
     other.replace("/register", |_| Response::json(201, json!({ "client_id": "of the other" })));
-    let token = json!({ "access_token": "access-token-2", "token_type": "Bearer" });
-    other.replace("/token", move |_| Response::json(200, token.clone()));
-    let (_, port) = other.origin.rsplit_once(':').unwrap();
-    site.control(&format!("issuer={port} need-token=access-token-2"));
+    site.control(&format!("issuer={port} need-token=of-the-other"));
     let id = ask_call(&mut peer);
     desktop.sign_in(1);
     let answer = peer.client.answer_within(id, PATIENCE);
@@ -276,6 +273,58 @@ fn a_server_that_names_another_issuer_gets_tokens_from_there_at_once() {
     let refused = peer.client.answer_within(id, PATIENCE).to_string();
     assert!(refused.contains("sign-in-needed"), "{refused}");
     assert_eq!(desktop.opened().len(), 2);
+}
+
+/// The authorization server that a server moves to, and its port. Its token has a name that the first one never gives out.
+fn next_issuer() -> (Issuer, String) {
+    let other = issuer();
+    let token = json!({ "access_token": "of-the-other", "token_type": "Bearer" });
+    other.replace("/token", move |_| Response::json(200, token.clone()));
+    let port = other.origin.rsplit_once(':').unwrap().1.to_owned();
+    (other, port)
+}
+
+fn wait_for_refusal(site: &Site, method: &str) {
+    let line = format!("refused 401 {method}");
+    let is_refused = |journal: &Journal| journal.lines().contains(&line);
+    assert!(site.journal.wait(PATIENCE, is_refused), "{:?}", site.journal.lines());
+}
+
+/// The server moves while its own stream is being opened, for which no browser is opened.
+#[test]
+fn a_stream_that_is_refused_by_a_server_that_moves_keeps_no_call_from_the_browser() {
+    let desktop = Desktop::new();
+    let (other, port) = next_issuer();
+    let moves = format!("need-token=access-token-1 from=GET issuer={port} need-token=of-the-other");
+    let site = desktop.site(Era::Legacy, &moves);
+    let mut peer = signed_in(&desktop, &site);
+    wait_for_refusal(&site, "GET");
+    let id = ask_call(&mut peer);
+    desktop.sign_in(1);
+    let answer = peer.client.answer_within(id, PATIENCE);
+    assert_eq!(answer["result"]["content"][0]["text"], "1", "{answer}");
+    assert_eq!(desktop.issuer.grants(), ["authorization_code"], "no refresh of tokens that are useless");
+    assert_eq!(other.grants(), ["authorization_code"]);
+}
+
+/// A refresh for a notification hangs at the old authorization server when the server names another one.
+#[test]
+fn a_refresh_that_hangs_keeps_no_call_from_the_browser() {
+    let desktop = Desktop::new();
+    let (_other, port) = next_issuer();
+    let site = desktop.site(Era::Legacy, "need-token=access-token-1");
+    let mut peer = signed_in(&desktop, &site);
+    let held = desktop.issuer.hold_tokens();
+    site.control("need-token=of-the-other");
+    peer.client.send(json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" }));
+    wait_until("it refreshes", PATIENCE, || desktop.issuer.grants().len() == 2);
+    site.control(&format!("issuer={port} need-token=of-the-other"));
+    let id = ask_call(&mut peer);
+    desktop.sign_in(1);
+    assert!(!peer.log().contains("the access token was not refreshed"), "{}", peer.log());
+    drop(held);
+    let answer = peer.client.answer_within(id, PATIENCE);
+    assert_eq!(answer["result"]["content"][0]["text"], "1", "{answer}");
 }
 
 const SCOPES: &str = "need-token=access-token-1 also-token=access-token-2 call-token=access-token-2";

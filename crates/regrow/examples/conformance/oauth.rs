@@ -33,6 +33,8 @@ pub(crate) struct OAuth {
     server: Url,
     registered: Option<Registered>,
     account: Arc<Mutex<Option<SignedIn>>>,
+    /// One renewal at a time: a refresh token may work only once.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Who we are at an authorization server that knows us already.
@@ -46,7 +48,7 @@ pub(crate) struct Registered {
 impl OAuth {
     /// For the server at this address.
     pub(crate) fn new(server: Url, registered: Option<Registered>) -> OAuth {
-        OAuth { server, registered, account: Arc::default() }
+        OAuth { server, registered, account: Arc::default(), turn: Arc::default() }
     }
 
     async fn renew(&self, rejected: Rejected) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -123,6 +125,10 @@ impl Credential for OAuth {
     fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
         let oauth = self.clone();
         Box::pin(async move {
+            let _turn = oauth.turn.lock().await;
+            if oauth.headers() != rejected.headers {
+                return true; // The one before has brought another token.
+            }
             let code = rejected.code;
             let renewed = oauth.renew(rejected).await;
             if let Err(reason) = &renewed {

@@ -66,7 +66,6 @@ impl Server {
         incoming: &Incoming,
         port: u16,
     ) -> io::Result<bool> {
-        let orders = self.orders();
         let message = match incoming.method.as_str() {
             "POST" => wire::parse(&incoming.body, &Output::default()).pop(),
             _ => None,
@@ -77,6 +76,7 @@ impl Server {
             Some(Message::Response { .. }) => ("response".to_owned(), None),
             Some(Message::Unreadable) | None => (incoming.method.clone(), None),
         };
+        let orders = http.arrivals.of(self.orders(), &name, &incoming.path);
         if let Some(credential) = incoming.head.header("authorization") {
             self.evidence.note(&format!("authorization {} {credential}", one_word(&name)));
         }

@@ -1,5 +1,6 @@
 //! What the plan does to a request before it is looked at.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
@@ -91,6 +92,21 @@ pub(super) fn expiry(orders: &Orders, id: Option<&str>) -> Plain {
         ("400-text", _) => Plain::text(400, "Bad Request: no valid session\n"),
         ("200", Some(id)) => Plain::error(200, id, -32603, "Session not found"),
         _ => Plain::error(404, "null", -32001, "Session not found"),
+    }
+}
+
+/// The requests that a plan waits for, and that have come.
+#[derive(Default)]
+pub(super) struct Arrivals(Mutex<BTreeSet<String>>);
+
+impl Arrivals {
+    /// What the plan says once a request of this name has come to this path. One for metadata is none that a plan waits for.
+    pub(super) fn of(&self, orders: Orders, name: &str, path: &str) -> Orders {
+        let mut arrived = lock(&self.0);
+        if !path.starts_with("/.well-known/") && orders.texts("from").any(|awaited| awaited == name) {
+            arrived.insert(name.to_owned());
+        }
+        orders.until(|name| arrived.contains(name))
     }
 }
 

@@ -19,7 +19,17 @@ pub(super) struct Access {
 #[derive(Default)]
 struct Renewal {
     ended: RenewalCount,
-    running: Option<Running>,
+    /// The one that runs for requests that a client waits for, and
+    awaited: Option<watch::Receiver<bool>>,
+    /// beside it one for others. Who may ask a person does not wait for who may not.
+    unawaited: Option<watch::Receiver<bool>>,
+}
+
+impl Renewal {
+    /// Where the renewal runs that a request takes part in.
+    fn slot(&mut self, is_awaited: bool) -> &mut Option<watch::Receiver<bool>> {
+        if is_awaited { &mut self.awaited } else { &mut self.unawaited }
+    }
 }
 
 /// How many renewals have ended.
@@ -28,12 +38,6 @@ struct RenewalCount {
     all: u64,
     /// Of those that a client waited for: only these may have asked a person.
     awaited: u64,
-}
-
-#[derive(Clone)]
-struct Running {
-    is_awaited: bool,
-    ended: watch::Receiver<bool>,
 }
 
 /// What one request shows to the server.
@@ -61,33 +65,27 @@ impl Access {
 
     /// The server refused this. Resolves when there is something else to show, or with false if there is not.
     pub(super) async fn renew(&self, refused: &Shown, rejected: Rejected) -> bool {
-        let is_awaited = rejected.is_awaited;
-        loop {
-            if self.credential.headers() != refused.headers {
-                return true; // Somebody was faster, or it changed on its own.
-            }
-            let mut running = {
-                let mut renewal = lock(&self.renewal);
-                let has_ended = match is_awaited {
-                    true => renewal.ended.awaited != refused.ended.awaited,
-                    false => renewal.ended.all != refused.ended.all,
-                };
-                if has_ended {
-                    return false; // A renewal since then has brought nothing else.
-                }
-                let started = || self.start(rejected.clone());
-                renewal.running.get_or_insert_with(started).clone()
-            };
-            // It ends by saying true, or without a word if it panicked.
-            let has_ended = running.ended.wait_for(|ended| *ended).await.is_ok();
-            if running.is_awaited || !is_awaited {
-                return has_ended && self.credential.headers() != refused.headers;
-            }
+        if self.credential.headers() != refused.headers {
+            return true; // Somebody was faster, or it changed on its own.
         }
+        let mut running = {
+            let mut renewal = lock(&self.renewal);
+            let has_ended = match rejected.is_awaited {
+                true => renewal.ended.awaited != refused.ended.awaited,
+                false => renewal.ended.all != refused.ended.all,
+            };
+            if has_ended {
+                return false; // A renewal since then has brought nothing else.
+            }
+            let joins_awaited = rejected.is_awaited || renewal.awaited.is_some();
+            renewal.slot(joins_awaited).get_or_insert_with(|| self.start(rejected)).clone()
+        };
+        // It ends by saying true, or without a word if it panicked.
+        running.wait_for(|ended| *ended).await.is_ok() && self.credential.headers() != refused.headers
     }
 
     /// In a task of its own: the one that began it may leave, and the others wait for it.
-    fn start(&self, rejected: Rejected) -> Running {
+    fn start(&self, rejected: Rejected) -> watch::Receiver<bool> {
         let (tell, ended) = watch::channel(false);
         let (credential, is_awaited) = (self.credential.clone(), rejected.is_awaited);
         let guard = RenewalGuard { renewal: self.renewal.clone(), is_awaited, tell };
@@ -95,7 +93,7 @@ impl Access {
             let _guard = guard;
             credential.refresh(rejected).await
         });
-        Running { is_awaited, ended }
+        ended
     }
 
     /// What to report when it stays refused.
@@ -128,7 +126,7 @@ impl Drop for RenewalGuard {
         let mut renewal = lock(&self.renewal);
         renewal.ended.all += 1;
         renewal.ended.awaited += u64::from(self.is_awaited);
-        renewal.running = None;
+        *renewal.slot(self.is_awaited) = None;
         self.tell.send_replace(true);
     }
 }
@@ -141,38 +139,62 @@ fn lock(renewal: &Mutex<Renewal>) -> MutexGuard<'_, Renewal> {
 mod tests {
     use super::*;
 
-    /// Has another token only for a client.
-    #[derive(Default)]
+    /// Has another token only for a client, and until then no answer for anybody.
     struct ForClients {
         asked: Mutex<Vec<bool>>,
+        has_other: watch::Sender<bool>,
+    }
+
+    impl Default for ForClients {
+        fn default() -> ForClients {
+            ForClients { asked: Mutex::default(), has_other: watch::Sender::new(false) }
+        }
     }
 
     impl Credential for ForClients {
         fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
-            let asked = self.asked.lock().unwrap().iter().filter(|is_awaited| **is_awaited).count();
-            vec![(http::header::AUTHORIZATION, HeaderValue::from(asked))]
+            let token = if *self.has_other.borrow() { "other" } else { "old" };
+            vec![(http::header::AUTHORIZATION, HeaderValue::from_static(token))]
         }
 
         fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
             self.asked.lock().unwrap().push(rejected.is_awaited);
-            Box::pin(std::future::ready(rejected.is_awaited))
+            let (mut other, sender) = (self.has_other.subscribe(), self.has_other.clone());
+            Box::pin(async move {
+                if rejected.is_awaited {
+                    sender.send_replace(true);
+                }
+                other.wait_for(|has_other| *has_other).await.is_ok()
+            })
         }
     }
 
+    fn rejected(is_awaited: bool) -> Rejected {
+        let mut rejected = Rejected::new(vec![], 401, vec![]);
+        rejected.is_awaited = is_awaited;
+        rejected
+    }
+
     #[tokio::test]
-    async fn a_client_that_waits_has_a_renewal_of_its_own_after_one_for_a_probe() {
+    async fn a_client_that_waits_has_a_renewal_of_its_own_beside_one_for_a_probe() {
         let credential = Arc::new(ForClients::default());
         let access = Access::new(credential.clone());
         let shown = access.show();
-        let rejected = |is_awaited| {
-            let mut rejected = Rejected::new(vec![], 401, vec![]);
-            rejected.is_awaited = is_awaited;
-            rejected
-        };
-        // The probe's begins first, and brings nothing.
+        // The probe's begins first, and does not end before the client's.
         let (probe, client) =
             tokio::join!(access.renew(&shown, rejected(false)), access.renew(&shown, rejected(true)));
-        assert!(client, "{probe}");
+        assert!(probe && client);
         assert_eq!(*credential.asked.lock().unwrap(), [false, true]);
+    }
+
+    #[tokio::test]
+    async fn a_probe_takes_part_in_a_renewal_for_a_client() {
+        let credential = Arc::new(ForClients::default());
+        let access = Access::new(credential.clone());
+        let shown = access.show();
+        let (client, probe) =
+            tokio::join!(access.renew(&shown, rejected(true)), access.renew(&shown, rejected(false)));
+        assert!(probe && client);
+        assert_eq!(*credential.asked.lock().unwrap(), [true]);
     }
 }

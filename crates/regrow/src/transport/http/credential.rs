@@ -17,8 +17,10 @@ pub trait Credential: Send + Sync + 'static {
 
     /// The server refused it: gets another, and says whether [`Credential::headers`] has something else to offer now.
     ///
-    /// One at a time runs, for all requests that were refused; it is not dropped halfway, so it may wait for a person. A request
-    /// asks for it once after 401, and a few times after 403: another request may have needed something else.
+    /// For all requests that were refused and that a client waits for, one at a time runs, and beside it at most one for the others. It
+    /// is not dropped halfway, so it may wait for a person. A request asks for it once after 401, a client's own twice: the first
+    /// answer may be a token that was obtained for another request, without asking a person. After 403 it asks a few times: another
+    /// request may have needed something else.
     fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
         let _ = rejected; // What cannot be renewed stays refused.
         Box::pin(std::future::ready(false))

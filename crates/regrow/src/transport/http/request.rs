@@ -123,8 +123,11 @@ impl HttpLink {
             if !refusal.wants_credentials() {
                 return Ok(HttpReply::Refused(refusal));
             }
-            let (count, most) = if code == 401 { (&mut renewals, 1) } else { (&mut step_ups, MAX_STEP_UPS) };
             let is_awaited = outgoing.message.as_ref().is_some_and(|(_, handler)| handler.is_awaited());
+            let (count, most) = match code {
+                401 => (&mut renewals, if is_awaited { 2 } else { 1 }),
+                _ => (&mut step_ups, MAX_STEP_UPS),
+            };
             let mut rejected = Rejected::new(shown.headers.clone(), code, refusal.challenges());
             rejected.is_awaited = is_awaited;
             if *count == most || !Box::pin(self.http.access.renew(&shown, rejected)).await {
