@@ -9,7 +9,7 @@ use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, CONNECTION, HOST, ORIGIN, VARY,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version};
 use regrow_protocol::header::SESSION_ID;
 use tokio::time::Instant;
 
@@ -24,6 +24,9 @@ use crate::operate::is_browser;
 
 /// These tell a stranger no more than that we are there, and those who ask cannot be given a token.
 const OPEN: [&str; 2] = ["/livez", "/readyz"];
+
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 #[derive(Debug)]
 pub(super) struct Guard {
@@ -180,12 +183,12 @@ impl Guard {
 /// Whether a page of another origin has its browser send this, also without `Origin`, as for an image. A person who follows a link
 /// from there is not meant.
 fn is_by_another_page(request: &Request) -> bool {
-    let says = |name: &str, values: &[&str]| {
+    let says = |name: HeaderName, values: &[&str]| {
         let value = request.headers().get(name).and_then(|value| value.to_str().ok());
         value.is_some_and(|value| values.contains(&value))
     };
-    let is_link = says("sec-fetch-mode", &["navigate"]) && request.method() == Method::GET;
-    says("sec-fetch-site", &["cross-site", "same-site"]) && !is_link
+    let is_link = || request.method() == Method::GET && says(SEC_FETCH_MODE, &["navigate"]);
+    says(SEC_FETCH_SITE, &["cross-site", "same-site"]) && !is_link()
 }
 
 fn preflight(origin: &HeaderValue, asked: &HeaderMap) -> Response {

@@ -19,10 +19,14 @@ pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> 
     let (head, body) = request.into_parts();
     body::accepts(&head.headers, &[header::JSON, header::EVENT_STREAM])?;
     let message = read(face, &caller, &head.headers, body).await?;
-    if is_modern(&head.headers, &message.frame)? {
+    let version = match message.frame.protocol_version() {
+        Some(_) => Some(version::MODERN),
+        None => requested_version(&head.headers).map_err(|refusal| refusal.to(&message.frame))?,
+    };
+    if version == Some(version::MODERN) {
         modern::post(face, caller, &head.headers, message).await
     } else {
-        legacy::post(face, caller, &head.headers, message).await
+        legacy::post(face, caller, &head.headers, version, message).await
     }
 }
 
@@ -37,11 +41,4 @@ pub(super) async fn read(
     let account = face.account(caller.principal);
     let (bytes, permit) = body::read(headers, body, &face.limits, &account).await?;
     Ok(IncomingMessage { frame: Frame::parse(bytes)?, permit: permit.map(Arc::new) })
-}
-
-fn is_modern(headers: &HeaderMap, frame: &Frame) -> Result<bool, Refusal> {
-    if frame.protocol_version().is_some() {
-        return Ok(true);
-    }
-    Ok(requested_version(headers).map_err(|refusal| refusal.to(frame))? == Some(version::MODERN))
 }
