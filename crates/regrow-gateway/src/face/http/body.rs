@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::BoxError;
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
-use http_body::Body as _;
+use http_body::Body;
 use regrow::within;
 use regrow_protocol::{error_code, header};
 use tokio::sync::Notify;
@@ -24,10 +24,18 @@ use crate::shares::{BytePermit, FREE, Refused};
 const FIRST: usize = 64 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
+/// A body as hyper reads it, or as a test has it.
+pub(super) trait RequestBody:
+    Body<Data = Bytes, Error: Into<BoxError>> + Unpin + Send + 'static
+{
+}
+
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + Send + 'static> RequestBody for B {}
+
 /// Reads it all, with the room that it takes. One that is said to be too large is refused before it is read.
 pub(super) async fn read(
     headers: &HeaderMap,
-    mut body: Body,
+    mut body: impl RequestBody,
     limits: &ClientLimits,
     account: &Account,
 ) -> Result<(Bytes, Option<BytePermit>), Refusal> {
@@ -73,7 +81,7 @@ struct Buffer<'a> {
 }
 
 async fn collect(
-    body: &mut Body,
+    body: &mut impl RequestBody,
     most: usize,
     said: Option<u64>,
     account: &Account,
@@ -139,14 +147,14 @@ impl Buffer<'_> {
 }
 
 /// Reads on for a moment and keeps nothing: a client that is still sending when its connection closes never sees the answer.
-async fn linger(mut body: Body) {
+async fn linger(mut body: impl RequestBody) {
     let rest = async { while let Some(Some(_)) = next(&mut body).await {} };
     // One that sends on and on has had its chance.
     let _ = timeout(LINGER, rest).await;
 }
 
 /// The next piece, or nothing instead of it if the body is incomplete.
-async fn next(body: &mut Body) -> Option<Option<Bytes>> {
+async fn next(body: &mut impl RequestBody) -> Option<Option<Bytes>> {
     let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
     // Trailers say nothing to us.
     Some(frame.ok().map(|frame| frame.into_data().unwrap_or_default()))

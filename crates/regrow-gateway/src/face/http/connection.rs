@@ -7,7 +7,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::response::Response;
 use http::Request;
 use hyper::body::Incoming;
@@ -122,7 +121,7 @@ fn answer(
     request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
     let (pages, client) = (pages.clone(), client.clone());
-    async move { Ok(pages.answer(request.map(Body::new), &client).await) }
+    async move { Ok(pages.answer(request, &client).await) }
 }
 
 /// Serves it to its end. From the shutdown on it takes no more requests.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
 use axum::response::Response;
 use http::HeaderMap;
+use http::request::Parts;
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{header, version};
 
+use super::body::RequestBody;
 use super::memory::IncomingMessage;
 use super::protocol_version::requested_version;
 use super::refusal::Refusal;
@@ -15,8 +16,12 @@ use super::sessions::Caller;
 use super::{Face, body, legacy, modern};
 
 /// A message of a client of either era.
-pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> Result<Response, Refusal> {
-    let (head, body) = request.into_parts();
+pub(super) async fn post(
+    face: &Arc<Face>,
+    caller: Caller,
+    head: &Parts,
+    body: impl RequestBody,
+) -> Result<Response, Refusal> {
     body::accepts(&head.headers, &[header::JSON, header::EVENT_STREAM])?;
     let message = read(face, &caller, &head.headers, body).await?;
     let version = match message.frame.protocol_version() {
@@ -35,7 +40,7 @@ pub(super) async fn read(
     face: &Face,
     caller: &Caller,
     headers: &HeaderMap,
-    body: axum::body::Body,
+    body: impl RequestBody,
 ) -> Result<IncomingMessage, Refusal> {
     body::is_json(headers)?;
     let account = face.account(caller.principal);
