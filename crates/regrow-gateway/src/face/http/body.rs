@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::BoxError;
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use http_body::Body;
 use regrow::within;
@@ -34,12 +34,11 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + Send + 'static> Requ
 
 /// Reads it all, with the room that it takes. One that is said to be too large is refused before it is read.
 pub(super) async fn read(
-    headers: &HeaderMap,
     mut body: impl RequestBody,
     limits: &ClientLimits,
     account: &Account,
 ) -> Result<(Bytes, Option<BytePermit>), Refusal> {
-    let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let said = body.size_hint().exact();
     let most = limits.body.min(account.most());
     let read = match said.is_some_and(|said| said > most as u64) {
         true => Some(Err(Failure::TooLarge)),
@@ -86,17 +85,26 @@ async fn collect(
     said: Option<u64>,
     account: &Account,
 ) -> Result<(Bytes, Option<BytePermit>), Failure> {
+    let first = match next(body).await {
+        None => return Ok((Bytes::new(), None)),
+        Some(data) => data.ok_or(Failure::Broken)?,
+    };
+    // Most bodies come in one small piece, which needs no room.
+    if body.is_end_stream() && first.len() <= FREE.min(most) {
+        return Ok((first, None));
+    }
     let gave_way = Arc::new(Notify::new());
-    let (first, all) = (Bytes::new(), BytesMut::new());
-    let mut buffer = Buffer { account, first, all, permit: None, gave_way: gave_way.clone() };
+    let (nothing, all) = (Bytes::new(), BytesMut::new());
+    let mut buffer = Buffer { account, first: nothing, all, permit: None, gave_way: gave_way.clone() };
     let expected = said.and_then(|said| usize::try_from(said).ok()).unwrap_or(most);
     let arrive = async {
-        while let Some(data) = next(body).await {
-            let data = data.ok_or(Failure::Broken)?;
-            if buffer.len() + data.len() > most {
+        let mut data = Some(first);
+        while let Some(piece) = data {
+            if buffer.len() + piece.len() > most {
                 return Err(Failure::TooLarge);
             }
-            buffer.add(data, expected).map_err(Failure::NoRoom)?;
+            buffer.add(piece, expected).map_err(Failure::NoRoom)?;
+            data = next(body).await.map(|data| data.ok_or(Failure::Broken)).transpose()?;
         }
         Ok(())
     };

@@ -120,7 +120,8 @@ impl Guard {
                 return close(head.version, refusal.into_response());
             }
         };
-        let origin = head.headers.get(ORIGIN).filter(|_| standing == Some(Standing::Allowed)).cloned();
+        let is_allowed = standing == Some(Standing::Allowed);
+        let origin = is_allowed.then(|| head.headers.get(ORIGIN).cloned()).flatten();
         if let Some(origin) = &origin
             && head.method == Method::OPTIONS
             && head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)

@@ -44,6 +44,6 @@ pub(super) async fn read(
 ) -> Result<IncomingMessage, Refusal> {
     body::is_json(headers)?;
     let account = face.account(caller.principal);
-    let (bytes, permit) = body::read(headers, body, &face.limits, &account).await?;
+    let (bytes, permit) = body::read(body, &face.limits, &account).await?;
     Ok(IncomingMessage { frame: Frame::parse(bytes)?, permit: permit.map(Arc::new) })
 }
