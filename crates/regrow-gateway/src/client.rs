@@ -203,8 +203,11 @@ impl Client {
 
 impl Upstream for Client {
     fn submit(&self, request: Request) {
-        let directory = self.directory();
-        let route = route(&request.frame, &self.state().record, &directory);
+        let route = {
+            let state = self.state();
+            let directory = self.servers.directory(&state.record.scope);
+            route(&request.frame, &state.record, &directory)
+        };
         if !matches!(route, Route::Refused(_)) {
             self.note_greeting(&request.frame);
         }

@@ -14,7 +14,7 @@ use crate::server::{InUse, Server};
 use crate::stats::{CallTimer, Ending};
 use crate::upstream::UpstreamSession;
 
-/// A call. Dropping it cancels it: its client gets no answer, and its guards count that.
+/// A call. Dropping it cancels it: its client gets no answer, and its guards count that. It is boxed at once, as the reply that it becomes.
 pub(super) struct Call {
     /// Its reply is the client's own.
     pub(super) request: Request,
@@ -41,17 +41,15 @@ pub(super) enum OnEnd {
 }
 
 impl Call {
-    pub(super) fn new(client: &Client, server: Arc<Server>, request: Request, then: OnEnd) -> Call {
+    pub(super) fn new(client: &Client, server: Arc<Server>, request: Request, then: OnEnd) -> Box<Call> {
         let client = client.me.clone();
         let (span, timer, in_use, one_call, permit) = (CallSpan::default(), None, None, None, None);
-        Call { request, server, client, then, span, timer, in_use, one_call, permit }
+        Box::new(Call { request, server, client, then, span, timer, in_use, one_call, permit })
     }
 
     /// From now on it counts as a call in flight, and uses the server and the client's place there.
-    pub(super) fn begin(mut self, upstream: &UpstreamSession) -> Call {
-        let (frame, span) = self.server.traces().begin(&self.server.name, self.request.frame);
-        self.request.frame = frame;
-        self.span = span;
+    pub(super) fn begin(mut self: Box<Self>, upstream: &UpstreamSession) -> Box<Call> {
+        self.span = self.server.traces().begin(&self.server.name, &mut self.request.frame);
         self.timer = Some(self.server.stats.begin());
         self.in_use = Some(InUse::of(&self.server, upstream));
         self
@@ -59,24 +57,24 @@ impl Call {
 
     /// Sends it. It holds its permit until it ends, unless it only waits: that is no work for the server, and must not keep other
     /// calls out.
-    pub(super) fn send(mut self, permit: Permit, upstream: &UpstreamSession) {
+    pub(super) fn send(mut self: Box<Self>, permit: Permit, upstream: &UpstreamSession) {
         let only_waits = self.request.frame.method().is_some_and(method::waits_by_design);
         self.permit = (!only_waits).then_some(permit);
         let Request { frame, id, since, .. } = &self.request;
         let (frame, id, since) = (frame.clone(), id.clone(), *since);
-        upstream.submit(Request { frame, id, since, reply: Box::new(self) });
+        upstream.submit(Request { frame, id, since, reply: self });
     }
 
     /// It was not sent, for this reason.
-    pub(super) fn fail(self, kind: ErrorKind) {
+    pub(super) fn fail(self: Box<Self>, kind: ErrorKind) {
         let error = CallError::unsent(self.server.name.clone(), &self.request.frame, kind);
         self.refuse(error);
     }
 
     /// The same. It is counted, also if it never had a place at its server.
-    pub(super) fn refuse(mut self, error: CallError) {
+    pub(super) fn refuse(mut self: Box<Self>, error: CallError) {
         self.timer.get_or_insert_with(|| self.server.stats.begin());
-        Box::new(self).end(Outcome::Failed(error));
+        self.end(Outcome::Failed(error));
     }
 }
 

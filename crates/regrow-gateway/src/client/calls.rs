@@ -17,7 +17,7 @@ const MAX_WAITING: usize = 4096;
 /// Calls of one client that wait until their server may start, in the order in which they came.
 #[derive(Default)]
 pub(super) struct WaitingCalls {
-    calls: BTreeMap<u64, Call>,
+    calls: BTreeMap<u64, Box<Call>>,
     last: u64,
 }
 
@@ -27,14 +27,14 @@ impl WaitingCalls {
     }
 
     /// Returns the number of the call here.
-    fn insert(&mut self, call: Call) -> u64 {
+    fn insert(&mut self, call: Box<Call>) -> u64 {
         self.last += 1;
         self.calls.insert(self.last, call);
         self.last
     }
 
     /// Takes out the newest that the client knows by this id.
-    pub(super) fn withdraw(&mut self, id: &RawId) -> Option<Call> {
+    pub(super) fn withdraw(&mut self, id: &RawId) -> Option<Box<Call>> {
         let newest = self.calls.iter().rev().find(|(_, call)| call.request.id == *id);
         let number = newest.map(|(&number, _)| number)?;
         self.calls.remove(&number)
@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// The same when the server may start. What it is waited for is taken from the time of the call.
-    fn call_later(&self, call: Call) {
+    fn call_later(&self, call: Box<Call>) {
         let server = call.server.clone();
         let blocks = call.request.frame.method().is_some_and(method::waits_by_design);
         let limit = server.config.options.call_timeout.filter(|_| !blocks);

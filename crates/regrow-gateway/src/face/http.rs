@@ -4,6 +4,7 @@
 //! What a client sends in headers ends here: nothing of them is told to a server.
 
 mod access;
+mod aside;
 mod bind;
 mod body;
 mod bound;
@@ -13,6 +14,7 @@ mod events;
 mod face_stats;
 pub(crate) mod fuzzing;
 mod guard;
+mod header_timer;
 mod legacy;
 mod memory;
 mod mirror;

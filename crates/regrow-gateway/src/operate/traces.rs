@@ -25,15 +25,16 @@ impl Traces {
         Traces::default()
     }
 
-    /// Begins the span of a call to this server. Returns the request as the server must get it, with this span as its parent.
-    pub fn begin(&self, server: &str, request: Frame) -> (Frame, CallSpan) {
+    /// Begins the span of a call to this server. The server gets the request with this span as its parent.
+    pub fn begin(&self, server: &str, request: &mut Frame) -> CallSpan {
         #[cfg(feature = "otel")]
         if let Some(exporter) = &self.exporter {
-            let (request, span) = span::begin(exporter, server, &request);
-            return (request, CallSpan { span: Some(span) });
+            let (traced, span) = span::begin(exporter, server, request);
+            *request = traced;
+            return CallSpan { span: Some(span) };
         }
-        let _ = server; // Only a span names it.
-        (request, CallSpan::default())
+        let _ = (server, request); // Only a span needs them.
+        CallSpan::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! One client's place at a shared connection: where it is told things, whether it keeps up, and what it waits for here.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use regrow::core::Epoch;
@@ -26,6 +26,8 @@ pub(super) struct SessionMember {
     name: Arc<str>,
     inbox: Weak<dyn Inbox>,
     state: Mutex<MemberState>,
+    /// It takes no calls any more. Set under the lock.
+    is_over: AtomicBool,
     /// What it was told since it last had room.
     behind: AtomicUsize,
 }
@@ -35,7 +37,6 @@ struct MemberState {
     /// Requests that the connection does not know: they wait for what is settled for all.
     waiting: BTreeMap<u64, WaitingRequest>,
     last: u64,
-    is_over: bool,
 }
 
 /// The task that takes it out answers it, so it ends once.
@@ -48,7 +49,8 @@ pub(super) struct WaitingRequest {
 
 impl SessionMember {
     pub(super) fn new(share: u64, name: Arc<str>, inbox: Weak<dyn Inbox>) -> SessionMember {
-        SessionMember { share, name, inbox, state: Mutex::default(), behind: AtomicUsize::new(0) }
+        let (is_over, behind) = (AtomicBool::new(false), AtomicUsize::new(0));
+        SessionMember { share, name, inbox, state: Mutex::default(), is_over, behind }
     }
 
     fn state(&self) -> MutexGuard<'_, MemberState> {
@@ -58,7 +60,7 @@ impl SessionMember {
     /// A request waits for what is settled for all. None if the client cannot have it, which it is told.
     pub(super) fn wait(&self, request: &Frame, id: RawId, reply: Box<dyn Reply>) -> Option<Waiter> {
         let mut state = self.state();
-        let refused = match state.is_over {
+        let refused = match self.is_over() {
             true => Some(ErrorKind::Closed),
             false if state.waiting.len() >= MAX_WAITING => Some(ErrorKind::Overloaded),
             false => None,
@@ -96,12 +98,12 @@ impl SessionMember {
     /// Takes no calls any more. Returns those that wait here; none if it was closed before.
     pub(super) fn close(&self) -> Option<Vec<WaitingRequest>> {
         let mut state = self.state();
-        let was_over = std::mem::replace(&mut state.is_over, true);
+        let was_over = self.is_over.swap(true, Ordering::SeqCst);
         (!was_over).then(|| std::mem::take(&mut state.waiting).into_values().collect())
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.state().is_over
+        self.is_over.load(Ordering::SeqCst)
     }
 
     /// Tells the client something. Returns whether it was taken, and whether the client keeps up.

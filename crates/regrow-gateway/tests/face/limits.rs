@@ -41,7 +41,7 @@ async fn headers_over_the_caps_are_refused() {
     let world = World::new().await;
     let mut wire = world.wire().await;
     let host = world.address;
-    let many: String = (0..200).map(|number| format!("X-{number}: y\r\n")).collect();
+    let many: String = (0..100).map(|number| format!("X-{number}: y\r\n")).collect();
     wire.raw(format!("GET /livez HTTP/1.1\r\nHost: {host}\r\n{many}\r\n")).await;
     assert_eq!(wire.head().await.status, 431);
     let mut wire = world.wire().await;

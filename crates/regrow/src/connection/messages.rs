@@ -16,6 +16,7 @@ use super::memory::Observation;
 use super::session::Session;
 use super::shared::Shared;
 use super::state::Progress;
+use super::wire_ids::is_unchanged;
 use crate::call::{Caller, Outcome, Pending};
 use crate::error::ErrorKind;
 use crate::inbox::{AutoReply, CallInbox, Incoming};
@@ -147,7 +148,7 @@ impl Messages {
             self.shared.lock().anomalies.stray += 1;
             return;
         };
-        if !id.is_some_and(|id| id.is_digits()) {
+        if !id.is_some_and(|id| is_unchanged(&id)) {
             self.log_once(
                 "the server changes the form of response ids (2.0 or \"2\" for 2); Regrow accepts it",
             );

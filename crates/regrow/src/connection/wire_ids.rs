@@ -1,6 +1,6 @@
 //! The ids that calls have towards a server.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 
 use regrow_core::CallId;
 use regrow_protocol::frame::RawId;
@@ -42,12 +42,17 @@ impl WireIds {
     }
 }
 
+/// Whether a server wrote the id of a call back as it got it, and not as text or as a float.
+pub(crate) fn is_unchanged(id: &RawId) -> bool {
+    id.as_bytes().iter().all(u8::is_ascii_digit)
+}
+
 /// A Feistel network: each round can be undone, whatever its function. So no two numbers become the same.
 fn mix(key: u64, number: u64, rounds: impl Iterator<Item = u64>) -> u64 {
     let (mut left, mut right) = (number >> HALF & MASK, number & MASK);
     for round in rounds {
         let mut hasher = DefaultHasher::new();
-        (key, round << HALF | right).hash(&mut hasher);
+        hasher.write_u128(u128::from(key) << 64 | u128::from(round << HALF | right));
         (left, right) = (right, left ^ hasher.finish() & MASK);
     }
     left << HALF | right
@@ -67,6 +72,7 @@ mod tests {
             for call in calls {
                 let id = ids.of(call);
                 assert_eq!(ids.call(&id), Some(call), "{ids:?}");
+                assert!(is_unchanged(&id));
                 assert!(id.as_number().is_some_and(|number| number < 1 << 53), "a double holds it");
                 assert!(seen.insert(id.as_bytes().to_vec()), "{call:?} has another's id");
             }
@@ -87,5 +93,14 @@ mod tests {
         let id = |text: &str| RawId::parse(text.as_bytes()).unwrap();
         assert_eq!(WireIds::Keyed(7).call(&id("\"x\"")), None);
         assert_eq!(WireIds::Keyed(7).call(&id("4503599627370496")), None, "too large");
+    }
+
+    #[test]
+    fn an_id_in_another_form_leads_to_its_call_and_is_noticed() {
+        for form in ["2.0", "\"2\""] {
+            let id = RawId::parse(form.as_bytes()).unwrap();
+            assert_eq!(WireIds::Counted.call(&id), Some(CallId(2)));
+            assert!(!is_unchanged(&id), "{form}");
+        }
     }
 }

@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::BoxError;
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
-use http_body::Body as _;
+use http_body::Body;
 use regrow::within;
 use regrow_protocol::{error_code, header};
 use tokio::sync::Notify;
@@ -24,14 +24,21 @@ use crate::shares::{BytePermit, FREE, Refused};
 const FIRST: usize = 64 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
+/// A body as hyper reads it, or as a test has it.
+pub(super) trait RequestBody:
+    Body<Data = Bytes, Error: Into<BoxError>> + Unpin + Send + 'static
+{
+}
+
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + Send + 'static> RequestBody for B {}
+
 /// Reads it all, with the room that it takes. One that is said to be too large is refused before it is read.
 pub(super) async fn read(
-    headers: &HeaderMap,
-    mut body: Body,
+    mut body: impl RequestBody,
     limits: &ClientLimits,
     account: &Account,
 ) -> Result<(Bytes, Option<BytePermit>), Refusal> {
-    let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let said = body.size_hint().exact();
     let most = limits.body.min(account.most());
     let read = match said.is_some_and(|said| said > most as u64) {
         true => Some(Err(Failure::TooLarge)),
@@ -73,22 +80,31 @@ struct Buffer<'a> {
 }
 
 async fn collect(
-    body: &mut Body,
+    body: &mut impl RequestBody,
     most: usize,
     said: Option<u64>,
     account: &Account,
 ) -> Result<(Bytes, Option<BytePermit>), Failure> {
+    let first = match next(body).await {
+        None => return Ok((Bytes::new(), None)),
+        Some(data) => data.ok_or(Failure::Broken)?,
+    };
+    // Most bodies come in one small piece, which needs no room.
+    if body.is_end_stream() && first.len() <= FREE.min(most) {
+        return Ok((first, None));
+    }
     let gave_way = Arc::new(Notify::new());
-    let (first, all) = (Bytes::new(), BytesMut::new());
-    let mut buffer = Buffer { account, first, all, permit: None, gave_way: gave_way.clone() };
+    let (nothing, all) = (Bytes::new(), BytesMut::new());
+    let mut buffer = Buffer { account, first: nothing, all, permit: None, gave_way: gave_way.clone() };
     let expected = said.and_then(|said| usize::try_from(said).ok()).unwrap_or(most);
     let arrive = async {
-        while let Some(data) = next(body).await {
-            let data = data.ok_or(Failure::Broken)?;
-            if buffer.len() + data.len() > most {
+        let mut data = Some(first);
+        while let Some(piece) = data {
+            if buffer.len() + piece.len() > most {
                 return Err(Failure::TooLarge);
             }
-            buffer.add(data, expected).map_err(Failure::NoRoom)?;
+            buffer.add(piece, expected).map_err(Failure::NoRoom)?;
+            data = next(body).await.map(|data| data.ok_or(Failure::Broken)).transpose()?;
         }
         Ok(())
     };
@@ -139,14 +155,14 @@ impl Buffer<'_> {
 }
 
 /// Reads on for a moment and keeps nothing: a client that is still sending when its connection closes never sees the answer.
-async fn linger(mut body: Body) {
+async fn linger(mut body: impl RequestBody) {
     let rest = async { while let Some(Some(_)) = next(&mut body).await {} };
     // One that sends on and on has had its chance.
     let _ = timeout(LINGER, rest).await;
 }
 
 /// The next piece, or nothing instead of it if the body is incomplete.
-async fn next(body: &mut Body) -> Option<Option<Bytes>> {
+async fn next(body: &mut impl RequestBody) -> Option<Option<Bytes>> {
     let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
     // Trailers say nothing to us.
     Some(frame.ok().map(|frame| frame.into_data().unwrap_or_default()))

@@ -8,10 +8,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
-use hyper_util::server::graceful::GracefulShutdown;
 use regrow::ErrorStyle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -99,7 +99,7 @@ impl Bound {
             connections: JoinSet::new(),
             short: false,
         };
-        let (graceful, late) = (GracefulShutdown::new(), GracefulShutdown::new());
+        let (graceful, late) = (watch::Sender::new(()), watch::Sender::new(()));
         door.open_until(&graceful, shutdown).await;
         face.close();
         door.open_until(&late, answered(&face, graceful)).await;
@@ -111,12 +111,18 @@ impl Bound {
     }
 }
 
+/// Connections take no more requests. Resolves when all of them have ended.
+async fn shut_down(connections: watch::Sender<()>) {
+    connections.send_replace(());
+    connections.closed().await;
+}
+
 /// Resolves when the connections that there were have ended, or all calls are answered, or their time is over.
-async fn answered(face: &Face, graceful: GracefulShutdown) {
+async fn answered(face: &Face, graceful: watch::Sender<()>) {
     let until = Instant::now() + face.limits.drain;
     tokio::select! {
         biased; // Connections are told to take no more requests when this is first polled.
-        () = graceful.shutdown() => {}
+        () = shut_down(graceful) => {}
         () = face.face_stats.all_answered() => {}
         () = sleep_until(until) => {}
     }
@@ -137,7 +143,7 @@ struct Door {
 
 impl Door {
     /// Takes connections until this resolves.
-    async fn open_until(&mut self, graceful: &GracefulShutdown, until: impl Future<Output = ()>) {
+    async fn open_until(&mut self, graceful: &watch::Sender<()>, until: impl Future<Output = ()>) {
         let mut sweep = interval(SWEEP);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut until = std::pin::pin!(until);
@@ -170,7 +176,7 @@ impl Door {
         }
     }
 
-    fn take(&mut self, socket: TcpStream, graceful: &GracefulShutdown) {
+    fn take(&mut self, socket: TcpStream, graceful: &watch::Sender<()>) {
         let limits = self.face.limits.clone();
         let Some(slot) = self.face.face_stats.connect() else {
             // If the client hears nothing of it, it sees the connection closed.
@@ -179,11 +185,11 @@ impl Door {
         };
         // Now, while the client's socket is most likely still there.
         let peer = self.peers.peer(&socket);
-        let (acceptor, pages, watcher) = (self.acceptor.clone(), self.pages.clone(), graceful.watcher());
+        let (acceptor, pages, shutdown) = (self.acceptor.clone(), self.pages.clone(), graceful.subscribe());
         let (other, counted) = self.threads.next();
         let serve = async move |socket| {
             let _counted = counted;
-            connection::serve(socket, peer, slot, acceptor, pages, &limits, watcher).await;
+            connection::serve(socket, peer, slot, acceptor, pages, &limits, shutdown).await;
         };
         match other {
             None => drop(self.connections.spawn(serve(socket))),
@@ -200,12 +206,12 @@ impl Door {
     }
 
     /// Takes nobody any more. What is not said soon is not said.
-    async fn close(mut self, graceful: GracefulShutdown) {
+    async fn close(mut self, graceful: watch::Sender<()>) {
         drop(std::mem::take(&mut self.listeners));
         let mut connections = self.connections;
         let said = async {
             let ended = async { while connections.join_next().await.is_some() {} };
-            tokio::join!(graceful.shutdown(), ended)
+            tokio::join!(shut_down(graceful), ended)
         };
         // Those that are not done by then are closed.
         let _ = timeout(LAST_BYTES, said).await;

@@ -1,27 +1,34 @@
 //! One connection of a client, plain or over TLS, from its first byte to its end.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::response::Response;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulConnection, Watcher};
+use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::aside::Aside;
 use super::connections::{ConnectionInfo, Slot};
+use super::header_timer::HeaderTimer;
 use super::options::ClientLimits;
 use super::peer::Peer;
 use super::route::Pages;
+
+/// Changes when connections are to take no more requests. Held until the connection has ended.
+pub(super) type Shutdown = watch::Receiver<()>;
 
 /// Requests at a time on one connection of HTTP/2.
 const STREAMS: u32 = 256;
@@ -36,7 +43,7 @@ pub(super) async fn serve(
     acceptor: Option<TlsAcceptor>,
     pages: Arc<Pages>,
     limits: &ClientLimits,
-    watcher: Watcher,
+    shutdown: Shutdown,
 ) {
     let client = ConnectionInfo { peer, slot: Some(slot.clone()) };
     let unauthenticated = async {
@@ -47,9 +54,9 @@ pub(super) async fn serve(
     };
     tokio::select! {
         biased;
-        () = speak(socket, client, acceptor, pages, limits, watcher) => {}
-        () = slot.hung_up() => tracing::debug!("closed a connection to make room"),
-        () = unauthenticated => tracing::debug!("closed a connection without an accepted request"),
+        () = speak(socket, client, acceptor, pages, limits, shutdown) => {}
+        () = Aside::new(slot.hung_up()) => tracing::debug!("closed a connection to make room"),
+        () = Aside::new(unauthenticated) => tracing::debug!("closed a connection without an accepted request"),
     }
 }
 
@@ -59,16 +66,16 @@ async fn speak(
     acceptor: Option<TlsAcceptor>,
     pages: Arc<Pages>,
     limits: &ClientLimits,
-    watcher: Watcher,
+    shutdown: Shutdown,
 ) {
     // Without it answers are only slower.
     let _ = socket.set_nodelay(true);
-    let Some(acceptor) = acceptor else { return speak_http1(socket, client, pages, limits, watcher).await };
+    let Some(acceptor) = acceptor else { return speak_http1(socket, client, pages, limits, shutdown).await };
     match timeout(limits.handshake_timeout, acceptor.accept(socket)).await {
         Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            speak_http2(stream, client, pages, limits, watcher).await;
+            speak_http2(stream, client, pages, limits, shutdown).await;
         }
-        Ok(Ok(stream)) => speak_http1(stream, client, pages, limits, watcher).await,
+        Ok(Ok(stream)) => speak_http1(stream, client, pages, limits, shutdown).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake timed out"),
     }
@@ -79,16 +86,16 @@ async fn speak_http1(
     client: ConnectionInfo,
     pages: Arc<Pages>,
     limits: &ClientLimits,
-    watcher: Watcher,
+    shutdown: Shutdown,
 ) {
     let service = service_fn(move |request| answer(&pages, &client, request));
+    // hyper takes 100 headers at most. If it is told a number, even this one, it fills a table of that length for each request.
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(HeaderTimer::default())
         .header_read_timeout(limits.header_timeout)
-        .max_headers(limits.headers)
         .max_buf_size(limits.header_bytes)
         .serve_connection(TokioIo::new(stream), service);
-    finish(connection, watcher).await;
+    finish(connection, shutdown).await;
 }
 
 async fn speak_http2(
@@ -96,7 +103,7 @@ async fn speak_http2(
     client: ConnectionInfo,
     pages: Arc<Pages>,
     limits: &ClientLimits,
-    watcher: Watcher,
+    shutdown: Shutdown,
 ) {
     let service = service_fn(move |request| answer(&pages, &client, request));
     let connection = http2::Builder::new(TokioExecutor::new())
@@ -105,7 +112,7 @@ async fn speak_http2(
         .max_concurrent_streams(STREAMS)
         .keep_alive_interval(PING)
         .serve_connection(TokioIo::new(stream), service);
-    finish(connection, watcher).await;
+    finish(connection, shutdown).await;
 }
 
 fn answer(
@@ -114,14 +121,24 @@ fn answer(
     request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
     let (pages, client) = (pages.clone(), client.clone());
-    async move { Ok(pages.answer(request.map(Body::new), &client).await) }
+    async move { Ok(pages.answer(request, &client).await) }
 }
 
-async fn finish<C>(connection: C, watcher: Watcher)
+/// Serves it to its end. From the shutdown on it takes no more requests.
+async fn finish<C>(connection: C, mut shutdown: Shutdown)
 where
     C: GracefulConnection<Error = hyper::Error>,
 {
-    if let Err(error) = watcher.watch(connection).await {
+    let mut connection = pin!(connection);
+    let mut shutdown = Some(Aside::new(shutdown.changed()));
+    let ended = poll_fn(|cx| {
+        if shutdown.as_mut().is_some_and(|shutdown| pin!(shutdown).poll(cx).is_ready()) {
+            shutdown = None;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(cx)
+    });
+    if let Err(error) = ended.await {
         tracing::debug!(%error, "a connection broke");
     }
 }

@@ -127,9 +127,13 @@ pub(super) struct Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let shares = (self.of)(&self.face_stats);
-        shares.lock().unwrap_or_else(PoisonError::into_inner).release(&self.principal);
-        self.face_stats.ended.notify_waiters();
+        let mut shares = (self.of)(&self.face_stats).lock().unwrap_or_else(PoisonError::into_inner);
+        shares.release(&self.principal);
+        let is_last = shares.count() == 0;
+        drop(shares);
+        if is_last {
+            self.face_stats.ended.notify_waiters();
+        }
     }
 }
 

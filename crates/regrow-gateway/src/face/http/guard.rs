@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, CONNECTION, HOST, ORIGIN, VARY,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version};
 use regrow_protocol::header::SESSION_ID;
 use tokio::time::Instant;
 
@@ -24,6 +24,9 @@ use crate::operate::is_browser;
 
 /// These tell a stranger no more than that we are there, and those who ask cannot be given a token.
 const OPEN: [&str; 2] = ["/livez", "/readyz"];
+
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 #[derive(Debug)]
 pub(super) struct Guard {
@@ -44,12 +47,12 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(request: &Request, principal: Result<Principal, Stranger>) -> Asked {
+    fn of(head: &Parts, principal: Result<Principal, Stranger>) -> Asked {
         Asked {
             principal,
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-            session: request.headers().get(SESSION_ID).cloned(),
+            method: head.method.clone(),
+            uri: head.uri.clone(),
+            session: head.headers.get(SESSION_ID).cloned(),
             began: Instant::now(),
         }
     }
@@ -85,16 +88,16 @@ impl Guard {
     /// The page hears who makes the request; it may be nobody if the page is open to all.
     pub(super) async fn guard<F: Future<Output = Response>>(
         &self,
-        request: Request,
+        head: &Parts,
         client: &ConnectionInfo,
-        page: impl FnOnce(Request, Option<Principal>) -> F,
+        page: impl FnOnce(Option<Principal>) -> F,
     ) -> Response {
-        let principal = self.access.principal(request.method(), request.headers(), client.peer);
+        let principal = self.access.principal(&head.method, &head.headers, client.peer);
         if !self.audit.is_on() {
-            return self.admit(request, principal, client, page).await;
+            return self.admit(head, principal, client, page).await;
         }
-        let asked = Asked::of(&request, principal);
-        let mut response = self.admit(request, principal, client, page).await;
+        let asked = Asked::of(head, principal);
+        let mut response = self.admit(head, principal, client, page).await;
         if let Some(record) = response.extensions_mut().remove()
             && let Some(written) = self.audit.write(&asked.complete(record, response.status()))
         {
@@ -105,39 +108,38 @@ impl Guard {
 
     async fn admit<F: Future<Output = Response>>(
         &self,
-        request: Request,
+        head: &Parts,
         principal: Result<Principal, Stranger>,
         client: &ConnectionInfo,
-        page: impl FnOnce(Request, Option<Principal>) -> F,
+        page: impl FnOnce(Option<Principal>) -> F,
     ) -> Response {
-        let standing = match self.meets(&request) {
+        let standing = match self.meets(head) {
             Ok(standing) => standing,
             Err(refusal) => {
                 self.face_stats.refuse();
-                return close(request.version(), refusal.into_response());
+                return close(head.version, refusal.into_response());
             }
         };
-        let origin = request.headers().get(ORIGIN).filter(|_| standing == Some(Standing::Allowed)).cloned();
+        let is_allowed = standing == Some(Standing::Allowed);
+        let origin = is_allowed.then(|| head.headers.get(ORIGIN).cloned()).flatten();
         if let Some(origin) = &origin
-            && request.method() == Method::OPTIONS
-            && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+            && head.method == Method::OPTIONS
+            && head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
         {
-            return preflight(origin, request.headers());
+            return preflight(origin, &head.headers);
         }
         let mut response = match principal {
             Ok(principal) if client.slot.as_ref().is_none_or(|slot| slot.authenticate(principal)) => {
-                page(request, Some(principal)).await
+                page(Some(principal)).await
             }
-            Err(_) if OPEN.contains(&request.uri().path()) => {
-                close(request.version(), page(request, None).await)
-            }
+            Err(_) if OPEN.contains(&head.uri.path()) => close(head.version, page(None).await),
             refused => {
                 self.face_stats.refuse();
                 let refusal = match refused {
                     Ok(_) => Refusal::full("this client has too many connections"),
-                    Err(stranger) => Refusal::stranger(stranger, is_browser(request.headers())),
+                    Err(stranger) => Refusal::stranger(stranger, is_browser(&head.headers)),
                 };
-                close(request.version(), refusal.into_response())
+                close(head.version, refusal.into_response())
             }
         };
         if let Some(origin) = origin {
@@ -147,9 +149,9 @@ impl Guard {
     }
 
     /// What the origin may do, if there is one.
-    fn meets(&self, request: &Request) -> Result<Option<Standing>, Refusal> {
-        let named = request.headers().get_all(HOST).iter().map(HeaderValue::to_str);
-        let aimed = request.uri().authority().map(|authority| Ok(authority.as_str()));
+    fn meets(&self, head: &Parts) -> Result<Option<Standing>, Refusal> {
+        let named = head.headers.get_all(HOST).iter().map(HeaderValue::to_str);
+        let aimed = head.uri.authority().map(|authority| Ok(authority.as_str()));
         let mut hosts = named.chain(aimed);
         let is_ours = |host: Result<&str, _>| host.is_ok_and(|host| self.hosts.has(host));
         // Two hosts may be the same one, said by HTTP/2 and by a proxy; none of them may be another.
@@ -158,7 +160,7 @@ impl Guard {
             let refusal = Refusal::forbidden("this host is not served here; the operator can allow it");
             return Err(refusal.named("foreign-host"));
         }
-        let mut origins = request.headers().get_all(ORIGIN).iter();
+        let mut origins = head.headers.get_all(ORIGIN).iter();
         let standing = match (origins.next(), origins.next()) {
             (None, _) => None,
             (Some(origin), None) => {
@@ -168,7 +170,7 @@ impl Guard {
         };
         match standing {
             Some(Standing::Allowed) => Ok(standing),
-            None | Some(Standing::Local) if !is_by_another_page(request) => Ok(standing),
+            None | Some(Standing::Local) if !is_by_another_page(head) => Ok(standing),
             _ => {
                 let refusal = Refusal::forbidden("this origin is not served here; the operator can allow it");
                 Err(refusal.named("foreign-origin"))
@@ -179,13 +181,13 @@ impl Guard {
 
 /// Whether a page of another origin has its browser send this, also without `Origin`, as for an image. A person who follows a link
 /// from there is not meant.
-fn is_by_another_page(request: &Request) -> bool {
-    let says = |name: &str, values: &[&str]| {
-        let value = request.headers().get(name).and_then(|value| value.to_str().ok());
+fn is_by_another_page(head: &Parts) -> bool {
+    let says = |name: HeaderName, values: &[&str]| {
+        let value = head.headers.get(name).and_then(|value| value.to_str().ok());
         value.is_some_and(|value| values.contains(&value))
     };
-    let is_link = says("sec-fetch-mode", &["navigate"]) && request.method() == Method::GET;
-    says("sec-fetch-site", &["cross-site", "same-site"]) && !is_link
+    let is_link = || head.method == Method::GET && says(SEC_FETCH_MODE, &["navigate"]);
+    says(SEC_FETCH_SITE, &["cross-site", "same-site"]) && !is_link()
 }
 
 fn preflight(origin: &HeaderValue, asked: &HeaderMap) -> Response {

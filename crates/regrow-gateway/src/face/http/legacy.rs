@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use regrow::client::{self, ResponseTo};
 use regrow_protocol::{error_code, header};
 use tokio::time::Instant;
@@ -20,14 +20,16 @@ use super::reply_stream::{First, ReplyStream};
 use super::session::{LegacyPresence, Session};
 use super::sessions::Caller;
 
+const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
 /// From here on clients understand an event without data.
 const PRIMED_SINCE: &str = "2025-11-25";
 
-/// A message of a client, or a batch of them.
+/// A message of a client, or a batch of them. Its headers name this version, or none.
 pub(super) async fn post(
     face: &Arc<Face>,
     caller: Caller,
     headers: &HeaderMap,
+    version: Option<&str>,
     message: IncomingMessage,
 ) -> Result<Response, Refusal> {
     let (IncomingMessage { frame, permit }, slot) = (message, caller.slot.clone());
@@ -48,7 +50,7 @@ pub(super) async fn post(
     }
     let stream = session.open_stream(Instant::now());
     let abandoned = Abandoned { session: opens.then(|| session.clone()) };
-    let mut listener = listen(headers, &stream, None, slot.as_ref(), visit)?;
+    let mut listener = listen(version, &stream, None, slot.as_ref(), visit)?;
     client::take(&input, &*client, frame, ResponseTo::Alone(ResponsePath::Whole(stream.clone())));
     drop(client); // The session alone decides when it leaves.
     let mut response = match listener.first(face.limits.hold, slot.as_ref()).await {
@@ -63,7 +65,7 @@ pub(super) async fn post(
         && session.client().is_some()
         && let Ok(id) = HeaderValue::from_str(&session.id)
     {
-        response.headers_mut().insert(header::SESSION_ID, id);
+        response.headers_mut().insert(SESSION_ID, id);
     }
     Ok(response)
 }
@@ -84,7 +86,8 @@ pub(super) fn get(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Res
             (stream, Some(last + 1))
         }
     };
-    Ok(listen(headers, &stream, from, caller.slot.as_ref(), visit)?.into_response(face.limits.beat))
+    let version = requested_version(headers)?;
+    Ok(listen(version, &stream, from, caller.slot.as_ref(), visit)?.into_response(face.limits.beat))
 }
 
 /// A client leaves.
@@ -102,7 +105,7 @@ fn visit(face: &Arc<Face>, caller: &Caller, headers: &HeaderMap) -> Result<Legac
 
 fn session_id(headers: &HeaderMap) -> Option<&str> {
     // What is no text is the id of no session.
-    headers.get(header::SESSION_ID).map(|id| id.to_str().unwrap_or_default())
+    headers.get(SESSION_ID).map(|id| id.to_str().unwrap_or_default())
 }
 
 /// The stream of the event with this id, and the event's number.
@@ -112,13 +115,13 @@ fn resumed(session: &Session, last: &str) -> Option<(Arc<ReplyStream>, u64)> {
 }
 
 fn listen(
-    headers: &HeaderMap,
+    version: Option<&str>,
     stream: &Arc<ReplyStream>,
     from: Option<u64>,
     slot: Option<&Arc<Slot>>,
     mut visit: LegacyPresence,
 ) -> Result<Listener<LegacyPresence>, Refusal> {
-    let primed = requested_version(headers)? == Some(PRIMED_SINCE);
+    let primed = version == Some(PRIMED_SINCE);
     let event_ids = visit.session.event_ids;
     visit.reads = Some(stream.number);
     let listener = Listener::new(stream, from, slot, visit);

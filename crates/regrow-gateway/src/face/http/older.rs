@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
 use axum::response::Response;
+use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use regrow::client::{self, ResponseTo};
 use regrow_protocol::events::OutgoingEvent;
 use regrow_protocol::header;
 
 use super::Face;
-use super::body::accepts;
+use super::body::{RequestBody, accepts};
 use super::events::Listener;
 use super::memory::IncomingMessage;
 use super::post::read;
@@ -43,11 +43,15 @@ pub(super) fn open(
 }
 
 /// A message of a client. What comes of it goes to its stream.
-pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> Result<Response, Refusal> {
-    let query = request.uri().query().unwrap_or_default();
+pub(super) async fn post(
+    face: &Arc<Face>,
+    caller: Caller,
+    head: &Parts,
+    body: impl RequestBody,
+) -> Result<Response, Refusal> {
+    let query = head.uri.query().unwrap_or_default();
     let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION)).unwrap_or_default();
     let visit = face.sessions.find(id, &caller).map_err(|refusal| face.reason(refusal))?;
-    let (head, body) = request.into_parts();
     let IncomingMessage { frame, permit } = read(face, &caller, &head.headers, body).await?;
     let session = &visit.session;
     let client = session.client().ok_or_else(Refusal::no_session)?;

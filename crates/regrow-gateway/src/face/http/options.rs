@@ -75,9 +75,7 @@ pub struct ClientLimits {
     pub calls_per_session: usize,
     /// One body, in bytes.
     pub body: usize,
-    /// Headers of one request, in number
-    pub headers: usize,
-    /// and in bytes, at least 8192.
+    /// Headers of one request, in bytes, at least 8192.
     pub header_bytes: usize,
     /// From the last request on a connection, or its start, to the end of the next one's headers.
     pub header_timeout: Duration,
@@ -119,7 +117,6 @@ impl Default for ClientLimits {
             calls: 8192,
             calls_per_session: 1024,
             body: MAX_LINE,
-            headers: 100,
             header_bytes: 64 << 10,
             header_timeout: Duration::from_secs(30),
             unauthenticated_timeout: Duration::from_secs(10),

@@ -68,6 +68,8 @@ pub(super) struct Hosts {
     allowed: Vec<Authority>,
     /// The port that is meant where none is said.
     default_port: u16,
+    /// Some of ours as clients usually write them, so that most need not be parsed.
+    usual: Vec<String>,
 }
 
 impl Hosts {
@@ -75,10 +77,17 @@ impl Hosts {
     pub(super) fn new(ours: Vec<SocketAddr>, allowed: &[String], secure: bool) -> Result<Hosts, String> {
         let read = |text: &String| Authority::parse(text).ok_or_else(|| text.clone());
         let allowed = allowed.iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Hosts { ours, allowed, default_port: if secure { 443 } else { 80 } })
+        let default_port = if secure { 443 } else { 80 };
+        let mut hosts = Hosts { ours, allowed, default_port, usual: vec![] };
+        let written = |ours: &SocketAddr| [ours.to_string(), format!("localhost:{}", ours.port())];
+        hosts.usual = hosts.ours.iter().flat_map(written).filter(|host| hosts.has(host)).collect();
+        Ok(hosts)
     }
 
     pub(super) fn has(&self, host: &str) -> bool {
+        if self.usual.iter().any(|usual| usual == host) {
+            return true;
+        }
         let Some(found) = Authority::parse(host) else { return false };
         let port = found.port.unwrap_or(self.default_port);
         let is_ours = |ours: &SocketAddr| {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
 use axum::response::Response;
 use http::HeaderMap;
+use http::request::Parts;
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{header, version};
 
+use super::body::RequestBody;
 use super::memory::IncomingMessage;
 use super::protocol_version::requested_version;
 use super::refusal::Refusal;
@@ -15,14 +16,22 @@ use super::sessions::Caller;
 use super::{Face, body, legacy, modern};
 
 /// A message of a client of either era.
-pub(super) async fn post(face: &Arc<Face>, caller: Caller, request: Request) -> Result<Response, Refusal> {
-    let (head, body) = request.into_parts();
+pub(super) async fn post(
+    face: &Arc<Face>,
+    caller: Caller,
+    head: &Parts,
+    body: impl RequestBody,
+) -> Result<Response, Refusal> {
     body::accepts(&head.headers, &[header::JSON, header::EVENT_STREAM])?;
     let message = read(face, &caller, &head.headers, body).await?;
-    if is_modern(&head.headers, &message.frame)? {
+    let version = match message.frame.protocol_version() {
+        Some(_) => Some(version::MODERN),
+        None => requested_version(&head.headers).map_err(|refusal| refusal.to(&message.frame))?,
+    };
+    if version == Some(version::MODERN) {
         modern::post(face, caller, &head.headers, message).await
     } else {
-        legacy::post(face, caller, &head.headers, message).await
+        legacy::post(face, caller, &head.headers, version, message).await
     }
 }
 
@@ -31,17 +40,10 @@ pub(super) async fn read(
     face: &Face,
     caller: &Caller,
     headers: &HeaderMap,
-    body: axum::body::Body,
+    body: impl RequestBody,
 ) -> Result<IncomingMessage, Refusal> {
     body::is_json(headers)?;
     let account = face.account(caller.principal);
-    let (bytes, permit) = body::read(headers, body, &face.limits, &account).await?;
+    let (bytes, permit) = body::read(body, &face.limits, &account).await?;
     Ok(IncomingMessage { frame: Frame::parse(bytes)?, permit: permit.map(Arc::new) })
-}
-
-fn is_modern(headers: &HeaderMap, frame: &Frame) -> Result<bool, Refusal> {
-    if frame.protocol_version().is_some() {
-        return Ok(true);
-    }
-    Ok(requested_version(headers).map_err(|refusal| refusal.to(frame))? == Some(version::MODERN))
 }

@@ -1,13 +1,15 @@
 //! The protocol version that a request's headers name.
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use regrow_protocol::{error_code, header, version};
 
 use super::refusal::Refusal;
 
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
+
 /// The version that the headers name; one that is not spoken here is refused.
 pub(super) fn requested_version(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
-    let mut values = headers.get_all(header::PROTOCOL_VERSION).iter();
+    let mut values = headers.get_all(PROTOCOL_VERSION).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => {

@@ -217,5 +217,5 @@ pub(super) fn wants_answer(frame: &Frame) -> bool {
 
 /// Whether a message opens a session.
 pub(super) fn opens_session(frame: &Frame) -> bool {
-    matches!(frame.kind(), Kind::Request { method: method::INITIALIZE, .. })
+    frame.method() == Some(method::INITIALIZE) && matches!(frame.kind(), Kind::Request { .. })
 }

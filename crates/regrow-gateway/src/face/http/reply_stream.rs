@@ -305,9 +305,11 @@ impl ReplyStream {
 
     /// After every change: within bounds, counted, and listeners are woken.
     fn settle(&self, state: &mut StreamState) {
-        state.forget_read(self.keep);
-        if state.listener.is_none() {
-            state.forget_unread(self.keep);
+        if !state.events.is_empty() {
+            state.forget_read(self.keep);
+            if state.listener.is_none() {
+                state.forget_unread(self.keep);
+            }
         }
         if self.charge_small(state).is_err() {
             state.forget_optional();

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::Method;
+use http::request::Parts;
+use http::{Method, Request};
 use percent_encoding::percent_decode_str;
 use tower::ServiceExt;
 
+use super::body::RequestBody;
 use super::connections::ConnectionInfo;
 use super::guard::Guard;
 use super::refusal::Refusal;
@@ -41,19 +43,26 @@ impl Pages {
     }
 
     /// Answers a request that came on this connection.
-    pub(super) async fn answer(&self, request: Request, client: &ConnectionInfo) -> Response {
-        let page = |request, principal| self.page(request, principal, client);
-        shield(self.guard.guard(request, client, page)).await
+    pub(super) async fn answer(
+        &self,
+        request: Request<impl RequestBody>,
+        client: &ConnectionInfo,
+    ) -> Response {
+        let (head, body) = request.into_parts();
+        let page = |principal| self.page(&head, body, principal, client);
+        shield(self.guard.guard(&head, client, page)).await
     }
 
     async fn page(
         &self,
-        mut request: Request,
+        head: &Parts,
+        body: impl RequestBody,
         principal: Option<Principal>,
         client: &ConnectionInfo,
     ) -> Response {
-        let ours = find(request.uri().path()).filter(|(page, _)| *page == Page::Mcp || self.with_sse);
+        let ours = find(head.uri.path()).filter(|(page, _)| *page == Page::Mcp || self.with_sse);
         let (Some((page, scope)), Some(principal)) = (ours, principal) else {
+            let mut request = Request::from_parts(head.clone(), Body::new(body));
             if let Some(principal) = principal {
                 request.extensions_mut().insert(principal);
             }
@@ -67,9 +76,9 @@ impl Pages {
         let is_older = page != Page::Mcp;
         let caller = Caller { scope, principal, is_older, slot: client.slot.clone() };
         let answered = match page {
-            Page::Mcp => self.mcp(caller, request).await,
-            Page::Sse => self.sse(caller, &request),
-            Page::Messages => self.messages(caller, request).await,
+            Page::Mcp => self.mcp(caller, head, body).await,
+            Page::Sse => self.sse(caller, head),
+            Page::Messages => self.messages(caller, head, body).await,
         };
         answered.unwrap_or_else(|refusal| {
             self.face.face_stats.refuse();
@@ -77,25 +86,30 @@ impl Pages {
         })
     }
 
-    async fn mcp(&self, caller: Caller, request: Request) -> Result<Response, Refusal> {
-        match *request.method() {
-            Method::POST => Box::pin(post::post(&self.face, caller, request)).await,
-            Method::GET => legacy::get(&self.face, &caller, request.headers()),
-            Method::DELETE => legacy::delete(&self.face, &caller, request.headers()),
+    async fn mcp(&self, caller: Caller, head: &Parts, body: impl RequestBody) -> Result<Response, Refusal> {
+        match head.method {
+            Method::POST => Box::pin(post::post(&self.face, caller, head, body)).await,
+            Method::GET => legacy::get(&self.face, &caller, &head.headers),
+            Method::DELETE => legacy::delete(&self.face, &caller, &head.headers),
             _ => Err(Refusal::method("POST, GET, DELETE")),
         }
     }
 
-    fn sse(&self, caller: Caller, request: &Request) -> Result<Response, Refusal> {
-        match *request.method() {
-            Method::GET => older::open(&self.face, caller, request.headers(), request.uri().path()),
+    fn sse(&self, caller: Caller, head: &Parts) -> Result<Response, Refusal> {
+        match head.method {
+            Method::GET => older::open(&self.face, caller, &head.headers, head.uri.path()),
             _ => Err(Refusal::method("GET")),
         }
     }
 
-    async fn messages(&self, caller: Caller, request: Request) -> Result<Response, Refusal> {
-        match *request.method() {
-            Method::POST => Box::pin(older::post(&self.face, caller, request)).await,
+    async fn messages(
+        &self,
+        caller: Caller,
+        head: &Parts,
+        body: impl RequestBody,
+    ) -> Result<Response, Refusal> {
+        match head.method {
+            Method::POST => Box::pin(older::post(&self.face, caller, head, body)).await,
             _ => Err(Refusal::method("POST")),
         }
     }

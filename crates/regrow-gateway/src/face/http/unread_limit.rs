@@ -42,8 +42,10 @@ impl UnreadLimit {
         if now >= before {
             self.unread.fetch_add(now - before, Relaxed);
         } else {
-            self.unread.fetch_sub(before - now, Relaxed);
-            self.moved.notify_waiters();
+            let was = self.unread.fetch_sub(before - now, Relaxed);
+            if was > self.most {
+                self.moved.notify_waiters(); // Before, nobody waited.
+            }
         }
     }
 }

@@ -58,7 +58,7 @@ impl Exchanges for HttpLink {
 
     fn check_reachable(self: Arc<Self>) -> BoxFuture<Result<(), Fault>> {
         Box::pin(async move {
-            let outgoing = Outgoing::bare(Method::OPTIONS, self.url());
+            let outgoing = Outgoing::bare(Method::OPTIONS, self.target());
             let shown = self.http.access.show();
             // Sent once: the credential may be waiting for a person, and whatever the server says, it lives.
             let sending = pin!(self.send_once(&outgoing, &shown.headers));
@@ -176,20 +176,22 @@ impl HttpLink {
     }
 
     pub(super) async fn post(&self, http_exchange: &mut HttpExchange) -> Result<HttpReply, Fault> {
-        let mut outgoing =
-            Outgoing::post(self.url(), http_exchange.message.bytes().clone(), http_exchange.handler.clone());
+        let mut outgoing = Outgoing::post(
+            self.target(),
+            http_exchange.message.bytes().clone(),
+            http_exchange.handler.clone(),
+        );
         outgoing.blocks = http_exchange.is(method::TASKS_RESULT);
         if http_exchange.modern {
             let parameters = self.parameters();
             http_exchange.mirrored = http_exchange.message.name().is_some_and(|tool| parameters.knows(&tool));
             mirror::headers(&http_exchange.message, &parameters, &mut outgoing.headers);
         } else if !http_exchange.is(method::INITIALIZE) {
-            if self.is_expired() {
+            let Some((id, version)) = self.session_headers() else {
                 return Err(Fault::SessionExpired { ran: false }); // Another exchange has just learnt it.
-            }
-            let id = self.session_id();
+            };
             http_exchange.in_session = id.is_some();
-            outgoing = outgoing.with(SESSION_ID, id).with(PROTOCOL_VERSION, self.version());
+            outgoing = outgoing.with(SESSION_ID, id).with(PROTOCOL_VERSION, version);
             // The question for what the server says on its own follows on the same connection. On one that the server must first
             // take on it would be overtaken by the next call, and what that makes the server say would be said to nobody.
             outgoing.dedicated = http_exchange.message.method() == Some(notification::INITIALIZED);

@@ -20,9 +20,9 @@ use crate::transport::ExchangeHandler;
 pub fn headers(result: &[u8], message: &Frame) -> HeaderMap {
     let mut parameters = Parameters::default();
     parameters.learn(result);
-    let mut map = HeaderMap::new();
-    mirror::headers(message, &parameters, &mut map);
-    map
+    let mut headers = vec![];
+    mirror::headers(message, &parameters, &mut headers);
+    headers.into_iter().collect()
 }
 
 /// What an answer with this status means to this message: the answer that is in it all the same, or a fault.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use http::HeaderValue;
 use regrow_core::Fault;
 use tokio::sync::{Notify, OnceCell, watch};
-use url::{Position, Url};
+use url::Position;
 
 use super::Http;
 use super::bookmark::Bookmark;
@@ -15,6 +15,7 @@ use super::client::HttpClient;
 use super::older::stream::Older;
 use super::parameters::Parameters;
 use super::plain_connection::PlainConnection;
+use super::plain_request::Target;
 use crate::mask::Mask;
 
 /// A link, from its opening to its end.
@@ -42,7 +43,7 @@ pub(super) struct HttpLink {
 /// What the server has told us.
 struct ServerFacts {
     /// Where it is to be found, after redirects.
-    url: Url,
+    target: Arc<Target>,
     session: HttpSession,
     version: Option<HeaderValue>,
     /// How far we heard what it said on its own.
@@ -64,7 +65,7 @@ enum HttpSession {
 impl HttpLink {
     pub(super) fn new(http: Http, client: HttpClient) -> Arc<HttpLink> {
         let known = ServerFacts {
-            url: http.url.clone(),
+            target: Target::new(http.url.clone()),
             session: HttpSession::None,
             version: None,
             heard: Bookmark::default(),
@@ -122,9 +123,14 @@ impl HttpLink {
         self.known().session = HttpSession::Expired;
     }
 
-    /// Whether the server has forgotten the session.
-    pub(super) fn is_expired(&self) -> bool {
-        matches!(self.known().session, HttpSession::Expired)
+    /// What a request in the session says about it: its id and the version, if there are any. None if the server has forgotten it.
+    pub(super) fn session_headers(&self) -> Option<(Option<HeaderValue>, Option<HeaderValue>)> {
+        let known = self.known();
+        match &known.session {
+            HttpSession::Open { id } => Some((id.clone(), known.version.clone())),
+            HttpSession::None => Some((None, known.version.clone())),
+            HttpSession::Expired => None,
+        }
     }
 
     pub(super) fn heard(&self) -> Bookmark {
@@ -143,15 +149,15 @@ impl HttpLink {
         self.known().had_stream = had_stream;
     }
 
-    pub(super) fn url(&self) -> Url {
-        self.known().url.clone()
+    pub(super) fn target(&self) -> Arc<Target> {
+        self.known().target.clone()
     }
 
     /// The server has answered elsewhere: it is asked there from now on.
-    pub(super) fn moved(&self, from: &Url, to: &Url) {
+    pub(super) fn moved(&self, from: &Target, to: &Arc<Target>) {
         let mut known = self.known();
-        if known.url == *from {
-            known.url = to.clone();
+        if known.target.url == from.url {
+            known.target = to.clone();
         }
     }
 

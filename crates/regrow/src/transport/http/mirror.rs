@@ -1,6 +1,6 @@
 //! What a message of the modern era says in its headers as well, so that those in between need not read it.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{header, method};
 
@@ -11,11 +11,15 @@ const METHOD: HeaderName = HeaderName::from_static(header::METHOD);
 const NAME: HeaderName = HeaderName::from_static(header::NAME);
 
 /// Puts the headers of a message there.
-pub(super) fn headers(message: &Frame, parameters: &Parameters, headers: &mut HeaderMap) {
+pub(super) fn headers(
+    message: &Frame,
+    parameters: &Parameters,
+    headers: &mut Vec<(HeaderName, HeaderValue)>,
+) {
     let method = message.method().unwrap_or_default();
     let mut put = |name: HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(&header::encode(value)) {
-            headers.insert(name, value);
+            headers.push((name, value));
         }
     };
     if let Some(version) = message.protocol_version() {
@@ -41,9 +45,9 @@ mod tests {
 
     fn of(message: &str) -> Vec<(String, String)> {
         let message = Frame::parse(Bytes::copy_from_slice(message.as_bytes())).unwrap();
-        let mut map = HeaderMap::new();
-        headers(&message, &Parameters::default(), &mut map);
-        map.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()
+        let mut all = vec![];
+        headers(&message, &Parameters::default(), &mut all);
+        all.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::address::{Masked, same_origin};
 use super::bookmark::Bookmark;
 use super::http_exchange::HttpExchange;
 use super::link::HttpLink;
+use super::plain_request::Target;
 use super::refusal::Refusal;
 use super::request::{HttpReply, Outgoing};
 use super::response::{Content, Response};
@@ -37,7 +38,7 @@ impl Older {
         link: &Arc<HttpLink>,
         handler: Arc<dyn ExchangeHandler>,
     ) -> Result<Option<Older>, Fault> {
-        let opening = link.send(Outgoing::get(link.url()));
+        let opening = link.send(Outgoing::get(link.target()));
         let limit = link.client.connect;
         let opened = within(limit, opening).await;
         let response = match opened {
@@ -52,15 +53,15 @@ impl Older {
         let Some(Ok(Some(text))) = named.map(|named| named.map(|named| named.clone())) else {
             return Ok(None);
         };
-        let from = link.url();
+        let from = &link.target().url;
         let endpoint = from.join(&text).map_err(|_| Fault::NotMcp {
             found: "an event stream without a valid address for messages".into(),
         })?;
-        if !same_origin(&from, &endpoint) {
+        if !same_origin(from, &endpoint) {
             let found = format!("an event stream that points to another origin, {}", Masked(&endpoint));
             return Err(Fault::NotMcp { found });
         }
-        Ok(Some(Older { endpoint, handler, stream }))
+        Ok(Some(Older { endpoint: Target::new(endpoint), handler, stream }))
     }
 
     /// Carries a message; its answer comes on the stream. Without that there is none to wait for.

@@ -45,8 +45,13 @@ impl PlainConnection {
         &mut self,
         request: Request<Departure>,
     ) -> Result<http::Response<Incoming>, Box<Unanswered>> {
-        let sending = self.requests.try_send_request(request);
-        self.driver.until(sending).await.map_err(|mut error| {
+        let mut sending = pin!(self.requests.try_send_request(request));
+        // The driver first: before it has read something there is no response.
+        let sent = poll_fn(|cx| {
+            self.driver.poll(cx);
+            sending.as_mut().poll(cx)
+        });
+        sent.await.map_err(|mut error| {
             let unsent = error.take_message();
             Box::new(Unanswered { fault: plain(&error.into_error(), At::Start), unsent })
         })

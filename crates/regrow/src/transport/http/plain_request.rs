@@ -1,5 +1,7 @@
 //! How a connection over plain HTTP is opened, and what a request on it looks like.
 
+use std::sync::Arc;
+
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use regrow_core::Fault;
@@ -11,6 +13,34 @@ use super::departure::Departure;
 use super::diagnose;
 use super::plain_connection::PlainConnection;
 use crate::within::within;
+
+/// Where requests go. What they say about that is prepared once for all of them.
+pub(super) struct Target {
+    pub(super) url: Url,
+    /// Or why there is no such request.
+    line: Result<RequestLine, String>,
+}
+
+struct RequestLine {
+    uri: Uri,
+    host: HeaderValue,
+}
+
+impl Target {
+    pub(super) fn new(url: Url) -> Arc<Target> {
+        let line = RequestLine::new(&url).map_err(|error| error.to_string());
+        Arc::new(Target { url, line })
+    }
+}
+
+impl RequestLine {
+    fn new(url: &Url) -> Result<RequestLine, http::Error> {
+        Ok(RequestLine {
+            uri: Uri::try_from(&url[Position::BeforePath..Position::AfterQuery])?,
+            host: HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort])?,
+        })
+    }
+}
 
 /// A new connection to the server at this address.
 pub(super) async fn connect(client: &HttpClient, url: &Url) -> Result<PlainConnection, Fault> {
@@ -26,21 +56,20 @@ pub(super) async fn connect(client: &HttpClient, url: &Url) -> Result<PlainConne
 /// A request as reqwest would send it.
 pub(super) fn request(
     method: Method,
-    url: &Url,
+    target: &Target,
     mut headers: HeaderMap,
     body: Departure,
-) -> Result<Request<Departure>, http::Error> {
+) -> Result<Request<Departure>, String> {
+    let RequestLine { uri, host } = target.line.as_ref().map_err(String::clone)?;
     // The connection says where the body ends, whatever an operator's headers say.
     for name in [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING] {
         headers.remove(name);
     }
-    if !headers.contains_key(HOST) {
-        headers.insert(HOST, HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort])?);
-    }
+    headers.entry(HOST).or_insert_with(|| host.clone());
     headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(OUR_NAME));
     let mut request = Request::new(body);
     *request.method_mut() = method;
-    *request.uri_mut() = Uri::try_from(&url[Position::BeforePath..Position::AfterQuery])?;
+    *request.uri_mut() = uri.clone();
     *request.headers_mut() = headers;
     Ok(request)
 }
@@ -54,7 +83,7 @@ mod tests {
     use std::time::Duration;
 
     fn get(url: &Url, headers: &HeaderMap) -> Request<Departure> {
-        request(Method::GET, url, headers.clone(), Departure::default()).unwrap()
+        request(Method::GET, &Target::new(url.clone()), headers.clone(), Departure::default()).unwrap()
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::diagnose;
 use super::link::HttpLink;
 use super::plain_connection::Unanswered;
 use super::plain_pool::Home;
-use super::plain_request;
+use super::plain_request::{self, Target};
 use super::refusal::{MAX_BODY, Refusal};
 use super::response::Response;
 use crate::transport::ExchangeHandler;
@@ -33,8 +33,9 @@ pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAS
 const JSON: HeaderValue = HeaderValue::from_static(header::JSON);
 const EVENTS: HeaderValue = HeaderValue::from_static(header::EVENT_STREAM);
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
-/// There is room for this many before a map of headers grows.
-const USUAL_HEADERS: usize = 12;
+/// There is room for this many before a message's own headers take more, and before those of a request do.
+const USUAL_HEADERS: usize = 6;
+const USUAL_ALL_HEADERS: usize = 12;
 const MAX_REDIRECTS: usize = 3;
 /// So often may a message be refused for what the credential lacks: others widen it for their needs at the same time.
 const MAX_STEP_UPS: usize = 3;
@@ -43,8 +44,9 @@ const READ_REFUSAL: Duration = Duration::from_secs(5);
 /// What is to be sent. It can be sent again, where the server provably did not take it.
 pub(super) struct Outgoing {
     pub(super) method: Method,
-    pub(super) url: Url,
-    pub(super) headers: HeaderMap,
+    pub(super) target: Arc<Target>,
+    /// Each name once.
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) message: Option<(Bytes, Arc<dyn ExchangeHandler>)>,
     /// Whether it goes on a connection outside of the pool, where that can be.
     pub(super) dedicated: bool,
@@ -62,13 +64,12 @@ pub(super) enum HttpReply {
 
 impl Outgoing {
     /// A message to the server.
-    pub(super) fn post(url: Url, message: Bytes, handler: Arc<dyn ExchangeHandler>) -> Outgoing {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, BOTH);
-        headers.insert(CONTENT_TYPE, JSON);
+    pub(super) fn post(target: Arc<Target>, message: Bytes, handler: Arc<dyn ExchangeHandler>) -> Outgoing {
+        let mut headers = Vec::with_capacity(USUAL_HEADERS);
+        headers.extend([(ACCEPT, BOTH), (CONTENT_TYPE, JSON)]);
         Outgoing {
             method: Method::POST,
-            url,
+            target,
             headers,
             message: Some((message, handler)),
             dedicated: false,
@@ -77,21 +78,18 @@ impl Outgoing {
     }
 
     /// A request for a stream of events.
-    pub(super) fn get(url: Url) -> Outgoing {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, EVENTS);
-        Outgoing { method: Method::GET, url, headers, message: None, dedicated: true, blocks: false }
+    pub(super) fn get(target: Arc<Target>) -> Outgoing {
+        let headers = vec![(ACCEPT, EVENTS)];
+        Outgoing { method: Method::GET, target, headers, message: None, dedicated: true, blocks: false }
     }
 
     /// A request without a body or a wish.
-    pub(super) fn bare(method: Method, url: Url) -> Outgoing {
-        Outgoing { method, url, headers: HeaderMap::new(), message: None, dedicated: false, blocks: false }
+    pub(super) fn bare(method: Method, target: Arc<Target>) -> Outgoing {
+        Outgoing { method, target, headers: vec![], message: None, dedicated: false, blocks: false }
     }
 
     pub(super) fn with(mut self, name: HeaderName, value: Option<HeaderValue>) -> Outgoing {
-        if let Some(value) = value {
-            self.headers.insert(name, value);
-        }
+        self.headers.extend(value.map(|value| (name, value)));
         self
     }
 }
@@ -99,7 +97,7 @@ impl Outgoing {
 impl HttpLink {
     /// Sends it, once more where new credentials or a new place on the same server are all that it takes.
     pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<HttpReply, Fault> {
-        let mut asked = None;
+        let mut asked: Option<Arc<Target>> = None;
         let mut redirects = 0;
         let (mut renewals, mut step_ups) = (0, 0);
         loop {
@@ -108,13 +106,13 @@ impl HttpLink {
             let code = response.status.as_u16();
             if response.status.is_success() {
                 if let Some(asked) = asked {
-                    self.moved(&asked, &outgoing.url);
+                    self.moved(&asked, &outgoing.target);
                 }
                 return Ok(HttpReply::Good(response));
             }
             if response.status.is_redirection() {
-                let target = followed(&outgoing.url, &response, redirects)?;
-                asked.get_or_insert(std::mem::replace(&mut outgoing.url, target));
+                let target = Target::new(followed(&outgoing.target.url, &response, redirects)?);
+                asked.get_or_insert(std::mem::replace(&mut outgoing.target, target));
                 redirects += 1;
                 continue;
             }
@@ -147,7 +145,7 @@ impl HttpLink {
         outgoing: &Outgoing,
         credentials: &[(HeaderName, HeaderValue)],
     ) -> Result<Response, Fault> {
-        let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
+        let mut headers = HeaderMap::with_capacity(USUAL_ALL_HEADERS);
         let given = self.http.headers.iter().chain(credentials.iter().map(|(name, value)| (name, value)));
         for (name, value) in given.filter(|(name, _)| !name.as_str().starts_with("mcp-")) {
             headers.insert(name.clone(), value.clone());
@@ -193,11 +191,12 @@ impl HttpLink {
         headers: HeaderMap,
         body: Option<Departure>,
     ) -> Result<Response, Fault> {
-        let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.url.clone());
+        let mut request = reqwest::Request::new(outgoing.method.clone(), outgoing.target.url.clone());
         *request.headers_mut() = headers;
         *request.body_mut() = body.map(reqwest::Body::wrap);
         let response = self.client.reqwest().await?.execute(request).await;
-        let response = response.map_err(|error| diagnose::start(&error, &outgoing.url, &self.client))?;
+        let response =
+            response.map_err(|error| diagnose::start(&error, &outgoing.target.url, &self.client))?;
         Ok(Response::reqwest(response))
     }
 
@@ -214,7 +213,7 @@ impl HttpLink {
         loop {
             let (mut connection, is_new) = match pool.take(origin) {
                 Some(connection) => (connection, false),
-                None => (Box::pin(plain_request::connect(&self.client, &outgoing.url)).await?, true),
+                None => (Box::pin(plain_request::connect(&self.client, &outgoing.target.url)).await?, true),
             };
             match connection.send(request).await {
                 Ok(response) => {
@@ -246,7 +245,7 @@ impl HttpLink {
                 Err(fault) => return Err(fault),
             }
         }
-        let mut connection = plain_request::connect(&self.client, &outgoing.url).await?;
+        let mut connection = plain_request::connect(&self.client, &outgoing.target.url).await?;
         let request = self.plain_request(outgoing, headers.clone(), body)?;
         let response = connection.send(request).await.map_err(|unanswered| unanswered.fault)?;
         Ok(Response::plain(connection, response, None))
@@ -258,9 +257,9 @@ impl HttpLink {
         headers: HeaderMap,
         body: Departure,
     ) -> Result<http::Request<Departure>, Fault> {
-        let Outgoing { method, url, .. } = outgoing;
-        let request = plain_request::request(method.clone(), url, headers, body);
-        request.map_err(|error| diagnose::unreachable(error.to_string(), url, &self.client))
+        let Outgoing { method, target, .. } = outgoing;
+        let request = plain_request::request(method.clone(), target, headers, body);
+        request.map_err(|reason| diagnose::unreachable(reason, &target.url, &self.client))
     }
 
     /// The next piece of an answer, within the limit; none at its end.

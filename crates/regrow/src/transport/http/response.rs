@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use regrow_core::Fault;
 use regrow_protocol::header;
@@ -71,7 +72,8 @@ impl Response {
             }
             Body::Plain { connection, body, .. } => {
                 let read = connection.chunk(body).await?;
-                if read.is_none() {
+                // Where the length is known, the last part is known to be it.
+                if read.is_none() || body.is_end_stream() {
                     self.give_back();
                 }
                 Ok(read)
@@ -90,21 +92,29 @@ impl Response {
 
     /// What kind of body this is.
     pub(super) fn content(&self) -> Result<Content, Fault> {
-        let text = |name| self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
-        if let Some(encoding) =
-            text(CONTENT_ENCODING).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
-        {
-            let found = format!("a response encoded with {}, which was not requested", escape(&encoding));
+        let value = |name| self.headers.get(name).map(HeaderValue::as_bytes);
+        if let Some(encoding) = value(CONTENT_ENCODING).filter(|it| !it.eq_ignore_ascii_case(b"identity")) {
+            let encoding = escape(&String::from_utf8_lossy(encoding));
+            let found = format!("a response encoded with {encoding}, which was not requested");
             return Err(Fault::NotMcp { found });
         }
-        let Some(full) = text(CONTENT_TYPE) else { return Ok(Content::Unsaid) };
-        let kind = full.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        Ok(match &kind[..] {
-            header::EVENT_STREAM => Content::Events,
-            "text/html" | "application/xhtml+xml" => Content::Other("an HTML page".into()),
-            kind if kind == header::JSON || kind.ends_with("+json") => Content::Json,
-            "" => Content::Unsaid,
-            kind => Content::Other(escape(&kind.chars().take(80).collect::<String>())),
+        let full = value(CONTENT_TYPE).unwrap_or_default();
+        let kind = full.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        let is = |known: &str| kind.eq_ignore_ascii_case(known.as_bytes());
+        let ends = |end: &[u8]| kind.last_chunk::<5>().is_some_and(|last| last.eq_ignore_ascii_case(end));
+        Ok(if is(header::JSON) {
+            Content::Json
+        } else if is(header::EVENT_STREAM) {
+            Content::Events
+        } else if is("text/html") || is("application/xhtml+xml") {
+            Content::Other("an HTML page".into())
+        } else if ends(b"+json") {
+            Content::Json
+        } else if kind.is_empty() {
+            Content::Unsaid
+        } else {
+            let kind = String::from_utf8_lossy(kind).to_ascii_lowercase();
+            Content::Other(escape(&kind.chars().take(80).collect::<String>()))
         })
     }
 

@@ -70,7 +70,7 @@ pub(super) async fn read(
 
 /// Asks for the stream of what the server says on its own, or for the rest of one.
 pub(super) async fn open(link: &HttpLink, last: Option<HeaderValue>) -> Result<HttpReply, Fault> {
-    let outgoing = Outgoing::get(link.url())
+    let outgoing = Outgoing::get(link.target())
         .with(SESSION_ID, link.session_id())
         .with(PROTOCOL_VERSION, link.version())
         .with(LAST_EVENT_ID, last);

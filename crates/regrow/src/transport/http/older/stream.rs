@@ -6,13 +6,13 @@ use regrow_core::Fault;
 use regrow_protocol::lines::Line;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use url::Url;
 
+use super::super::plain_request::Target;
 use crate::transport::{BoxFuture, ExchangeHandler};
 
 /// A stream that is open, and where messages go.
 pub(in crate::transport::http) struct Older {
-    pub(super) endpoint: Url,
+    pub(super) endpoint: Arc<Target>,
     pub(super) handler: Arc<Switch>,
     pub(super) stream: OlderStream,
 }
