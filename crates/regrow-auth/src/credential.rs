@@ -157,7 +157,10 @@ impl Credential for AccountCredential {
         let held = self.0.held();
         match &held.problem {
             NoToken::SignIn if held.offers_no_sign_in => Fault::Unauthorized { code },
-            NoToken::SignIn => Fault::SignInNeeded { command: login_command(&self.0.name) },
+            NoToken::SignIn => {
+                let command = login_command(&self.0.name);
+                Fault::SignInNeeded { command, may_ask: self.0.prompt.is_some() }
+            }
             NoToken::Failed(reason) => Fault::RefreshFailed { reason: reason.clone() },
             NoToken::Store(error) => match **error {
                 StoreError::Damaged { .. } | StoreError::Newer { .. } => {

@@ -150,6 +150,8 @@ pub enum Fault {
     SignInNeeded {
         /// What the user runs to sign in.
         command: String,
+        /// Whether the next call can ask the user. No client waited for the request that was refused, so nobody was asked yet.
+        may_ask: bool,
     },
     /// The access token could not be refreshed. A later attempt may succeed.
     #[error("the access token could not be refreshed: {reason}")]
@@ -299,6 +301,11 @@ impl Fault {
     /// Whether trying again cannot mend it.
     pub fn is_permanent(&self) -> bool {
         self.class() == Class::Permanent
+    }
+
+    /// Whether a call can ask the user to fix it, and none has yet.
+    pub fn may_ask(&self) -> bool {
+        matches!(self, Fault::SignInNeeded { may_ask: true, .. })
     }
 
     /// Whether the process has ended with it, so that it reads nothing any more.
@@ -640,7 +647,7 @@ mod tests {
                 "TLS connection to \"acme\" failed: refused", PARKS, Doubt, Never, false),
             Row(Unauthorized { code: 401 }, "unauthorized",
                 "the server refused the credentials (HTTP 401); provide valid ones", PARKS, Doubt, Never, false),
-            Row(SignInNeeded { command: "regrow login acme".into() }, "sign-in-needed",
+            Row(SignInNeeded { command: "regrow login acme".into(), may_ask: false }, "sign-in-needed",
                 "the server requires sign-in (HTTP 401)", PARKS, Doubt, Never, false),
             Row(RefreshFailed { reason: "timed out".into() }, "refresh-failed",
                 "the access token could not be refreshed: timed out", PASSES, Doubt, Soon, false),

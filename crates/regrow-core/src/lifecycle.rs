@@ -1,7 +1,7 @@
 //! The life of a connection: `step(now, event) -> effects`. Every decision about attempts is made here.
 
 use crate::event::{Effect, Event, Notice, Pulse, Requester};
-use crate::state::{Intent, State, Step};
+use crate::state::{Intent, State, Step, Watch};
 use crate::watch::{Sign, Trust};
 use crate::{Backoff, Epoch, Fault, Manner, Policy, Reach, Remedy, Time};
 use std::sync::Arc;
@@ -179,6 +179,10 @@ impl Lifecycle {
                 self.lost(now, Fault::HandshakeTimeout { after }, pulse)
             }
             (S::Ready { .. }, E::TimedOut(_) | E::Doubted(_)) => self.doubt(now, pulse),
+            // The server lives. A call in flight may be asking the user just now, and its own exchange tells what comes of that.
+            (S::Ready { .. }, E::ProbeFailed(_, fault)) if fault.may_ask() && pulse.calls > 0 => {
+                self.heed(now, Sign::Wait(Watch::calm(now, now, pulse, &self.policy)), pulse)
+            }
             (S::Ready { watch, .. }, E::ProbeFailed(_, fault)) => {
                 match watch.failed(now, pulse, &self.policy) {
                     Some(Sign::Silent) => self.lost(now, fault, pulse),

@@ -874,7 +874,7 @@ impl Walk {
             Fault::Stalled { after },
             Fault::UnknownHost { host: reason.clone(), reason: reason.clone() },
             Fault::Unauthorized { code: 401 },
-            Fault::SignInNeeded { command: reason.clone() },
+            Fault::SignInNeeded { command: reason.clone(), may_ask: after.subsec_millis() % 2 == 0 },
             Fault::RefreshFailed { reason: reason.clone() },
             Fault::Untrusted { host: reason.clone(), reason: reason.clone() },
             Fault::Redirected { to: reason.clone() },
@@ -1064,7 +1064,8 @@ impl Walk {
                 State::Ready { watch: Watch::Probed { since, .. } | Watch::Spared { since, .. }, .. },
                 Event::ProbeFailed(epoch, fault),
             ) if *epoch == self.owner.epoch() => {
-                let spared = pulse.eldest.is_some_and(|eldest| eldest < *since);
+                let asks = matches!(fault, Fault::SignInNeeded { may_ask: true, .. }) && pulse.calls > 0;
+                let spared = asks || pulse.eldest.is_some_and(|eldest| eldest < *since);
                 self.seen.insert(if spared { "probe failed and spared" } else { "probe failed" });
                 !spared && self.a_loss_is_a_fault(fault, pulse, false)
             }

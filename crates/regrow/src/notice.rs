@@ -61,7 +61,7 @@ impl Notice {
             Resting if self.remote => "resting; the next call connects again".into(),
             Resting => "resting; the next call starts the server again".into(),
             BudgetReset => "the restart budget was reset".into(),
-            Parked(fault @ regrow_core::Fault::SignInNeeded { command }) => {
+            Parked(fault @ regrow_core::Fault::SignInNeeded { command, .. }) => {
                 format!("parked: {fault}; run: {command}")
             }
             Parked(fault) => match fault.is_permanent() {

@@ -42,7 +42,7 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
         ..unavailable.clone()
     };
     let sign_in = CallError {
-        fault: Some(Arc::new(Fault::SignInNeeded { command: "regrow login github".into() })),
+        fault: Some(Arc::new(Fault::SignInNeeded { command: "regrow login github".into(), may_ask: false })),
         ..unavailable.clone()
     };
     let parked = CallError {
@@ -157,7 +157,7 @@ fn every_kind_and_cause_is_in_the_document_with_its_code() {
         Fault::UnknownHost { host: text(), reason: text() },
         Fault::Untrusted { host: text(), reason: text() },
         Fault::Unauthorized { code: 401 },
-        Fault::SignInNeeded { command: text() },
+        Fault::SignInNeeded { command: text(), may_ask: false },
         Fault::RefreshFailed { reason: text() },
         Fault::Redirected { to: text() },
         Fault::NotMcp { found: text() },

@@ -17,7 +17,7 @@ use crate::fixture::{
 };
 
 fn sign_in() -> Fault {
-    Fault::SignInNeeded { command: COMMAND.into() }
+    Fault::SignInNeeded { command: COMMAND.into(), may_ask: false }
 }
 
 #[tokio::test]

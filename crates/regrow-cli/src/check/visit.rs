@@ -94,7 +94,7 @@ impl VisitFailure {
     fn text(&self, timeout: Duration, was_ready: bool, account: Option<StoredAccount>) -> String {
         let limit = seconds(timeout);
         match self {
-            VisitFailure::Fault(Fault::SignInNeeded { command }) => {
+            VisitFailure::Fault(Fault::SignInNeeded { command, .. }) => {
                 let account = account.map(|account| format!(" {}", account.in_words())).unwrap_or_default();
                 format!("the server requires sign-in{account}; sign in: {command}")
             }

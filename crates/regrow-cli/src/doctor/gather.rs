@@ -37,7 +37,7 @@ pub(super) async fn gather(timeout: Duration) -> io::Result<Result<Facts, u8>> {
     }
     // An account of its own would be refreshed and stored.
     let account_of: fn(&ServerConfig) -> _ =
-        |_| Some(no_account::new(Fault::SignInNeeded { command: "regrow login".into() }));
+        |_| Some(no_account::new(Fault::SignInNeeded { command: "regrow login".into(), may_ask: false }));
     let visits = match visit_all(tried, account_of, timeout).await? {
         Ok(visits) => visits,
         Err(signal) => return Ok(Err(signal)),

@@ -233,14 +233,18 @@ fn no_browser_is_opened_where_the_user_wants_none() {
 
 /// The session lives, and only Regrow asks the server whether it does.
 #[test]
-fn a_probe_opens_no_browser() {
+fn a_probe_opens_no_browser_but_the_next_call_does() {
     let desktop = Desktop::new();
     let site = desktop.site(Era::Legacy, "");
     let setup = desktop.setup(&site).options(&["--idle-probe", "100ms"]);
-    let peer = Peer::greet(setup, Era::Legacy);
+    let mut peer = Peer::greet(setup, Era::Legacy);
     site.control("need-token=access-token-1");
     peer.client.wait_for_log(0, "parked: the server requires sign-in");
     assert!(desktop.opened().is_empty());
+    let id = ask_call(&mut peer);
+    desktop.sign_in(0);
+    let answer = peer.client.answer_within(id, PATIENCE);
+    assert_eq!(answer["result"]["content"][0]["text"], "1", "{answer}");
 }
 
 /// A client whose first request made the user sign in.

@@ -54,7 +54,7 @@ impl Lifecycle {
             return vec![Effect::FailWaiting(fault.clone())];
         }
         match &mut self.state {
-            State::Parked { fault, .. } if fault.is_permanent() && now < floor => {
+            State::Parked { fault, .. } if stays(fault) && now < floor => {
                 vec![Effect::FailWaiting(fault.clone())]
             }
             State::Parked { probe_at, .. } if now < floor => {
@@ -165,7 +165,7 @@ impl Lifecycle {
 
     pub(super) fn demand_floor(&self) -> Time {
         let permanent = match &self.state {
-            State::Parked { fault, .. } | State::Closing { fault: Some(fault), .. } => fault.is_permanent(),
+            State::Parked { fault, .. } | State::Closing { fault: Some(fault), .. } => stays(fault),
             _ => false,
         };
         let floor = if permanent { self.policy.permanent_demand_floor } else { self.policy.demand_floor };
@@ -189,6 +189,11 @@ impl Lifecycle {
             State::Ready { since: now, watch: Watch::calm(now, now, Pulse::default(), &self.policy) };
         vec![Effect::Notice(Notice::Ready(self.epoch))]
     }
+}
+
+/// Whether a call can only meet it again.
+fn stays(fault: &Fault) -> bool {
+    fault.is_permanent() && !fault.may_ask()
 }
 
 /// How long the server asked us to wait, within bounds.

@@ -314,6 +314,44 @@ fn refused_credentials_park_without_a_probe_and_new_ones_wake_it() {
     );
 }
 
+fn sign_in(may_ask: bool) -> Fault {
+    Fault::SignInNeeded { command: String::new(), may_ask }
+}
+
+#[test]
+fn a_call_has_an_attempt_of_its_own_where_it_can_ask_the_user() {
+    let failed_at = |may_ask| {
+        let world = web(60.0).start(0.0).down(0.0, 60.0, sign_in(may_ask)).call(0.5);
+        let life = world.live(&exact());
+        assert!(matches!(life.fate(1).1, Fate::Failed(Delivery::NotSent, _)), "{}", life.log);
+        (life.starts.len(), life.fate(1).0)
+    };
+    assert_eq!(failed_at(true), (2, 1.0));
+    assert_eq!(failed_at(false), (1, 0.5), "the user was asked already");
+}
+
+#[test]
+fn a_refused_probe_leaves_a_call_alone_that_may_be_asking_the_user() {
+    let state_after = |may_ask, calls| {
+        let mut owner = Owner::new(&exact(), 7);
+        owner.event(at(0.0), Event::Start);
+        let epoch = owner.epoch();
+        owner.event(at(0.1), Event::Connected(epoch));
+        owner.concern(at(1.0), epoch, &sign_in(may_ask));
+        for _ in 0..calls {
+            let caller = owner.call(at(2.0), Duration::ZERO, Nature::Effect, None, 1);
+            let id = owner.supervisor.ledger.find(|&c| c == caller).expect("it is pending");
+            owner.supervisor.ledger.sent(id, 0);
+        }
+        owner.event(at(3.0), Event::ProbeFailed(epoch, sign_in(may_ask)));
+        owner.lifecycle().state().name()
+    };
+    assert_eq!(
+        [(true, 1), (true, 0), (false, 1)].map(|(may, calls)| state_after(may, calls)),
+        ["ready", "closing", "closing"]
+    );
+}
+
 #[test]
 fn new_credentials_wake_nothing_else() {
     let broken = web(120.0).start(0.0).down(0.0, 99.0, unreachable());

@@ -463,7 +463,8 @@ pub(crate) fn judge_attempt(world: &mut World, scope: &Scope, before: &State, ev
     require(world, Property::P10, is_paced, "attempts without a floor");
 
     let permanent = matches!(before, State::Parked { fault, .. } if fault.is_permanent());
-    let floor = if permanent { policy.permanent_demand_floor } else { policy.demand_floor };
+    let asks = matches!(before, State::Parked { fault: Fault::SignInNeeded { may_ask: true, .. }, .. });
+    let floor = if permanent && !asks { policy.permanent_demand_floor } else { policy.demand_floor };
     let paced = since.is_none_or(|since| since >= floor);
     let due = before.deadline().is_some_and(|due| due <= world.now);
     let allowed = match (before, event) {

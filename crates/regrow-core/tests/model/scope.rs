@@ -315,7 +315,8 @@ fn deferred() -> Scope {
 
 /// What only a person can mend is mended, perhaps while it is still being tried.
 fn mended() -> Scope {
-    let faults = vec![Fault::SignInNeeded { command: String::new() }, death()];
+    let sign_in = |may_ask| Fault::SignInNeeded { command: String::new(), may_ask };
+    let faults = vec![sign_in(false), sign_in(true), death()];
     Scope { calls: 1, natures: &[Nature::Effect], faults, mends: 2, ..quiet("mended") }
 }
 

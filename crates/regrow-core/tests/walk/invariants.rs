@@ -96,7 +96,9 @@ pub(crate) fn p4_the_budget_is_what_was_charged(walk: &Walk) {
 pub(crate) fn p5_an_attempt_has_a_reason(walk: &Walk) {
     let (state, event) = walk.step.as_ref().expect("effects come of steps");
     let permanent = matches!(state, State::Parked { fault, .. } if fault.is_permanent());
-    let floor = if permanent { walk.policy.permanent_demand_floor } else { walk.policy.demand_floor };
+    let asks = matches!(state, State::Parked { fault: Fault::SignInNeeded { may_ask: true, .. }, .. });
+    let floor =
+        if permanent && !asks { walk.policy.permanent_demand_floor } else { walk.policy.demand_floor };
     let paced = walk.since_attempt().is_none_or(|since| since >= floor);
     let due = state.deadline().is_some_and(|due| due <= walk.now);
     let allowed = match (state, event) {

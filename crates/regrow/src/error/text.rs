@@ -122,7 +122,7 @@ impl CallError {
                 self.server
             ));
         }
-        if let Some(Fault::SignInNeeded { command }) = self.fault.as_deref() {
+        if let Some(Fault::SignInNeeded { command, .. }) = self.fault.as_deref() {
             return Some(format!("Ask the user to run `{}`, then call again.", Escaped(command)));
         }
         match self.outlook {
@@ -217,7 +217,10 @@ mod tests {
         let error = CallError {
             delivery: Delivery::NotSent,
             kind: ErrorKind::Unavailable,
-            fault: Some(Arc::new(Fault::SignInNeeded { command: "regrow login github".into() })),
+            fault: Some(Arc::new(Fault::SignInNeeded {
+                command: "regrow login github".into(),
+                may_ask: false,
+            })),
             outlook: Outlook::NeedsMending(Duration::from_secs(10)),
             ..killed()
         };

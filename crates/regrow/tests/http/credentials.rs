@@ -186,6 +186,45 @@ async fn scopes_that_do_not_suffice_are_widened_a_few_times() {
     assert_eq!((carried.texts(), sent), (vec![FORBIDDEN.to_owned()], 3));
 }
 
+/// Has a good token only for a client. For others it has one that is refused as well, when a client has begun to wait.
+#[derive(Clone, Default)]
+struct ForClients {
+    shown: Arc<Mutex<Vec<&'static str>>>,
+    ear: Arc<Heard>,
+    next: &'static str,
+}
+
+impl Credential for ForClients {
+    fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let token = self
+            .shown
+            .lock()
+            .unwrap()
+            .last()
+            .map_or_else(|| "Bearer old".into(), |token| format!("Bearer {token}"));
+        vec![(AUTHORIZATION, HeaderValue::try_from(token).unwrap())]
+    }
+
+    fn refresh(&self, rejected: Rejected) -> BoxFuture<bool> {
+        self.shown.lock().unwrap().push(if rejected.is_awaited { "good" } else { self.next });
+        self.ear.is_awaited.store(true, Ordering::SeqCst);
+        Box::pin(std::future::ready(true))
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_begins_to_wait_has_a_renewal_of_its_own() {
+    for next in ["old", "useless"] {
+        let server = guarded();
+        let ear = Heard::new(Some(7.into()));
+        let token = ForClients { ear: ear.clone(), next, ..ForClients::default() };
+        let link = open(&http(&server.url()).credential(Arc::new(token.clone()))).await;
+        link.exchanges.clone().carry(frame(CALL), ear.clone()).await.unwrap();
+        assert_eq!(ear.texts(), [ANSWER]);
+        assert_eq!(*token.shown.lock().unwrap(), [next, "good"]);
+    }
+}
+
 #[tokio::test]
 async fn a_renewal_that_panics_is_a_refusal() {
     struct Broken;

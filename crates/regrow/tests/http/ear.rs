@@ -23,6 +23,8 @@ pub(crate) struct Heard {
     pub(crate) heard: AtomicUsize,
     /// Whoever waited was told already that the message did not leave.
     pub(crate) given_up: AtomicBool,
+    /// A client waits for what the message brings.
+    pub(crate) is_awaited: AtomicBool,
     lines: Mutex<Vec<Line>>,
     news: Notify,
     /// While true, nothing more may be read.
@@ -74,6 +76,10 @@ impl ExchangeHandler for Heard {
 
     fn heard(&self) {
         self.heard.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.is_awaited.load(Ordering::SeqCst)
     }
 
     fn take(&self, message: Line) -> bool {

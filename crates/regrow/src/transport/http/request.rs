@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use url::Url;
 
+use super::access::Shown;
 use super::address::{Masked, same_origin};
 use super::credential::Rejected;
 use super::departure::Departure;
@@ -88,6 +89,11 @@ impl Outgoing {
         Outgoing { method, target, headers: vec![], message: None, dedicated: false, blocks: false }
     }
 
+    /// Whether a client waits for it now.
+    fn is_awaited(&self) -> bool {
+        self.message.as_ref().is_some_and(|(_, handler)| handler.is_awaited())
+    }
+
     pub(super) fn with(mut self, name: HeaderName, value: Option<HeaderValue>) -> Outgoing {
         self.headers.extend(value.map(|value| (name, value)));
         self
@@ -121,22 +127,38 @@ impl HttpLink {
             if !refusal.wants_credentials() {
                 return Ok(HttpReply::Refused(refusal));
             }
-            let is_awaited = outgoing.message.as_ref().is_some_and(|(_, handler)| handler.is_awaited());
-            let (count, most) = match code {
-                401 => (&mut renewals, if is_awaited { 2 } else { 1 }),
-                _ => (&mut step_ups, MAX_STEP_UPS),
-            };
             let mut rejected = Rejected::new(shown.headers.clone(), code, refusal.challenges());
-            rejected.is_awaited = is_awaited;
-            if *count == most || !Box::pin(self.http.access.renew(&shown, rejected)).await {
-                let answered = code == 403 && refusal.answers();
-                return if answered {
-                    Ok(HttpReply::Refused(refusal))
-                } else {
-                    Err(self.http.access.fault(code))
-                };
+            rejected.is_awaited = outgoing.is_awaited();
+            let count = if code == 401 { &mut renewals } else { &mut step_ups };
+            if !Box::pin(self.renew(&outgoing, &shown, &mut rejected, *count)).await {
+                if code == 403 && refusal.answers() {
+                    return Ok(HttpReply::Refused(refusal));
+                }
+                let mut fault = self.http.access.fault(code);
+                if let Fault::SignInNeeded { may_ask, .. } = &mut fault {
+                    *may_ask &= !rejected.is_awaited;
+                }
+                return Err(fault);
             }
             *count += 1;
+        }
+    }
+
+    /// Gets another credential to show, for a message that had another one this often. Returns false if there is none.
+    async fn renew(&self, outgoing: &Outgoing, shown: &Shown, rejected: &mut Rejected, count: usize) -> bool {
+        loop {
+            let most = match (rejected.code, rejected.is_awaited) {
+                (401, false) => 1,
+                (401, true) => 2, // The first may have come without asking the user, through another request.
+                _ => MAX_STEP_UPS,
+            };
+            if count < most && self.http.access.renew(shown, rejected.clone()).await {
+                return true;
+            }
+            if rejected.is_awaited || !outgoing.is_awaited() {
+                return false;
+            }
+            rejected.is_awaited = true; // A client has begun to wait for it.
         }
     }
 
