@@ -54,7 +54,6 @@ impl Wake for Alarm {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::future::poll_fn;
     use std::sync::atomic::AtomicUsize;
 
@@ -65,22 +64,27 @@ mod tests {
     #[tokio::test]
     async fn it_is_polled_when_it_is_woken_and_not_when_the_task_is() {
         let (sender, mut receiver) = oneshot::channel();
-        let polls = Cell::new(0);
-        let mut aside = Aside::new(poll_fn(|cx| {
-            polls.set(polls.get() + 1);
+        let polls = Arc::new(AtomicUsize::new(0));
+        let counted = polls.clone();
+        let mut aside = Aside::new(poll_fn(move |cx| {
+            counted.fetch_add(1, Ordering::Relaxed);
             Pin::new(&mut receiver).poll(cx)
         }));
-        for _ in 0..3 {
-            tokio::select! {
-                biased;
-                _ = &mut aside => panic!("nothing was sent"),
-                () = tokio::task::yield_now() => {}
+        // In a task: the waker of a test's own future need not be known again.
+        let task = tokio::spawn(async move {
+            for _ in 0..3 {
+                tokio::select! {
+                    biased;
+                    _ = &mut aside => panic!("nothing was sent"),
+                    () = tokio::task::yield_now() => {}
+                }
             }
-        }
-        assert_eq!(polls.get(), 1);
-        sender.send(7).unwrap();
-        assert_eq!(aside.await, Ok(7));
-        assert_eq!(polls.get(), 2);
+            assert_eq!(polls.load(Ordering::Relaxed), 1);
+            sender.send(7).unwrap();
+            assert_eq!(aside.await, Ok(7));
+            assert_eq!(polls.load(Ordering::Relaxed), 2);
+        });
+        task.await.unwrap();
     }
 
     struct Counter(AtomicUsize);
