@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use arguments::Command;
 use regrow_gateway::operate::ServerCommand;
 
-/// The allocator of musl maps and unmaps memory with nearly every read, which takes 40 % of the CPU time of a call.
+/// The allocator of musl maps and unmaps memory with nearly every read, which takes up to 40 % of the CPU time of a call.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
