@@ -29,8 +29,7 @@ pub const EVENT_STREAM: &str = "text/event-stream";
 /// Whether this `Content-Type` says [`JSON`], whatever its parameters. A web page of another origin cannot send that without
 /// asking first.
 pub fn is_json(content_type: &str) -> bool {
-    content_type == JSON
-        || content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)
+    content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)
 }
 
 /// The value of [`NAME`] for this message, if it has one: the tool, the prompt or the resource.

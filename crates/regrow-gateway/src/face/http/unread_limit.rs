@@ -44,7 +44,7 @@ impl UnreadLimit {
         } else {
             let was = self.unread.fetch_sub(before - now, Relaxed);
             if was > self.most {
-                self.moved.notify_waiters(); // Before, nobody waited.
+                self.moved.notify_waiters(); // Within the limit nobody waits.
             }
         }
     }

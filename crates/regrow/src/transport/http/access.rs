@@ -19,9 +19,9 @@ pub(super) struct Access {
 #[derive(Default)]
 struct Renewal {
     ended: RenewalCount,
-    /// The one that runs for requests that a client waits for, and
+    /// The renewal that runs for requests that a client waits for. It may ask a person.
     awaited: Option<watch::Receiver<bool>>,
-    /// beside it one for others. Who may ask a person does not wait for who may not.
+    /// The one that runs for other requests. It may not, so no client waits for it.
     unawaited: Option<watch::Receiver<bool>>,
 }
 

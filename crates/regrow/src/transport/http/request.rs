@@ -34,8 +34,9 @@ pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAS
 const JSON: HeaderValue = HeaderValue::from_static(header::JSON);
 const EVENTS: HeaderValue = HeaderValue::from_static(header::EVENT_STREAM);
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
-/// There is room for this many before a message's own headers take more, and before those of a request do.
+/// There is room for this many headers of a message's own before their list grows,
 const USUAL_HEADERS: usize = 6;
+/// and for this many of a whole request.
 const USUAL_ALL_HEADERS: usize = 12;
 const MAX_REDIRECTS: usize = 3;
 /// So often may a message be refused for what the credential lacks: others widen it for their needs at the same time.
