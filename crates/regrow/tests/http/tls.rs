@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -16,7 +17,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use crate::ear::{ANSWER, CALL, Heard, Open, frame, open};
-use crate::server::{Server, Stream};
+use crate::ends::leaves_first;
+use crate::server::{Request, Server, Stream, Talk};
 
 /// An authority that signs for whom we like, and the files it writes.
 pub(crate) struct Authority {
@@ -87,6 +89,10 @@ impl Stream for StreamOwned<ServerConnection, TcpStream> {
 
 /// A server that answers every call, after a handshake.
 pub(crate) fn serve(config: ServerConfig) -> Server {
+    serve_with(config, |_, talk| talk.json(ANSWER))
+}
+
+fn serve_with(config: ServerConfig, answer: impl Fn(&Request, &mut Talk) + Send + Sync + 'static) -> Server {
     let config = Arc::new(config);
     let shake = move |mut socket: TcpStream| -> io::Result<Box<dyn Stream>> {
         let mut tls = ServerConnection::new(config.clone()).unwrap();
@@ -100,7 +106,7 @@ pub(crate) fn serve(config: ServerConfig) -> Server {
         }
         Ok(Box::new(StreamOwned::new(tls, socket)))
     };
-    Server::with(move |socket| shake(socket).ok(), |_, talk| talk.json(ANSWER))
+    Server::with(move |socket| shake(socket).ok(), answer)
 }
 
 pub(crate) fn client() -> ClientBuilder {
@@ -125,6 +131,30 @@ async fn a_server_of_our_own_authority_is_trusted() {
     let server = serve(authority.config("127.0.0.1", None));
     let link = secure(&server, client().ca_file(authority.file("ca.pem"))).await;
     assert_eq!(link.carry(CALL).await.texts(), [ANSWER]);
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_closes_then_has_a_knock_repeated_but_no_call() {
+    for (method, expected) in [("OPTIONS", ["OPTIONS", "OPTIONS"].as_slice()), ("POST", &["POST"])] {
+        let leaves = leaves_first(method, Talk::close);
+        let authority = Authority::new();
+        let greeted = AtomicBool::new(false);
+        let server = serve_with(authority.config("127.0.0.1", None), move |request, talk| {
+            if !greeted.swap(true, Ordering::SeqCst) || !leaves(request, talk) {
+                talk.json(ANSWER);
+            }
+        });
+        let link = secure(&server, client().ca_file(authority.file("ca.pem"))).await;
+        link.carry(CALL).await.texts();
+        if method == "POST" {
+            let carried = link.carry(CALL).await;
+            assert!(matches!(carried.fault(), Fault::Broken { .. }), "{:?}", carried.fault());
+        } else {
+            assert_eq!(link.exchanges.check_reachable().await, Ok(()));
+        }
+        let methods: Vec<_> = server.requests().into_iter().map(|request| request.method).skip(1).collect();
+        assert_eq!(methods, expected);
+    }
 }
 
 #[tokio::test]

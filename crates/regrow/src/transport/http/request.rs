@@ -187,8 +187,14 @@ impl HttpLink {
         }
         let sending = pin!(async {
             match &self.plain_origin {
+                Some(origin) if outgoing.message.is_none() => {
+                    Box::pin(self.send_bare(outgoing, origin, &headers)).await
+                }
+                None if outgoing.message.is_none() => {
+                    Box::pin(self.send_bare_reqwest(outgoing, headers)).await
+                }
                 Some(_) if outgoing.dedicated => {
-                    Box::pin(self.send_dedicated(outgoing, &headers, body.unwrap_or_default())).await
+                    Box::pin(self.send_dedicated(outgoing, headers, body.unwrap_or_default())).await
                 }
                 Some(origin) => self.send_plain(outgoing, origin, headers, body.unwrap_or_default()).await,
                 None => Box::pin(self.send_reqwest(outgoing, headers, body)).await,
@@ -223,6 +229,14 @@ impl HttpLink {
         Ok(Response::reqwest(response))
     }
 
+    /// Like `send_bare`, but nobody knows whether the connection was used before.
+    async fn send_bare_reqwest(&self, outgoing: &Outgoing, headers: HeaderMap) -> Result<Response, Fault> {
+        match self.send_reqwest(outgoing, headers.clone(), None).await {
+            Err(Fault::Broken { .. }) => self.send_reqwest(outgoing, headers, None).await,
+            sent => sent,
+        }
+    }
+
     /// On a connection of the pool, or a new one that goes there.
     async fn send_plain(
         &self,
@@ -251,25 +265,40 @@ impl HttpLink {
         }
     }
 
-    /// On a connection outside of the pool.
-    async fn send_dedicated(
+    /// A request without a message, on a connection that was used before if there is one. The server may be closing that at this moment. Such a
+    /// request runs nothing (it asks for a stream, whether the server lives, or to forget a session), so it is sent once more, on a new
+    /// connection. Calls never are: whether they may be is for the core to decide.
+    async fn send_bare(
         &self,
         outgoing: &Outgoing,
+        origin: &Arc<str>,
         headers: &HeaderMap,
-        body: Departure,
     ) -> Result<Response, Fault> {
-        if outgoing.message.is_none()
-            && let Some(mut kept) = self.take_kept()
-        {
-            let request = self.plain_request(outgoing, headers.clone(), Departure::default())?;
-            match kept.send(request).await.map_err(|unanswered| unanswered.fault) {
-                Ok(response) => return Ok(Response::plain(kept, response, None)),
-                Err(Fault::Broken { .. }) => {} // The server has closed it. Asking once more has no effect there.
+        let pool = &self.client.pool;
+        let home = || (!outgoing.dedicated).then(|| Home::new(pool, origin));
+        let request = || self.plain_request(outgoing, headers.clone(), Departure::default());
+        let used = if outgoing.dedicated { self.take_kept() } else { pool.take(origin) };
+        if let Some(mut used) = used {
+            match used.send(request()?).await.map_err(|unanswered| unanswered.fault) {
+                Ok(response) => return Ok(Response::plain(used, response, home())),
+                Err(Fault::Broken { .. }) => {}
                 Err(fault) => return Err(fault),
             }
         }
         let mut connection = plain_request::connect(&self.client, &outgoing.target.url).await?;
-        let request = self.plain_request(outgoing, headers.clone(), body)?;
+        let response = connection.send(request()?).await.map_err(|unanswered| unanswered.fault)?;
+        Ok(Response::plain(connection, response, home()))
+    }
+
+    /// A message on a new connection outside of the pool.
+    async fn send_dedicated(
+        &self,
+        outgoing: &Outgoing,
+        headers: HeaderMap,
+        body: Departure,
+    ) -> Result<Response, Fault> {
+        let mut connection = plain_request::connect(&self.client, &outgoing.target.url).await?;
+        let request = self.plain_request(outgoing, headers, body)?;
         let response = connection.send(request).await.map_err(|unanswered| unanswered.fault)?;
         Ok(Response::plain(connection, response, None))
     }
