@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regrow_core::{Epoch, Ladder, Manner};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::events::OwnerEvent;
 use super::exchanges::ExchangeSet;
@@ -22,7 +22,7 @@ pub(crate) async fn hang_up(
     epoch: Epoch,
     attempt: Option<JoinHandle<()>>,
     manner: Manner,
-    ladder: Ladder,
+    mut ladder: Ladder,
 ) {
     if let Some(attempt) = attempt {
         attempt.abort();
@@ -43,10 +43,13 @@ pub(crate) async fn hang_up(
     // What one exchange has found out, the others are about to; and a client that left may still read.
     let patience = match manner {
         Manner::Failed => shared.settings.policy.abandon_after, // Or until their calls are settled.
-        Manner::ClientLeft => ladder.length(),
+        Manner::ClientLeft => ladder.term_after,
         Manner::Planned | Manner::Told => Duration::ZERO,
     };
+    let began = Instant::now();
     let _ = timeout(patience, exchanges_end(&shared, epoch)).await;
+    // Not on top of that: the SDKs of clients give us 2 s to leave.
+    ladder.term_after = ladder.term_after.saturating_sub(began.elapsed());
     let stopping = shared.lock().exchanges(epoch).map(ExchangeSet::stop);
     ended(stopping.unwrap_or_default()).await;
     let mut end = None;
