@@ -65,15 +65,11 @@ impl Home {
 }
 
 impl PlainPool {
-    /// A connection from this runtime to this origin that the server has not closed, as far as we know. The last that was used: the others get old.
+    /// A connection from this runtime to this origin. The last that was used: the others get old. Whether the server has closed it
+    /// meanwhile shows when it is used, before anything is written.
     pub(super) fn take(&self, origin: &str) -> Option<PlainConnection> {
-        let runtime = Handle::current().id();
-        loop {
-            let mut idle = self.state().shelf(runtime, origin)?.idle.pop()?;
-            if idle.since.elapsed() < IDLE && idle.connection.is_usable() {
-                return Some(idle.connection);
-            }
-        }
+        let idle = self.state().shelf(Handle::current().id(), origin)?.idle.pop()?;
+        (idle.since.elapsed() < IDLE).then_some(idle.connection)
     }
 
     fn put(self: &Arc<PlainPool>, runtime: runtime::Id, origin: &Arc<str>, mut connection: PlainConnection) {
