@@ -34,8 +34,10 @@ pub(crate) fn exchange_set(shared: &Arc<Shared>, epoch: Epoch, exchanges: Arc<dy
 /// One exchange, from the message to its end.
 async fn carry(exchanges: Arc<dyn Exchanges>, handler: Arc<SessionHandler>, job: ExchangeJob) {
     let ExchangeJob { message, note, done, .. } = job;
-    let carried = exchanges.carry(message, handler.clone()).await;
-    let carried = handler.judge(carried).await;
+    let mut carried = exchanges.carry(message, handler.clone()).await;
+    if let Err(fault @ Fault::NoSession { .. }) = carried {
+        carried = Err(Box::pin(handler.judge(fault)).await); // Boxed, since few exchanges need it.
+    }
     handler.finish(note, &carried);
     if let Some(done) = done {
         let _ = done.send(carried); // Nobody need wait.
@@ -69,15 +71,14 @@ impl SessionHandler {
         }
     }
 
-    /// Where a refusal may tell of a forgotten session: what the core takes it for.
-    async fn judge(&self, carried: ExchangeResult) -> ExchangeResult {
-        let Err(fault @ Fault::NoSession { .. }) = carried else { return carried };
+    /// A refusal may tell of a forgotten session: what the core takes it for.
+    async fn judge(&self, fault: Fault) -> Fault {
         let expired = match self.rule() {
             Ruling::Expired => true,
             Ruling::Answer => false,
             Ruling::Ask => probe::is_forgotten(&self.shared, self.epoch).await,
         };
-        Err(if expired { fault } else { fault.as_answer() })
+        if expired { fault } else { fault.as_answer() }
     }
 
     /// What it means that the message was refused as if the server did not know the session.

@@ -22,7 +22,7 @@ const FIRST: usize = 64 << 10;
 pub(super) async fn read(
     link: &HttpLink,
     http_exchange: &HttpExchange,
-    response: Response,
+    response: &mut Response,
 ) -> Result<Receipt, Fault> {
     let code = response.status.as_u16();
     if http_exchange.request.is_none() {
@@ -44,7 +44,11 @@ pub(super) async fn read(
     }
 }
 
-async fn json(link: &HttpLink, http_exchange: &HttpExchange, response: Response) -> Result<Receipt, Fault> {
+async fn json(
+    link: &HttpLink,
+    http_exchange: &HttpExchange,
+    response: &mut Response,
+) -> Result<Receipt, Fault> {
     let answered = match body(link, http_exchange, response).await? {
         Line::Whole(bytes) => match Frame::parse(bytes.clone()) {
             Ok(message) => http_exchange.hand_on_message(link, message)?,
@@ -61,15 +65,13 @@ async fn json(link: &HttpLink, http_exchange: &HttpExchange, response: Response)
 }
 
 /// The whole body, or what is known of one that is too long.
-async fn body(link: &HttpLink, http_exchange: &HttpExchange, mut response: Response) -> Result<Line, Fault> {
+async fn body(link: &HttpLink, http_exchange: &HttpExchange, response: &mut Response) -> Result<Line, Fault> {
     let max = link.http.limits.max_message;
     let said =
         response.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let expected = said.and_then(|said| usize::try_from(said).ok()).unwrap_or_default();
     let mut body = BytesMut::with_capacity(expected.min(max).min(FIRST));
-    while let Some(chunk) =
-        link.next_chunk(&mut response, http_exchange.patience(link.http.limits.idle)).await?
-    {
+    while let Some(chunk) = link.next_chunk(response, http_exchange.patience(link.http.limits.idle)).await? {
         http_exchange.handler.heard();
         if body.len() + chunk.len() <= max {
             body.extend_from_slice(&chunk);

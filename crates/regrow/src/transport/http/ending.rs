@@ -42,10 +42,10 @@ impl Ending {
 async fn farewell(link: &HttpLink) {
     link.stopped().await;
     let Some(id) = link.session_id() else { return };
-    let outgoing = Outgoing::bare(Method::DELETE, link.target())
+    let mut outgoing = Outgoing::bare(Method::DELETE, link.target())
         .with(SESSION_ID, Some(id))
         .with(PROTOCOL_VERSION, link.version());
-    let _ = link.send(outgoing).await; // It is told; more is not asked.
+    let _ = link.send(&mut outgoing).await; // It is told; more is not asked.
 }
 
 impl Process for Ending {

@@ -26,8 +26,9 @@ impl Exchanges for HttpLink {
         message: Frame,
         handler: Arc<dyn ExchangeHandler>,
     ) -> BoxFuture<Result<Receipt, Fault>> {
+        let mut http_exchange = HttpExchange::new(message, handler);
         Box::pin(async move {
-            let exchange = pin!(self.exchange(message, handler));
+            let exchange = pin!(self.exchange(&mut http_exchange));
             let carried = self.during_life(exchange).await.unwrap_or(Err(Fault::Closed));
             carried.map_err(|fault| self.told(fault))
         })
@@ -63,7 +64,7 @@ impl Exchanges for HttpLink {
             // Sent once: the credential may be waiting for a person, and whatever the server says, it lives.
             let sending = pin!(self.send_once(&outgoing, &shown.headers));
             match self.during_life(sending).await.unwrap_or(Err(Fault::Closed)) {
-                Ok(response) => {
+                Ok(mut response) => {
                     response.rest().await;
                     Ok(())
                 }
@@ -75,43 +76,38 @@ impl Exchanges for HttpLink {
 
 impl HttpLink {
     /// What few messages need is boxed: the future of each message would have room for it, and be copied with it.
-    async fn exchange(
-        self: &Arc<Self>,
-        message: Frame,
-        handler: Arc<dyn ExchangeHandler>,
-    ) -> Result<Receipt, Fault> {
-        let mut http_exchange = HttpExchange::new(message, handler);
+    async fn exchange(self: &Arc<Self>, http_exchange: &mut HttpExchange) -> Result<Receipt, Fault> {
         if let Some(older) = self.older.get() {
-            return Box::pin(self.exchange_older(older, &mut http_exchange)).await;
+            return Box::pin(self.exchange_older(older, http_exchange)).await;
         }
         let greets = http_exchange.is(method::INITIALIZE) && !http_exchange.modern;
         if greets && self.http.older.load(Ordering::Relaxed) {
-            if let Some(receipt) = Box::pin(self.greet_older(&mut http_exchange)).await? {
+            if let Some(receipt) = Box::pin(self.greet_older(http_exchange)).await? {
                 return Ok(receipt);
             }
             self.http.older.store(false, Ordering::Relaxed); // It has learnt better.
         }
-        let mut reply = self.post(&mut http_exchange).await?;
+        let mut reply = self.post(http_exchange).await?;
         if let HttpReply::Refused(refusal) = &reply {
             if greets
                 && older::is_hinted_by(refusal)
-                && let Some(receipt) = Box::pin(self.greet_older(&mut http_exchange)).await?
+                && let Some(receipt) = Box::pin(self.greet_older(http_exchange)).await?
             {
                 self.http.older.store(true, Ordering::Relaxed);
                 return Ok(receipt);
             }
-            if Box::pin(self.can_say_more(&http_exchange, refusal)).await {
-                reply = Box::pin(self.post(&mut http_exchange)).await?;
+            if Box::pin(self.can_say_more(http_exchange, refusal)).await {
+                reply = Box::pin(self.post(http_exchange)).await?;
             }
         }
-        match reply {
+        match &mut reply {
             HttpReply::Good(response) => {
                 if http_exchange.is(method::INITIALIZE) {
                     self.open_session(response.headers.get(SESSION_ID).cloned());
                 }
-                answer::read(self, &http_exchange, response).await
+                answer::read(self, http_exchange, response).await
             }
-            HttpReply::Refused(refusal) => self.refused(&http_exchange, &refusal),
+            HttpReply::Refused(refusal) => self.refused(http_exchange, refusal),
         }
     }
 
@@ -145,7 +141,7 @@ impl HttpLink {
     ) -> Result<Receipt, Fault> {
         match older.post(self, http_exchange).await? {
             HttpReply::Refused(refusal) => self.refused(http_exchange, &refusal),
-            HttpReply::Good(response) => {
+            HttpReply::Good(mut response) => {
                 let code = response.status.as_u16();
                 response.rest().await;
                 Ok(if http_exchange.request.is_some() { Receipt::Elsewhere(code) } else { Receipt::Done })
@@ -196,6 +192,6 @@ impl HttpLink {
             // take on it would be overtaken by the next call, and what that makes the server say would be said to nobody.
             outgoing.dedicated = http_exchange.message.method() == Some(notification::INITIALIZED);
         }
-        self.send(outgoing).await
+        self.send(&mut outgoing).await
     }
 }

@@ -37,8 +37,8 @@ pub(super) async fn tools(link: &HttpLink, call: &HttpExchange) -> Result<(), Fa
             text: Mutex::default(),
         });
         let mut http_exchange = HttpExchange::new(message, answer.clone());
-        let HttpReply::Good(response) = link.post(&mut http_exchange).await? else { return Ok(()) };
-        answer::read(link, &http_exchange, response).await?;
+        let HttpReply::Good(mut response) = link.post(&mut http_exchange).await? else { return Ok(()) };
+        answer::read(link, &http_exchange, &mut response).await?;
         cursor = answer.next_cursor();
         if cursor.is_none() {
             break;

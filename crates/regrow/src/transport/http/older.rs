@@ -38,9 +38,9 @@ impl Older {
         link: &Arc<HttpLink>,
         handler: Arc<dyn ExchangeHandler>,
     ) -> Result<Option<Older>, Fault> {
-        let opening = link.send(Outgoing::get(link.target()));
+        let mut outgoing = Outgoing::get(link.target());
         let limit = link.client.connect;
-        let opened = within(limit, opening).await;
+        let opened = within(limit, link.send(&mut outgoing)).await;
         let response = match opened {
             Some(Ok(HttpReply::Good(response))) if response.content() == Ok(Content::Events) => response,
             Some(Err(fault)) => return Err(fault),
@@ -76,8 +76,8 @@ impl Older {
             return Err(fault);
         }
         let bytes = http_exchange.message.bytes().clone();
-        let sending = link.send(Outgoing::post(self.endpoint.clone(), bytes, http_exchange.handler.clone()));
-        tokio::pin!(sending);
+        let mut outgoing = Outgoing::post(self.endpoint.clone(), bytes, http_exchange.handler.clone());
+        let mut sending = pin!(link.send(&mut outgoing));
         tokio::select! {
             biased;
             reply = &mut sending => reply,

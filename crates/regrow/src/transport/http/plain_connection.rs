@@ -41,19 +41,19 @@ impl PlainConnection {
     }
 
     /// Sends a request and waits for the head of the response.
-    pub(super) async fn send(
+    pub(super) fn send(
         &mut self,
         request: Request<Departure>,
-    ) -> Result<http::Response<Incoming>, Box<Unanswered>> {
-        let mut sending = pin!(self.requests.try_send_request(request));
-        // The driver first: before it has read something there is no response.
-        let sent = poll_fn(|cx| {
+    ) -> impl Future<Output = Result<http::Response<Incoming>, Box<Unanswered>>> {
+        // Boxed: it has room for the request, and so would every future that waits for it.
+        let mut sending = Box::pin(self.requests.try_send_request(request));
+        poll_fn(move |cx| {
+            // The driver first: before it has read something there is no response.
             self.driver.poll(cx);
-            sending.as_mut().poll(cx)
-        });
-        sent.await.map_err(|mut error| {
-            let unsent = error.take_message();
-            Box::new(Unanswered { fault: plain(&error.into_error(), At::Start), unsent })
+            sending.as_mut().poll(cx).map_err(|mut error| {
+                let unsent = error.take_message();
+                Box::new(Unanswered { fault: plain(&error.into_error(), At::Start), unsent })
+            })
         })
     }
 

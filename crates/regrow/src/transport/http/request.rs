@@ -56,6 +56,15 @@ pub(super) struct Outgoing {
     pub(super) blocks: bool,
 }
 
+/// How often a message was sent again with another credential.
+#[derive(Default)]
+struct Renewals {
+    /// After 401,
+    unauthorized: usize,
+    /// and after 403.
+    forbidden: usize,
+}
+
 /// How the server began to answer.
 pub(super) enum HttpReply {
     /// With success: the body is still to be read.
@@ -103,14 +112,13 @@ impl Outgoing {
 
 impl HttpLink {
     /// Sends it, once more where new credentials or a new place on the same server are all that it takes.
-    pub(super) async fn send(&self, mut outgoing: Outgoing) -> Result<HttpReply, Fault> {
+    pub(super) async fn send(&self, outgoing: &mut Outgoing) -> Result<HttpReply, Fault> {
         let mut asked: Option<Arc<Target>> = None;
         let mut redirects = 0;
-        let (mut renewals, mut step_ups) = (0, 0);
+        let mut renewals = Renewals::default();
         loop {
             let shown = self.http.access.show();
-            let response = self.send_once(&outgoing, &shown.headers).await?;
-            let code = response.status.as_u16();
+            let response = self.send_once(outgoing, &shown.headers).await?;
             if response.status.is_success() {
                 if let Some(asked) = asked {
                     self.moved(&asked, &outgoing.target);
@@ -123,26 +131,42 @@ impl HttpLink {
                 redirects += 1;
                 continue;
             }
-            let headers = response.headers.clone();
-            let refusal = Refusal { code, headers, body: Box::pin(beginning(response)).await };
-            if !refusal.wants_credentials() {
+            // Boxed, since few requests are refused.
+            if let Some(refusal) = Box::pin(self.refusal(outgoing, &shown, response, &mut renewals)).await? {
                 return Ok(HttpReply::Refused(refusal));
             }
-            let mut rejected = Rejected::new(shown.headers.clone(), code, refusal.challenges());
-            rejected.is_awaited = outgoing.is_awaited();
-            let count = if code == 401 { &mut renewals } else { &mut step_ups };
-            if !Box::pin(self.renew(&outgoing, &shown, &mut rejected, *count)).await {
-                if code == 403 && refusal.answers() {
-                    return Ok(HttpReply::Refused(refusal));
-                }
-                let mut fault = self.http.access.fault(code);
-                if let Fault::SignInNeeded { may_ask, .. } = &mut fault {
-                    *may_ask &= !rejected.is_awaited;
-                }
-                return Err(fault);
-            }
-            *count += 1;
         }
+    }
+
+    /// The server refused it. None if there is another credential to send it with.
+    async fn refusal(
+        &self,
+        outgoing: &Outgoing,
+        shown: &Shown,
+        mut response: Response,
+        renewals: &mut Renewals,
+    ) -> Result<Option<Refusal>, Fault> {
+        let code = response.status.as_u16();
+        let headers = std::mem::take(&mut response.headers);
+        let refusal = Refusal { code, headers, body: beginning(response).await };
+        if !refusal.wants_credentials() {
+            return Ok(Some(refusal));
+        }
+        let mut rejected = Rejected::new(shown.headers.clone(), code, refusal.challenges());
+        rejected.is_awaited = outgoing.is_awaited();
+        let count = if code == 401 { &mut renewals.unauthorized } else { &mut renewals.forbidden };
+        if self.renew(outgoing, shown, &mut rejected, *count).await {
+            *count += 1;
+            return Ok(None);
+        }
+        if code == 403 && refusal.answers() {
+            return Ok(Some(refusal));
+        }
+        let mut fault = self.http.access.fault(code);
+        if let Fault::SignInNeeded { may_ask, .. } = &mut fault {
+            *may_ask &= !rejected.is_awaited;
+        }
+        Err(fault)
     }
 
     /// Gets another credential to show, for a message that had another one this often. Returns false if there is none.
@@ -204,7 +228,7 @@ impl HttpLink {
             Some((left, limit)) => tokio::select! {
                 biased;
                 response = sending => response,
-                () = late(left, limit) => return Err(Fault::Stalled { after: limit }),
+                () = Box::pin(late(left, limit)) => return Err(Fault::Stalled { after: limit }),
             },
             None => sending.await,
         }?;
@@ -322,9 +346,10 @@ impl HttpLink {
     ) -> Result<Option<Bytes>, Fault> {
         match limit {
             None => response.chunk().await,
-            Some(limit) => {
-                within(limit, response.chunk()).await.unwrap_or(Err(Fault::Stalled { after: limit }))
-            }
+            // Boxed, since most limits are not set.
+            Some(limit) => Box::pin(within(limit, response.chunk()))
+                .await
+                .unwrap_or(Err(Fault::Stalled { after: limit })),
         }
     }
 }

@@ -119,7 +119,8 @@ impl Response {
     }
 
     /// Reads on to the end for a moment: only then can the connection be used again.
-    pub(super) async fn rest(mut self) -> Option<PlainConnection> {
+    /// Returns it, if it is not the pool's.
+    pub(super) async fn rest(&mut self) -> Option<PlainConnection> {
         let mut left = LINGER_BYTES;
         let read = async {
             while let Ok(Some(chunk)) = self.chunk().await {
@@ -131,12 +132,7 @@ impl Response {
         };
         // Not in time: then it is closed, which is as good.
         let _ = timeout(LINGER, read).await;
-        self.into_connection()
-    }
-
-    /// The connection, if it is not the pool's and can be used again.
-    fn into_connection(self) -> Option<PlainConnection> {
-        match self.body {
+        match std::mem::replace(&mut self.body, Body::Over) {
             Body::Plain { mut connection, home: None, .. } => connection.is_usable().then_some(connection),
             Body::Plain { .. } | Body::Reqwest(_) | Body::Over => None,
         }

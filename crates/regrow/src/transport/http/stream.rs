@@ -23,17 +23,17 @@ const MAX_RESUMES: u32 = 5;
 pub(super) async fn read(
     link: &HttpLink,
     http_exchange: &HttpExchange,
-    response: Response,
+    response: &mut Response,
 ) -> Result<Receipt, Fault> {
     let idle = http_exchange.patience(link.http.limits.idle);
     let mut bookmark = Bookmark::default();
-    let mut next = Some(response);
+    let mut is_open = true;
     let mut fault = Fault::AnswerCut;
     let mut resumes = 0;
     loop {
-        if let Some(mut response) = next.take() {
+        if std::mem::take(&mut is_open) {
             let mut progress = false;
-            let read = until(link, &http_exchange.handler, idle, &mut response, &mut bookmark, |event| {
+            let read = until(link, &http_exchange.handler, idle, response, &mut bookmark, |event| {
                 progress = true;
                 take(link, http_exchange, event)
             });
@@ -56,8 +56,8 @@ pub(super) async fn read(
         resumes += 1;
         tokio::time::sleep(bookmark.retry).await;
         match open(link, bookmark.last.clone()).await {
-            Ok(HttpReply::Good(response)) if response.content() == Ok(Content::Events) => {
-                next = Some(response)
+            Ok(HttpReply::Good(next)) if next.content() == Ok(Content::Events) => {
+                (*response, is_open) = (next, true);
             }
             Ok(HttpReply::Refused(refusal)) if refusal.code >= 500 || refusal.code == 429 => {}
             Ok(_) => return Err(Fault::AnswerCut),
@@ -70,11 +70,11 @@ pub(super) async fn read(
 
 /// Asks for the stream of what the server says on its own, or for the rest of one.
 pub(super) async fn open(link: &HttpLink, last: Option<HeaderValue>) -> Result<HttpReply, Fault> {
-    let outgoing = Outgoing::get(link.target())
+    let mut outgoing = Outgoing::get(link.target())
         .with(SESSION_ID, link.session_id())
         .with(PROTOCOL_VERSION, link.version())
         .with(LAST_EVENT_ID, last);
-    link.send(outgoing).await
+    link.send(&mut outgoing).await
 }
 
 /// Reads events until one of them is the last that is wanted (true), or the stream ends (false).
