@@ -74,6 +74,10 @@ async fn body(link: &HttpLink, http_exchange: &HttpExchange, response: &mut Resp
     while let Some(chunk) = link.next_chunk(response, http_exchange.patience(link.http.limits.idle)).await? {
         http_exchange.handler.heard();
         if body.len() + chunk.len() <= max {
+            // A long body that came in one piece is not copied: there is not much else in the buffer that it was read into.
+            if chunk.len() >= FIRST && chunk.len() == expected {
+                return Ok(Line::Whole(chunk));
+            }
             body.extend_from_slice(&chunk);
             continue;
         }
