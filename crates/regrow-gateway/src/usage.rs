@@ -32,7 +32,9 @@ impl Usage {
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.users -= 1;
-        state.last = Instant::now();
+        if state.users == 0 {
+            state.last = Instant::now();
+        }
     }
 
     /// It is of no more use to anybody.

@@ -215,7 +215,9 @@ impl Drop for ModernPresence {
     fn drop(&mut self) {
         let mut state = self.endpoint.state();
         state.visits -= 1;
-        state.seen = Instant::now();
+        if state.visits == 0 {
+            state.seen = Instant::now();
+        }
     }
 }
 

@@ -211,6 +211,15 @@ impl Session {
     }
 }
 
+impl SessionState {
+    /// After a visit or a call: the time counts if it was the last.
+    fn note_idle(&mut self) {
+        if self.visits == 0 && self.calls == 0 {
+            self.seen = Instant::now();
+        }
+    }
+}
+
 fn keep(limits: &ClientLimits) -> Keep {
     Keep { messages: limits.kept_messages, bytes: limits.kept_bytes }
 }
@@ -224,15 +233,14 @@ pub(super) struct LegacyPresence {
 
 impl Drop for LegacyPresence {
     fn drop(&mut self) {
-        let now = Instant::now();
         let leaves_stream = {
             let mut state = self.session.state();
             state.visits -= 1;
-            state.seen = now;
+            state.note_idle();
             self.reads.is_some_and(|stream| state.streams.contains_key(&stream))
         };
         if leaves_stream {
-            self.session.prune(now); // The stream may have ended.
+            self.session.prune(Instant::now()); // The stream may have ended.
         }
     }
 }
@@ -253,14 +261,13 @@ impl LegacyCallGuard {
 
 impl Drop for LegacyCallGuard {
     fn drop(&mut self) {
-        let now = Instant::now();
         {
             let mut state = self.session.state();
-            state.seen = now;
             state.calls -= 1;
+            state.note_idle();
         }
         if self.stream.left().is_some() {
-            self.session.prune(now);
+            self.session.prune(Instant::now());
         }
     }
 }
