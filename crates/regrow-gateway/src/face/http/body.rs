@@ -93,6 +93,17 @@ async fn collect(
     if body.is_end_stream() && first.len() <= FREE.min(most) {
         return Ok((first, None));
     }
+    Box::pin(collect_from(first, body, most, said, account)).await
+}
+
+/// The same after its first piece.
+async fn collect_from(
+    first: Bytes,
+    body: &mut impl RequestBody,
+    most: usize,
+    said: Option<u64>,
+    account: &Account,
+) -> Result<(Bytes, Option<BytePermit>), Failure> {
     let gave_way = Arc::new(Notify::new());
     let (nothing, all) = (Bytes::new(), BytesMut::new());
     let mut buffer = Buffer { account, first: nothing, all, permit: None, gave_way: gave_way.clone() };

@@ -121,7 +121,8 @@ fn answer(
     request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
     let (pages, client) = (pages.clone(), client.clone());
-    async move { Ok(pages.answer(request, &client).await) }
+    let (head, body) = request.into_parts();
+    async move { Ok(pages.answer(&head, body, &client).await) }
 }
 
 /// Serves it to its end. From the shutdown on it takes no more requests.

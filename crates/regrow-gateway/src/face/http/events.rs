@@ -76,9 +76,8 @@ impl<H: Send + Unpin + 'static> Listener<H> {
         self
     }
 
-    /// Waits so long for the first message: is it the answer?
-    pub(super) async fn first(&mut self, hold: Duration, slot: Option<&Arc<Slot>>) -> First {
-        let until = Instant::now() + hold;
+    /// Waits until then for the first message: is it the answer?
+    pub(super) async fn first(&mut self, until: Instant, slot: Option<&Arc<Slot>>) -> First {
         let mut timer =
             slot.and_then(|slot| slot.take_timer()).unwrap_or_else(|| Box::pin(sleep_until(until)));
         timer.as_mut().reset(until);

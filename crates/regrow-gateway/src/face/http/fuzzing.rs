@@ -31,6 +31,7 @@ pub fn pages(admit: Arc<dyn Admit>) -> Router {
     let pages = Arc::new(Pages::new(face, guard, Router::new(), true));
     Router::new().fallback(move |request: Request| {
         let pages = pages.clone();
-        async move { pages.answer(request, &ConnectionInfo { peer: Peer::Unknown, slot: None }).await }
+        let (head, body) = request.into_parts();
+        async move { pages.answer(&head, body, &ConnectionInfo { peer: Peer::Unknown, slot: None }).await }
     })
 }

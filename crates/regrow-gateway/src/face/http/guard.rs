@@ -93,14 +93,13 @@ impl Guard {
         page: impl FnOnce(Option<Principal>) -> F,
     ) -> Response {
         let principal = self.access.principal(&head.method, &head.headers, client.peer);
-        if !self.audit.is_on() {
-            return self.admit(head, principal, client, page).await;
-        }
-        let asked = Asked::of(head, principal);
+        let asked = self.audit.is_on().then(|| Box::new(Asked::of(head, principal)));
         let mut response = self.admit(head, principal, client, page).await;
-        if let Some(record) = response.extensions_mut().remove()
-            && let Some(written) = self.audit.write(&asked.complete(record, response.status()))
-        {
+        let written = asked.and_then(|asked| {
+            let record = response.extensions_mut().remove()?;
+            self.audit.write(&asked.complete(record, response.status()))
+        });
+        if let Some(written) = written {
             written.wait().await;
         }
         response

@@ -24,14 +24,25 @@ const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
 /// From here on clients understand an event without data.
 const PRIMED_SINCE: &str = "2025-11-25";
 
-/// A message of a client, or a batch of them. Its headers name this version, or none.
-pub(super) async fn post(
+/// A request, or a batch with one, that waits for its response.
+pub(super) struct PostedCall {
+    session: Arc<Session>,
+    stream: Arc<ReplyStream>,
+    listener: Listener<LegacyPresence>,
+    slot: Option<Arc<Slot>>,
+    /// How long a response that is not a stream may take.
+    until: Instant,
+    abandoned: Abandoned,
+}
+
+/// A message of a client, or a batch of them. Its headers name this version, or none. Returns what waits for a response, if it wants one.
+pub(super) fn post(
     face: &Arc<Face>,
     caller: Caller,
     headers: &HeaderMap,
     version: Option<&str>,
     message: IncomingMessage,
-) -> Result<Response, Refusal> {
+) -> Result<Option<PostedCall>, Refusal> {
     let (IncomingMessage { frame, permit }, slot) = (message, caller.slot.clone());
     let opens = opens_session(&frame);
     let visit = match session_id(headers) {
@@ -46,28 +57,35 @@ pub(super) async fn post(
     if !wants_answer(&frame) {
         let to = ResponseTo::Alone(ResponsePath::Among(session.listening.clone()));
         client::take(&input, &*client, frame, to);
-        return Ok(empty(StatusCode::ACCEPTED));
+        return Ok(None);
     }
-    let stream = session.open_stream(Instant::now());
+    let now = Instant::now();
+    let stream = session.open_stream(now);
     let abandoned = Abandoned { session: opens.then(|| session.clone()) };
-    let mut listener = listen(version, &stream, None, slot.as_ref(), visit)?;
+    let listener = listen(version, &stream, None, slot.as_ref(), visit)?;
     client::take(&input, &*client, frame, ResponseTo::Alone(ResponsePath::Whole(stream.clone())));
     drop(client); // The session alone decides when it leaves.
-    let mut response = match listener.first(face.limits.hold, slot.as_ref()).await {
-        First::Answer(line, _) => {
-            session.forget_stream(stream.number);
-            json(StatusCode::OK, line)
+    let until = now + face.limits.hold;
+    Ok(Some(PostedCall { session, stream, listener, slot, until, abandoned }))
+}
+
+impl PostedCall {
+    pub(super) async fn response(mut self, face: &Face) -> Response {
+        let mut response = match self.listener.first(self.until, self.slot.as_ref()).await {
+            First::Answer(line, _) => {
+                self.session.forget_stream(self.stream.number);
+                json(StatusCode::OK, line)
+            }
+            First::Stream => self.listener.into_response(face.limits.beat),
+        };
+        if let Some(opened) = self.abandoned.keep()
+            && opened.client().is_some()
+            && let Ok(id) = HeaderValue::from_str(&opened.id)
+        {
+            response.headers_mut().insert(SESSION_ID, id);
         }
-        First::Stream => listener.into_response(face.limits.beat),
-    };
-    abandoned.keep();
-    if opens
-        && session.client().is_some()
-        && let Ok(id) = HeaderValue::from_str(&session.id)
-    {
-        response.headers_mut().insert(SESSION_ID, id);
+        response
     }
-    Ok(response)
 }
 
 /// A client listens, or comes back for the rest of a stream.
@@ -137,12 +155,13 @@ fn listen(
 
 /// Ends a session whose client left before it could learn the session's id.
 struct Abandoned {
+    /// None if the session was there before.
     session: Option<Arc<Session>>,
 }
 
 impl Abandoned {
-    fn keep(mut self) {
-        self.session = None;
+    fn keep(mut self) -> Option<Arc<Session>> {
+        self.session.take()
     }
 }
 

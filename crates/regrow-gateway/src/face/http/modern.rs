@@ -96,8 +96,8 @@ async fn request(
     let IncomingMessage { mut frame, permit } = message;
     frame.compact(); // The call may wait for long: the buffer that it was read into need not.
     let asked = ResponseFormat::of(&frame, id.clone());
-    let (Some(client), begun) =
-        (visit.endpoint.client(), visit.endpoint.begin(&frame, id.clone(), Instant::now()))
+    let now = Instant::now();
+    let (Some(client), begun) = (visit.endpoint.client(), visit.endpoint.begin(&frame, id.clone(), now))
     else {
         return Err(Refusal::closing().to(&frame));
     };
@@ -117,7 +117,7 @@ async fn request(
     // It goes by our number: others may use the same id, which stays in the frame until the connection writes its own.
     client.submit(Request::new(frame, RawId::from(number), Box::new(reply)));
     drop(client); // The endpoint alone decides when it leaves.
-    Ok(match listener.first(face.limits.modern_hold, caller.slot.as_ref()).await {
+    Ok(match listener.first(now + face.limits.modern_hold, caller.slot.as_ref()).await {
         First::Answer(line, code) => json(status(code), line),
         First::Stream => listener.into_response(face.limits.beat),
     })

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use http::HeaderMap;
 use http::request::Parts;
+use http::{HeaderMap, StatusCode};
 use regrow_protocol::frame::Frame;
 use regrow_protocol::{header, version};
 
 use super::body::RequestBody;
 use super::memory::IncomingMessage;
 use super::protocol_version::requested_version;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, empty};
 use super::sessions::Caller;
 use super::{Face, body, legacy, modern};
 
@@ -29,9 +29,12 @@ pub(super) async fn post(
         None => requested_version(&head.headers).map_err(|refusal| refusal.to(&message.frame))?,
     };
     if version == Some(version::MODERN) {
-        modern::post(face, caller, &head.headers, message).await
+        Box::pin(modern::post(face, caller, &head.headers, message)).await
     } else {
-        legacy::post(face, caller, &head.headers, version, message).await
+        match legacy::post(face, caller, &head.headers, version, message)? {
+            Some(call) => Ok(call.response(face).await),
+            None => Ok(empty(StatusCode::ACCEPTED)),
+        }
     }
 }
 

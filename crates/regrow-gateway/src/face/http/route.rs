@@ -1,5 +1,6 @@
 //! Which page is where, and what stands before all of them.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -45,12 +46,12 @@ impl Pages {
     /// Answers a request that came on this connection.
     pub(super) async fn answer(
         &self,
-        request: Request<impl RequestBody>,
+        head: &Parts,
+        body: impl RequestBody,
         client: &ConnectionInfo,
     ) -> Response {
-        let (head, body) = request.into_parts();
-        let page = |principal| self.page(&head, body, principal, client);
-        shield(self.guard.guard(&head, client, page)).await
+        let page = |principal| self.page(head, body, principal, client);
+        shield(pin!(self.guard.guard(head, client, page))).await
     }
 
     async fn page(
@@ -62,11 +63,7 @@ impl Pages {
     ) -> Response {
         let ours = find(head.uri.path()).filter(|(page, _)| *page == Page::Mcp || self.with_sse);
         let (Some((page, scope)), Some(principal)) = (ours, principal) else {
-            let mut request = Request::from_parts(head.clone(), Body::new(body));
-            if let Some(principal) = principal {
-                request.extensions_mut().insert(principal);
-            }
-            return Box::pin(self.more.clone().oneshot(request)).await.into_response();
+            return Box::pin(self.others(head, body, principal)).await;
         };
         // The operator is no client: a token that stops servers does not call tools as well.
         if principal == Principal::Operator {
@@ -84,6 +81,15 @@ impl Pages {
             self.face.face_stats.refuse();
             refusal.into_response()
         })
+    }
+
+    /// A page of the operator's.
+    async fn others(&self, head: &Parts, body: impl RequestBody, principal: Option<Principal>) -> Response {
+        let mut request = Request::from_parts(head.clone(), Body::new(body));
+        if let Some(principal) = principal {
+            request.extensions_mut().insert(principal);
+        }
+        self.more.clone().oneshot(request).await.into_response()
     }
 
     async fn mcp(&self, caller: Caller, head: &Parts, body: impl RequestBody) -> Result<Response, Refusal> {

@@ -1,7 +1,7 @@
 //! A panic while one request is handled ends that request, and nothing else on its connection.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::Poll;
 
 use axum::response::{IntoResponse, Response};
@@ -11,8 +11,7 @@ use regrow_protocol::error_code;
 use super::refusal::Refusal;
 
 /// Handles a request behind a shield.
-pub(super) async fn shield(handling: impl Future<Output = Response>) -> Response {
-    let mut handling = pin!(handling);
+pub(super) async fn shield(mut handling: Pin<&mut impl Future<Output = Response>>) -> Response {
     std::future::poll_fn(|cx| {
         // What the handling has touched stays usable: every lock here is taken over, and dropped calls end.
         match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(cx))) {
