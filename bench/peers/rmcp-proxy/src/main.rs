@@ -1,9 +1,10 @@
 //! A proxy on the official Rust SDK, as one writes it in an afternoon: a peer that Regrow is compared with.
 //!
 //! It hands `tools/list` and `tools/call` on to one server, as typed values of the SDK, and supervises nothing. Of what the SDK offers it uses what
-//! is fastest here: one thread, pipes without a thread for each, no sessions over HTTP and responses in JSON.
+//! is fastest here: one thread, pipes without a thread for each, no sessions over HTTP and responses in JSON. With `--usual` it is instead what the
+//! SDK's examples show for standard input and output: `stdio()`, and tokio's runtime with a thread for each processor.
 //!
-//!     rmcp-proxy [--port PORT] (--url URL | -- COMMAND ARGUMENT...)
+//!     rmcp-proxy [--usual] [--port PORT] (--url URL | -- COMMAND ARGUMENT...)
 //!
 //! Without a port it is a server on standard input and output.
 
@@ -19,11 +20,12 @@ use rmcp::service::{Peer, RequestContext, RoleClient, RoleServer, ServiceError};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{
     StreamableHttpClientTransport, StreamableHttpServerConfig, StreamableHttpService, TokioChildProcess,
-    stdio_pipes,
+    stdio, stdio_pipes,
 };
 use rmcp::{ErrorData, ServerHandler, ServiceExt};
 use tokio::net::TcpListener;
 use tokio::process::Command;
+use tokio::runtime::Builder;
 
 #[derive(Clone)]
 struct Proxy {
@@ -59,9 +61,14 @@ fn failure(error: ServiceError) -> ErrorData {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1).peekable();
+    let usual = arguments.next_if(|argument| argument == "--usual").is_some();
+    let mut runtime = if usual { Builder::new_multi_thread() } else { Builder::new_current_thread() };
+    runtime.enable_all().build()?.block_on(run(arguments, usual))
+}
+
+async fn run(mut arguments: impl Iterator<Item = String>, usual: bool) -> Result<(), Box<dyn Error>> {
     let (mut port, mut url) = (None, None);
     while let Some(argument) = arguments.next() {
         match &*argument {
@@ -81,6 +88,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let proxy = Proxy { server: server.peer().clone() };
     match port {
+        None if usual => drop(proxy.serve(stdio()).await?.waiting().await?),
         None => drop(proxy.serve(stdio_pipes()).await?.waiting().await?),
         Some(port) => {
             let sessions = Arc::<LocalSessionManager>::default();
