@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use regrow_core::{Epoch, Fault};
+use tokio::task::spawn_blocking;
 
 use self::pipes::{Reader, Writer};
 use self::process::Server;
@@ -59,6 +60,7 @@ mod system;
 mod terminal;
 #[cfg(target_os = "linux")]
 mod tree;
+mod turns;
 
 pub use environment::Environment;
 pub use follow::follow_helpers;
@@ -177,10 +179,10 @@ impl Transport for Stdio {
     fn open(&self, epoch: Epoch) -> BoxFuture<Result<Link, Fault>> {
         let server = self.clone();
         Box::pin(async move {
-            let starting = {
+            let starting = turns::STARTS.run(async || {
                 let server = server.clone();
-                tokio::task::spawn_blocking(move || spawn::spawn(&server, epoch))
-            };
+                spawn_blocking(move || spawn::spawn(&server, epoch)).await
+            });
             // If nobody waits any more, what was started is dropped, and so killed.
             let spawned = starting.await.unwrap_or(Err(Fault::Closed))?;
             link(&server, spawned).map_err(|error| diagnose::spawn_failed(&server, &error))
